@@ -1,0 +1,38 @@
+//! Kafka's record batch v2 (magic 2): the unit on the wire, in memory, on disk and between nodes.
+//!
+//! A batch is never decoded to be stored: it is checked (`validate`), numbered in place (`patch`) and passed on byte for
+//! byte. Source: Kafka's documentation of the message format. Formats 0 and 1 are refused by name.
+//!
+//! ```text
+//!  0        8      12      16    17   21     23      27        35       43       51      53      57     61
+//!  | base   |length| leader|magic|crc |attri-|last   |base     |max     |producer|producer|base  |record|records…
+//!  | offset |      | epoch | (2) |    |butes |offset |timestamp|time-   |id      |epoch   |sequ- |count |
+//!  |        |      |       |     |    |      |delta  |         |stamp   |        |        |ence  |      |
+//!  length counts from 12 on; crc covers from 21 on, so base offset and leader epoch may change without it.
+//! ```
+
+mod build;
+mod compress;
+mod error;
+mod header;
+mod patch;
+mod records;
+mod snappy;
+mod split;
+mod validate;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::BatchBuilder;
+pub use compress::Limits;
+pub use error::{BatchError, RecordFault};
+pub use header::{
+    Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LOG_OVERHEAD_BYTES, TimestampType, checksum,
+    checksum_holds,
+};
+pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time};
+pub use records::{Record, Records, find_timestamp, records};
+pub use split::{Batches, batches};
+pub use validate::{Examined, examine, validate};

@@ -1,0 +1,195 @@
+//! Compressed records as streams, in and out.
+//!
+//! Decompression works for strangers: what comes out is counted against `Limits`, and no buffer is sized by a claim that
+//! the compressed bytes could not make true. Each batch holds exactly one gzip member, LZ4 frame or Zstandard frame.
+
+use std::io::{Read, Write};
+
+use flate2::bufread::GzDecoder;
+use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+
+use super::error::BatchError;
+use super::header::Compression;
+use super::snappy::{self, SnappyBlocks};
+
+/// What compressed records may cost their reader. Uncompressed batches cost nothing and know no limit but their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that the records of one batch may have once decompressed.
+    pub decompressed_bytes_max: u64,
+    /// Bytes of one snappy block, which cannot be decompressed in pieces. A raw block is a whole batch.
+    pub snappy_block_bytes_max: usize,
+    /// Base-two logarithm of the Zstandard window, and so of the decoder's memory.
+    pub zstd_window_log_max: u32,
+}
+
+impl Default for Limits {
+    /// 64 MiB a batch, 16 MiB a snappy block, a window of 8 MiB (what the format's authors ask every decoder to bear).
+    fn default() -> Limits {
+        Limits {
+            decompressed_bytes_max: 64 << 20,
+            snappy_block_bytes_max: 16 << 20,
+            zstd_window_log_max: 23,
+        }
+    }
+}
+
+/// Gives the decompressed records of one batch, front to back.
+pub(super) struct Decompressor<'a> {
+    compression: Compression,
+    codec: Codec<'a>,
+    produced_bytes: u64,
+    limit_bytes: u64,
+}
+
+enum Codec<'a> {
+    Gzip(Box<GzDecoder<&'a [u8]>>),
+    Snappy(SnappyBlocks<'a>),
+    Lz4(Box<FrameDecoder<&'a [u8]>>),
+    Zstd(Box<zstd::stream::read::Decoder<'static, &'a [u8]>>),
+}
+
+impl<'a> Decompressor<'a> {
+    /// Opens compressed records.
+    ///
+    /// # Panics
+    /// If the records are not compressed: they need no copy.
+    pub(super) fn new(
+        compression: Compression,
+        compressed: &'a [u8],
+        limits: &Limits,
+    ) -> Result<Decompressor<'a>, BatchError> {
+        let codec = match compression {
+            Compression::None => panic!("uncompressed records are read where they are"),
+            Compression::Gzip => Codec::Gzip(Box::new(GzDecoder::new(compressed))),
+            Compression::Snappy => Codec::Snappy(SnappyBlocks::new(compressed, limits)?),
+            Compression::Lz4 => {
+                check_lz4_frame(compressed).map_err(|reason| failed(compression, reason))?;
+                Codec::Lz4(Box::new(FrameDecoder::new(compressed)))
+            }
+            Compression::Zstd => open_zstd(compressed, limits)
+                .map(|decoder| Codec::Zstd(Box::new(decoder)))
+                .map_err(|error| failed(compression, error))?,
+        };
+        let limit_bytes = limits.decompressed_bytes_max;
+        Ok(Decompressor {
+            compression,
+            codec,
+            produced_bytes: 0,
+            limit_bytes,
+        })
+    }
+
+    /// Reads some bytes into a buffer that is not empty; zero is the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, BatchError> {
+        let compression = self.compression;
+        let read = match &mut self.codec {
+            Codec::Gzip(decoder) => decoder.read(buffer),
+            Codec::Snappy(blocks) => return blocks.read(buffer).and_then(|count| self.count(count)),
+            Codec::Lz4(decoder) => decoder.read(buffer),
+            Codec::Zstd(decoder) => decoder.read(buffer),
+        };
+        let count = read.map_err(|error| failed(compression, error))?;
+        self.count(count)
+    }
+
+    fn count(&mut self, count: usize) -> Result<usize, BatchError> {
+        self.produced_bytes += count as u64;
+        if self.produced_bytes > self.limit_bytes {
+            return Err(BatchError::DecompressedTooLarge {
+                limit_bytes: self.limit_bytes,
+            });
+        }
+        Ok(count)
+    }
+
+    /// At the end: whether all compressed bytes were used up.
+    pub(super) fn finish(&mut self) -> Result<bool, BatchError> {
+        Ok(match &mut self.codec {
+            Codec::Gzip(decoder) => decoder.get_ref().is_empty(),
+            Codec::Snappy(blocks) => blocks.is_at_end(),
+            Codec::Lz4(decoder) => decoder.get_ref().is_empty(),
+            Codec::Zstd(decoder) => decoder.get_ref().is_empty(),
+        })
+    }
+}
+
+pub(super) fn failed(compression: Compression, reason: impl ToString) -> BatchError {
+    BatchError::Decompress {
+        compression,
+        reason: reason.to_string(),
+    }
+}
+
+fn open_zstd<'a>(
+    compressed: &'a [u8],
+    limits: &Limits,
+) -> std::io::Result<zstd::stream::read::Decoder<'static, &'a [u8]>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed)?.single_frame();
+    decoder.window_log_max(limits.zstd_window_log_max)?;
+    Ok(decoder)
+}
+
+/// That the bytes are exactly one LZ4 frame, end mark included: the decoder alone would take a frame that is cut between
+/// two blocks for a whole one, and an empty block for the end.
+///
+/// Source: the LZ4 frame format, version 1.6.
+fn check_lz4_frame(frame: &[u8]) -> Result<(), &'static str> {
+    const MAGIC: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
+    const CUT: &str = "the frame is cut";
+    if frame.get(..MAGIC.len()) != Some(MAGIC) {
+        return Err("no frame");
+    }
+    let flags = *frame.get(MAGIC.len()).ok_or(CUT)?;
+    let optional = |bit: u8, bytes: usize| if flags & (1 << bit) == 0 { 0 } else { bytes };
+    let (block_checksum, content_checksum) = (optional(4, 4), optional(2, 4));
+    // Magic, flags, block descriptor, content size, dictionary id, header checksum.
+    let mut at = MAGIC.len() + 2 + optional(3, 8) + optional(0, 4) + 1;
+    loop {
+        let size = frame.get(at..).and_then(|rest| rest.first_chunk()).ok_or(CUT)?;
+        let size = u32::from_le_bytes(*size);
+        at += 4;
+        if size == 0 {
+            break;
+        }
+        // The top bit says that the block is stored as it is.
+        match size & 0x7fff_ffff {
+            0 => return Err("a block is empty"),
+            bytes => at += bytes as usize + block_checksum,
+        }
+    }
+    match at + content_checksum {
+        end if end < frame.len() => Err("bytes follow the frame"),
+        end if end > frame.len() => Err(CUT),
+        _ => Ok(()),
+    }
+}
+
+/// Appends `records`, compressed as Kafka's own producer does: gzip and Zstandard at their default levels, LZ4 and snappy
+/// in independent blocks of 64 and 32 KiB.
+pub(super) fn compress(compression: Compression, records: &[u8], out: &mut Vec<u8>) {
+    const MEMORY: &str = "writing to memory does not fail";
+    match compression {
+        Compression::None => out.extend_from_slice(records),
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            encoder.write_all(records).expect(MEMORY);
+            encoder.finish().expect(MEMORY);
+        }
+        Compression::Snappy => snappy::compress(records, out),
+        Compression::Lz4 => {
+            let frame = FrameInfo::new()
+                .block_size(BlockSize::Max64KB)
+                .block_mode(BlockMode::Independent);
+            let mut encoder = FrameEncoder::with_frame_info(frame, out);
+            encoder.write_all(records).expect(MEMORY);
+            encoder.finish().expect(MEMORY);
+        }
+        Compression::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
+                .expect("the default level exists");
+            encoder.write_all(records).expect(MEMORY);
+            encoder.finish().expect(MEMORY);
+        }
+    }
+}

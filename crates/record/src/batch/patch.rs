@@ -1,0 +1,54 @@
+//! What a broker writes into a batch that it takes: all in place, on bytes that `validate` has seen.
+
+use super::header::{
+    ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, CRC_AT, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT, checksum,
+};
+use crate::{Epoch, Offset};
+
+/// Numbers the batch: its first record gets `base_offset`. Outside the checksum.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_base_offset(batch: &mut [u8], base_offset: Offset) {
+    assert_whole(batch);
+    put(batch, 0, &base_offset.0.to_be_bytes());
+}
+
+/// Says whose epoch took the batch. Outside the checksum.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_leader_epoch(batch: &mut [u8], leader_epoch: Epoch) {
+    assert_whole(batch);
+    put(batch, LEADER_EPOCH_AT, &leader_epoch.0.to_be_bytes());
+}
+
+/// Gives all records the time of their append: the largest timestamp becomes `now_ms`, the timestamp type says so, the
+/// base timestamp stays (the records' deltas are not rewritten), and the whole batch is summed up again.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) {
+    assert_whole(batch);
+    // The timestamp type's bit is in the lower of the two bytes.
+    batch[ATTRIBUTES_AT + 1] |= Attributes::LOG_APPEND_TIME as u8;
+    put(batch, MAX_TIMESTAMP_AT, &now_ms.to_be_bytes());
+    seal_checksum(batch);
+}
+
+/// Writes the checksum of the bytes as they are now.
+pub(super) fn seal_checksum(batch: &mut [u8]) {
+    let crc = checksum(batch);
+    put(batch, CRC_AT, &crc.to_be_bytes());
+}
+
+pub(super) fn put(batch: &mut [u8], at: usize, bytes: &[u8]) {
+    batch[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn assert_whole(batch: &[u8]) {
+    assert!(
+        batch.len() >= BATCH_OVERHEAD_BYTES,
+        "only whole batches are patched"
+    );
+}

@@ -1,0 +1,130 @@
+//! Snappy records: one raw block (librdkafka, Go clients) or many blocks in the frame of the Java library.
+//!
+//! A block says how long it is once decompressed and cannot be read in pieces, so a buffer of that length is needed. The
+//! claim is believed only as far as the compressed bytes could make it true.
+//!
+//! ```text
+//! frame: 82 53 4e 41 50 50 59 00 | version i32 | compatible i32 | { block length i32 | block }…     (big-endian)
+//! ```
+
+use super::compress::{Limits, failed};
+use super::error::BatchError;
+use super::header::Compression;
+
+const FRAME_MAGIC: &[u8] = b"\x82SNAPPY\0";
+const FRAME_HEADER_BYTES: usize = 16;
+/// What the Java library puts into one block, and the version it writes twice.
+const FRAME_BLOCK_BYTES: usize = 32 * 1024;
+const FRAME_VERSION: i32 = 1;
+/// The densest element of a block turns 3 bytes into 64.
+const EXPANSION_MAX: u64 = 22;
+
+/// The blocks of compressed records, decompressed one at a time.
+pub(super) struct SnappyBlocks<'a> {
+    compressed: &'a [u8],
+    framed: bool,
+    block: Vec<u8>,
+    at: usize,
+    block_bytes_max: usize,
+    limit_bytes: u64,
+}
+
+impl<'a> SnappyBlocks<'a> {
+    pub(super) fn new(compressed: &'a [u8], limits: &Limits) -> Result<SnappyBlocks<'a>, BatchError> {
+        let framed = compressed.starts_with(FRAME_MAGIC);
+        let compressed = match framed {
+            true => compressed
+                .get(FRAME_HEADER_BYTES..)
+                .ok_or_else(|| refused("the frame is cut"))?,
+            false if compressed.is_empty() => return Err(refused("there is no block")),
+            false => compressed,
+        };
+        Ok(SnappyBlocks {
+            compressed,
+            framed,
+            block: Vec::new(),
+            at: 0,
+            block_bytes_max: limits.snappy_block_bytes_max,
+            limit_bytes: limits.decompressed_bytes_max,
+        })
+    }
+
+    /// Reads some bytes; zero is the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, BatchError> {
+        while self.at == self.block.len() {
+            if self.compressed.is_empty() {
+                return Ok(0);
+            }
+            let block = self.next_compressed()?;
+            self.decompress(block)?;
+        }
+        let count = buffer.len().min(self.block.len() - self.at);
+        buffer[..count].copy_from_slice(&self.block[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.compressed.is_empty() && self.at == self.block.len()
+    }
+
+    fn next_compressed(&mut self) -> Result<&'a [u8], BatchError> {
+        if !self.framed {
+            return Ok(std::mem::take(&mut self.compressed));
+        }
+        let (length, rest) = self
+            .compressed
+            .split_first_chunk()
+            .ok_or_else(|| refused("a block's length is cut"))?;
+        let length = i32::from_be_bytes(*length);
+        let (block, rest) = usize::try_from(length)
+            .ok()
+            .and_then(|length| rest.split_at_checked(length))
+            .ok_or_else(|| refused(format!("a block cannot have {length} bytes")))?;
+        self.compressed = rest;
+        Ok(block)
+    }
+
+    fn decompress(&mut self, block: &[u8]) -> Result<(), BatchError> {
+        let claimed = snap::raw::decompress_len(block).map_err(refused)?;
+        if claimed as u64 > self.limit_bytes {
+            return Err(BatchError::DecompressedTooLarge {
+                limit_bytes: self.limit_bytes,
+            });
+        }
+        if claimed > self.block_bytes_max || claimed as u64 > block.len() as u64 * EXPANSION_MAX {
+            return Err(refused(format!(
+                "a block of {} bytes may not become {claimed}",
+                block.len()
+            )));
+        }
+        self.block.resize(claimed, 0);
+        self.at = 0;
+        snap::raw::Decoder::new()
+            .decompress(block, &mut self.block)
+            .map_err(refused)?;
+        Ok(())
+    }
+}
+
+fn refused(reason: impl ToString) -> BatchError {
+    failed(Compression::Snappy, reason)
+}
+
+/// Appends `records` in the Java library's frame.
+pub(super) fn compress(records: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(FRAME_MAGIC);
+    out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
+    out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
+    let mut encoder = snap::raw::Encoder::new();
+    for piece in records.chunks(FRAME_BLOCK_BYTES) {
+        let length_at = out.len();
+        let block_at = length_at + 4;
+        out.resize(block_at + snap::raw::max_compress_len(piece.len()), 0);
+        let length = encoder
+            .compress(piece, &mut out[block_at..])
+            .expect("there is room for the largest block");
+        out.truncate(block_at + length);
+        out[length_at..block_at].copy_from_slice(&(length as i32).to_be_bytes());
+    }
+}
