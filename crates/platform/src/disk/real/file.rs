@@ -1,0 +1,199 @@
+//! One open file of a real disk: aligned writes, unaligned reads, and what a short or interrupted call is turned into.
+//!
+//! A call that the system cut short is continued from the last whole block; a call that failed is reported and never
+//! repeated, for after a failed flush the system may drop the data and say yes the next time.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+
+use crate::disk::{BLOCK_BYTES, DurableWriteMode, File};
+use crate::memory::AlignedBuffer;
+
+/// How much one call of `fill_with_zeros` writes.
+const FILL_STEP_BYTES: usize = 1 << 20;
+
+/// An open file, in Direct mode opened with O_DIRECT.
+pub(super) struct RealFile {
+    file: fs::File,
+    mode: DurableWriteMode,
+}
+
+impl RealFile {
+    pub(super) fn new(file: fs::File, mode: DurableWriteMode) -> RealFile {
+        RealFile { file, mode }
+    }
+
+    /// Writes all of `bytes` with the given flags on each call.
+    fn write_all(&self, position: u64, bytes: &[u8], flags: ReadWriteFlags) -> io::Result<()> {
+        continue_short_writes(position, bytes, |position, rest| {
+            retry_on_intr(|| pwritev2(&self.file, &[IoSlice::new(rest)], position, flags))
+                .map_err(io::Error::from)
+        })
+    }
+}
+
+/// Calls `write_some(position, rest)` until all of `bytes` is written. A call that stops inside a block is continued from
+/// that block's start, which keeps address, position and length aligned; rewriting the part is harmless, as it is the
+/// same bytes. A call that completes no block at all ends in `WriteZero`.
+pub(super) fn continue_short_writes(
+    position: u64,
+    bytes: &[u8],
+    mut write_some: impl FnMut(u64, &[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let written = write_some(position + done as u64, &bytes[done..])?;
+        let whole = if done + written == bytes.len() {
+            written
+        } else {
+            written / BLOCK_BYTES * BLOCK_BYTES
+        };
+        if whole == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                "the disk took no whole block",
+            ));
+        }
+        done += whole;
+    }
+    Ok(())
+}
+
+/// Fills `buffer` from `position` by calling `read_some(position, rest)` until it is full or the file ends; returns how
+/// much was read. A direct read that stops inside a block has met the end of the file.
+pub(super) fn continue_short_reads(
+    position: u64,
+    buffer: &mut [u8],
+    mut read_some: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let read = read_some(position + done as u64, &mut buffer[done..])?;
+        done += read;
+        if read == 0 || !done.is_multiple_of(BLOCK_BYTES) {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Refuses what O_DIRECT would refuse, in both modes, so that a mistake shows on every file system.
+fn check_aligned(position: u64, bytes: &[u8]) -> io::Result<()> {
+    let block = BLOCK_BYTES as u64;
+    let aligned = position.is_multiple_of(block)
+        && bytes.len().is_multiple_of(BLOCK_BYTES)
+        && (bytes.is_empty() || (bytes.as_ptr() as usize).is_multiple_of(BLOCK_BYTES));
+    let fits = position
+        .checked_add(bytes.len() as u64)
+        .is_some_and(|end| i64::try_from(end).is_ok());
+    if aligned && fits {
+        return Ok(());
+    }
+    let message = format!(
+        "write of {} bytes at {position} is not aligned to {BLOCK_BYTES}",
+        bytes.len()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// The end of `length` bytes at `position`, if a file can reach it.
+fn read_end(position: u64, length: usize) -> io::Result<u64> {
+    position
+        .checked_add(length as u64)
+        .filter(|end| i64::try_from(*end).is_ok())
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the range to read ends beyond any file",
+            )
+        })
+}
+
+fn unexpected_end(position: u64, length: usize) -> io::Error {
+    let message = format!("the file ends before {length} bytes at {position}");
+    io::Error::new(io::ErrorKind::UnexpectedEof, message)
+}
+
+impl File for RealFile {
+    fn write_durable(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        check_aligned(position, bytes)?;
+        match self.mode {
+            DurableWriteMode::Direct => self.write_all(position, bytes, ReadWriteFlags::DSYNC),
+            _ => {
+                self.write_all(position, bytes, ReadWriteFlags::empty())?;
+                self.sync()
+            }
+        }
+    }
+
+    fn write(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        check_aligned(position, bytes)?;
+        self.write_all(position, bytes, ReadWriteFlags::empty())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Not repeated on EINTR: a sync that reports an error has consumed it, and the next would say yes.
+        Ok(fdatasync(&self.file)?)
+    }
+
+    fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
+        let end = read_end(position, length)?;
+        // A length from a damaged index must not become an allocation.
+        if end > self.length()? {
+            return Err(unexpected_end(position, length));
+        }
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let block = BLOCK_BYTES as u64;
+        let first = position / block * block;
+        let span = usize::try_from(end.next_multiple_of(block) - first)
+            .expect("little longer than a usize that fitted");
+        let mut buffer = AlignedBuffer::zeroed(span);
+        let read = continue_short_reads(first, &mut buffer, |position, rest| {
+            loop {
+                match self.file.read_at(rest, position) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+            }
+        })?;
+        let skip = (position - first) as usize;
+        if read < skip + length {
+            return Err(unexpected_end(position, length));
+        }
+        Ok(buffer.into_bytes().slice(skip..skip + length))
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        let zeros = AlignedBuffer::zeroed(FILL_STEP_BYTES);
+        check_aligned(length, &zeros)?;
+        if length > 0 {
+            // Asking for all of it first gives few, long extents; writing turns them into written ones.
+            match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), 0, length)) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut position = 0;
+        while position < length {
+            let step = (length - position).min(FILL_STEP_BYTES as u64) as usize;
+            self.write_all(position, &zeros[..step], ReadWriteFlags::empty())?;
+            position += step as u64;
+        }
+        Ok(fsync(&self.file)?)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}

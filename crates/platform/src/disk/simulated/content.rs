@@ -1,0 +1,136 @@
+//! The bytes of one simulated file, kept by block so that copies of a whole disk are cheap.
+//!
+//! A hole and a written zero read alike but differ in what they cost: writing into a hole needs room on the disk.
+
+use std::sync::Arc;
+
+use crate::disk::BLOCK_BYTES;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+#[derive(Debug, Clone)]
+enum Block {
+    Hole,
+    Zeros,
+    Data(Arc<[u8; BLOCK_BYTES]>),
+}
+
+/// The content of a file: `blocks` covers `[0, length)`; what lies behind the length in the last block is zero.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Content {
+    length: u64,
+    blocks: Vec<Block>,
+}
+
+impl Content {
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Extends with a hole if shorter.
+    pub(super) fn grow(&mut self, length: u64) {
+        if length > self.length {
+            self.length = length;
+            self.blocks.resize(length.div_ceil(BLOCK) as usize, Block::Hole);
+        }
+    }
+
+    pub(super) fn set_length(&mut self, length: u64) {
+        if length >= self.length {
+            return self.grow(length);
+        }
+        self.blocks.truncate(length.div_ceil(BLOCK) as usize);
+        self.length = length;
+        let kept = (length % BLOCK) as usize;
+        if kept > 0
+            && let Some(Block::Data(data)) = self.blocks.last_mut()
+        {
+            // What was cut off must not come back when the file grows again.
+            Arc::make_mut(data)[kept..].fill(0);
+        }
+    }
+
+    /// Writes at any alignment, growing as needed.
+    pub(super) fn write(&mut self, position: u64, bytes: &[u8]) {
+        self.grow(position + bytes.len() as u64);
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = position + done as u64;
+            let inside = (at % BLOCK) as usize;
+            let count = (BLOCK_BYTES - inside).min(bytes.len() - done);
+            let block = &mut self.blocks[(at / BLOCK) as usize];
+            if !matches!(block, Block::Data(_)) {
+                *block = Block::Data(Arc::new([0; BLOCK_BYTES]));
+            }
+            if let Block::Data(data) = block {
+                Arc::make_mut(data)[inside..inside + count].copy_from_slice(&bytes[done..done + count]);
+            }
+            done += count;
+        }
+    }
+
+    /// Writes zeros over whole blocks, growing as needed.
+    pub(super) fn write_zeros(&mut self, position: u64, length: u64) {
+        assert!(
+            position.is_multiple_of(BLOCK) && length.is_multiple_of(BLOCK),
+            "zeros are written by the block"
+        );
+        self.grow(position + length);
+        self.blocks[(position / BLOCK) as usize..((position + length) / BLOCK) as usize].fill(Block::Zeros);
+    }
+
+    /// The bytes of a range inside the file.
+    pub(super) fn read(&self, position: u64, length: usize) -> Vec<u8> {
+        assert!(
+            position + length as u64 <= self.length,
+            "the caller has checked the range"
+        );
+        let mut bytes = vec![0; length];
+        let mut done = 0;
+        while done < length {
+            let at = position + done as u64;
+            let inside = (at % BLOCK) as usize;
+            let count = (BLOCK_BYTES - inside).min(length - done);
+            if let Block::Data(data) = &self.blocks[(at / BLOCK) as usize] {
+                bytes[done..done + count].copy_from_slice(&data[inside..inside + count]);
+            }
+            done += count;
+        }
+        bytes
+    }
+
+    /// Whether a block-aligned range holds no data; beyond the end there is none.
+    pub(super) fn is_zero(&self, position: u64, length: u64) -> bool {
+        let first = (position / BLOCK) as usize;
+        let count = length.div_ceil(BLOCK) as usize;
+        !self
+            .blocks
+            .iter()
+            .skip(first)
+            .take(count)
+            .any(|block| matches!(block, Block::Data(_)))
+    }
+
+    /// Bytes of room the file takes.
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        BLOCK
+            * self
+                .blocks
+                .iter()
+                .filter(|block| !matches!(block, Block::Hole))
+                .count() as u64
+    }
+
+    /// Whether the block at `position` would take room when written.
+    pub(super) fn needs_room(&self, position: u64) -> bool {
+        matches!(
+            self.blocks.get((position / BLOCK) as usize),
+            None | Some(Block::Hole)
+        )
+    }
+
+    pub(super) fn flip_bit(&mut self, bit: u64) {
+        let flipped = self.read(bit / 8, 1)[0] ^ (1 << (bit % 8));
+        self.write(bit / 8, &[flipped]);
+    }
+}

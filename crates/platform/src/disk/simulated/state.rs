@@ -1,0 +1,469 @@
+//! The one lock-protected state behind all handles of a simulated disk: what the process sees, what the platter may hold,
+//! and the journal of what was done.
+//!
+//! Every change goes through `perform`, as effects that are applied alike to the view, to the model, and once more when the
+//! crash states are replayed; so the three cannot drift apart.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::content::Content;
+use super::crash::{CrashPoint, Inheritance};
+use super::faults::{Applied, FaultPlan, NO_SPACE, OperationKind, Verdict};
+use super::model::{
+    ContentChange, DirectoryId, Effect, Entry, FileId, Model, NameChange, Place, Progress, ROOT, Remains,
+    Standing, entries_of,
+};
+use crate::disk::BLOCK_BYTES;
+use crate::disk::relative_path;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// One call that changed something, in the journal of a simulated disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Its number among the operations, from 0 since the disk was made.
+    pub index: u64,
+    /// What it did.
+    pub kind: OperationKind,
+    /// The file or directory; of a rename, the source.
+    pub path: PathBuf,
+    /// Where in the file, in bytes; 0 where it does not apply.
+    pub position: u64,
+    /// How many bytes took effect; for `SetLength` and `FillWithZeros` the length asked for.
+    pub length: u64,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Operation {
+            index,
+            kind,
+            path,
+            position,
+            length,
+        } = self;
+        write!(
+            formatter,
+            "#{index} {kind:?} {} {position}+{length}",
+            path.display()
+        )
+    }
+}
+
+/// An operation with what it did, to be replayed.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) operation: Operation,
+    pub(super) effects: Vec<Effect>,
+}
+
+/// What a call is about: its kind, its path and its range.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) kind: OperationKind,
+    pub(super) path: &'a Path,
+    pub(super) position: u64,
+    pub(super) length: u64,
+}
+
+impl<'a> About<'a> {
+    pub(super) fn whole(kind: OperationKind, path: &'a Path) -> About<'a> {
+        About {
+            kind,
+            path,
+            position: 0,
+            length: 0,
+        }
+    }
+}
+
+pub(super) struct State {
+    /// What the process sees.
+    pub(super) names: BTreeMap<Place, Entry>,
+    pub(super) contents: BTreeMap<FileId, Arc<Content>>,
+    /// What the platter may hold.
+    pub(super) model: Model,
+    /// The platter where the journal begins.
+    pub(super) start: Model,
+    pub(super) journal: Vec<Arc<Recorded>>,
+    pub(super) first_index: u64,
+    pub(super) faults: FaultPlan,
+    pub(super) capacity: Option<u64>,
+    pub(super) sector_tears: bool,
+    pub(super) next_id: u64,
+    pub(super) locked: bool,
+    pub(super) crash_point: Option<CrashPoint>,
+}
+
+/// What a disk without a set capacity claims to be able to hold.
+const UNLIMITED_BYTES: u64 = 1 << 40;
+
+impl State {
+    pub(super) fn new(remains: &Remains, at: Option<CrashPoint>, inheritance: &Inheritance) -> State {
+        let model = Model::from_remains(remains);
+        State {
+            names: remains.names.clone(),
+            contents: remains.contents.clone(),
+            start: model.clone(),
+            model,
+            journal: Vec::new(),
+            first_index: 0,
+            faults: FaultPlan::default(),
+            capacity: inheritance.capacity,
+            sector_tears: inheritance.sector_tears,
+            next_id: inheritance.next_id,
+            locked: false,
+            crash_point: at,
+        }
+    }
+
+    pub(super) fn inheritance(&self) -> Inheritance {
+        Inheritance {
+            capacity: self.capacity,
+            sector_tears: self.sector_tears,
+            next_id: self.next_id,
+        }
+    }
+
+    pub(super) fn operation_count(&self) -> u64 {
+        self.first_index + self.journal.len() as u64
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Carries out and records one operation.
+    pub(super) fn perform(&mut self, about: About<'_>, effects: Vec<Effect>) {
+        let About {
+            kind,
+            path,
+            position,
+            length,
+        } = about;
+        for effect in &effects {
+            self.show(effect);
+            self.model.apply(effect, Progress::Returned);
+        }
+        let index = self.operation_count();
+        let operation = Operation {
+            index,
+            kind,
+            path: path.to_path_buf(),
+            position,
+            length,
+        };
+        self.journal.push(Arc::new(Recorded { operation, effects }));
+    }
+
+    /// Lets the process see an effect.
+    fn show(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Name(change) => change.apply(&mut self.names),
+            Effect::Content { file, change, .. } => {
+                change.apply(Arc::make_mut(self.contents.entry(*file).or_default()));
+            }
+            Effect::Overwrite { file, content } => {
+                self.contents.insert(*file, Arc::clone(content));
+            }
+            Effect::DropDoubtful => {
+                for (file, content) in &mut self.contents {
+                    *content = self.model.content_without_doubtful(*file);
+                }
+            }
+            Effect::SyncFile { .. }
+            | Effect::FailSync { .. }
+            | Effect::SyncDirectory { .. }
+            | Effect::FailSyncDirectory { .. } => {}
+        }
+    }
+
+    /// Counts a call that only looks, and fails it if the plan says so.
+    pub(super) fn look(&mut self, kind: OperationKind, path: &Path) -> io::Result<()> {
+        self.look_at(About::whole(kind, path))
+    }
+
+    pub(super) fn look_at(&mut self, about: About<'_>) -> io::Result<()> {
+        match self
+            .faults
+            .judge(about.kind, about.path, about.position, about.length)
+        {
+            Verdict::Fail { errno, .. } => Err(io::Error::from_raw_os_error(errno)),
+            Verdict::Go | Verdict::Short => Ok(()),
+        }
+    }
+
+    /// A change of names: carried out whole, or not at all, or whole with an error for an answer.
+    pub(super) fn change_names(&mut self, about: About<'_>, effects: Vec<Effect>) -> io::Result<()> {
+        let verdict = self.faults.judge(about.kind, about.path, 0, 0);
+        if !effects.is_empty()
+            && !matches!(
+                verdict,
+                Verdict::Fail {
+                    applied: Applied::Nothing,
+                    ..
+                }
+            )
+        {
+            self.perform(about, effects);
+        }
+        answer(verdict)
+    }
+
+    /// Writes whole blocks or, for a small file, any bytes at position 0.
+    pub(super) fn write(&mut self, file: FileId, about: About<'_>, bytes: &Bytes) -> io::Result<()> {
+        let half = bytes.len() / BLOCK_BYTES / 2 * BLOCK_BYTES;
+        match self
+            .faults
+            .judge(about.kind, about.path, about.position, about.length)
+        {
+            Verdict::Go => self.write_where_room(file, about, bytes.clone()),
+            Verdict::Short => {
+                self.write_where_room(file, about, bytes.slice(..half))?;
+                let rest = About {
+                    position: about.position + half as u64,
+                    ..about
+                };
+                self.write_where_room(file, rest, bytes.slice(half..))
+            }
+            Verdict::Fail { errno, applied } => {
+                let taken = match applied {
+                    Applied::Nothing => 0,
+                    Applied::Part => half,
+                    Applied::All => bytes.len(),
+                };
+                self.write_as(file, about, bytes.slice(..taken), Standing::Doubtful);
+                Err(io::Error::from_raw_os_error(errno))
+            }
+        }
+    }
+
+    /// Writes the leading blocks for which there is room; ENOSPC if that is not all.
+    fn write_where_room(&mut self, file: FileId, about: About<'_>, bytes: Bytes) -> io::Result<()> {
+        let fitting = self.fitting(file, about.position, bytes.len());
+        if fitting == bytes.len() {
+            let durable = about.kind == OperationKind::WriteDurable;
+            let standing = if durable {
+                Standing::Durable
+            } else {
+                Standing::Pending
+            };
+            self.write_as(file, about, bytes, standing);
+            return Ok(());
+        }
+        self.write_as(file, about, bytes.slice(..fitting), Standing::Pending);
+        Err(io::Error::from_raw_os_error(NO_SPACE))
+    }
+
+    fn write_as(&mut self, file: FileId, about: About<'_>, bytes: Bytes, standing: Standing) {
+        if bytes.is_empty() {
+            return;
+        }
+        let about = About {
+            length: bytes.len() as u64,
+            ..about
+        };
+        let change = ContentChange::Write {
+            position: about.position,
+            bytes,
+        };
+        self.perform(
+            about,
+            vec![Effect::Content {
+                file,
+                change,
+                standing,
+            }],
+        );
+    }
+
+    pub(super) fn sync(&mut self, file: FileId, path: &Path) -> io::Result<()> {
+        let about = About::whole(OperationKind::Sync, path);
+        let verdict = self.faults.judge(about.kind, path, 0, 0);
+        let failed = matches!(verdict, Verdict::Fail { .. });
+        self.perform(
+            about,
+            vec![if failed {
+                Effect::FailSync { file }
+            } else {
+                Effect::SyncFile { file }
+            }],
+        );
+        answer(verdict)
+    }
+
+    pub(super) fn sync_directory(&mut self, directory: DirectoryId, path: &Path) -> io::Result<()> {
+        let about = About::whole(OperationKind::SyncDirectory, path);
+        let verdict = self.faults.judge(about.kind, path, 0, 0);
+        let failed = matches!(verdict, Verdict::Fail { .. });
+        let effect = if failed {
+            Effect::FailSyncDirectory { directory }
+        } else {
+            Effect::SyncDirectory { directory }
+        };
+        self.perform(about, vec![effect]);
+        answer(verdict)
+    }
+
+    pub(super) fn fill_with_zeros(&mut self, file: FileId, path: &Path, length: u64) -> io::Result<()> {
+        let about = About {
+            kind: OperationKind::FillWithZeros,
+            path,
+            position: 0,
+            length,
+        };
+        let verdict = self.faults.judge(about.kind, path, 0, length);
+        let zeros = |length: u64, standing: Standing| {
+            let change = ContentChange::Zeros { position: 0, length };
+            Effect::Content {
+                file,
+                change,
+                standing,
+            }
+        };
+        match verdict {
+            Verdict::Go | Verdict::Short => {
+                if self.fitting(file, 0, length as usize) < length as usize {
+                    return Err(io::Error::from_raw_os_error(NO_SPACE));
+                }
+                self.perform(
+                    about,
+                    vec![zeros(length, Standing::Pending), Effect::SyncFile { file }],
+                );
+            }
+            Verdict::Fail {
+                applied: Applied::Nothing,
+                ..
+            } => {}
+            Verdict::Fail {
+                applied: Applied::Part,
+                ..
+            } => {
+                let half = length / BLOCK / 2 * BLOCK;
+                self.perform(about, vec![zeros(half, Standing::Doubtful)]);
+            }
+            Verdict::Fail {
+                applied: Applied::All,
+                ..
+            } => {
+                self.perform(
+                    about,
+                    vec![zeros(length, Standing::Pending), Effect::FailSync { file }],
+                );
+            }
+        }
+        answer(verdict)
+    }
+
+    pub(super) fn set_length(&mut self, file: FileId, path: &Path, length: u64) -> io::Result<()> {
+        let about = About {
+            kind: OperationKind::SetLength,
+            path,
+            position: 0,
+            length,
+        };
+        let verdict = self.faults.judge(about.kind, path, 0, length);
+        let change = ContentChange::SetLength { length };
+        let standing = match verdict {
+            Verdict::Go | Verdict::Short => Standing::Pending,
+            Verdict::Fail {
+                applied: Applied::All,
+                ..
+            } => Standing::Doubtful,
+            Verdict::Fail { .. } => return answer(verdict),
+        };
+        self.perform(
+            about,
+            vec![Effect::Content {
+                file,
+                change,
+                standing,
+            }],
+        );
+        answer(verdict)
+    }
+
+    /// How many leading bytes of a write find room.
+    fn fitting(&self, file: FileId, position: u64, length: usize) -> usize {
+        if self.capacity.is_none() && !self.faults.full {
+            return length;
+        }
+        let mut free = self.free_bytes();
+        let content = self.contents.get(&file);
+        let mut fitting = 0;
+        while fitting < length {
+            if content.is_none_or(|content| content.needs_room(position + fitting as u64)) {
+                if free < BLOCK {
+                    return fitting;
+                }
+                free -= BLOCK;
+            }
+            fitting += BLOCK_BYTES;
+        }
+        length
+    }
+
+    pub(super) fn free_bytes(&self) -> u64 {
+        if self.faults.full {
+            return 0;
+        }
+        let files = self.names.values().filter_map(|entry| match entry {
+            Entry::File(file) => self.contents.get(file),
+            Entry::Directory(_) => None,
+        });
+        let used: u64 = files.map(|content| content.allocated_bytes()).sum();
+        self.capacity.unwrap_or(UNLIMITED_BYTES).saturating_sub(used)
+    }
+
+    /// The directory at the end of `names`.
+    pub(super) fn directory(&self, names: &[&str]) -> io::Result<DirectoryId> {
+        let mut directory = ROOT;
+        for name in names {
+            match self.names.get(&(directory, (*name).to_owned())) {
+                Some(Entry::Directory(below)) => directory = *below,
+                Some(Entry::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+                None => return Err(io::ErrorKind::NotFound.into()),
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Where the last name of `path` is or would be; its directory must exist.
+    pub(super) fn place(&self, path: &Path) -> io::Result<Place> {
+        let (above, name) = relative_path::parent_and_name(path)?;
+        Ok((self.directory(&above)?, name.to_owned()))
+    }
+
+    pub(super) fn file(&self, path: &Path) -> io::Result<FileId> {
+        match self.names.get(&self.place(path)?) {
+            Some(Entry::File(file)) => Ok(*file),
+            Some(Entry::Directory(_)) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Drops of everything below a directory, deepest first.
+    pub(super) fn drops_below(&self, directory: DirectoryId, drops: &mut Vec<Effect>) {
+        for (place, entry) in entries_of(&self.names, directory) {
+            if let Entry::Directory(below) = entry {
+                self.drops_below(*below, drops);
+            }
+            drops.push(Effect::Name(NameChange::Drop { place: place.clone() }));
+        }
+    }
+}
+
+/// What the caller is told.
+fn answer(verdict: Verdict) -> io::Result<()> {
+    match verdict {
+        Verdict::Fail { errno, .. } => Err(io::Error::from_raw_os_error(errno)),
+        Verdict::Go | Verdict::Short => Ok(()),
+    }
+}

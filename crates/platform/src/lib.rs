@@ -1,0 +1,15 @@
+//! The only crate that touches the operating system: files, clocks, randomness, threads, sockets' options.
+//!
+//! Each has a real and, where tests need one, a simulated side. `unsafe` is allowed here alone, each block
+//! with its reason. Nothing here knows what a record is.
+
+// The workspace denies unsafe code; aligned allocation (`memory`) cannot be written without it, and this is the one
+// crate where it may stand, each block with its reason.
+#![allow(unsafe_code)]
+
+pub mod clock;
+pub mod disk;
+pub mod memory;
+pub mod process;
+pub mod random;
+pub mod threads;
