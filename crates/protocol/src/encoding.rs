@@ -1,0 +1,212 @@
+//! How state is written as bytes: big-endian integers, lengths before contents.
+//!
+//! Shared by everything in this crate that is stored (commands, snapshots). A reader checks every
+//! length against the bytes that are really there before it allocates, and never reads past the end.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use thiserror::Error;
+
+/// Why stored bytes could not be read back. None of these is worth a retry: the bytes are corrupt, or
+/// they come from a newer version of this program.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The bytes end inside a value.
+    #[error("the bytes end inside {field}: {wanted_bytes} wanted, {left_bytes} left")]
+    Truncated {
+        /// What was being read.
+        field: &'static str,
+        /// Bytes that the value needs at least.
+        wanted_bytes: usize,
+        /// Bytes that are left.
+        left_bytes: usize,
+    },
+    /// Written by a version of the format that this program does not know.
+    #[error("format version {got} of {format} is unknown, the newest known is {known}")]
+    UnknownVersion {
+        /// Which format.
+        format: &'static str,
+        /// The version found.
+        got: u8,
+        /// The newest version that can be read.
+        known: u8,
+    },
+    /// A number that stands for one of several things stands for none.
+    #[error("{value} is not a known {field}")]
+    UnknownKind {
+        /// What was being read.
+        field: &'static str,
+        /// The number found.
+        value: u8,
+    },
+    /// A value is there but cannot be right.
+    #[error("{field} does not hold a possible value")]
+    Impossible {
+        /// What was being read.
+        field: &'static str,
+    },
+    /// A text is not UTF-8.
+    #[error("{field} is not UTF-8")]
+    NotUtf8 {
+        /// What was being read.
+        field: &'static str,
+    },
+    /// Everything was read and bytes are left over.
+    #[error("{left_bytes} bytes are left over")]
+    LeftOver {
+        /// How many.
+        left_bytes: usize,
+    },
+}
+
+/// Reads values from the front of a slice.
+pub(crate) struct Reader<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts a format that opens with one version byte; refuses versions above `known` and below 1.
+    pub(crate) fn open(bytes: &'a [u8], format: &'static str, known: u8) -> Result<Reader<'a>, DecodeError> {
+        let mut reader = Reader { left: bytes };
+        let got = reader.u8(format)?;
+        if got == 0 || got > known {
+            return Err(DecodeError::UnknownVersion { format, got, known });
+        }
+        Ok(reader)
+    }
+
+    fn take<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let Some((head, rest)) = self.left.split_first_chunk::<N>() else {
+            return Err(DecodeError::Truncated {
+                field,
+                wanted_bytes: N,
+                left_bytes: self.left.len(),
+            });
+        };
+        self.left = rest;
+        Ok(*head)
+    }
+
+    pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+        Ok(u8::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn u16(&mut self, field: &'static str) -> Result<u16, DecodeError> {
+        Ok(u16::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn i16(&mut self, field: &'static str) -> Result<i16, DecodeError> {
+        Ok(i16::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        Ok(i32::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        Ok(i64::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, DecodeError> {
+        Ok(u64::from_be_bytes(self.take(field)?))
+    }
+
+    pub(crate) fn bytes_16(&mut self, field: &'static str) -> Result<[u8; 16], DecodeError> {
+        self.take(field)
+    }
+
+    /// A count of items that take at least `item_bytes_min` each: refused when that many cannot follow,
+    /// so that it is safe to reserve room for them.
+    pub(crate) fn count(&mut self, field: &'static str, item_bytes_min: usize) -> Result<usize, DecodeError> {
+        let count = u32::from_be_bytes(self.take(field)?) as usize;
+        let wanted_bytes = count.saturating_mul(item_bytes_min);
+        if wanted_bytes > self.left.len() {
+            return Err(DecodeError::Truncated {
+                field,
+                wanted_bytes,
+                left_bytes: self.left.len(),
+            });
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn slice(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let length = self.count(field, 1)?;
+        let (head, rest) = self.left.split_at(length);
+        self.left = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.slice(field)?).map_err(|_| DecodeError::NotUtf8 { field })
+    }
+
+    /// Ends the reading: nothing may be left.
+    pub(crate) fn close(self) -> Result<(), DecodeError> {
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            Err(DecodeError::LeftOver {
+                left_bytes: self.left.len(),
+            })
+        }
+    }
+}
+
+/// Collects values; the counterpart of [`Reader`].
+pub(crate) struct Writer {
+    bytes: BytesMut,
+}
+
+impl Writer {
+    pub(crate) fn open(version: u8) -> Writer {
+        let mut bytes = BytesMut::with_capacity(64);
+        bytes.put_u8(version);
+        Writer { bytes }
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.bytes.put_u8(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.bytes.put_u16(value);
+    }
+
+    pub(crate) fn i16(&mut self, value: i16) {
+        self.bytes.put_i16(value);
+    }
+
+    pub(crate) fn i32(&mut self, value: i32) {
+        self.bytes.put_i32(value);
+    }
+
+    pub(crate) fn i64(&mut self, value: i64) {
+        self.bytes.put_i64(value);
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.bytes.put_u64(value);
+    }
+
+    pub(crate) fn bytes_16(&mut self, value: [u8; 16]) {
+        self.bytes.put_slice(&value);
+    }
+
+    pub(crate) fn count(&mut self, count: usize) {
+        self.bytes
+            .put_u32(u32::try_from(count).expect("nothing in memory has four billion items"));
+    }
+
+    pub(crate) fn slice(&mut self, value: &[u8]) {
+        self.count(value.len());
+        self.bytes.put_slice(value);
+    }
+
+    pub(crate) fn text(&mut self, value: &str) {
+        self.slice(value.as_bytes());
+    }
+
+    pub(crate) fn close(self) -> Bytes {
+        self.bytes.freeze()
+    }
+}

@@ -1,0 +1,385 @@
+//! The leader of one partition for one epoch: it numbers appends and says what is committed.
+//!
+//! Stands between the produce handler and the journal. An append takes two steps, so that a journal that refuses
+//! (its disk is full) leaves no trace: `check_append` numbers the batch without changing anything, the store takes
+//! the bytes, `handle_append` makes the number final. The tail must never move back, and nothing is committed
+//! that the ack quorum has not acknowledged.
+//!
+//! ```text
+//!   log_start            tail              next_offset
+//!   |  committed, readable |  not yet committed  |
+//!   trimmed before         answered up to here   the next batch goes here
+//! ```
+
+mod contract;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use record::{Epoch, Offset};
+
+pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Numbered, Sealed, TrimError};
+pub use state::{Durability, LeaderState, NodeId, Replica};
+
+use crate::epochs::{EpochEnd, Epochs};
+use crate::producers::{Producers, Sequence, WrittenBatch};
+
+/// The leader of one partition for one epoch.
+#[derive(Debug, Clone)]
+pub struct Leader {
+    state: LeaderState,
+    epoch_first_offset: Offset,
+    tail: Offset,
+    sealed: bool,
+    /// What has not been reported by an action yet.
+    due: Due,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Due {
+    durable_here: bool,
+    commit: bool,
+    trim: bool,
+    abandon: bool,
+}
+
+impl Leader {
+    /// Opens an epoch at the end of the log. A leader that is its own ack quorum has committed all that it holds.
+    ///
+    /// # Panics
+    /// The state contradicts itself (see [`LeaderState`]): it comes from our own metadata and storage.
+    #[must_use]
+    pub fn open(mut state: LeaderState) -> Leader {
+        state.assert_sound();
+        let next_offset = state.next_offset;
+        state
+            .history
+            .epochs
+            .open(state.epoch, next_offset)
+            .expect("the metadata opens only epochs above those whose batches are in the log");
+        let mut leader = Leader {
+            epoch_first_offset: next_offset,
+            tail: state.tail,
+            sealed: false,
+            due: Due::default(),
+            state,
+        };
+        leader.commit();
+        leader
+    }
+
+    /// Numbers a batch, finds it to be a duplicate, or refuses it. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub fn check_append(&self, append: &Append) -> Result<Checked, AppendError> {
+        if self.sealed {
+            return Err(AppendError::Sealed {
+                epoch: self.state.epoch,
+            });
+        }
+        if append.transactional {
+            return Err(AppendError::Transactional);
+        }
+        if append.record_count < 1 {
+            return Err(AppendError::InvalidRecordCount {
+                got: append.record_count,
+            });
+        }
+        if let Some(stamp) = append.producer
+            && let Sequence::Duplicate(written) =
+                self.state.history.producers.check(stamp, append.record_count)?
+        {
+            let (first_offset, next_offset) = (written.first_offset, written.next_offset());
+            return Ok(Checked::Duplicate(Appended {
+                first_offset,
+                next_offset,
+            }));
+        }
+        let first_offset = self.state.next_offset;
+        let Some(next) = first_offset.0.checked_add(i64::from(append.record_count)) else {
+            let record_count = append.record_count;
+            return Err(AppendError::OffsetsExhausted {
+                next_offset: first_offset,
+                record_count,
+            });
+        };
+        let epoch = self.state.epoch;
+        Ok(Checked::New(Numbered {
+            first_offset,
+            next_offset: Offset(next),
+            epoch,
+            append: *append,
+        }))
+    }
+
+    /// Makes a number final: the store has taken the batch. Call this before anything else is appended.
+    ///
+    /// # Panics
+    /// The number is not the latest one, or the epoch was sealed since: two batches would share offsets.
+    pub fn handle_append(&mut self, now: Duration, numbered: Numbered) -> Appended {
+        let Numbered {
+            first_offset,
+            next_offset,
+            epoch,
+            append,
+        } = numbered;
+        assert!(!self.sealed, "a sealed epoch accepts nothing");
+        assert_eq!(
+            epoch, self.state.epoch,
+            "a batch is numbered in the epoch that appends it"
+        );
+        assert_eq!(
+            first_offset, self.state.next_offset,
+            "offsets are given out once and without gaps"
+        );
+        if let Some(stamp) = append.producer {
+            let written = WrittenBatch {
+                first_sequence: stamp.first_sequence,
+                record_count: append.record_count,
+                first_offset,
+                max_timestamp_ms: append.max_timestamp_ms,
+            };
+            self.state.history.producers.note(now, stamp, written);
+        }
+        self.state.next_offset = next_offset;
+        if self.state.durability == Durability::Memory {
+            self.acknowledge(self.state.node, next_offset)
+                .expect("the leader holds a replica of what it appended");
+        }
+        Appended {
+            first_offset,
+            next_offset,
+        }
+    }
+
+    /// A replica (the leader's own among them) has acknowledged everything below `next_offset`: it is durable there, or
+    /// with [`Durability::Memory`] received. Late and repeated acknowledgements change nothing, nor does any that
+    /// arrives after the seal: whoever sealed may have decided otherwise by then.
+    ///
+    /// # Errors
+    /// See [`AckError`].
+    pub fn handle_durable(&mut self, replica: NodeId, next_offset: Offset) -> Result<(), AckError> {
+        if self.sealed {
+            return Ok(());
+        }
+        self.acknowledge(replica, next_offset)
+    }
+
+    /// Ends the epoch: nothing is appended, committed or trimmed in it any more. A second seal finds the same.
+    pub fn handle_seal(&mut self) -> Sealed {
+        if !self.sealed {
+            self.sealed = true;
+            self.due.abandon = self.tail < self.state.next_offset;
+        }
+        Sealed {
+            epoch: self.state.epoch,
+            tail: self.tail,
+            next_offset: self.state.next_offset,
+        }
+    }
+
+    /// Gives up everything below `first_kept`, for DeleteRecords and for retention; answers where the log begins now.
+    /// Below the present start nothing is left to give up.
+    ///
+    /// # Errors
+    /// See [`TrimError`].
+    pub fn handle_trim(&mut self, first_kept: Offset) -> Result<Offset, TrimError> {
+        if self.sealed {
+            return Err(TrimError::Sealed {
+                epoch: self.state.epoch,
+            });
+        }
+        if first_kept < Offset::ZERO || first_kept > self.tail {
+            return Err(TrimError::OutOfRange {
+                tail: self.tail,
+                got: first_kept,
+            });
+        }
+        if first_kept > self.state.log_start {
+            self.state.log_start = first_kept;
+            self.state.history.epochs.trim(first_kept);
+            self.due.trim = true;
+        }
+        assert!(
+            self.state.log_start <= self.tail,
+            "only committed records are given up"
+        );
+        Ok(self.state.log_start)
+    }
+
+    /// Changes how much a producer's answer promises from the next append on (`ropewalk.durability`).
+    pub fn handle_durability(&mut self, durability: Durability) {
+        self.state.durability = durability;
+    }
+
+    /// Forgets the producers that have been silent for too long.
+    pub fn handle_time(&mut self, now: Duration) {
+        self.state.history.producers.handle_time(now);
+    }
+
+    /// When [`Leader::handle_time`] has something to do. Nothing breaks if it comes late.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.state.history.producers.deadline()
+    }
+
+    /// The next thing to be done; call until `None`. What several inputs led to is reported once.
+    pub fn next_action(&mut self) -> Option<Action> {
+        let Due {
+            durable_here,
+            commit,
+            trim,
+            abandon,
+        } = std::mem::take(&mut self.due);
+        // One at a time, commits first: they are what somebody waits for.
+        if commit {
+            self.due = Due {
+                durable_here: durable_here && self.durable_here() > self.tail,
+                commit: false,
+                trim,
+                abandon,
+            };
+            return Some(Action::Commit { tail: self.tail });
+        }
+        if durable_here {
+            self.due = Due {
+                trim,
+                abandon,
+                ..Due::default()
+            };
+            return Some(Action::DurableHere {
+                next_offset: self.durable_here(),
+            });
+        }
+        if trim {
+            self.due = Due {
+                abandon,
+                ..Due::default()
+            };
+            return Some(Action::Trim {
+                log_start: self.state.log_start,
+            });
+        }
+        abandon.then_some(Action::Abandon { tail: self.tail })
+    }
+
+    /// The history up to the tail as bytes for a checkpoint, with the offset it stands for: replay starts there.
+    #[must_use]
+    pub fn snapshot_history(&self, now: Duration) -> (Offset, Bytes) {
+        (self.tail, self.state.history.snapshot(now, self.tail))
+    }
+
+    /// Where `epoch` ended (Kafka's OffsetForLeaderEpoch).
+    #[must_use]
+    pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {
+        self.state.history.epochs.end_of(epoch, self.state.next_offset)
+    }
+
+    /// This leader's epoch.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.state.epoch
+    }
+
+    /// Where this epoch began.
+    #[must_use]
+    pub fn epoch_first_offset(&self) -> Offset {
+        self.epoch_first_offset
+    }
+
+    /// The first offset that has not been given up.
+    #[must_use]
+    pub fn log_start(&self) -> Offset {
+        self.state.log_start
+    }
+
+    /// The first offset not yet committed (Kafka's high watermark).
+    #[must_use]
+    pub fn tail(&self) -> Offset {
+        self.tail
+    }
+
+    /// The offset that the next batch gets.
+    #[must_use]
+    pub fn next_offset(&self) -> Offset {
+        self.state.next_offset
+    }
+
+    /// The first offset that the leader's own replica has not acknowledged.
+    #[must_use]
+    pub fn durable_here(&self) -> Offset {
+        self.state.own_replica().next_offset
+    }
+
+    /// What an acknowledgement promises.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.state.durability
+    }
+
+    /// Whether the epoch is over.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// The replicas and what each has acknowledged.
+    #[must_use]
+    pub fn replicas(&self) -> &[Replica] {
+        &self.state.replicas
+    }
+
+    /// The epochs of the partition.
+    #[must_use]
+    pub fn epochs(&self) -> &Epochs {
+        &self.state.history.epochs
+    }
+
+    /// The idempotent producers of the partition.
+    #[must_use]
+    pub fn producers(&self) -> &Producers {
+        &self.state.history.producers
+    }
+
+    fn acknowledge(&mut self, replica: NodeId, next_offset: Offset) -> Result<(), AckError> {
+        if next_offset > self.state.next_offset {
+            return Err(AckError::BeyondEnd {
+                next_offset: self.state.next_offset,
+                got: next_offset,
+            });
+        }
+        let own = self.state.node;
+        let Some(known) = self.state.replicas.iter_mut().find(|known| known.node == replica) else {
+            return Err(AckError::UnknownReplica { replica });
+        };
+        if next_offset > known.next_offset {
+            known.next_offset = next_offset;
+            self.commit();
+            if replica == own && next_offset > self.tail {
+                self.due.durable_here = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the tail to what the ack quorum has acknowledged.
+    fn commit(&mut self) {
+        let reached = self.state.acknowledged_by_quorum();
+        assert!(
+            reached <= self.state.next_offset,
+            "no replica acknowledges what was not appended"
+        );
+        if reached > self.tail {
+            self.tail = reached;
+            self.due.commit = true;
+        }
+        assert!(
+            self.state.log_start <= self.tail,
+            "committed records are never before the start"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! What a leader starts from: metadata says who the replicas are, storage what the log holds.
+
+use std::fmt;
+
+use record::{Epoch, Offset};
+
+use crate::history::History;
+
+/// A node of the cluster (Kafka's broker id). Never negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub i32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a replica's acknowledgement promises (`ropewalk.durability`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// The batch has been flushed to disk.
+    #[default]
+    Flushed,
+    /// The batch has been received: a power cut may lose it. A topic's explicit choice.
+    Memory,
+}
+
+/// A replica and how far it has acknowledged the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replica {
+    /// Where it is.
+    pub node: NodeId,
+    /// The first offset it has not acknowledged.
+    pub next_offset: Offset,
+}
+
+/// What a leader starts from. `log_start <= tail <= next_offset`; the leader's own replica is among the replicas and
+/// holds the log up to `next_offset`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderState {
+    /// The leader's own node.
+    pub node: NodeId,
+    /// The epoch to open: above every epoch in the log.
+    pub epoch: Epoch,
+    /// The first offset that has not been given up.
+    pub log_start: Offset,
+    /// What is known to be committed: what sealing the last epoch has proved. A node that is its own ack quorum may
+    /// pass `log_start`, and commits all it holds on opening.
+    pub tail: Offset,
+    /// The end of the log.
+    pub next_offset: Offset,
+    /// What an acknowledgement promises.
+    pub durability: Durability,
+    /// The replicas, each once.
+    pub replicas: Vec<Replica>,
+    /// How many of them must acknowledge; between one and all.
+    pub ack_quorum: usize,
+    /// The epochs and producers of the log up to `next_offset`.
+    pub history: History,
+}
+
+impl LeaderState {
+    /// The state of a leader without followers: its own flush commits.
+    #[must_use]
+    pub fn single(
+        node: NodeId,
+        epoch: Epoch,
+        log_start: Offset,
+        next_offset: Offset,
+        history: History,
+    ) -> LeaderState {
+        LeaderState {
+            node,
+            epoch,
+            log_start,
+            tail: log_start,
+            next_offset,
+            durability: Durability::Flushed,
+            replicas: vec![Replica { node, next_offset }],
+            ack_quorum: 1,
+            history,
+        }
+    }
+
+    pub(super) fn assert_sound(&self) {
+        assert!(Offset::ZERO <= self.log_start, "offsets begin at zero");
+        assert!(
+            self.log_start <= self.tail,
+            "what was given up had been committed"
+        );
+        assert!(self.tail <= self.next_offset, "what was committed is in the log");
+        assert!(self.ack_quorum >= 1, "somebody has to acknowledge");
+        assert!(self.ack_quorum <= self.replicas.len(), "an ack quorum can be met");
+        assert_eq!(
+            self.own_replica().next_offset,
+            self.next_offset,
+            "the leader holds its own log"
+        );
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let again = self.replicas[..index]
+                .iter()
+                .any(|other| other.node == replica.node);
+            assert!(!again, "node {} holds one replica", replica.node);
+        }
+    }
+
+    pub(super) fn own_replica(&self) -> &Replica {
+        self.replicas
+            .iter()
+            .find(|replica| replica.node == self.node)
+            .expect("the leader holds a replica")
+    }
+
+    /// The highest offset below which at least the ack quorum has acknowledged everything.
+    pub(super) fn acknowledged_by_quorum(&self) -> Offset {
+        let acknowledged_by = |offset: Offset| {
+            self.replicas
+                .iter()
+                .filter(|replica| replica.next_offset >= offset)
+                .count()
+        };
+        // Replica sets are a handful: counting for each is cheaper than sorting a copy.
+        self.replicas
+            .iter()
+            .map(|replica| replica.next_offset)
+            .filter(|offset| acknowledged_by(*offset) >= self.ack_quorum)
+            .max()
+            .expect("the lowest acknowledgement is met by all, and the quorum is at most all")
+    }
+}

@@ -1,0 +1,134 @@
+//! What the scenario files cannot say: mistakes of our own that must stop the process, and two-step appends.
+
+use super::*;
+use crate::history::History;
+use crate::producers::{ProducerId, ProducerLimits, SequenceError, Stamp};
+
+const NOW: Duration = Duration::from_secs(1);
+
+fn leader() -> Leader {
+    let history = History::new(ProducerLimits::default());
+    Leader::open(LeaderState::single(
+        NodeId(0),
+        Epoch(0),
+        Offset::ZERO,
+        Offset::ZERO,
+        history,
+    ))
+}
+
+fn append(record_count: i32, first_sequence: i32) -> Append {
+    let producer = Some(Stamp {
+        id: ProducerId(1),
+        epoch: 0,
+        first_sequence,
+    });
+    Append {
+        record_count,
+        max_timestamp_ms: 0,
+        producer,
+        transactional: false,
+    }
+}
+
+fn number(leader: &Leader, append: &Append) -> Numbered {
+    match leader.check_append(append) {
+        Ok(Checked::New(numbered)) => numbered,
+        other => panic!("expected a new batch, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_refused_journal_leaves_no_trace() {
+    let mut leader = leader();
+    let dropped = number(&leader, &append(3, 0));
+    drop(dropped);
+    assert_eq!(leader.next_offset(), Offset(0));
+    assert!(leader.producers().is_empty());
+    let again = number(&leader, &append(3, 0));
+    assert_eq!(leader.handle_append(NOW, again).next_offset, Offset(3));
+}
+
+#[test]
+#[should_panic(expected = "given out once")]
+fn a_number_is_good_for_one_append() {
+    let mut leader = leader();
+    let first = number(&leader, &append(3, 0));
+    let second = number(&leader, &append(1, 0));
+    leader.handle_append(NOW, first);
+    leader.handle_append(NOW, second);
+}
+
+#[test]
+#[should_panic(expected = "accepts nothing")]
+fn a_number_from_before_the_seal_is_void() {
+    let mut leader = leader();
+    let numbered = number(&leader, &append(3, 0));
+    leader.handle_seal();
+    leader.handle_append(NOW, numbered);
+}
+
+#[test]
+fn offsets_end() {
+    let history = History::new(ProducerLimits::default());
+    let end = Offset(i64::MAX - 1);
+    let leader = Leader::open(LeaderState::single(NodeId(0), Epoch(0), end, end, history));
+    let refused = leader.check_append(&append(2, 0));
+    assert_eq!(
+        refused,
+        Err(AppendError::OffsetsExhausted {
+            next_offset: end,
+            record_count: 2
+        })
+    );
+}
+
+#[test]
+fn opening_commits_what_a_lone_leader_holds() {
+    let history = History::new(ProducerLimits::default());
+    let mut leader = Leader::open(LeaderState::single(
+        NodeId(0),
+        Epoch(4),
+        Offset(2),
+        Offset(9),
+        history,
+    ));
+    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(9) }));
+    assert_eq!(leader.next_action(), None);
+    assert_eq!(
+        (leader.epoch_first_offset(), leader.tail()),
+        (Offset(9), Offset(9))
+    );
+}
+
+#[test]
+fn a_snapshot_claims_committed_batches_only() {
+    let mut leader = leader();
+    let first = number(&leader, &append(3, 0));
+    leader.handle_append(NOW, first);
+    leader.handle_durable(NodeId(0), Offset(3)).expect("appended");
+    let second = number(&leader, &append(2, 3));
+    leader.handle_append(NOW, second);
+
+    let (offset, bytes) = leader.snapshot_history(NOW);
+    assert_eq!(offset, Offset(3));
+    let restored = History::restore(NOW, ProducerLimits::default(), &bytes).expect("just written");
+    let stamp = |first_sequence| Stamp {
+        id: ProducerId(1),
+        epoch: 0,
+        first_sequence,
+    };
+    assert!(matches!(
+        restored.producers.check(stamp(0), 3),
+        Ok(Sequence::Duplicate(_))
+    ));
+    assert_eq!(
+        restored.producers.check(stamp(3), 2),
+        Ok(Sequence::Next),
+        "the lost batch may be sent again"
+    );
+    assert_eq!(
+        restored.producers.check(stamp(5), 1),
+        Err(SequenceError::OutOfOrder { expected: 3, got: 5 })
+    );
+}

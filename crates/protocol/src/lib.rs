@@ -1,0 +1,24 @@
+//! The protocol cores: a partition's leader, its producers and epochs, and the cluster's metadata.
+//!
+//! Everything here is a pure state machine: inputs in (`handle_*`, `apply`), actions out (`next_action`),
+//! the next moment that matters by `deadline`. Time is an argument; nothing does I/O, draws random
+//! numbers or looks at a clock. `now` is always monotonic time since the process started, so that a
+//! wall clock that jumps cannot make a partition forget its producers.
+
+mod encoding;
+pub mod epochs;
+pub mod history;
+pub mod leader;
+pub mod metadata;
+
+pub mod producers;
+
+pub use encoding::DecodeError;
+pub use epochs::{EpochEnd, EpochError, Epochs};
+pub use history::{BatchFacts, History};
+pub use leader::{
+    AckError, Action, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId,
+    Numbered, Replica, Sealed, TrimError,
+};
+pub use metadata::{ApplyError, Command, Metadata, PlanError};
+pub use producers::{ProducerId, ProducerLimits, Producers, SequenceError, Stamp};

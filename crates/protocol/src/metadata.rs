@@ -1,0 +1,214 @@
+//! The cluster's metadata as a replicated state machine: nodes, topics, partitions, epochs, producer ids.
+//!
+//! Commands are committed in the metadata log and applied in its order; every core of every node holds the
+//! image that results. `plan_*` turns a client's wish into a command, `apply` carries it out, and refuses, with no
+//! change, what no longer fits. Applying must depend on nothing but the image and the command.
+//!
+//! **Leader epochs cost nothing to advance.** A partition stores the epoch that was opened explicitly and its leader's
+//! count of starts at that moment; its epoch is that epoch plus the starts since. One `StartNode` thereby opens a new
+//! epoch on every partition the node leads. Epochs begin at 0 and only rise.
+
+mod apply;
+mod command;
+mod plan;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+pub mod topic_config;
+mod topic_name;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use record::{ClusterId, Epoch, PartitionId, TopicId};
+
+pub use apply::ApplyError;
+pub use command::{Address, Command, ReplicaSet};
+pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
+pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
+pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_topic_name};
+
+use crate::leader::NodeId;
+use crate::producers::ProducerId;
+
+/// The image: everything the commands applied so far have made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// The configs that topics have unless they set their own. Every node is started with its own copy: they shape the
+    /// typed settings only, never what a command does.
+    defaults: TopicConfig,
+    cluster: Option<ClusterId>,
+    nodes: BTreeMap<NodeId, Node>,
+    topics: BTreeMap<TopicId, Topic>,
+    names: BTreeMap<Arc<str>, TopicId>,
+    /// Names with `.` and `_` made the same, to find those that would collide.
+    folded_names: BTreeMap<Box<str>, TopicId>,
+    next_producer_id: ProducerId,
+    partition_count: usize,
+}
+
+/// A node of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where clients reach it.
+    pub address: Address,
+    /// How often it has started since it joined; 0 in its first run.
+    pub incarnation: i32,
+}
+
+/// A topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// Its identity.
+    pub id: TopicId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it overrides.
+    pub config: TopicConfig,
+    /// What is in force.
+    pub settings: TopicSettings,
+    partitions: Vec<Partition>,
+}
+
+impl Topic {
+    /// How many partitions it has; their indexes are 0 up to this.
+    #[must_use]
+    pub fn partition_count(&self) -> i32 {
+        i32::try_from(self.partitions.len()).expect("checked before partitions are created")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Partition {
+    replicas: ReplicaSet,
+    leader: NodeId,
+    /// The epoch opened when `leader` took over ...
+    opened_epoch: Epoch,
+    /// ... and the leader's incarnation at that moment.
+    opened_incarnation: i32,
+}
+
+/// Who leads a partition, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionState {
+    /// The leader.
+    pub leader: NodeId,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The nodes that hold the partition.
+    pub replicas: ReplicaSet,
+}
+
+impl Metadata {
+    /// The image before the first command. `defaults` are the configs of topics that set none of their own.
+    #[must_use]
+    pub fn new(defaults: TopicConfig) -> Metadata {
+        Metadata {
+            defaults,
+            cluster: None,
+            nodes: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            names: BTreeMap::new(),
+            folded_names: BTreeMap::new(),
+            next_producer_id: ProducerId(0),
+            partition_count: 0,
+        }
+    }
+
+    /// The cluster's identity, once it is formatted.
+    #[must_use]
+    pub fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// The configs of topics that set none of their own.
+    #[must_use]
+    pub fn defaults(&self) -> &TopicConfig {
+        &self.defaults
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> Option<&Node> {
+        self.nodes.get(&node)
+    }
+
+    /// All nodes, sorted by id.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> + '_ {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// The topic with this identity.
+    #[must_use]
+    pub fn topic(&self, id: TopicId) -> Option<&Topic> {
+        self.topics.get(&id)
+    }
+
+    /// The topic with this name.
+    #[must_use]
+    pub fn topic_named(&self, name: &str) -> Option<&Topic> {
+        self.names
+            .get(name)
+            .map(|id| self.topics.get(id).expect("every name belongs to a topic"))
+    }
+
+    /// All topics, sorted by name.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = &Topic> + '_ {
+        self.names
+            .values()
+            .map(|id| self.topics.get(id).expect("every name belongs to a topic"))
+    }
+
+    /// How many partitions all topics have together.
+    #[must_use]
+    pub fn partition_count(&self) -> usize {
+        self.partition_count
+    }
+
+    /// The first producer id that has not been handed out.
+    #[must_use]
+    pub fn next_producer_id(&self) -> ProducerId {
+        self.next_producer_id
+    }
+
+    /// Who leads a partition, and in which epoch.
+    #[must_use]
+    pub fn partition(&self, partition: PartitionId) -> Option<PartitionState> {
+        self.find_partition(partition).map(|found| self.state_of(found))
+    }
+
+    /// Who leads each partition of a topic, by index.
+    pub fn partitions<'a>(&'a self, topic: &'a Topic) -> impl ExactSizeIterator<Item = PartitionState> + 'a {
+        topic.partitions.iter().map(|partition| self.state_of(partition))
+    }
+
+    fn find_partition(&self, partition: PartitionId) -> Option<&Partition> {
+        let index = usize::try_from(partition.index).ok()?;
+        self.topics.get(&partition.topic)?.partitions.get(index)
+    }
+
+    fn state_of(&self, partition: &Partition) -> PartitionState {
+        PartitionState {
+            leader: partition.leader,
+            epoch: self.epoch_of(partition),
+            replicas: Arc::clone(&partition.replicas),
+        }
+    }
+
+    fn epoch_of(&self, partition: &Partition) -> Epoch {
+        let leader = self
+            .nodes
+            .get(&partition.leader)
+            .expect("a leader is a known node");
+        let starts = leader.incarnation - partition.opened_incarnation;
+        assert!(starts >= 0, "incarnations only rise");
+        // Each step of either is one command: a cluster does not live to see this overflow.
+        Epoch(
+            partition
+                .opened_epoch
+                .0
+                .checked_add(starts)
+                .expect("epochs do not run out"),
+        )
+    }
+}

@@ -1,0 +1,370 @@
+//! Carrying commands out: all checks first, then the change, so that a refused command leaves no trace.
+
+use std::sync::Arc;
+
+use record::{ClusterId, Epoch, PartitionId, TopicId};
+use thiserror::Error;
+
+use super::topic_config::{ConfigChange, ConfigError};
+use super::topic_name::{TopicNameError, check_topic_name, folded};
+use super::{Command, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
+use crate::leader::NodeId;
+use crate::producers::ProducerId;
+
+/// Why a command does not fit the image. Every node finds the same; whoever proposed it should look at the image
+/// again, and plan anew or tell its client.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ApplyError {
+    /// A cluster is formatted once.
+    #[error("the cluster is formatted already, as {cluster}")]
+    AlreadyFormatted {
+        /// Its identity.
+        cluster: ClusterId,
+    },
+    /// Before anything else, the cluster must be formatted.
+    #[error("the cluster has not been formatted")]
+    NotFormatted,
+    /// No such node.
+    #[error("node {node} is unknown")]
+    UnknownNode {
+        /// Which.
+        node: NodeId,
+    },
+    /// Node ids are not negative.
+    #[error("{node} cannot be a node's id")]
+    InvalidNode {
+        /// Which.
+        node: NodeId,
+    },
+    /// No such topic.
+    #[error("topic {id} is unknown")]
+    UnknownTopic {
+        /// Which.
+        id: TopicId,
+    },
+    /// No such partition.
+    #[error("partition {partition} is unknown")]
+    UnknownPartition {
+        /// Which.
+        partition: PartitionId,
+    },
+    /// The name is taken.
+    #[error("topic {name} exists already")]
+    TopicExists {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// The identity is taken.
+    #[error("a topic with the id {id} exists already")]
+    TopicIdExists {
+        /// The identity.
+        id: TopicId,
+    },
+    /// The name differs from that of another topic in `.` and `_` only.
+    #[error("topic name {name} collides with {other}: '.' and '_' count as the same")]
+    TopicNameCollides {
+        /// The name.
+        name: Arc<str>,
+        /// The other topic's.
+        other: Arc<str>,
+    },
+    /// The name cannot be a topic's.
+    #[error(transparent)]
+    TopicName(#[from] TopicNameError),
+    /// A config cannot be set so.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A topic needs partitions, and adding none is no change.
+    #[error("at least one partition is needed")]
+    NoPartitions,
+    /// More partitions than there are indexes.
+    #[error("a topic cannot have so many partitions")]
+    PartitionsExhausted,
+    /// Somebody else has added partitions in the meantime.
+    #[error("the topic has {got} partitions, not {expected}")]
+    PartitionsChanged {
+        /// How many the command expects.
+        expected: i32,
+        /// How many there are.
+        got: i32,
+    },
+    /// A replica set is empty, or names a node twice.
+    #[error("a partition's replicas must be at least one, each on another node")]
+    InvalidReplicaSet,
+    /// Only a replica can lead.
+    #[error("node {leader} holds no replica of {partition}")]
+    NotAReplica {
+        /// Who was to lead.
+        leader: NodeId,
+        /// What.
+        partition: PartitionId,
+    },
+    /// Another epoch has been opened in the meantime.
+    #[error("epoch {got} cannot follow epoch {current}")]
+    EpochNotNext {
+        /// The present epoch.
+        current: Epoch,
+        /// The epoch that was to be opened.
+        got: Epoch,
+    },
+    /// Somebody else has got these ids, or the block is empty.
+    #[error("producer ids from {} cannot be handed out: {} is next", got.0, next.0)]
+    ProducerIdsTaken {
+        /// The first id wanted.
+        got: ProducerId,
+        /// The first id that is left.
+        next: ProducerId,
+    },
+}
+
+impl Metadata {
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// The command does not fit the image; nothing has changed.
+    pub fn apply(&mut self, command: &Command) -> Result<(), ApplyError> {
+        self.check(command)?;
+        match command {
+            Command::FormatCluster { cluster } => self.cluster = Some(*cluster),
+            Command::StartNode { node, address } => {
+                let incarnation = self.nodes.get(node).map_or(0, |known| known.incarnation + 1);
+                self.nodes.insert(
+                    *node,
+                    Node {
+                        address: address.clone(),
+                        incarnation,
+                    },
+                );
+            }
+            Command::CreateTopic {
+                id,
+                name,
+                partitions,
+                config,
+            } => self.create_topic(*id, name, partitions, config),
+            Command::DeleteTopic { id } => self.delete_topic(*id),
+            Command::CreatePartitions { id, partitions, .. } => self.add_partitions(*id, partitions),
+            Command::SetTopicConfig { id, changes } => {
+                let topic = self.topics.get_mut(id).expect("checked");
+                topic.config.change(changes).expect("checked");
+                topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
+            }
+            Command::AllocateProducerIds { next, .. } => self.next_producer_id = *next,
+            Command::OpenEpoch {
+                partition,
+                epoch,
+                leader,
+            } => self.open_epoch(*partition, *epoch, *leader),
+        }
+        assert_eq!(self.topics.len(), self.names.len(), "every topic has one name");
+        Ok(())
+    }
+
+    /// Whether a command fits the image.
+    ///
+    /// # Errors
+    /// See [`ApplyError`].
+    pub fn check(&self, command: &Command) -> Result<(), ApplyError> {
+        if let Command::FormatCluster { .. } = command {
+            return self
+                .cluster
+                .map_or(Ok(()), |cluster| Err(ApplyError::AlreadyFormatted { cluster }));
+        }
+        if self.cluster.is_none() {
+            return Err(ApplyError::NotFormatted);
+        }
+        match command {
+            Command::FormatCluster { .. } => Ok(()),
+            Command::StartNode { node, .. } if node.0 < 0 => Err(ApplyError::InvalidNode { node: *node }),
+            Command::StartNode { .. } => Ok(()),
+            Command::CreateTopic {
+                id,
+                name,
+                partitions,
+                config,
+            } => {
+                self.check_new_topic(*id, name)?;
+                config.iter().try_for_each(ConfigChange::check)?;
+                self.check_replica_sets(0, partitions)
+            }
+            Command::DeleteTopic { id } => self.check_topic(*id).map(|_| ()),
+            Command::CreatePartitions {
+                id,
+                first_index,
+                partitions,
+            } => {
+                let got = self.check_topic(*id)?.partition_count();
+                if got != *first_index {
+                    return Err(ApplyError::PartitionsChanged {
+                        expected: *first_index,
+                        got,
+                    });
+                }
+                self.check_replica_sets(got, partitions)
+            }
+            Command::SetTopicConfig { id, changes } => {
+                self.check_topic(*id)?;
+                Ok(changes.iter().try_for_each(ConfigChange::check)?)
+            }
+            Command::AllocateProducerIds { first, next }
+                if *first != self.next_producer_id || next <= first =>
+            {
+                Err(ApplyError::ProducerIdsTaken {
+                    got: *first,
+                    next: self.next_producer_id,
+                })
+            }
+            Command::AllocateProducerIds { .. } => Ok(()),
+            Command::OpenEpoch {
+                partition,
+                epoch,
+                leader,
+            } => self.check_open_epoch(*partition, *epoch, *leader),
+        }
+    }
+
+    pub(super) fn check_topic(&self, id: TopicId) -> Result<&Topic, ApplyError> {
+        self.topics.get(&id).ok_or(ApplyError::UnknownTopic { id })
+    }
+
+    pub(super) fn check_new_topic(&self, id: TopicId, name: &Arc<str>) -> Result<(), ApplyError> {
+        check_topic_name(name)?;
+        if self.names.contains_key(name) {
+            return Err(ApplyError::TopicExists {
+                name: Arc::clone(name),
+            });
+        }
+        if let Some(other) = self.folded_names.get(&folded(name)) {
+            let other = Arc::clone(&self.check_topic(*other)?.name);
+            return Err(ApplyError::TopicNameCollides {
+                name: Arc::clone(name),
+                other,
+            });
+        }
+        if self.topics.contains_key(&id) {
+            return Err(ApplyError::TopicIdExists { id });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_replica_sets(
+        &self,
+        first_index: i32,
+        partitions: &[ReplicaSet],
+    ) -> Result<(), ApplyError> {
+        if partitions.is_empty() {
+            return Err(ApplyError::NoPartitions);
+        }
+        let added = i32::try_from(partitions.len()).map_err(|_| ApplyError::PartitionsExhausted)?;
+        first_index
+            .checked_add(added)
+            .ok_or(ApplyError::PartitionsExhausted)?;
+        for replicas in partitions {
+            let twice = replicas
+                .iter()
+                .enumerate()
+                .any(|(index, node)| replicas[..index].contains(node));
+            if replicas.is_empty() || twice {
+                return Err(ApplyError::InvalidReplicaSet);
+            }
+            if let Some(node) = replicas.iter().find(|node| !self.nodes.contains_key(node)) {
+                return Err(ApplyError::UnknownNode { node: *node });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_open_epoch(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        leader: NodeId,
+    ) -> Result<(), ApplyError> {
+        let found = self
+            .find_partition(partition)
+            .ok_or(ApplyError::UnknownPartition { partition })?;
+        if !found.replicas.contains(&leader) {
+            return Err(ApplyError::NotAReplica { leader, partition });
+        }
+        let current = self.epoch_of(found);
+        if current.0.checked_add(1) != Some(epoch.0) {
+            return Err(ApplyError::EpochNotNext { current, got: epoch });
+        }
+        Ok(())
+    }
+
+    fn create_topic(
+        &mut self,
+        id: TopicId,
+        name: &Arc<str>,
+        partitions: &[ReplicaSet],
+        changes: &[ConfigChange],
+    ) {
+        let mut config = TopicConfig::new();
+        config.change(changes).expect("checked");
+        self.insert_topic(id, Arc::clone(name), config);
+        self.add_partitions(id, partitions);
+    }
+
+    /// Adds a topic that has no partitions yet.
+    pub(super) fn insert_topic(&mut self, id: TopicId, name: Arc<str>, config: TopicConfig) {
+        let settings = TopicSettings::resolve(&config, &self.defaults);
+        self.names.insert(Arc::clone(&name), id);
+        self.folded_names.insert(folded(&name), id);
+        self.topics.insert(
+            id,
+            Topic {
+                id,
+                name,
+                config,
+                settings,
+                partitions: Vec::new(),
+            },
+        );
+    }
+
+    fn delete_topic(&mut self, id: TopicId) {
+        let topic = self.topics.remove(&id).expect("checked");
+        self.names.remove(&topic.name);
+        self.folded_names.remove(&folded(&topic.name));
+        self.partition_count -= topic.partitions.len();
+    }
+
+    fn add_partitions(&mut self, id: TopicId, replica_sets: &[ReplicaSet]) {
+        let new_partition = |replicas: &ReplicaSet| {
+            let leader = replicas[0];
+            let opened_incarnation = self.nodes.get(&leader).expect("checked").incarnation;
+            Partition {
+                replicas: Arc::clone(replicas),
+                leader,
+                opened_epoch: Epoch(0),
+                opened_incarnation,
+            }
+        };
+        let added: Vec<Partition> = replica_sets.iter().map(new_partition).collect();
+        self.partition_count += added.len();
+        self.topics
+            .get_mut(&id)
+            .expect("checked")
+            .partitions
+            .extend(added);
+    }
+
+    fn open_epoch(&mut self, partition: PartitionId, epoch: Epoch, leader: NodeId) {
+        let opened_incarnation = self
+            .nodes
+            .get(&leader)
+            .expect("replicas are known nodes")
+            .incarnation;
+        let index = usize::try_from(partition.index).expect("checked");
+        let found = &mut self.topics.get_mut(&partition.topic).expect("checked").partitions[index];
+        found.leader = leader;
+        found.opened_epoch = epoch;
+        found.opened_incarnation = opened_incarnation;
+        assert_eq!(
+            self.partition(partition).map(|state| state.epoch),
+            Some(epoch),
+            "the epoch opened is in force"
+        );
+    }
+}

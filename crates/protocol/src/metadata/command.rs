@@ -1,0 +1,289 @@
+//! The commands that change the cluster's metadata, and their bytes in the metadata log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use record::{ClusterId, Epoch, PartitionId, TopicId};
+
+use super::topic_config::ConfigChange;
+use crate::encoding::{DecodeError, Reader, Writer};
+use crate::leader::NodeId;
+use crate::producers::ProducerId;
+
+/// Where a node is reached by clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// A name or an IP address.
+    pub host: Arc<str>,
+    /// The TCP port.
+    pub port: u16,
+}
+
+/// The nodes that hold one partition; the first is its first leader.
+pub type ReplicaSet = Arc<[NodeId]>;
+
+/// One change of the metadata. Commands carry decisions, not wishes: ids, replica sets and epochs are already chosen,
+/// so that every node that applies them comes out the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// The first command of every cluster.
+    FormatCluster {
+        /// Its identity for ever.
+        cluster: ClusterId,
+    },
+    /// A node joins, or starts again. Starting again opens a new epoch on every partition the node leads, in this
+    /// one command however many they are.
+    StartNode {
+        /// The node.
+        node: NodeId,
+        /// Where clients reach it from now on.
+        address: Address,
+    },
+    /// Creates a topic.
+    CreateTopic {
+        /// Its identity for ever.
+        id: TopicId,
+        /// Its name.
+        name: Arc<str>,
+        /// The replicas of each partition, by index.
+        partitions: Vec<ReplicaSet>,
+        /// What differs from the defaults.
+        config: Vec<ConfigChange>,
+    },
+    /// Deletes a topic and its records.
+    DeleteTopic {
+        /// Which.
+        id: TopicId,
+    },
+    /// Adds partitions to a topic.
+    CreatePartitions {
+        /// Which topic.
+        id: TopicId,
+        /// How many partitions it has so far: somebody else may have been faster.
+        first_index: i32,
+        /// The replicas of each new partition.
+        partitions: Vec<ReplicaSet>,
+    },
+    /// Changes configs of a topic.
+    SetTopicConfig {
+        /// Which topic.
+        id: TopicId,
+        /// What changes.
+        changes: Vec<ConfigChange>,
+    },
+    /// Hands out the producer ids from `first` up to, not including, `next`.
+    AllocateProducerIds {
+        /// The first id handed out; somebody else may have taken it.
+        first: ProducerId,
+        /// The first id left for others.
+        next: ProducerId,
+    },
+    /// Opens the next epoch of one partition under a leader.
+    OpenEpoch {
+        /// Which partition.
+        partition: PartitionId,
+        /// The epoch: one above the present one.
+        epoch: Epoch,
+        /// Its leader, one of the replicas.
+        leader: NodeId,
+    },
+}
+
+const FORMAT: &str = "metadata command";
+const VERSION: u8 = 1;
+
+impl Command {
+    /// The command as bytes: version, kind, fields.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut writer = Writer::open(VERSION);
+        match self {
+            Command::FormatCluster { cluster } => {
+                writer.u8(1);
+                writer.bytes_16(cluster.0);
+            }
+            Command::StartNode { node, address } => {
+                writer.u8(2);
+                writer.i32(node.0);
+                write_address(&mut writer, address);
+            }
+            Command::CreateTopic {
+                id,
+                name,
+                partitions,
+                config,
+            } => {
+                writer.u8(3);
+                writer.bytes_16(id.0);
+                writer.text(name);
+                write_replica_sets(&mut writer, partitions);
+                write_changes(&mut writer, config);
+            }
+            Command::DeleteTopic { id } => {
+                writer.u8(4);
+                writer.bytes_16(id.0);
+            }
+            Command::CreatePartitions {
+                id,
+                first_index,
+                partitions,
+            } => {
+                writer.u8(5);
+                writer.bytes_16(id.0);
+                writer.i32(*first_index);
+                write_replica_sets(&mut writer, partitions);
+            }
+            Command::SetTopicConfig { id, changes } => {
+                writer.u8(6);
+                writer.bytes_16(id.0);
+                write_changes(&mut writer, changes);
+            }
+            Command::AllocateProducerIds { first, next } => {
+                writer.u8(7);
+                writer.i64(first.0);
+                writer.i64(next.0);
+            }
+            Command::OpenEpoch {
+                partition,
+                epoch,
+                leader,
+            } => {
+                writer.u8(8);
+                writer.bytes_16(partition.topic.0);
+                writer.i32(partition.index);
+                writer.i32(epoch.0);
+                writer.i32(leader.0);
+            }
+        }
+        writer.close()
+    }
+
+    /// Reads a command back.
+    ///
+    /// # Errors
+    /// The bytes are corrupt, or of a version or kind that this program does not know. A node that meets one must stop
+    /// there: skipping it would leave it with other metadata than its peers.
+    pub fn decode(bytes: &[u8]) -> Result<Command, DecodeError> {
+        let mut reader = Reader::open(bytes, FORMAT, VERSION)?;
+        let command = read_command(&mut reader)?;
+        reader.close()?;
+        Ok(command)
+    }
+}
+
+fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
+    let kind = reader.u8("command kind")?;
+    Ok(match kind {
+        1 => Command::FormatCluster {
+            cluster: ClusterId(reader.bytes_16("cluster id")?),
+        },
+        2 => Command::StartNode {
+            node: NodeId(reader.i32("node")?),
+            address: read_address(reader)?,
+        },
+        3 => Command::CreateTopic {
+            id: TopicId(reader.bytes_16("topic id")?),
+            name: reader.text("topic name")?.into(),
+            partitions: read_replica_sets(reader)?,
+            config: read_changes(reader)?,
+        },
+        4 => Command::DeleteTopic {
+            id: TopicId(reader.bytes_16("topic id")?),
+        },
+        5 => Command::CreatePartitions {
+            id: TopicId(reader.bytes_16("topic id")?),
+            first_index: reader.i32("partition index")?,
+            partitions: read_replica_sets(reader)?,
+        },
+        6 => {
+            let id = TopicId(reader.bytes_16("topic id")?);
+            Command::SetTopicConfig {
+                id,
+                changes: read_changes(reader)?,
+            }
+        }
+        7 => Command::AllocateProducerIds {
+            first: ProducerId(reader.i64("producer id")?),
+            next: ProducerId(reader.i64("producer id")?),
+        },
+        8 => Command::OpenEpoch {
+            partition: PartitionId {
+                topic: TopicId(reader.bytes_16("topic id")?),
+                index: reader.i32("partition index")?,
+            },
+            epoch: Epoch(reader.i32("epoch")?),
+            leader: NodeId(reader.i32("leader")?),
+        },
+        value => {
+            return Err(DecodeError::UnknownKind {
+                field: "command kind",
+                value,
+            });
+        }
+    })
+}
+
+pub(super) fn write_address(writer: &mut Writer, address: &Address) {
+    writer.text(&address.host);
+    writer.u16(address.port);
+}
+
+pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
+    Ok(Address {
+        host: reader.text("host")?.into(),
+        port: reader.u16("port")?,
+    })
+}
+
+pub(super) fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {
+    writer.count(replicas.len());
+    replicas.iter().for_each(|node| writer.i32(node.0));
+}
+
+pub(super) fn read_replica_set(reader: &mut Reader<'_>) -> Result<ReplicaSet, DecodeError> {
+    let count = reader.count("replicas", 4)?;
+    (0..count).map(|_| Ok(NodeId(reader.i32("replica")?))).collect()
+}
+
+fn write_replica_sets(writer: &mut Writer, partitions: &[ReplicaSet]) {
+    writer.count(partitions.len());
+    partitions
+        .iter()
+        .for_each(|replicas| write_replica_set(writer, replicas));
+}
+
+fn read_replica_sets(reader: &mut Reader<'_>) -> Result<Vec<ReplicaSet>, DecodeError> {
+    let count = reader.count("partitions", 4)?;
+    (0..count).map(|_| read_replica_set(reader)).collect()
+}
+
+fn write_changes(writer: &mut Writer, changes: &[ConfigChange]) {
+    writer.count(changes.len());
+    for change in changes {
+        writer.text(&change.name);
+        writer.u8(u8::from(change.value.is_some()));
+        if let Some(value) = &change.value {
+            writer.text(value);
+        }
+    }
+}
+
+fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<ConfigChange>, DecodeError> {
+    let count = reader.count("config changes", 5)?;
+    (0..count).map(|_| read_change(reader)).collect()
+}
+
+fn read_change(reader: &mut Reader<'_>) -> Result<ConfigChange, DecodeError> {
+    let name = reader.text("config name")?.into();
+    let value = match reader.u8("config value")? {
+        0 => None,
+        1 => Some(reader.text("config value")?.into()),
+        value => {
+            return Err(DecodeError::UnknownKind {
+                field: "config value",
+                value,
+            });
+        }
+    };
+    Ok(ConfigChange { name, value })
+}

@@ -1,0 +1,224 @@
+//! From a client's wish to a command: defaults filled in, replicas placed, everything checked against the image.
+//!
+//! A plan is good for the image it was made on. Commands that are committed first may spoil it; `apply` finds out.
+
+use std::sync::Arc;
+
+use record::{Epoch, PartitionId, TopicId};
+use thiserror::Error;
+
+use super::topic_config::ConfigChange;
+use super::{ApplyError, Command, Metadata, ReplicaSet};
+use crate::leader::NodeId;
+use crate::producers::ProducerId;
+
+/// How many producer ids are handed out at a time.
+pub const PRODUCER_ID_BLOCK: i64 = 1000;
+
+/// How large clients may make the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanLimits {
+    /// Partitions of one topic.
+    pub topic_partitions_max: i32,
+    /// Partitions of all topics together.
+    pub partitions_max: usize,
+}
+
+impl Default for PlanLimits {
+    fn default() -> Self {
+        PlanLimits {
+            topic_partitions_max: 10_000,
+            partitions_max: 100_000,
+        }
+    }
+}
+
+/// A topic that a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTopic {
+    /// A fresh, random identity.
+    pub id: TopicId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many partitions.
+    pub partition_count: i32,
+    /// How many replicas of each.
+    pub replica_count: i32,
+    /// What differs from the defaults.
+    pub config: Vec<ConfigChange>,
+}
+
+/// Why a wish cannot be granted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// The command that grants it would be refused.
+    #[error(transparent)]
+    Refused(#[from] ApplyError),
+    /// Fewer than one, more than allowed, or not more than there are (Kafka: INVALID_PARTITIONS).
+    #[error("a topic can have from {min} to {max} partitions, not {got}")]
+    PartitionCount {
+        /// The fewest.
+        min: i32,
+        /// The most.
+        max: i32,
+        /// The count wished for.
+        got: i32,
+    },
+    /// The cluster would have too many partitions (Kafka: POLICY_VIOLATION).
+    #[error("the cluster can have {max} partitions, this would make it {wanted}")]
+    ClusterFull {
+        /// The most.
+        max: usize,
+        /// How many there would be.
+        wanted: usize,
+    },
+    /// Fewer than one replica, or more than there are nodes (Kafka: INVALID_REPLICATION_FACTOR).
+    #[error("{got} replicas need as many nodes, there are {nodes}")]
+    ReplicaCount {
+        /// The count wished for.
+        got: i32,
+        /// The nodes there are.
+        nodes: usize,
+    },
+    /// Every producer id has been handed out.
+    #[error("no producer ids are left")]
+    ProducerIdsExhausted,
+}
+
+impl Metadata {
+    /// Plans a new topic. Replicas go round the nodes, each partition beginning one node further.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_topic(&self, wanted: &NewTopic, limits: &PlanLimits) -> Result<Command, PlanError> {
+        // The name first: "exists already" is what a client that creates its topic on every start expects.
+        self.check_new_topic(wanted.id, &wanted.name)?;
+        self.check_partition_count(1, wanted.partition_count, wanted.partition_count, limits)?;
+        let partitions = self.place(0..wanted.partition_count, wanted.replica_count)?;
+        let (id, name) = (wanted.id, Arc::clone(&wanted.name));
+        self.checked(Command::CreateTopic {
+            id,
+            name,
+            partitions,
+            config: wanted.config.clone(),
+        })
+    }
+
+    /// Plans that a topic gets more partitions, `count` in all.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_partitions(
+        &self,
+        id: TopicId,
+        count: i32,
+        limits: &PlanLimits,
+    ) -> Result<Command, PlanError> {
+        let topic = self.check_topic(id)?;
+        let first_index = topic.partition_count();
+        self.check_partition_count(
+            first_index.saturating_add(1),
+            count,
+            count.saturating_sub(first_index),
+            limits,
+        )?;
+        let replica_count = topic.partitions.first().map_or(1, |first| first.replicas.len());
+        let replica_count = i32::try_from(replica_count).expect("replica sets are small");
+        let partitions = self.place(first_index..count, replica_count)?;
+        self.checked(Command::CreatePartitions {
+            id,
+            first_index,
+            partitions,
+        })
+    }
+
+    /// Plans that a topic is deleted.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_topic_deletion(&self, id: TopicId) -> Result<Command, PlanError> {
+        self.checked(Command::DeleteTopic { id })
+    }
+
+    /// Plans changes of a topic's configs.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_topic_config(&self, id: TopicId, changes: Vec<ConfigChange>) -> Result<Command, PlanError> {
+        self.checked(Command::SetTopicConfig { id, changes })
+    }
+
+    /// Plans to take the next block of producer ids.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_producer_ids(&self) -> Result<Command, PlanError> {
+        let first = self.next_producer_id;
+        let next = first
+            .0
+            .checked_add(PRODUCER_ID_BLOCK)
+            .ok_or(PlanError::ProducerIdsExhausted)?;
+        self.checked(Command::AllocateProducerIds {
+            first,
+            next: ProducerId(next),
+        })
+    }
+
+    /// Plans the next epoch of a partition under `leader`.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_epoch(&self, partition: PartitionId, leader: NodeId) -> Result<Command, PlanError> {
+        let state = self
+            .partition(partition)
+            .ok_or(ApplyError::UnknownPartition { partition })?;
+        self.checked(Command::OpenEpoch {
+            partition,
+            epoch: Epoch(state.epoch.0 + 1),
+            leader,
+        })
+    }
+
+    fn checked(&self, command: Command) -> Result<Command, PlanError> {
+        self.check(&command)?;
+        Ok(command)
+    }
+
+    fn check_partition_count(
+        &self,
+        min: i32,
+        got: i32,
+        added: i32,
+        limits: &PlanLimits,
+    ) -> Result<(), PlanError> {
+        let max = limits.topic_partitions_max;
+        if got < min || got > max {
+            return Err(PlanError::PartitionCount { min, max, got });
+        }
+        let added = usize::try_from(added).expect("at least one, or it would be below the fewest");
+        let wanted = self.partition_count + added;
+        if wanted > limits.partitions_max {
+            return Err(PlanError::ClusterFull {
+                max: limits.partitions_max,
+                wanted,
+            });
+        }
+        Ok(())
+    }
+
+    fn place(&self, indexes: std::ops::Range<i32>, replica_count: i32) -> Result<Vec<ReplicaSet>, PlanError> {
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let count = usize::try_from(replica_count).unwrap_or(0);
+        if count == 0 || count > nodes.len() {
+            return Err(PlanError::ReplicaCount {
+                got: replica_count,
+                nodes: nodes.len(),
+            });
+        }
+        let replicas_of = |index: i32| {
+            let first = usize::try_from(index).expect("partition indexes are not negative") % nodes.len();
+            nodes.iter().cycle().skip(first).take(count).copied().collect()
+        };
+        Ok(indexes.map(replicas_of).collect())
+    }
+}

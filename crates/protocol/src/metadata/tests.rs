@@ -1,0 +1,354 @@
+//! The metadata as a whole: commands, plans, epochs over restarts, bytes there and back.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::DecodeError;
+
+fn topic_id(number: u8) -> TopicId {
+    TopicId([number; 16])
+}
+
+fn start(node: i32) -> Command {
+    Command::StartNode {
+        node: NodeId(node),
+        address: Address {
+            host: "rope".into(),
+            port: 9092,
+        },
+    }
+}
+
+fn new_topic(number: u8, name: &str, partition_count: i32, replica_count: i32) -> NewTopic {
+    NewTopic {
+        id: topic_id(number),
+        name: name.into(),
+        partition_count,
+        replica_count,
+        config: Vec::new(),
+    }
+}
+
+fn cluster_of(nodes: i32) -> Metadata {
+    let mut image = Metadata::new(TopicConfig::new());
+    image
+        .apply(&Command::FormatCluster {
+            cluster: ClusterId([9; 16]),
+        })
+        .expect("new");
+    (0..nodes).for_each(|node| image.apply(&start(node)).expect("formatted"));
+    image
+}
+
+fn create(image: &mut Metadata, topic: &NewTopic) {
+    let command = image.plan_topic(topic, &PlanLimits::default()).expect("valid");
+    image.apply(&command).expect("planned");
+}
+
+fn epoch(image: &Metadata, number: u8, index: i32) -> i32 {
+    image
+        .partition(PartitionId {
+            topic: topic_id(number),
+            index,
+        })
+        .expect("exists")
+        .epoch
+        .0
+}
+
+#[test]
+fn a_cluster_is_formatted_once_and_first() {
+    let mut image = Metadata::new(TopicConfig::new());
+    assert_eq!(image.apply(&start(0)), Err(ApplyError::NotFormatted));
+    let cluster = ClusterId([1; 16]);
+    image.apply(&Command::FormatCluster { cluster }).expect("new");
+    let again = image.apply(&Command::FormatCluster {
+        cluster: ClusterId([2; 16]),
+    });
+    assert_eq!(again, Err(ApplyError::AlreadyFormatted { cluster }));
+}
+
+#[test]
+fn one_start_opens_an_epoch_on_every_partition_led() {
+    let mut image = cluster_of(2);
+    create(&mut image, &new_topic(1, "a", 4, 2));
+    image.apply(&start(0)).expect("known");
+    create(&mut image, &new_topic(2, "b", 1, 1));
+    assert_eq!([0, 1, 2, 3].map(|index| epoch(&image, 1, index)), [1, 0, 1, 0]);
+    assert_eq!(
+        epoch(&image, 2, 0),
+        0,
+        "a partition begins at epoch 0 whatever happened before"
+    );
+    image.apply(&start(0)).expect("known");
+    assert_eq!((epoch(&image, 1, 0), epoch(&image, 2, 0)), (2, 1));
+}
+
+#[test]
+fn epochs_rise_over_changes_of_leader() {
+    let mut image = cluster_of(2);
+    create(&mut image, &new_topic(1, "a", 1, 2));
+    let partition = PartitionId {
+        topic: topic_id(1),
+        index: 0,
+    };
+    let mut last = -1;
+    for leader in [1, 0, 1, 1, 0] {
+        image.apply(&start(0)).expect("known");
+        let open = image.plan_epoch(partition, NodeId(leader)).expect("a replica");
+        image.apply(&open).expect("planned");
+        assert!(matches!(image.apply(&open), Err(ApplyError::EpochNotNext { .. })));
+        assert!(epoch(&image, 1, 0) > last);
+        last = epoch(&image, 1, 0);
+    }
+    let stranger = image.plan_epoch(partition, NodeId(7));
+    assert_eq!(
+        stranger,
+        Err(ApplyError::NotAReplica {
+            leader: NodeId(7),
+            partition
+        }
+        .into())
+    );
+}
+
+#[test]
+fn names_are_unique_and_do_not_collide() {
+    let mut image = cluster_of(1);
+    create(&mut image, &new_topic(1, "a.b", 1, 1));
+    let plan = |name| image.plan_topic(&new_topic(2, name, 1, 1), &PlanLimits::default());
+    assert_eq!(
+        plan("a.b"),
+        Err(ApplyError::TopicExists { name: "a.b".into() }.into())
+    );
+    let collides = ApplyError::TopicNameCollides {
+        name: "a_b".into(),
+        other: "a.b".into(),
+    };
+    assert_eq!(plan("a_b"), Err(collides.into()));
+    assert!(matches!(
+        plan("a b"),
+        Err(PlanError::Refused(ApplyError::TopicName(_)))
+    ));
+    image
+        .apply(&Command::DeleteTopic { id: topic_id(1) })
+        .expect("exists");
+    create(&mut image, &new_topic(2, "a_b", 1, 1));
+    assert_eq!(image.topic_named("a_b").map(|topic| topic.id), Some(topic_id(2)));
+    assert!(image.topic(topic_id(1)).is_none());
+}
+
+#[test]
+fn counts_have_limits() {
+    let image = cluster_of(2);
+    let limits = PlanLimits {
+        topic_partitions_max: 8,
+        partitions_max: 5,
+    };
+    let plan = |partitions, replicas| image.plan_topic(&new_topic(1, "a", partitions, replicas), &limits);
+    assert_eq!(
+        plan(0, 1),
+        Err(PlanError::PartitionCount {
+            min: 1,
+            max: 8,
+            got: 0
+        })
+    );
+    assert_eq!(
+        plan(-1, 1),
+        Err(PlanError::PartitionCount {
+            min: 1,
+            max: 8,
+            got: -1
+        })
+    );
+    assert_eq!(
+        plan(9, 1),
+        Err(PlanError::PartitionCount {
+            min: 1,
+            max: 8,
+            got: 9
+        })
+    );
+    assert_eq!(plan(6, 1), Err(PlanError::ClusterFull { max: 5, wanted: 6 }));
+    assert_eq!(plan(1, 3), Err(PlanError::ReplicaCount { got: 3, nodes: 2 }));
+    assert_eq!(plan(1, 0), Err(PlanError::ReplicaCount { got: 0, nodes: 2 }));
+}
+
+#[test]
+fn of_two_equal_plans_one_is_applied() {
+    let mut image = cluster_of(1);
+    create(&mut image, &new_topic(1, "a", 1, 1));
+    let ids = image.plan_producer_ids().expect("plenty");
+    let more = image
+        .plan_partitions(topic_id(1), 3, &PlanLimits::default())
+        .expect("valid");
+    for command in [&ids, &more] {
+        image.apply(command).expect("first");
+        let before = image.clone();
+        assert!(image.apply(command).is_err());
+        assert_eq!(image, before);
+    }
+    assert_eq!(image.next_producer_id(), ProducerId(PRODUCER_ID_BLOCK));
+    assert_eq!(
+        (
+            image.partition_count(),
+            image.topic(topic_id(1)).map(Topic::partition_count)
+        ),
+        (3, Some(3))
+    );
+    let fewer = image.plan_partitions(topic_id(1), 3, &PlanLimits::default());
+    assert!(matches!(fewer, Err(PlanError::PartitionCount { min: 4, .. })));
+}
+
+#[test]
+fn configs_take_effect_and_are_read_back() {
+    let mut image = cluster_of(1);
+    create(&mut image, &new_topic(1, "a", 1, 1));
+    let changes = vec![ConfigChange::set("retention.ms", "60000")];
+    let command = image.plan_topic_config(topic_id(1), changes).expect("valid");
+    image.apply(&command).expect("planned");
+    let topic = image.topic(topic_id(1)).expect("exists");
+    assert_eq!(topic.settings.retention, Some(std::time::Duration::from_secs(60)));
+    let refused = image.plan_topic_config(topic_id(1), vec![ConfigChange::set("cleanup.policy", "compact")]);
+    assert!(matches!(
+        refused,
+        Err(PlanError::Refused(ApplyError::Config(
+            ConfigError::NotAllowed { .. }
+        )))
+    ));
+}
+
+#[test]
+fn topics_are_listed_by_name() {
+    let mut image = cluster_of(1);
+    for (number, name) in [(1, "pears"), (2, "apples"), (3, "figs")] {
+        create(&mut image, &new_topic(number, name, 1, 1));
+    }
+    let names: Vec<&str> = image.topics().map(|topic| topic.name.as_ref()).collect();
+    assert_eq!(names, ["apples", "figs", "pears"]);
+}
+
+#[test]
+fn unknown_versions_and_kinds_are_refused() {
+    let mut bytes = start(0).encode().to_vec();
+    bytes[0] = 2;
+    assert!(matches!(
+        Command::decode(&bytes),
+        Err(DecodeError::UnknownVersion { got: 2, known: 1, .. })
+    ));
+    assert_eq!(
+        Command::decode(&[1, 99]),
+        Err(DecodeError::UnknownKind {
+            field: "command kind",
+            value: 99
+        })
+    );
+    let many = [1, 6]
+        .into_iter()
+        .chain([0; 16])
+        .chain([0xff; 4])
+        .collect::<Vec<u8>>();
+    assert!(matches!(
+        Command::decode(&many),
+        Err(DecodeError::Truncated { .. })
+    ));
+}
+
+fn any_change() -> impl Strategy<Value = ConfigChange> {
+    let name = prop::sample::select(vec![
+        "retention.ms",
+        "segment.bytes",
+        "ropewalk.durability",
+        "nonsense",
+    ]);
+    let value = prop::option::of(prop::sample::select(vec!["2000000", "memory", "-1", "7"]));
+    (name, value).prop_map(|(name, value)| ConfigChange {
+        name: name.into(),
+        value: value.map(Into::into),
+    })
+}
+
+fn any_command() -> impl Strategy<Value = Command> {
+    let id = (0u8..6).prop_map(topic_id);
+    let nodes = prop::collection::vec((0..4).prop_map(NodeId), 0..3).prop_map(ReplicaSet::from);
+    let sets = prop::collection::vec(nodes, 0..4);
+    let changes = || prop::collection::vec(any_change(), 0..3);
+    prop_oneof![
+        any::<[u8; 16]>().prop_map(|id| Command::FormatCluster {
+            cluster: ClusterId(id)
+        }),
+        (0..4).prop_map(start),
+        (id.clone(), "[ab][._][ab]", sets.clone(), changes()).prop_map(|(id, name, partitions, config)| {
+            Command::CreateTopic {
+                id,
+                name: name.into(),
+                partitions,
+                config,
+            }
+        }),
+        id.clone().prop_map(|id| Command::DeleteTopic { id }),
+        (id.clone(), 0..4, sets).prop_map(|(id, first_index, partitions)| Command::CreatePartitions {
+            id,
+            first_index,
+            partitions
+        }),
+        (id.clone(), changes()).prop_map(|(id, changes)| Command::SetTopicConfig { id, changes }),
+        (0..3i64, 0..4i64).prop_map(|(first, next)| Command::AllocateProducerIds {
+            first: ProducerId(first),
+            next: ProducerId(next)
+        }),
+        (id, 0..3, 0..5, 0..4).prop_map(|(topic, index, epoch, leader)| Command::OpenEpoch {
+            partition: PartitionId { topic, index },
+            epoch: Epoch(epoch),
+            leader: NodeId(leader)
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn commands_come_back_from_bytes_and_no_part_of_them_does(command in any_command()) {
+        let bytes = command.encode();
+        prop_assert_eq!(Command::decode(&bytes), Ok(command));
+        for length in 0..bytes.len() {
+            prop_assert!(Command::decode(&bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn images_come_back_and_refused_commands_change_nothing(commands in prop::collection::vec(any_command(), 0..60)) {
+        let mut image = cluster_of(2);
+        for command in &commands {
+            let before = image.clone();
+            if image.apply(command).is_err() {
+                prop_assert_eq!(&image, &before);
+            }
+            // Epochs of a partition never fall.
+            for topic in before.topics() {
+                for index in 0..topic.partition_count() {
+                    let id = PartitionId { topic: topic.id, index };
+                    let (then, now) = (before.partition(id), image.partition(id));
+                    prop_assert!(now.is_none_or(|now| then.is_some_and(|then| then.epoch <= now.epoch)));
+                }
+            }
+        }
+        let restored = Metadata::restore(TopicConfig::new(), &image.snapshot()).expect("just written");
+        prop_assert_eq!(restored, image);
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>(), flip in 1u8..) {
+        bytes[0] = 1;
+        let _ = Command::decode(&bytes);
+        let _ = Metadata::restore(TopicConfig::new(), &bytes);
+        let mut image = cluster_of(2);
+        create(&mut image, &new_topic(1, "a", 2, 2));
+        let mut snapshot = image.snapshot().to_vec();
+        let at = at.index(snapshot.len());
+        snapshot[at] ^= flip;
+        if let Ok(image) = Metadata::restore(TopicConfig::new(), &snapshot) {
+            prop_assert!(image.topics().all(|topic| image.partitions(topic).len() > 0));
+        }
+    }
+}

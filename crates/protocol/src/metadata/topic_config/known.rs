@@ -1,0 +1,211 @@
+//! The table of topic configs. Names and built-in values are Kafka 4's; those under `ropewalk.` are our own.
+
+use super::ConfigError;
+
+/// What type Kafka's tools show for a config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigKind {
+    /// One word of several.
+    String,
+    /// A 32-bit number.
+    Int,
+    /// A 64-bit number.
+    Long,
+    /// Words with commas between.
+    List,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Range { min: i64, max: i64 },
+    OneOf(&'static [&'static str]),
+}
+
+/// A config that a topic can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownConfig {
+    /// Its name.
+    pub name: &'static str,
+    /// The built-in value.
+    pub default: &'static str,
+    /// The type of its value.
+    pub kind: ConfigKind,
+    /// What it does, in a sentence.
+    pub documentation: &'static str,
+    rule: Rule,
+}
+
+impl KnownConfig {
+    /// Whether the config is ours and not Kafka's.
+    #[must_use]
+    pub fn is_ropewalk(&self) -> bool {
+        self.name.starts_with("ropewalk.")
+    }
+
+    /// Whether `value` may be set.
+    ///
+    /// # Errors
+    /// The value breaks the config's rule.
+    pub fn check(&self, value: &str) -> Result<(), ConfigError> {
+        match self.rule {
+            Rule::Range { min, max } => {
+                let fits = value
+                    .trim()
+                    .parse::<i64>()
+                    .is_ok_and(|number| (min..=max).contains(&number));
+                let refused = || ConfigError::OutOfRange {
+                    name: self.name,
+                    min,
+                    max,
+                    value: value.to_owned(),
+                };
+                fits.then_some(()).ok_or_else(refused)
+            }
+            Rule::OneOf(allowed) => {
+                let refused = || ConfigError::NotAllowed {
+                    name: self.name,
+                    allowed,
+                    value: value.to_owned(),
+                };
+                allowed.contains(&value.trim()).then_some(()).ok_or_else(refused)
+            }
+        }
+    }
+}
+
+/// The config called `name`.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: &str) -> Result<&'static KnownConfig, ConfigError> {
+    let index = KNOWN.binary_search_by(|known| known.name.cmp(name));
+    index
+        .map(|index| &KNOWN[index])
+        .map_err(|_| ConfigError::Unknown {
+            name: name.to_owned(),
+        })
+}
+
+const fn number(
+    name: &'static str,
+    kind: ConfigKind,
+    default: &'static str,
+    min: i64,
+    documentation: &'static str,
+) -> KnownConfig {
+    let max = match kind {
+        ConfigKind::Int => i32::MAX as i64,
+        _ => i64::MAX,
+    };
+    KnownConfig {
+        name,
+        default,
+        kind,
+        documentation,
+        rule: Rule::Range { min, max },
+    }
+}
+
+const fn word(
+    name: &'static str,
+    kind: ConfigKind,
+    default: &'static str,
+    allowed: &'static [&'static str],
+    documentation: &'static str,
+) -> KnownConfig {
+    KnownConfig {
+        name,
+        default,
+        kind,
+        documentation,
+        rule: Rule::OneOf(allowed),
+    }
+}
+
+/// Every config that is served, sorted by name.
+pub static KNOWN: &[KnownConfig] = &[
+    word(
+        "cleanup.policy",
+        ConfigKind::List,
+        "delete",
+        &["delete"],
+        "What happens to old records: they are deleted by age and size. Compaction is not served.",
+    ),
+    word(
+        "compression.type",
+        ConfigKind::String,
+        "producer",
+        &["producer"],
+        "How batches are stored: always as the producer sent them.",
+    ),
+    number(
+        "max.message.bytes",
+        ConfigKind::Int,
+        "1048588",
+        0,
+        "The largest batch that is accepted, as it is sent, with its header.",
+    ),
+    number(
+        "message.timestamp.after.max.ms",
+        ConfigKind::Long,
+        "3600000",
+        0,
+        "How far a record's own timestamp may lie ahead of the node's clock.",
+    ),
+    number(
+        "message.timestamp.before.max.ms",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "How far a record's own timestamp may lie behind the node's clock.",
+    ),
+    word(
+        "message.timestamp.type",
+        ConfigKind::String,
+        "CreateTime",
+        &["CreateTime", "LogAppendTime"],
+        "Whether records keep the timestamp of their producer or get that of their append.",
+    ),
+    number(
+        "min.insync.replicas",
+        ConfigKind::Int,
+        "1",
+        1,
+        "How many replicas must hold a batch before a producer that waits for all is answered.",
+    ),
+    number(
+        "retention.bytes",
+        ConfigKind::Long,
+        "-1",
+        -1,
+        "How many bytes a partition keeps before its oldest segments are deleted; -1 keeps all.",
+    ),
+    number(
+        "retention.ms",
+        ConfigKind::Long,
+        "604800000",
+        -1,
+        "How long a segment is kept after its newest record; -1 keeps it for ever.",
+    ),
+    word(
+        "ropewalk.durability",
+        ConfigKind::String,
+        "fsync",
+        &["fsync", "memory"],
+        "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
+    ),
+    number(
+        "segment.bytes",
+        ConfigKind::Int,
+        "1073741824",
+        1_048_576,
+        "The size at which a new segment is begun.",
+    ),
+    number(
+        "segment.ms",
+        ConfigKind::Long,
+        "604800000",
+        1,
+        "The age at which a new segment is begun.",
+    ),
+];

@@ -1,0 +1,100 @@
+//! A topic's configs as the cores use them: numbers and durations, computed once per change.
+
+use std::time::Duration;
+
+use super::{ConfigKind, TopicConfig, find};
+use crate::leader::Durability;
+
+/// Whose timestamps records carry (`message.timestamp.type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampType {
+    /// The producer's.
+    CreateTime,
+    /// The moment of the append.
+    LogAppendTime,
+}
+
+/// The settings in force for one topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// `retention.ms`; `None` keeps segments for ever.
+    pub retention: Option<Duration>,
+    /// `retention.bytes` of each partition; `None` keeps all.
+    pub retention_bytes: Option<u64>,
+    /// `segment.bytes`.
+    pub segment_bytes_max: u64,
+    /// `segment.ms`.
+    pub segment_age_max: Duration,
+    /// `max.message.bytes`: the largest batch, header included.
+    pub batch_bytes_max: u32,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max: Duration,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max: Duration,
+    /// `min.insync.replicas`.
+    pub insync_replicas_min: u32,
+    /// `ropewalk.durability`.
+    pub durability: Durability,
+}
+
+impl TopicSettings {
+    /// The settings of a topic with these overrides in a cluster with those defaults.
+    #[must_use]
+    pub fn resolve(topic: &TopicConfig, cluster: &TopicConfig) -> TopicSettings {
+        let values = Values { topic, cluster };
+        TopicSettings {
+            retention: values.unless_negative("retention.ms").map(Duration::from_millis),
+            retention_bytes: values.unless_negative("retention.bytes"),
+            segment_bytes_max: values.natural("segment.bytes"),
+            segment_age_max: Duration::from_millis(values.natural("segment.ms")),
+            batch_bytes_max: values.small("max.message.bytes"),
+            timestamp_type: match values.text("message.timestamp.type") {
+                "LogAppendTime" => TimestampType::LogAppendTime,
+                _ => TimestampType::CreateTime,
+            },
+            timestamp_before_max: Duration::from_millis(values.natural("message.timestamp.before.max.ms")),
+            timestamp_after_max: Duration::from_millis(values.natural("message.timestamp.after.max.ms")),
+            insync_replicas_min: values.small("min.insync.replicas"),
+            durability: match values.text("ropewalk.durability") {
+                "memory" => Durability::Memory,
+                _ => Durability::Flushed,
+            },
+        }
+    }
+}
+
+/// Looks values up where they are set first: topic, cluster, built in. All have been checked when they were set.
+struct Values<'a> {
+    topic: &'a TopicConfig,
+    cluster: &'a TopicConfig,
+}
+
+impl Values<'_> {
+    fn text(&self, name: &str) -> &str {
+        let known = find(name).expect("only known configs are asked for");
+        self.topic
+            .get(name)
+            .or_else(|| self.cluster.get(name))
+            .map_or(known.default, |value| value.trim())
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        debug_assert!(find(name).is_ok_and(|known| matches!(known.kind, ConfigKind::Int | ConfigKind::Long)));
+        self.text(name).parse().expect("only valid numbers are set")
+    }
+
+    fn unless_negative(&self, name: &str) -> Option<u64> {
+        u64::try_from(self.number(name)).ok()
+    }
+
+    fn natural(&self, name: &str) -> u64 {
+        self.unless_negative(name)
+            .expect("the rule of this config begins at zero")
+    }
+
+    fn small(&self, name: &str) -> u32 {
+        u32::try_from(self.number(name)).expect("the rule of this config is that of a 32-bit number")
+    }
+}

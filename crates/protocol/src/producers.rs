@@ -1,0 +1,293 @@
+//! What a partition remembers of its idempotent producers, so that a batch sent twice is written once.
+//!
+//! Stands between the handler and the journal: a batch is checked here before it is numbered and noted here
+//! once the store has taken it. The rules are those of Kafka's brokers for producers without transactions
+//! (KIP-98, KIP-360). It must never accept a sequence twice while it remembers the producer.
+//!
+//! A producer that is unknown here may begin with any sequence, as in Kafka since 2.5: its history may have
+//! been trimmed, and refusing it would stop it for good.
+
+mod entry;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use record::Offset;
+use thiserror::Error;
+
+use entry::Entry;
+
+/// How many of a producer's batches are remembered: Kafka's clients keep at most this many under way.
+pub const RECENT_BATCHES_MAX: usize = 5;
+
+/// A producer's identity, handed out by the cluster in blocks. Never negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ProducerId(pub i64);
+
+/// What an idempotent producer writes into the header of each batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Who.
+    pub id: ProducerId,
+    /// Which tenure of that producer; a higher one fences the lower ones.
+    pub epoch: i16,
+    /// The sequence of the batch's first record. After `i32::MAX` follows 0.
+    pub first_sequence: i32,
+}
+
+/// A batch that a producer has written, as far as the partition remembers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenBatch {
+    /// The sequence of its first record.
+    pub first_sequence: i32,
+    /// How many records (and offsets) it has; at least one.
+    pub record_count: i32,
+    /// The offset of its first record.
+    pub first_offset: Offset,
+    /// The largest timestamp in it, milliseconds since 1970.
+    pub max_timestamp_ms: i64,
+}
+
+impl WrittenBatch {
+    /// The sequence of its last record.
+    #[must_use]
+    pub fn last_sequence(&self) -> i32 {
+        sequence_after(self.first_sequence, self.record_count - 1)
+    }
+
+    /// The first offset after it.
+    #[must_use]
+    pub fn next_offset(&self) -> Offset {
+        self.first_offset.advance(i64::from(self.record_count))
+    }
+}
+
+/// How much a partition remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerLimits {
+    /// Producers remembered per partition. The one that has been silent longest goes first; should it come
+    /// back, it is treated as unknown.
+    pub producers_max: usize,
+    /// How long a silent producer is remembered (`producer.id.expiration.ms`).
+    pub expiration: Duration,
+}
+
+impl Default for ProducerLimits {
+    fn default() -> Self {
+        ProducerLimits {
+            producers_max: 10_000,
+            expiration: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+/// Why a producer's batch was not accepted. The producer must settle this; sending the same again is futile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SequenceError {
+    /// A newer tenure of this producer has written here (Kafka: INVALID_PRODUCER_EPOCH).
+    #[error("producer epoch {got} is below the current epoch {current}")]
+    StaleEpoch {
+        /// The newest epoch seen.
+        current: i16,
+        /// The batch's epoch.
+        got: i16,
+    },
+    /// The batch does not follow the last one, and is not one of the last ones either (Kafka:
+    /// OUT_OF_ORDER_SEQUENCE_NUMBER).
+    #[error("sequence {got} where {expected} is next")]
+    OutOfOrder {
+        /// The sequence that is next.
+        expected: i32,
+        /// The batch's first sequence.
+        got: i32,
+    },
+    /// A stamp that no client may send: an id, epoch or sequence below zero.
+    #[error("producer id {id}, epoch {epoch} and sequence {first_sequence} must not be negative")]
+    Malformed {
+        /// The batch's producer id.
+        id: i64,
+        /// The batch's producer epoch.
+        epoch: i16,
+        /// The batch's first sequence.
+        first_sequence: i32,
+    },
+}
+
+/// What the check of a batch found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sequence {
+    /// It comes next.
+    Next,
+    /// It was written already, here.
+    Duplicate(WrittenBatch),
+}
+
+/// The producers of one partition. Empty ones take no memory on the heap.
+#[derive(Debug, Clone)]
+pub struct Producers {
+    limits: ProducerLimits,
+    entries: HashMap<ProducerId, Entry>,
+    /// Which producer wrote in which turn: the first is the one silent longest.
+    turns: BTreeMap<u64, ProducerId>,
+    next_turn: u64,
+    /// The latest moment seen: a clock that steps back must not reorder the turns.
+    latest: Duration,
+}
+
+/// Two are equal when they remember the same of the same producers in the same order of silence; how turns
+/// are numbered does not matter.
+impl PartialEq for Producers {
+    fn eq(&self, other: &Self) -> bool {
+        self.limits == other.limits && self.in_order().eq(other.in_order())
+    }
+}
+
+impl Eq for Producers {}
+
+impl Producers {
+    /// No producers yet.
+    #[must_use]
+    pub fn new(limits: ProducerLimits) -> Producers {
+        assert!(
+            limits.producers_max > 0,
+            "a partition must be able to remember a producer"
+        );
+        Producers {
+            limits,
+            entries: HashMap::new(),
+            turns: BTreeMap::new(),
+            next_turn: 0,
+            latest: Duration::ZERO,
+        }
+    }
+
+    /// How many producers are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The epoch and the last batch of each producer, the one silent longest first (Kafka's DescribeProducers).
+    /// There is no batch where only the epoch is known.
+    pub fn iter(&self) -> impl Iterator<Item = (ProducerId, i16, Option<WrittenBatch>)> + '_ {
+        self.in_order()
+            .map(|(id, entry)| (id, entry.epoch, entry.recent.last().copied()))
+    }
+
+    /// Whether a batch comes next, was written already, or must be refused. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`SequenceError`].
+    pub fn check(&self, stamp: Stamp, record_count: i32) -> Result<Sequence, SequenceError> {
+        let Stamp {
+            id,
+            epoch,
+            first_sequence,
+        } = stamp;
+        if id.0 < 0 || epoch < 0 || first_sequence < 0 {
+            return Err(SequenceError::Malformed {
+                id: id.0,
+                epoch,
+                first_sequence,
+            });
+        }
+        match self.entries.get(&id) {
+            None => Ok(Sequence::Next),
+            Some(entry) => entry.check(epoch, first_sequence, record_count),
+        }
+    }
+
+    /// Notes a batch that has been checked and numbered, or that was found in the log during recovery. A batch
+    /// from the log is not doubted: it was checked when it was written.
+    pub fn note(&mut self, now: Duration, stamp: Stamp, batch: WrittenBatch) {
+        assert!(batch.record_count > 0, "a batch has records");
+        self.latest = self.latest.max(now);
+        if !self.entries.contains_key(&stamp.id) {
+            self.make_room();
+        }
+        let entry = self
+            .entries
+            .entry(stamp.id)
+            .or_insert_with(|| Entry::new(stamp.epoch));
+        entry.note(stamp.epoch, batch);
+        entry.last_used = self.latest;
+        // The usual case, one producer writing on and on, must not touch the tree.
+        if entry.turn.is_none_or(|turn| turn + 1 != self.next_turn) {
+            if let Some(turn) = entry.turn {
+                self.turns.remove(&turn);
+            }
+            entry.turn = Some(self.next_turn);
+            self.turns.insert(self.next_turn, stamp.id);
+            self.next_turn += 1;
+        }
+        assert_eq!(
+            self.entries.len(),
+            self.turns.len(),
+            "every producer has one turn"
+        );
+    }
+
+    /// The moment at which the producer that has been silent longest is to be forgotten.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.in_order()
+            .next()
+            .map(|(_, entry)| entry.last_used.saturating_add(self.limits.expiration))
+    }
+
+    /// Forgets the producers whose time is over.
+    pub fn handle_time(&mut self, now: Duration) {
+        while self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets batches at `next_offset` and above it: that end of the log is gone, or was never there. The producers
+    /// of these batches stay, and may send them again.
+    pub fn cut_to(&mut self, next_offset: Offset) {
+        for entry in self.entries.values_mut() {
+            entry.cut_to(next_offset);
+        }
+    }
+
+    fn make_room(&mut self) {
+        while self.entries.len() >= self.limits.producers_max {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let (_, id) = self.turns.pop_first().expect("called with at least one producer");
+        let forgotten = self.entries.remove(&id);
+        assert!(forgotten.is_some(), "every turn belongs to a producer");
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (ProducerId, &Entry)> + '_ {
+        self.turns.values().map(|id| {
+            (
+                *id,
+                self.entries.get(id).expect("every turn belongs to a producer"),
+            )
+        })
+    }
+}
+
+/// The sequence `count` records after `sequence`; after `i32::MAX` follows 0. Neither may be negative.
+pub(crate) fn sequence_after(sequence: i32, count: i32) -> i32 {
+    let sum = i64::from(sequence) + i64::from(count);
+    let wrapped = if sum > i64::from(i32::MAX) {
+        sum - i64::from(i32::MAX) - 1
+    } else {
+        sum
+    };
+    i32::try_from(wrapped).expect("the sum of two i32 wraps at most once")
+}

@@ -1,0 +1,104 @@
+//! One producer as one partition remembers it: its epoch, its last batches and the sequence that is next.
+
+use std::time::Duration;
+
+use record::Offset;
+
+use super::{RECENT_BATCHES_MAX, Sequence, SequenceError, WrittenBatch, sequence_after};
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) epoch: i16,
+    /// Batches of this epoch, oldest first, at most [`RECENT_BATCHES_MAX`], each following the one before.
+    pub(super) recent: Vec<WrittenBatch>,
+    /// The sequence that must come next.
+    pub(super) next_sequence: i32,
+    pub(super) last_used: Duration,
+    /// The producer's place in the order of silence; `None` only while it is being made.
+    pub(super) turn: Option<u64>,
+}
+
+impl PartialEq for Entry {
+    /// The numbering of turns is left out: two partitions that remember the same may have counted differently.
+    fn eq(&self, other: &Self) -> bool {
+        self.epoch == other.epoch
+            && self.recent == other.recent
+            && self.next_sequence == other.next_sequence
+            && self.last_used == other.last_used
+    }
+}
+
+impl Entry {
+    /// A producer that has written nothing yet; its first batch says where it begins.
+    pub(super) fn new(epoch: i16) -> Entry {
+        Entry {
+            epoch,
+            recent: Vec::new(),
+            next_sequence: 0,
+            last_used: Duration::ZERO,
+            turn: None,
+        }
+    }
+
+    pub(super) fn check(
+        &self,
+        epoch: i16,
+        first_sequence: i32,
+        record_count: i32,
+    ) -> Result<Sequence, SequenceError> {
+        if epoch < self.epoch {
+            return Err(SequenceError::StaleEpoch {
+                current: self.epoch,
+                got: epoch,
+            });
+        }
+        // A new tenure counts from zero: it has settled what the old one left open.
+        let expected = if epoch > self.epoch { 0 } else { self.next_sequence };
+        if epoch == self.epoch {
+            let same = |batch: &&WrittenBatch| {
+                batch.first_sequence == first_sequence && batch.record_count == record_count
+            };
+            // Looked up first: after 2^31 records the sequences come round, but five batches never reach that far.
+            if let Some(written) = self.recent.iter().find(same) {
+                return Ok(Sequence::Duplicate(*written));
+            }
+        }
+        if first_sequence != expected {
+            return Err(SequenceError::OutOfOrder {
+                expected,
+                got: first_sequence,
+            });
+        }
+        Ok(Sequence::Next)
+    }
+
+    pub(super) fn note(&mut self, epoch: i16, batch: WrittenBatch) {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.recent.clear();
+        }
+        if self.recent.len() == RECENT_BATCHES_MAX {
+            self.recent.remove(0);
+        }
+        self.recent.push(batch);
+        self.next_sequence = sequence_after(batch.first_sequence, batch.record_count);
+        assert!(
+            self.recent.len() <= RECENT_BATCHES_MAX,
+            "no more batches are kept than promised"
+        );
+    }
+
+    /// Takes back the batches at `next_offset` and above.
+    pub(super) fn cut_to(&mut self, next_offset: Offset) {
+        let kept = self
+            .recent
+            .partition_point(|batch| batch.first_offset < next_offset);
+        let Some(first_gone) = self.recent.get(kept).copied() else {
+            return;
+        };
+        // Exact for producers that keep at most five batches under way. One that keeps more is asked for a sequence that
+        // lies too high and has to begin a new epoch, which is safe; to accept any sequence would let it write twice.
+        self.next_sequence = first_gone.first_sequence;
+        self.recent.truncate(kept);
+    }
+}

@@ -1,0 +1,166 @@
+//! Rules of one partition's producers, checked against state; the scenario files show them through a leader.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::encoding::{Reader, Writer};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits(producers_max: usize) -> ProducerLimits {
+    ProducerLimits {
+        producers_max,
+        expiration: 10 * SECOND,
+    }
+}
+
+fn stamp(id: i64, epoch: i16, first_sequence: i32) -> Stamp {
+    Stamp {
+        id: ProducerId(id),
+        epoch,
+        first_sequence,
+    }
+}
+
+fn batch(first_sequence: i32, record_count: i32, first_offset: i64) -> WrittenBatch {
+    WrittenBatch {
+        first_sequence,
+        record_count,
+        first_offset: Offset(first_offset),
+        max_timestamp_ms: 7,
+    }
+}
+
+fn written(producers: &Producers, now: Duration) -> bytes::Bytes {
+    let mut writer = Writer::open(1);
+    producers.write(now, &mut writer);
+    writer.close()
+}
+
+fn read(now: Duration, limits: ProducerLimits, bytes: &[u8]) -> Result<Producers, crate::DecodeError> {
+    let mut reader = Reader::open(bytes, "producers", 1)?;
+    let producers = Producers::read(now, limits, &mut reader)?;
+    reader.close()?;
+    Ok(producers)
+}
+
+#[test]
+fn sequences_wrap_after_the_largest() {
+    assert_eq!(sequence_after(i32::MAX, 1), 0);
+    assert_eq!(sequence_after(i32::MAX, 0), i32::MAX);
+    assert_eq!(sequence_after(i32::MAX - 1, 4), 2);
+    assert_eq!(sequence_after(i32::MAX, i32::MAX), i32::MAX - 1);
+    assert_eq!(batch(i32::MAX - 1, 4, 0).last_sequence(), 1);
+}
+
+#[test]
+fn the_one_silent_longest_goes_first() {
+    let mut producers = Producers::new(limits(2));
+    producers.note(SECOND, stamp(1, 0, 0), batch(0, 1, 0));
+    producers.note(2 * SECOND, stamp(2, 0, 0), batch(0, 1, 1));
+    producers.note(3 * SECOND, stamp(1, 0, 1), batch(1, 1, 2));
+    producers.note(4 * SECOND, stamp(3, 0, 0), batch(0, 1, 3));
+    let ids: Vec<i64> = producers.iter().map(|(id, ..)| id.0).collect();
+    assert_eq!(ids, [1, 3]);
+    assert_eq!(producers.deadline(), Some(13 * SECOND));
+    producers.handle_time(13 * SECOND);
+    assert_eq!(producers.len(), 1);
+}
+
+#[test]
+fn a_clock_that_steps_back_keeps_the_order() {
+    let mut producers = Producers::new(limits(9));
+    producers.note(5 * SECOND, stamp(1, 0, 0), batch(0, 1, 0));
+    producers.note(SECOND, stamp(2, 0, 0), batch(0, 1, 1));
+    producers.handle_time(14 * SECOND);
+    assert_eq!(producers.len(), 2);
+}
+
+#[test]
+fn negative_stamps_are_refused() {
+    let producers = Producers::new(limits(1));
+    for wrong in [stamp(-1, 0, 0), stamp(0, -1, 0), stamp(0, 0, -1)] {
+        assert!(matches!(
+            producers.check(wrong, 1),
+            Err(SequenceError::Malformed { .. })
+        ));
+    }
+}
+
+#[test]
+fn cutting_more_than_is_remembered_never_accepts_a_sequence_twice() {
+    let mut producers = Producers::new(limits(1));
+    for sequence in 0..9 {
+        producers.note(
+            SECOND,
+            stamp(1, 0, sequence),
+            batch(sequence, 1, i64::from(sequence)),
+        );
+    }
+    let mut some_left = producers.clone();
+    some_left.cut_to(Offset(6));
+    assert!(some_left.check(stamp(1, 0, 6), 1).is_ok());
+    assert_eq!(
+        some_left.check(stamp(1, 0, 7), 1),
+        Err(SequenceError::OutOfOrder { expected: 6, got: 7 })
+    );
+    producers.cut_to(Offset(2));
+    for first_sequence in 0..4 {
+        let refused = Err(SequenceError::OutOfOrder {
+            expected: 4,
+            got: first_sequence,
+        });
+        assert_eq!(producers.check(stamp(1, 0, first_sequence), 1), refused);
+    }
+    assert_eq!(
+        producers.check(stamp(1, 1, 0), 1),
+        Ok(Sequence::Next),
+        "a new epoch goes on"
+    );
+}
+
+#[test]
+fn smaller_limits_leave_the_most_recent() {
+    let mut producers = Producers::new(limits(5));
+    for id in 0..5 {
+        producers.note(SECOND, stamp(id, 0, 0), batch(0, 1, id));
+    }
+    let restored = read(SECOND, limits(2), &written(&producers, SECOND)).expect("just written");
+    let ids: Vec<i64> = restored.iter().map(|(id, ..)| id.0).collect();
+    assert_eq!(ids, [3, 4]);
+}
+
+#[test]
+fn every_cut_of_a_snapshot_is_refused() {
+    let mut producers = Producers::new(limits(5));
+    for id in 0..3 {
+        producers.note(SECOND, stamp(id, 0, 0), batch(0, 1, id));
+    }
+    let bytes = written(&producers, SECOND);
+    for length in 0..bytes.len() {
+        assert!(
+            read(SECOND, limits(5), &bytes[..length]).is_err(),
+            "cut to {length} bytes"
+        );
+    }
+    let mut longer = bytes.to_vec();
+    longer.push(0);
+    assert!(read(SECOND, limits(5), &longer).is_err());
+    let huge = [1, 0xff, 0xff, 0xff, 0xff, 0, 0];
+    assert!(matches!(
+        read(SECOND, limits(5), &huge),
+        Err(crate::DecodeError::Truncated { .. })
+    ));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0u8..4) {
+        if bytes.len() > 5 {
+            bytes[..5].copy_from_slice(&[1, 0, 0, 0, count]);
+        }
+        if let Ok(mut producers) = read(SECOND, limits(2), &bytes) {
+            producers.cut_to(Offset(0));
+        }
+    }
+}
