@@ -1,0 +1,298 @@
+//! The journal's files: one is written, the next is ready, the rest wait for layout or for reuse.
+//!
+//! A file is zero-filled once and then overwritten in place for ever, so that a durable write changes no file-system
+//! metadata. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
+//! use left behind is never taken for new. The sequence is written durably *before* the file's first frame.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use platform::disk::{Disk, File};
+
+use super::JournalSizes;
+use super::frame::{FILE_HEADER_BYTES, FileHeader};
+use crate::checksum::JournalIdentity;
+use crate::planted::{Bug, planted};
+
+/// Files kept ready ahead of the one being written.
+const READY_FILES: usize = 1;
+/// The extension of a complete file; it has a good header.
+pub(super) const COMPLETE: &str = "journal";
+/// The extension of a file that is being filled; it counts for nothing.
+const PREPARING: &str = "preparing";
+
+/// A journal file with its current use.
+pub struct JournalFile {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+    /// The sequence of its current use.
+    pub(crate) sequence: u64,
+    /// The sequence of the file before it.
+    pub(crate) previous: u64,
+    /// Its size, which is not the configured one if that has changed since.
+    pub(crate) file_bytes: u64,
+}
+
+/// What recovery found: files in use (the last one is written on at `position`), and files to be reused.
+#[derive(Default)]
+pub(crate) struct FoundFiles {
+    pub(crate) used: Vec<JournalFile>,
+    pub(crate) position: u64,
+    pub(crate) free: Vec<JournalFile>,
+}
+
+/// Makes a file ready: creates and zero-fills it if it is new, and writes its header durably. Blocks.
+pub struct PrepareFile {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    identity: JournalIdentity,
+    header: FileHeader,
+    name: String,
+    existing: Option<Arc<dyn File>>,
+}
+
+impl PrepareFile {
+    /// Does the work.
+    ///
+    /// # Errors
+    /// The disk's; a new file that could not be completed is removed again.
+    pub fn run(&self) -> io::Result<JournalFile> {
+        let file = match &self.existing {
+            Some(file) => {
+                self.write_header(&**file)?;
+                file.clone()
+            }
+            None => self.create()?,
+        };
+        Ok(JournalFile {
+            name: self.name.clone(),
+            file,
+            sequence: self.header.sequence,
+            previous: self.header.previous,
+            file_bytes: self.header.file_bytes,
+        })
+    }
+
+    fn write_header(&self, file: &dyn File) -> io::Result<()> {
+        let mut slab = crate::slab::Slab::new(FILE_HEADER_BYTES);
+        slab.append(&self.header.encode(&self.identity));
+        let block = slab.cut_frame();
+        if planted(Bug::SequenceAfterFrame) {
+            return file.write(0, &block);
+        }
+        file.write_durable(0, &block)
+    }
+
+    /// The file gets its name when it is complete, so that recovery may take one without a good header for damaged.
+    fn create(&self) -> io::Result<Arc<dyn File>> {
+        let path = self.directory.join(&self.name);
+        let aside = path.with_extension(PREPARING);
+        let named = |file: Arc<dyn File>| {
+            self.disk.rename(&aside, &path)?;
+            if !planted(Bug::NamesNotSynced) {
+                self.disk.sync_directory(&self.directory)?;
+            }
+            Ok(file)
+        };
+        self.fill(&aside).and_then(named).inspect_err(|_| {
+            // What could not be completed must not take the space that a full disk is short of.
+            let _ = self.disk.remove(&aside);
+            let _ = self.disk.remove(&path);
+        })
+    }
+
+    fn fill(&self, aside: &Path) -> io::Result<Arc<dyn File>> {
+        self.disk.remove(aside)?;
+        let file = self.disk.create(aside)?;
+        file.fill_with_zeros(self.header.file_bytes)?;
+        self.write_header(&*file)?;
+        Ok(file)
+    }
+}
+
+pub(crate) struct Files {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    identity: JournalIdentity,
+    sizes: JournalSizes,
+    /// Files with frames that are not released, oldest first; the last one is being written.
+    used: VecDeque<JournalFile>,
+    /// Where the next frame goes in the file being written.
+    position: u64,
+    ready: VecDeque<JournalFile>,
+    free: Vec<JournalFile>,
+    preparing: bool,
+    next_sequence: u64,
+    next_name: u32,
+}
+
+/// The directory of a journal's files.
+pub(crate) fn directory(identity: &JournalIdentity) -> PathBuf {
+    PathBuf::from(format!("journals/{:03}", identity.journal))
+}
+
+impl Files {
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        identity: JournalIdentity,
+        sizes: JournalSizes,
+        found: FoundFiles,
+    ) -> io::Result<Files> {
+        let directory = directory(&identity);
+        let all = found.used.iter().chain(&found.free);
+        let next_sequence = all.clone().map(|file| file.sequence + 1).max().unwrap_or(1);
+        let next_name = all.filter_map(|file| file.name.split('.').next()?.parse::<u32>().ok()).max();
+        let mut files = Files {
+            disk,
+            directory,
+            identity,
+            sizes,
+            used: found.used.into(),
+            position: found.position,
+            ready: VecDeque::new(),
+            free: found.free,
+            preparing: false,
+            next_sequence,
+            next_name: next_name.map_or(0, |name| name + 1),
+        };
+        if files.used.is_empty() {
+            files.prepare_now()?;
+            assert!(files.activate(), "an empty journal may have at least one file");
+            files.prepare_now()?;
+        } else if let Err(error) = files.prepare_now() {
+            // A full disk must not keep the node from starting: what is stored can be read, and laid out.
+            tracing::warn!(%error, "no journal file is ready; appends wait for one");
+        }
+        Ok(files)
+    }
+
+    /// At start only, on the caller's thread. There may be no file to prepare: then layout will free one.
+    fn prepare_now(&mut self) -> io::Result<()> {
+        let Some(job) = self.next_preparation() else { return Ok(()) };
+        let file = job.run();
+        self.prepared(job, file)
+    }
+
+    fn activate(&mut self) -> bool {
+        let Some(next) = self.ready.pop_front() else {
+            return false;
+        };
+        assert!(
+            self.used.back().is_none_or(|last| last.sequence < next.sequence),
+            "file sequences only grow"
+        );
+        self.used.push_back(next);
+        self.position = FILE_HEADER_BYTES as u64;
+        true
+    }
+
+    /// The largest frame that an empty file can take.
+    pub(super) fn frame_bytes_max(&self) -> u64 {
+        self.sizes.file_bytes - FILE_HEADER_BYTES as u64
+    }
+
+    /// Where the next frame will go, if it fits: (file sequence, position).
+    pub(super) fn next_place(&self) -> (u64, u64) {
+        let active = self.used.back().expect("one file is always being written");
+        (active.sequence, self.position)
+    }
+
+    /// Whether a frame of `total_bytes` has a place now.
+    pub(super) fn has_place(&self, total_bytes: u64) -> bool {
+        let active = self.used.back().expect("one file is always being written");
+        self.position + total_bytes <= active.file_bytes
+            || (!self.ready.is_empty() && total_bytes <= self.frame_bytes_max())
+    }
+
+    /// Whether a frame of `total_bytes` has a place when one of `earlier_bytes` has taken its.
+    pub(super) fn has_place_after(&self, earlier_bytes: u64, total_bytes: u64) -> bool {
+        let active = self.used.back().expect("one file is always being written");
+        let (position, file_bytes, ready) = match self.position + earlier_bytes <= active.file_bytes {
+            true => (self.position, active.file_bytes, self.ready.len()),
+            false => (FILE_HEADER_BYTES as u64, self.sizes.file_bytes, self.ready.len() - 1),
+        };
+        position + earlier_bytes + total_bytes <= file_bytes
+            || (ready > 0 && total_bytes <= self.frame_bytes_max())
+    }
+
+    /// Gives a frame of `total_bytes` its place, moving on to the next file if need be. The caller has asked `has_place`.
+    pub(super) fn place(&mut self, total_bytes: u64) -> (Arc<dyn File>, u64, u64) {
+        let active = self.used.back().expect("one file is always being written");
+        if self.position + total_bytes > active.file_bytes {
+            assert!(self.activate(), "a frame is not built unless it has a place");
+        }
+        let active = self.used.back().expect("one file is always being written");
+        assert!(self.position + total_bytes <= active.file_bytes, "a frame lies within its file");
+        let position = self.position;
+        self.position += total_bytes;
+        (active.file.clone(), active.sequence, position)
+    }
+
+    /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on.
+    pub(super) fn release_before(&mut self, file_sequence: u64) {
+        while self.used.len() > 1 && self.used[0].sequence < file_sequence {
+            let file = self.used.pop_front().expect("there are two");
+            self.free.push(file);
+        }
+    }
+
+    pub(super) fn next_preparation(&mut self) -> Option<PrepareFile> {
+        if self.preparing || self.ready.len() >= READY_FILES {
+            return None;
+        }
+        let free = self.free.pop();
+        if free.is_none() && self.used.len() + self.ready.len() >= self.sizes.files_max {
+            return None;
+        }
+        let name = free
+            .as_ref()
+            .map_or_else(|| self.new_name(), |file| file.name.clone());
+        // A file left from a configuration with another size is made anew under its name.
+        let existing = free.filter(|file| file.file_bytes == self.sizes.file_bytes);
+        self.preparing = true;
+        self.next_sequence += 1;
+        let before = self.ready.back().or(self.used.back());
+        let header = FileHeader {
+            sequence: self.next_sequence - 1,
+            previous: before.map_or(0, |file| file.sequence),
+            file_bytes: self.sizes.file_bytes,
+        };
+        Some(PrepareFile {
+            disk: self.disk.clone(),
+            directory: self.directory.clone(),
+            identity: self.identity,
+            header,
+            name,
+            existing: existing.map(|file| file.file),
+        })
+    }
+
+    fn new_name(&mut self) -> String {
+        self.next_name += 1;
+        format!("{:06}.{COMPLETE}", self.next_name - 1)
+    }
+
+    pub(super) fn prepared(&mut self, job: PrepareFile, result: io::Result<JournalFile>) -> io::Result<()> {
+        assert!(self.preparing, "a preparation ends once");
+        self.preparing = false;
+        let file = result.map_err(|error| {
+            let path = self.disk.root().join(&job.directory).join(&job.name);
+            io::Error::new(
+                error.kind(),
+                format!("preparing {} failed: {error}", path.display()),
+            )
+        })?;
+        self.ready.push_back(file);
+        Ok(())
+    }
+
+    pub(super) fn occupied_bytes(&self) -> (u64, u64) {
+        let full: u64 = self.used.iter().rev().skip(1).map(|file| file.file_bytes).sum();
+        (
+            full + self.position,
+            self.sizes.files_max as u64 * self.sizes.file_bytes,
+        )
+    }
+}

@@ -1,0 +1,266 @@
+//! The journal's bytes: file header, frame header, entry header. Pure encoding and checking, no I/O.
+//!
+//! ```text
+//! file   | header block | frame | frame | … | what an earlier use left behind
+//! frame  | header 64 B | entry | entry | … | zeros up to a whole block |
+//! entry  | header 56 B | payload: one record batch, or nothing |
+//! ```
+//! A frame is what one flush makes durable. All integers are little-endian. Nothing here trusts a length
+//! before the checksum over it held.
+
+use record::{Epoch, Offset, PartitionId, TopicId};
+
+use crate::checksum::{JournalIdentity, turned_bit};
+use crate::planted::{Bug, planted};
+
+/// The version of the journal's layout that this code writes and reads.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FILE_HEADER_BYTES: usize = platform::disk::BLOCK_BYTES;
+pub(crate) const FRAME_HEADER_BYTES: usize = 64;
+pub(crate) const ENTRY_HEADER_BYTES: usize = 56;
+
+const FILE_MAGIC: [u8; 8] = *b"RWJOURNL";
+const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"RWFR");
+const FILE_CHECKED_BYTES: usize = 48;
+const FRAME_CHECKED_BYTES: usize = 48;
+
+/// The header block of a journal file. `sequence` grows with every reuse of any file of the journal, so that what an
+/// earlier use left behind is recognised as stale. Everything that counts lies in the block's first sector, which the
+/// disk writes whole or not at all: a file that was complete once has a good header ever after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) sequence: u64,
+    /// The sequence of the file whose frames come before this one's, by which a lost file is noticed; zero if none.
+    pub(crate) previous: u64,
+    pub(crate) file_bytes: u64,
+}
+
+/// Why a file header was not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FileHeaderError {
+    /// Not a journal file, damaged, or another journal's.
+    Invalid,
+    /// Whole and ours, but of a version this code does not know.
+    UnknownVersion(u32),
+}
+
+impl FileHeader {
+    pub(crate) fn encode(&self, identity: &JournalIdentity) -> Vec<u8> {
+        let mut block = vec![0u8; FILE_HEADER_BYTES];
+        block[..8].copy_from_slice(&FILE_MAGIC);
+        put_u32(&mut block, 8, FORMAT_VERSION);
+        put_u32(&mut block, 12, identity.journal);
+        put_u64(&mut block, 16, self.sequence);
+        put_u64(&mut block, 24, self.file_bytes);
+        put_u64(&mut block, 32, self.previous);
+        let checksum = identity.checksum(&[&block[..FILE_CHECKED_BYTES]]);
+        put_u64(&mut block, FILE_CHECKED_BYTES, checksum);
+        block
+    }
+
+    pub(crate) fn decode(block: &[u8], identity: &JournalIdentity) -> Result<FileHeader, FileHeaderError> {
+        if block.len() < FILE_HEADER_BYTES || block[..8] != FILE_MAGIC {
+            return Err(FileHeaderError::Invalid);
+        }
+        if get_u64(block, FILE_CHECKED_BYTES) != identity.checksum(&[&block[..FILE_CHECKED_BYTES]]) {
+            return Err(FileHeaderError::Invalid);
+        }
+        match get_u32(block, 8) {
+            FORMAT_VERSION => Ok(FileHeader {
+                sequence: get_u64(block, 16),
+                file_bytes: get_u64(block, 24),
+                previous: get_u64(block, 32),
+            }),
+            unknown => Err(FileHeaderError::UnknownVersion(unknown)),
+        }
+    }
+}
+
+/// The header of a frame: where it stands in the journal's history, and how much body follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub(crate) file_sequence: u64,
+    pub(crate) frame_sequence: u64,
+    /// Bytes of entries after the header, without the padding.
+    pub(crate) body_bytes: u32,
+    pub(crate) entry_count: u32,
+    body_checksum: u64,
+}
+
+impl FrameHeader {
+    /// Completes `frame`, whose first `FRAME_HEADER_BYTES` are reserved for the header and whose rest is the body.
+    pub(crate) fn complete(
+        frame: &mut [u8],
+        identity: &JournalIdentity,
+        file_sequence: u64,
+        frame_sequence: u64,
+        entry_count: u32,
+    ) {
+        let (header, body) = frame.split_at_mut(FRAME_HEADER_BYTES);
+        let body_bytes = u32::try_from(body.len()).expect("a frame is far smaller than 4 GiB");
+        header.fill(0);
+        put_u32(header, 0, FRAME_MAGIC);
+        put_u32(header, 4, body_bytes);
+        put_u64(header, 8, file_sequence);
+        put_u64(header, 16, frame_sequence);
+        put_u32(header, 24, entry_count);
+        // The body's place in history is part of its identity: a frame of an earlier use must not pass for this one.
+        let body_checksum = identity.checksum(&[&header[8..24], body]);
+        put_u64(header, 32, body_checksum);
+        let header_checksum = identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]);
+        put_u64(header, FRAME_CHECKED_BYTES, header_checksum);
+    }
+
+    /// Reads a header; `None` if these bytes are not a whole, undamaged frame header of this journal.
+    pub(crate) fn decode(header: &[u8], identity: &JournalIdentity) -> Option<FrameHeader> {
+        if header.len() < FRAME_HEADER_BYTES || get_u32(header, 0) != FRAME_MAGIC {
+            return None;
+        }
+        if get_u64(header, FRAME_CHECKED_BYTES) != identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]) {
+            return None;
+        }
+        Some(FrameHeader {
+            body_bytes: get_u32(header, 4),
+            file_sequence: get_u64(header, 8),
+            frame_sequence: get_u64(header, 16),
+            entry_count: get_u32(header, 24),
+            body_checksum: get_u64(header, 32),
+        })
+    }
+
+    /// Whether `body` is the body that this header was written for.
+    pub(crate) fn body_holds(&self, body: &[u8], identity: &JournalIdentity) -> bool {
+        let holds = body.len() == self.body_bytes as usize && self.body_difference(body, identity) == 0;
+        holds || planted(Bug::FrameChecksumIgnored)
+    }
+
+    /// How the checksum of `body` differs from the one that this header was written with.
+    pub(crate) fn body_difference(&self, body: &[u8], identity: &JournalIdentity) -> u64 {
+        let mut history = [0u8; 16];
+        history[..8].copy_from_slice(&self.file_sequence.to_le_bytes());
+        history[8..].copy_from_slice(&self.frame_sequence.to_le_bytes());
+        identity.checksum(&[&history, body]) ^ self.body_checksum
+    }
+
+    /// The single bit of a header that has turned (`Some(None)`: none has); `None` if that does not explain its state.
+    pub(crate) fn turned_bit(header: &[u8], identity: &JournalIdentity) -> Option<Option<u64>> {
+        let stored = get_u64(header.get(..FRAME_HEADER_BYTES)?, FRAME_CHECKED_BYTES);
+        let difference = stored ^ identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]);
+        match difference.count_ones() {
+            0 => Some(None),
+            // One of the checksum's own.
+            1 => Some(Some(8 * FRAME_CHECKED_BYTES as u64 + u64::from(difference.trailing_zeros()))),
+            _ => turned_bit(difference, FRAME_CHECKED_BYTES).map(Some),
+        }
+    }
+
+    /// The frame's bytes on disk: header, body, padding.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        crate::slab::round_up_to_block(FRAME_HEADER_BYTES + self.body_bytes as usize)
+    }
+}
+
+/// What an entry does to its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    /// Appends the record batch that is its payload at `first`, up to `next`.
+    Batch,
+    /// Gives up everything below `first`; no payload.
+    Trim,
+    /// Gives up the partition for ever; no payload.
+    Delete,
+}
+
+/// The header of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryHeader {
+    pub(crate) kind: EntryKind,
+    pub(crate) partition: PartitionId,
+    pub(crate) epoch: Epoch,
+    pub(crate) first: Offset,
+    pub(crate) next: Offset,
+    pub(crate) payload_bytes: u32,
+}
+
+impl EntryHeader {
+    pub(crate) fn encode(&self) -> [u8; ENTRY_HEADER_BYTES] {
+        let mut bytes = [0u8; ENTRY_HEADER_BYTES];
+        bytes[0] = match self.kind {
+            EntryKind::Batch => 1,
+            EntryKind::Trim => 2,
+            EntryKind::Delete => 3,
+        };
+        put_u32(&mut bytes, 4, self.payload_bytes);
+        bytes[8..24].copy_from_slice(&self.partition.topic.0);
+        put_u32(&mut bytes, 24, self.partition.index as u32);
+        put_u32(&mut bytes, 28, self.epoch.0 as u32);
+        put_u64(&mut bytes, 32, self.first.0 as u64);
+        put_u64(&mut bytes, 40, self.next.0 as u64);
+        bytes
+    }
+
+    /// Reads an entry header and says how many bytes the whole entry takes; `None` if the bytes are no entry.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<EntryHeader> {
+        if bytes.len() < ENTRY_HEADER_BYTES {
+            return None;
+        }
+        let kind = match bytes[0] {
+            1 => EntryKind::Batch,
+            2 => EntryKind::Trim,
+            3 => EntryKind::Delete,
+            _ => return None,
+        };
+        let header = EntryHeader {
+            kind,
+            payload_bytes: get_u32(bytes, 4),
+            partition: PartitionId {
+                topic: TopicId(bytes[8..24].try_into().expect("sixteen bytes")),
+                index: get_u32(bytes, 24) as i32,
+            },
+            epoch: Epoch(get_u32(bytes, 28) as i32),
+            first: Offset(get_u64(bytes, 32) as i64),
+            next: Offset(get_u64(bytes, 40) as i64),
+        };
+        (bytes.len() - ENTRY_HEADER_BYTES >= header.payload_bytes as usize).then_some(header)
+    }
+}
+
+/// One entry of a frame's body, with where its payload stands in the frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) header: EntryHeader,
+    /// The payload's first byte, counted from the frame's first byte.
+    pub(crate) payload_start: usize,
+}
+
+/// The entries of a frame whose checksums held; `None` if the body does not consist of exactly `entry_count` entries.
+pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Option<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut at = 0;
+    while at < body.len() {
+        let entry = EntryHeader::decode(&body[at..])?;
+        let payload_start = FRAME_HEADER_BYTES + at + ENTRY_HEADER_BYTES;
+        at += ENTRY_HEADER_BYTES + entry.payload_bytes as usize;
+        entries.push(Entry {
+            header: entry,
+            payload_start,
+        });
+    }
+    (entries.len() == header.entry_count as usize).then_some(entries)
+}
+
+pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn get_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

@@ -1,0 +1,470 @@
+//! The journal: where every append of one core becomes durable, many partitions to a flush.
+//!
+//! Staged entries gather in the frame being built. When no flush is on its way the frame is sealed and written by one
+//! durable call; what arrives meanwhile rides in the next. Only one flush is ever on its way, so a valid frame proves
+//! that all frames before it are whole: that is how recovery tells a torn tail from damage. A flush that failed is
+//! never tried again; the journal is dead from then on.
+
+mod files;
+pub(crate) mod frame;
+mod mend;
+mod reread;
+mod scan;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::{Disk, File};
+use record::PartitionId;
+
+pub use files::PrepareFile;
+pub(crate) use files::{Files, JournalFile, directory};
+pub(crate) use reread::{FrameBatches, RereadError};
+pub(crate) use scan::{ReplayStart, Scanned, scan};
+
+use crate::checkpoint::CHECKPOINTS;
+use crate::checksum::JournalIdentity;
+use crate::planted::{Bug, planted};
+use crate::segment::PARTITIONS;
+use crate::slab::{Slab, round_up_to_block};
+use frame::{ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader};
+
+/// The usual size of a slab and therefore the largest usual frame: larger flushes gain little and delay those behind.
+const SLAB_BYTES: usize = 1 << 20;
+
+/// Sizes of one journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalSizes {
+    /// The size of each journal file in bytes, a multiple of the block size.
+    pub file_bytes: u64,
+    /// The most files the journal may have. When all wait for layout, appends are refused until one is free again.
+    pub files_max: usize,
+}
+
+/// Why an entry could not be staged. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StageError {
+    /// All journal files wait for layout, or the next one is still being prepared. Try again later.
+    #[error("the journal is full until the background layout has caught up; retry")]
+    Full,
+    /// A flush failed; nothing can be made durable in this journal any more.
+    #[error("the journal is closed: {0}")]
+    Dead(String),
+    /// The entry would not fit into an empty journal file.
+    #[error("an entry of {bytes} bytes does not fit into a journal file of {file_bytes} bytes")]
+    TooLarge {
+        /// The entry's size.
+        bytes: usize,
+        /// The size of a journal file.
+        file_bytes: u64,
+    },
+}
+
+/// Where a staged payload lies: its frame, and its first byte counted from the frame's first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Staged {
+    pub(crate) frame: u64,
+    pub(crate) start: u32,
+}
+
+/// A sealed frame. `bytes` is empty once the tail cache has let go of it.
+struct FrameRecord {
+    file: Arc<dyn File>,
+    file_sequence: u64,
+    position: u64,
+    total_bytes: u32,
+    bytes: Bytes,
+    /// The furthest offset of each partition in the frame, in order of first appearance in a row.
+    appended: Vec<(PartitionId, i64)>,
+}
+
+/// Where a frame stands on disk.
+#[derive(Clone)]
+pub(crate) struct FrameLocation {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) file_sequence: u64,
+    pub(crate) frame_sequence: u64,
+    pub(crate) position: u64,
+    pub(crate) total_bytes: u32,
+}
+
+/// One durable write, to be run on any thread and given back to `flushed`.
+pub struct Flush {
+    file: Arc<dyn File>,
+    position: u64,
+    bytes: Bytes,
+    frame: u64,
+}
+
+impl Flush {
+    /// Writes the frame; blocks until it is on the disk. Never to be repeated after an error.
+    pub fn run(&self) -> io::Result<()> {
+        if planted(Bug::AckBeforeFlush) {
+            return self.file.write(self.position, &self.bytes);
+        }
+        let flushed = self.file.write_durable(self.position, &self.bytes);
+        if planted(Bug::FlushRetried) && flushed.is_err() {
+            return self.file.write_durable(self.position, &self.bytes);
+        }
+        flushed
+    }
+
+    /// Bytes written, padding included.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Writes the last frame once more as it is. It may stem from a flush that never came back, be readable and yet be lost
+/// by a power cut; whoever reads it now must find it for ever.
+fn settle(last: &FrameLocation, mended: Option<Bytes>) -> io::Result<()> {
+    let length = last.total_bytes as usize;
+    let frame = mended.map_or_else(|| last.file.read(last.position, length), Ok)?;
+    let mut slab = Slab::new(length);
+    slab.append(&frame);
+    last.file.write_durable(last.position, &slab.cut_frame())
+}
+
+/// Creates what directories there are not, and makes their names durable. Also those that were found: the process that
+/// made them may have died before it could.
+fn create_directories(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> io::Result<()> {
+    let journal = directory(identity);
+    let journals = journal.parent().expect("a journal's directory is in another");
+    for shared in [journals, Path::new(CHECKPOINTS), Path::new(PARTITIONS)] {
+        disk.create_directory(shared)?;
+    }
+    disk.create_directory(&journal)?;
+    if planted(Bug::NamesNotSynced) {
+        return Ok(());
+    }
+    [Path::new(""), journals, &journal, Path::new(CHECKPOINTS)]
+        .into_iter()
+        .try_for_each(|directory| disk.sync_directory(directory))
+}
+
+pub(crate) struct Journal {
+    identity: JournalIdentity,
+    files: Files,
+    slab: Slab,
+    pending_entries: u32,
+    pending_appended: Vec<(PartitionId, i64)>,
+    /// Sealed frames from `first_record` on: waiting, on their way, durable, until neither cache nor layout needs them.
+    records: VecDeque<FrameRecord>,
+    first_record: u64,
+    /// The next sealed frame to flush.
+    next_flush: u64,
+    in_flight: bool,
+    /// Frames before this one are durable.
+    durable_before: u64,
+    /// Frames before this one are of no use to recovery any more.
+    released_before: u64,
+    /// Frames before this one are no longer in memory.
+    resident_from: u64,
+    resident_bytes: usize,
+    dead: Option<String>,
+}
+
+impl Journal {
+    /// A journal that goes on after `scanned`; with an empty scan, a new one. Blocks.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        identity: JournalIdentity,
+        sizes: JournalSizes,
+        scanned: Scanned,
+    ) -> io::Result<Journal> {
+        assert!(
+            sizes.file_bytes % FILE_HEADER_BYTES as u64 == 0,
+            "journal files are whole blocks"
+        );
+        assert!(sizes.files_max >= 2, "one file is written while another is laid out");
+        // From here on, not before: what is found damaged or of an unknown version stays as it is.
+        create_directories(&disk, &identity)?;
+        if let Some(last) = scanned.frames.last()
+            && !planted(Bug::LastFrameNotSettled)
+        {
+            settle(last, scanned.mended)?;
+        }
+        let next_frame = scanned.next_frame;
+        let first_record = next_frame - scanned.frames.len() as u64;
+        let records = scanned
+            .frames
+            .into_iter()
+            .map(|location| FrameRecord {
+                file: location.file,
+                file_sequence: location.file_sequence,
+                position: location.position,
+                total_bytes: location.total_bytes,
+                bytes: Bytes::new(),
+                appended: Vec::new(),
+            })
+            .collect();
+        Ok(Journal {
+            identity,
+            files: Files::open(disk, identity, sizes, scanned.files)?,
+            slab: Slab::new(0),
+            pending_entries: 0,
+            pending_appended: Vec::new(),
+            records,
+            first_record,
+            next_flush: next_frame,
+            in_flight: false,
+            durable_before: next_frame,
+            released_before: first_record,
+            resident_from: next_frame,
+            resident_bytes: 0,
+            dead: None,
+        })
+    }
+
+    /// The sequence of the frame being built.
+    pub(crate) fn pending_frame(&self) -> u64 {
+        self.first_record + self.records.len() as u64
+    }
+
+    /// Frames before this one hold everything staged so far.
+    pub(crate) fn staged_before(&self) -> u64 {
+        self.pending_frame() + u64::from(self.pending_entries > 0)
+    }
+
+    /// Frames before this one are on the disk.
+    pub(crate) fn durable_before(&self) -> u64 {
+        self.durable_before
+    }
+
+    /// Whether durable frames wait for a checkpoint to release them.
+    pub(crate) fn has_unreleased(&self) -> bool {
+        self.released_before < self.durable_before
+    }
+
+    /// Frames before this one must be read from the disk.
+    pub(crate) fn resident_from(&self) -> u64 {
+        self.resident_from
+    }
+
+    /// Why nothing can be appended any more, if so.
+    pub(crate) fn dead(&self) -> Option<&str> {
+        self.dead.as_deref()
+    }
+
+    /// Bytes of sealed and pending frames that are not yet durable.
+    pub(crate) fn unflushed_bytes(&self) -> usize {
+        let sealed: usize = (self.durable_before..self.pending_frame())
+            .map(|frame| self.record(frame).map_or(0, |record| record.total_bytes as usize))
+            .sum();
+        sealed + self.slab.filled()
+    }
+
+    /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
+    pub(crate) fn stage(&mut self, header: &EntryHeader, payload: &[u8]) -> Result<Staged, StageError> {
+        if let Some(reason) = &self.dead {
+            return Err(StageError::Dead(reason.clone()));
+        }
+        let entry_bytes = ENTRY_HEADER_BYTES + payload.len();
+        self.make_room(entry_bytes)?;
+        if self.pending_entries == 0 {
+            self.slab.append(&[0; FRAME_HEADER_BYTES]);
+        }
+        self.slab.append(&header.encode());
+        let start = self.slab.filled();
+        self.slab.append(payload);
+        self.pending_entries += 1;
+        self.note_appended(header.partition, header.next.0);
+        Ok(Staged {
+            frame: self.pending_frame(),
+            start: u32::try_from(start).expect("a slab is below 4 GiB"),
+        })
+    }
+
+    /// The bytes of a payload staged in the frame being built, to patch offsets and times before anyone sees them.
+    pub(crate) fn staged_mut(&mut self, staged: Staged, length: usize) -> &mut [u8] {
+        assert!(
+            staged.frame == self.pending_frame(),
+            "only the frame being built may be changed"
+        );
+        &mut self.slab.frame_mut()[staged.start as usize..staged.start as usize + length]
+    }
+
+    fn note_appended(&mut self, partition: PartitionId, next: i64) {
+        match self.pending_appended.last_mut() {
+            Some(last) if last.0 == partition => last.1 = last.1.max(next),
+            _ => self.pending_appended.push((partition, next)),
+        }
+    }
+
+    /// Sees to it that the frame being built can take the entry *and* will have a place: what is staged can always be
+    /// flushed, or a checkpoint that waits for it could never free the files that it waits for.
+    fn make_room(&mut self, entry_bytes: usize) -> Result<(), StageError> {
+        let frame_bytes_max = self.files.frame_bytes_max();
+        let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
+        if alone as u64 > frame_bytes_max {
+            return Err(StageError::TooLarge { bytes: entry_bytes, file_bytes: frame_bytes_max });
+        }
+        if self.pending_entries > 0 {
+            let together = round_up_to_block(self.slab.filled() + entry_bytes);
+            let fits = entry_bytes <= self.slab.room() && together as u64 <= frame_bytes_max;
+            if fits && self.files.has_place(together as u64) {
+                return Ok(());
+            }
+            let filled = round_up_to_block(self.slab.filled()) as u64;
+            if !self.files.has_place_after(filled, alone as u64) {
+                return Err(StageError::Full);
+            }
+            self.seal();
+        } else if !self.files.has_place(alone as u64) {
+            return Err(StageError::Full);
+        }
+        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
+            self.slab = Slab::new(SLAB_BYTES.max(alone));
+        }
+        Ok(())
+    }
+
+    /// Ends the frame being built and gives it its place on disk.
+    fn seal(&mut self) {
+        assert!(self.pending_entries > 0, "an empty frame is never sealed");
+        let frame_sequence = self.pending_frame();
+        let total_bytes = round_up_to_block(self.slab.filled());
+        let (file, file_sequence, position) = self.files.place(total_bytes as u64);
+        let entries = std::mem::take(&mut self.pending_entries);
+        FrameHeader::complete(self.slab.frame_mut(), &self.identity, file_sequence, frame_sequence, entries);
+        let bytes = self.slab.cut_frame();
+        self.resident_bytes += bytes.len();
+        self.records.push_back(FrameRecord {
+            file,
+            file_sequence,
+            position,
+            total_bytes: total_bytes as u32,
+            bytes,
+            appended: std::mem::take(&mut self.pending_appended),
+        });
+    }
+
+    /// The next durable write, if there is something to flush and no flush is on its way.
+    pub(crate) fn next_flush(&mut self) -> Option<Flush> {
+        if self.in_flight || self.dead.is_some() {
+            return None;
+        }
+        if self.next_flush == self.pending_frame() {
+            if self.pending_entries == 0 {
+                return None;
+            }
+            self.seal();
+        }
+        let frame = self.next_flush;
+        let record = self
+            .record(frame)
+            .expect("a frame that waits for its flush has a record");
+        let flush = Flush {
+            file: record.file.clone(),
+            position: record.position,
+            bytes: record.bytes.clone(),
+            frame,
+        };
+        self.next_flush += 1;
+        self.in_flight = true;
+        Some(flush)
+    }
+
+    /// Takes the outcome of the flush on its way: the partitions that became durable and how far, or the journal's death.
+    pub(crate) fn flushed(
+        &mut self,
+        flush: Flush,
+        result: io::Result<()>,
+    ) -> Result<Vec<(PartitionId, i64)>, StageError> {
+        assert!(
+            self.in_flight && flush.frame == self.durable_before,
+            "flushes end in the order they began"
+        );
+        self.in_flight = false;
+        if let Err(error) = result {
+            let reason = format!("flushing it failed: {error}");
+            self.dead = Some(reason.clone());
+            return Err(StageError::Dead(reason));
+        }
+        self.durable_before += 1;
+        let index = (flush.frame - self.first_record) as usize;
+        Ok(std::mem::take(&mut self.records[index].appended))
+    }
+
+    /// A range of a frame, if it is in memory. Of the frame being built the bytes are copied, since they may not be shared yet.
+    pub(crate) fn resident(&self, staged: Staged, length: usize) -> Option<Bytes> {
+        let start = staged.start as usize;
+        if staged.frame == self.pending_frame() {
+            return Some(Bytes::copy_from_slice(&self.slab.frame()[start..start + length]));
+        }
+        let record = self.record(staged.frame)?;
+        (!record.bytes.is_empty()).then(|| record.bytes.slice(start..start + length))
+    }
+
+    /// Where a sealed frame stands on disk.
+    pub(crate) fn location(&self, frame: u64) -> Option<FrameLocation> {
+        self.record(frame).map(|record| FrameLocation {
+            file: record.file.clone(),
+            file_sequence: record.file_sequence,
+            frame_sequence: frame,
+            position: record.position,
+            total_bytes: record.total_bytes,
+        })
+    }
+
+    fn record(&self, frame: u64) -> Option<&FrameRecord> {
+        self.records
+            .get(usize::try_from(frame.checked_sub(self.first_record)?).ok()?)
+    }
+
+    /// Lets go of the oldest durable frames in memory until at most `bytes_max` are held.
+    pub(crate) fn evict(&mut self, bytes_max: usize) {
+        while self.resident_bytes > bytes_max && self.resident_from < self.durable_before {
+            let index = (self.resident_from - self.first_record) as usize;
+            let bytes = std::mem::take(&mut self.records[index].bytes);
+            self.resident_bytes -= bytes.len();
+            self.resident_from += 1;
+        }
+    }
+
+    /// Where the journal must be read from if everything before `frame` is in segments.
+    pub(crate) fn replay_start(&self, frame: u64) -> ReplayStart {
+        let (file_sequence, position) = self
+            .record(frame)
+            .map_or_else(|| self.files.next_place(), |record| (record.file_sequence, record.position));
+        ReplayStart { file_sequence, position, frame }
+    }
+
+    /// Gives up what comes before `start`, where a durable checkpoint says that recovery begins. Files are reused by what
+    /// it says and not by where frames are now: the frame that it names may have gone to the next file since.
+    pub(crate) fn release_before(&mut self, start: &ReplayStart) {
+        assert!(start.frame <= self.durable_before, "only what is durable may be released");
+        self.files.release_before(start.file_sequence);
+        self.released_before = start.frame;
+        while self.first_record < start.frame.min(self.resident_from) {
+            self.records.pop_front();
+            self.first_record += 1;
+        }
+    }
+
+    /// Work that keeps the next file ready, to be run on any thread and given back to `prepared`.
+    pub(crate) fn next_preparation(&mut self) -> Option<PrepareFile> {
+        self.files.next_preparation()
+    }
+
+    /// Takes the outcome of a preparation; an error is for reporting, the next preparation tries another file.
+    pub(crate) fn prepared(&mut self, job: PrepareFile, result: io::Result<JournalFile>) -> io::Result<()> {
+        self.files.prepared(job, result)
+    }
+
+    /// Memory of frames that can still be read without the disk.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        self.resident_bytes
+    }
+
+    /// Bytes of files that hold frames not yet released, and the most they may take.
+    pub(crate) fn occupied_bytes(&self) -> (u64, u64) {
+        self.files.occupied_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,379 @@
+//! Reads a journal after a start or for a check: which frames count, and whether the end is a torn tail or damage.
+//!
+//! Only one flush is ever on its way, so at most the last frame can be torn, and it was never acknowledged: it is cut.
+//! A bad frame with any later frame behind it cannot be a tear: later flushes began only when it was durable. That is
+//! damage, reported with the file's name, never skipped.
+//!
+//! The limit of this: behind the *last* frame nothing proves that it was whole once. If it was acknowledged and more of it
+//! is damaged than a single bit (`mend`), it is taken for torn and cut, unless the checkpoint's states know of its records.
+//! The same holds for the last file if it vanishes with its only frames. Replicas close this gap; one disk cannot.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::{BLOCK_BYTES, Disk, File};
+
+use super::FrameLocation;
+use super::files::{COMPLETE, FoundFiles, JournalFile, directory};
+use super::frame::{
+    Entry, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader, entries,
+};
+use super::mend::{mend, mend_header};
+use crate::checksum::JournalIdentity;
+use crate::fault::Fault;
+use crate::planted::{Bug, planted};
+
+/// How much is read at a time; frames that are larger are read whole.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Where a file's first frame stands.
+const FIRST_FRAME: u64 = FILE_HEADER_BYTES as u64;
+
+/// Where reading starts: the place of `frame`, the first one that segments do not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplayStart {
+    pub(crate) file_sequence: u64,
+    pub(crate) position: u64,
+    pub(crate) frame: u64,
+}
+
+/// What a scan found.
+#[derive(Default)]
+pub(crate) struct Scanned {
+    pub(crate) files: FoundFiles,
+    /// All frames from the start, in order, without gaps.
+    pub(crate) frames: Vec<FrameLocation>,
+    /// The sequence of the next frame to be written.
+    pub(crate) next_frame: u64,
+    /// Bytes of a torn frame that was cut off; it was never acknowledged.
+    pub(crate) cut_bytes: u64,
+    /// The last frame as it should be, if a bit of it has turned on the disk.
+    pub(crate) mended: Option<Bytes>,
+}
+
+/// Called with each frame that counts: its place, its bytes, its entries. An error message stops the scan as damage.
+pub(crate) type Visit<'a> = dyn FnMut(&FrameLocation, &Bytes, &[Entry]) -> Result<(), String> + 'a;
+
+/// Scans the journal from `start` (`None`: there is no checkpoint, so it must begin with frame 0). Changes nothing.
+pub(crate) fn scan(
+    disk: &Arc<dyn Disk>,
+    identity: &JournalIdentity,
+    start: Option<ReplayStart>,
+    visit: &mut Visit<'_>,
+) -> Result<Scanned, Fault> {
+    let scan = Scan { disk, identity, directory: directory(identity) };
+    let mut files = scan.open_files()?;
+    let first_sequence = start.map_or(0, |start| start.file_sequence);
+    let from = files.partition_point(|file| file.sequence < first_sequence);
+    let waiting = files.split_off(from);
+    scan.refuse_lost_files(&waiting, start)?;
+    let mut found = Scanned { next_frame: start.map_or(0, |start| start.frame), ..Scanned::default() };
+    let idle = scan.follow(waiting, start, &mut found, visit)?;
+    scan.refuse_later_frames(&idle, &found)?;
+    let idle = scan.finish_tail(idle, &mut found, visit)?;
+    found.files.free = files;
+    found.files.free.extend(idle);
+    Ok(found)
+}
+
+struct Scan<'a> {
+    disk: &'a Arc<dyn Disk>,
+    identity: &'a JournalIdentity,
+    directory: PathBuf,
+}
+
+impl Scan<'_> {
+    fn path(&self, name: &str) -> String {
+        self.disk.root().join(&self.directory).join(name).display().to_string()
+    }
+
+    fn damaged(&self, name: &str, position: u64, what: String) -> Fault {
+        Fault::Damaged { file: self.path(name), position, what }
+    }
+
+    fn failed(&self, name: &str, error: io::Error) -> Fault {
+        Fault::Disk { file: self.path(name), error }
+    }
+
+    /// All files, in the order of their sequences.
+    fn open_files(&self) -> Result<Vec<JournalFile>, Fault> {
+        let names = self.disk.list(&self.directory).map_err(|error| self.failed("", error))?;
+        let complete = names.into_iter().filter(|name| Path::new(name).extension().is_some_and(|end| end == COMPLETE));
+        let mut files = complete.map(|name| self.open_file(name)).collect::<Result<Vec<_>, Fault>>()?;
+        files.sort_by_key(|file| file.sequence);
+        match files.windows(2).find(|pair| pair[0].sequence == pair[1].sequence) {
+            Some(pair) => {
+                let what = format!("it has sequence {}, as {} has: one is a copy", pair[1].sequence, pair[0].name);
+                Err(self.damaged(&pair[1].name, 0, what))
+            }
+            None => Ok(files),
+        }
+    }
+
+    fn open_file(&self, name: String) -> Result<JournalFile, Fault> {
+        let file = self.disk.open(&self.directory.join(&name)).map_err(|error| self.failed(&name, error))?;
+        let length = file.length().map_err(|error| self.failed(&name, error))?;
+        let block = self.read(&*file, &name, 0, FILE_HEADER_BYTES.min(length as usize))?;
+        match FileHeader::decode(&block, self.identity) {
+            Ok(FileHeader { sequence, previous, file_bytes }) if file_bytes == length => {
+                Ok(JournalFile { name, file, sequence, previous, file_bytes })
+            }
+            Ok(header) => {
+                let what = format!("it is {length} bytes long, but was made with {}", header.file_bytes);
+                Err(self.damaged(&name, length.min(header.file_bytes), what))
+            }
+            Err(FileHeaderError::UnknownVersion(version)) => {
+                Err(Fault::UnknownVersion { file: self.path(&name), version })
+            }
+            Err(FileHeaderError::Invalid) => {
+                Err(self.damaged(&name, 0, "its header is damaged, or another journal's".into()))
+            }
+        }
+    }
+
+    fn read(&self, file: &dyn File, name: &str, position: u64, length: usize) -> Result<Bytes, Fault> {
+        file.read(position, length).map_err(|error| self.failed(name, error))
+    }
+
+    /// Each file names the one before it; those from the start on must all be there.
+    fn refuse_lost_files(&self, waiting: &[JournalFile], start: Option<ReplayStart>) -> Result<(), Fault> {
+        let is_there = |sequence: u64| waiting.iter().any(|file| file.sequence == sequence);
+        let missing = |sequence: u64| self.damaged("", 0, format!("the file with sequence {sequence} is missing"));
+        if let Some(start) = start.filter(|start| !is_there(start.file_sequence)) {
+            return Err(missing(start.file_sequence));
+        }
+        let first_sequence = start.map_or(1, |start| start.file_sequence);
+        let behind_the_first = waiting.iter().filter(|file| file.sequence > first_sequence);
+        let mut previous = behind_the_first.map(|file| file.previous).filter(|previous| *previous >= first_sequence);
+        previous.find(|previous| !is_there(*previous)).map_or(Ok(()), |lost| Err(missing(lost)))
+    }
+
+    /// Follows the frames from file to file; gives back the files that hold none of them.
+    fn follow(
+        &self,
+        waiting: Vec<JournalFile>,
+        start: Option<ReplayStart>,
+        found: &mut Scanned,
+        visit: &mut Visit<'_>,
+    ) -> Result<Vec<JournalFile>, Fault> {
+        let mut position = start.map_or(FIRST_FRAME, |start| start.position);
+        let mut idle = Vec::new();
+        for file in waiting {
+            let before = found.frames.len();
+            let stopped = self.follow_file(&file, position, found, visit)?;
+            position = FIRST_FRAME;
+            // The first file is being written even if all its frames are released. Another without the next frame is
+            // ready, or was never used because its preparation failed.
+            if !found.files.used.is_empty() && found.frames.len() == before {
+                idle.push(file);
+                continue;
+            }
+            found.files.used.push(file);
+            found.files.position = stopped;
+        }
+        Ok(idle)
+    }
+
+    /// Follows the frames of one file; returns the position after the last one.
+    fn follow_file(
+        &self,
+        file: &JournalFile,
+        mut position: u64,
+        found: &mut Scanned,
+        visit: &mut Visit<'_>,
+    ) -> Result<u64, Fault> {
+        let mut window = Window::default();
+        while let Some((header, frame)) = self.frame_at(file, position, found.next_frame, &mut window)? {
+            let location = self.take_frame(file, position, &header, &frame, visit)?;
+            found.push(location);
+            position += frame.len() as u64;
+        }
+        Ok(position)
+    }
+
+    /// Hands a frame on to be looked into.
+    fn take_frame(
+        &self,
+        file: &JournalFile,
+        position: u64,
+        header: &FrameHeader,
+        frame: &Bytes,
+        visit: &mut Visit<'_>,
+    ) -> Result<FrameLocation, Fault> {
+        let body = &frame[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + header.body_bytes as usize];
+        let location = FrameLocation {
+            file: file.file.clone(),
+            file_sequence: file.sequence,
+            frame_sequence: header.frame_sequence,
+            position,
+            total_bytes: frame.len() as u32,
+        };
+        let entries = entries(header, body)
+            .ok_or_else(|| self.damaged(&file.name, position, "the frame's entries do not add up".into()))?;
+        visit(&location, frame, &entries).map_err(|what| self.damaged(&file.name, position, what))?;
+        Ok(location)
+    }
+
+    /// The whole, undamaged frame `expected` at `position`, if it is there.
+    fn frame_at(
+        &self,
+        file: &JournalFile,
+        position: u64,
+        expected: u64,
+        window: &mut Window,
+    ) -> Result<Option<(FrameHeader, Bytes)>, Fault> {
+        let Some(block) = self.window(file, position, BLOCK_BYTES, window)? else {
+            return Ok(None);
+        };
+        let Some(header) = FrameHeader::decode(&block, self.identity) else {
+            return Ok(None);
+        };
+        let is_stale = header.file_sequence != file.sequence || header.frame_sequence != expected;
+        if is_stale && !planted(Bug::StaleFrameAccepted) {
+            return Ok(None);
+        }
+        let Some(frame) = self.window(file, position, header.frame_bytes(), window)? else {
+            return Ok(None);
+        };
+        let body = &frame[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + header.body_bytes as usize];
+        Ok(header.body_holds(body, self.identity).then_some((header, frame)))
+    }
+
+    /// `length` bytes at `position`, read ahead by the window; `None` beyond the file's end.
+    fn window(
+        &self,
+        file: &JournalFile,
+        position: u64,
+        length: usize,
+        window: &mut Window,
+    ) -> Result<Option<Bytes>, Fault> {
+        if position + length as u64 > file.file_bytes {
+            return Ok(None);
+        }
+        if window.bytes.is_empty() || position < window.position || position + length as u64 > window.end() {
+            let wanted = WINDOW_BYTES
+                .max(length)
+                .min((file.file_bytes - position) as usize);
+            *window = Window {
+                position,
+                bytes: self.read(&*file.file, &file.name, position, wanted)?,
+            };
+        }
+        let start = (position - window.position) as usize;
+        Ok(Some(window.bytes.slice(start..start + length)))
+    }
+
+    /// The size of a torn frame, as far as its header still tells.
+    fn torn_bytes(&self, file: &JournalFile, position: u64, expected: u64) -> Result<u64, Fault> {
+        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut Window::default())? else {
+            return Ok(0);
+        };
+        Ok(FrameHeader::decode(&block, self.identity)
+            .filter(|header| header.file_sequence == file.sequence && header.frame_sequence == expected)
+            .map_or(0, |header| header.frame_bytes() as u64))
+    }
+
+    /// Behind the end no frame may stand that was begun after the end's frame was durable.
+    fn refuse_later_frames(&self, idle: &[JournalFile], found: &Scanned) -> Result<(), Fault> {
+        let Some(last) = found.files.used.last() else { return Ok(()) };
+        if planted(Bug::TailCutDespiteLaterFrames) {
+            return Ok(());
+        }
+        let places = std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
+        for (file, from) in places {
+            let Some((position, later)) = self.find_later(file, from, found.next_frame)? else { continue };
+            // If the later frame is the first of its file, the bad one stands at the end of the file before.
+            let (bad, at) = if position > from { (file, from) } else { (last, found.files.position) };
+            let what = format!(
+                "frame {} is not whole, although frame {later} at byte {position} of {} was written after it",
+                found.next_frame, file.name
+            );
+            return Err(self.damaged(&bad.name, at, what));
+        }
+        Ok(())
+    }
+
+    /// The first frame header from `from` on that is later than frame `next`: its position and its frame's sequence.
+    fn find_later(&self, file: &JournalFile, from: u64, next: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let mut window = Window::default();
+        let mut position = from;
+        while let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? {
+            if let Some(header) = FrameHeader::decode(&block, self.identity)
+                && header.file_sequence == file.sequence
+                && header.frame_sequence > next
+            {
+                return Ok(Some((position, header.frame_sequence)));
+            }
+            position += BLOCK_BYTES as u64;
+        }
+        Ok(None)
+    }
+
+    /// What stands where the frames end, or else at the beginning of a file behind: a frame that can be mended and counts
+    /// then, a torn one that is cut, or nothing.
+    fn finish_tail(
+        &self,
+        mut idle: Vec<JournalFile>,
+        found: &mut Scanned,
+        visit: &mut Visit<'_>,
+    ) -> Result<Vec<JournalFile>, Fault> {
+        let Some(last) = found.files.used.last() else { return Ok(idle) };
+        let places = std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
+        let mut mended = None;
+        for (index, (file, position)) in places.enumerate() {
+            found.cut_bytes += self.torn_bytes(file, position, found.next_frame)?;
+            if let Some((header, frame)) = self.mended_frame(file, position, found.next_frame)? {
+                mended = Some((index, position, header, frame));
+                break;
+            }
+        }
+        let Some((index, position, header, frame)) = mended else { return Ok(idle) };
+        if index > 0 {
+            found.files.used.push(idle.remove(index - 1));
+        }
+        let file = found.files.used.last().expect("seen above");
+        tracing::warn!(file = %self.path(&file.name), position, "the last frame had a turned bit and was mended");
+        let location = self.take_frame(file, position, &header, &frame, visit)?;
+        found.push(location);
+        found.files.position = position + frame.len() as u64;
+        found.cut_bytes = 0;
+        found.mended = Some(frame);
+        Ok(idle)
+    }
+
+    fn mended_frame(
+        &self,
+        file: &JournalFile,
+        position: u64,
+        expected: u64,
+    ) -> Result<Option<(FrameHeader, Bytes)>, Fault> {
+        let mut window = Window::default();
+        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? else { return Ok(None) };
+        let is_wanted =
+            |header: &FrameHeader| header.file_sequence == file.sequence && header.frame_sequence == expected;
+        let Some(header) = mend_header(&block, self.identity).filter(is_wanted) else { return Ok(None) };
+        let frame = self.window(file, position, header.frame_bytes(), &mut window)?;
+        Ok(frame.and_then(|frame| mend(&frame, self.identity)))
+    }
+}
+
+impl Scanned {
+    fn push(&mut self, frame: FrameLocation) {
+        self.frames.push(frame);
+        self.next_frame += 1;
+    }
+}
+
+/// Bytes read ahead from one file.
+#[derive(Default)]
+struct Window {
+    position: u64,
+    bytes: Bytes,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.position + self.bytes.len() as u64
+    }
+}

@@ -1,0 +1,25 @@
+//! Storage of one core: the journal that makes appends durable, the segments they are laid out into, the caches
+//! they are read from, and recovery.
+//!
+//! Everything is synchronous and owned by one thread. What must block is a job: *planned on the owner's thread, run on
+//! any, applied on the owner's thread*. Nothing here knows topics' names, clients, or what is committed.
+
+mod checkpoint;
+mod checksum;
+mod encoding;
+mod fault;
+mod journal;
+mod partition;
+mod planted;
+mod segment;
+mod slab;
+mod store;
+
+pub use checksum::JournalIdentity;
+pub use fault::Fault;
+pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
+pub use partition::SegmentRolling;
+pub use store::{
+    Append, CheckpointJob, LayoutJob, Located, Read, ReadError, ReadJob, ReadOutcome, Recovered,
+    RecoveredPartition, RemovalJob, Store, StoreConfig, StoreStatus,
+};

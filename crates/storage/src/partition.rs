@@ -1,0 +1,130 @@
+//! What the store keeps in memory of one partition: where its batches are, from the oldest segment to the staged end.
+//!
+//! ```text
+//!   log_start            laid_out                 next
+//!      |---- segments ------|---- journal only -----|
+//!                    |------- tail: batches with a frame -------|     (some may already be in segments)
+//! ```
+//! Offsets here are plain `i64`: this is below the boundary where `Offset` gives them their type.
+
+use std::collections::VecDeque;
+
+use record::PartitionId;
+
+use crate::segment::Segment;
+
+/// A batch in the journal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailBatch {
+    pub(crate) first: i64,
+    pub(crate) next: i64,
+    pub(crate) max_timestamp_ms: i64,
+    pub(crate) frame: u64,
+    /// The batch's first byte, counted from the frame's.
+    pub(crate) start: u32,
+    pub(crate) length: u32,
+}
+
+/// When a partition's segment is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentRolling {
+    /// Sealed by the run that fills it to this size. Kafka's `segment.bytes`.
+    pub bytes: u64,
+    /// Sealed by the first run after this age. Kafka's `segment.ms`.
+    pub age_ms: i64,
+}
+
+impl Default for SegmentRolling {
+    /// Kafka's defaults: 1 GiB, seven days.
+    fn default() -> SegmentRolling {
+        SegmentRolling {
+            bytes: 1 << 30,
+            age_ms: 7 * 24 * 3_600_000,
+        }
+    }
+}
+
+pub(crate) struct PartitionLog {
+    pub(crate) id: PartitionId,
+    pub(crate) log_start: i64,
+    /// The offset after the last staged record.
+    pub(crate) next: i64,
+    /// Segments hold what lies before this and has not been trimmed.
+    pub(crate) laid_out: i64,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) tail: VecDeque<TailBatch>,
+    pub(crate) rolling: SegmentRolling,
+    /// It stands in the queue for layout, exactly once.
+    pub(crate) queued: bool,
+}
+
+impl PartitionLog {
+    pub(crate) fn new(id: PartitionId, rolling: SegmentRolling) -> PartitionLog {
+        PartitionLog {
+            id,
+            log_start: 0,
+            next: 0,
+            laid_out: 0,
+            segments: Vec::new(),
+            tail: VecDeque::new(),
+            rolling,
+            queued: false,
+        }
+    }
+
+    /// Adds a staged batch at the end.
+    pub(crate) fn push(&mut self, batch: TailBatch) {
+        assert!(
+            batch.first == self.next,
+            "a partition's batches follow each other without gaps"
+        );
+        assert!(batch.next > batch.first, "a batch holds at least one record");
+        self.next = batch.next;
+        self.tail.push_back(batch);
+    }
+
+    /// The index in `tail` of the batch that holds `offset`, if any does.
+    pub(crate) fn tail_index(&self, offset: i64) -> Option<usize> {
+        let front = self.tail.front()?;
+        if offset < front.first || offset >= self.next {
+            return None;
+        }
+        Some(self.tail.partition_point(|batch| batch.next <= offset))
+    }
+
+    /// The index in `segments` of the first one that ends behind `offset`.
+    pub(crate) fn segment_index(&self, offset: i64) -> Option<usize> {
+        let index = self.segments.partition_point(|segment| segment.next <= offset);
+        (index < self.segments.len()).then_some(index)
+    }
+
+    /// Whether some batches are in the journal only.
+    pub(crate) fn needs_layout(&self) -> bool {
+        self.laid_out < self.next
+    }
+
+    /// Moves the start up. Returns the segments that hold nothing any more; not the one being written, if `spare_open`.
+    pub(crate) fn trim(&mut self, log_start: i64, spare_open: bool) -> Vec<Segment> {
+        assert!(log_start <= self.next, "a log cannot start behind its end");
+        self.log_start = self.log_start.max(log_start);
+        let start = self.log_start;
+        let is_gone = |segment: &&Segment| segment.next <= start && (segment.sealed || !spare_open);
+        let gone = self.segments.iter().take_while(is_gone).count();
+        self.segments.drain(..gone).collect()
+    }
+
+    /// Forgets batches that segments hold and memory does not: they will be read from the segment.
+    pub(crate) fn forget_laid_out(&mut self, resident_from: u64) {
+        while let Some(batch) = self.tail.front()
+            && batch.next <= self.laid_out
+            && batch.frame < resident_from
+        {
+            self.tail.pop_front();
+        }
+    }
+
+    /// Bytes of all segments that count.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.end).sum()
+    }
+}

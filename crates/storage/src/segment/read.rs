@@ -1,0 +1,134 @@
+//! Reads a segment's index and chunks back, and believes nothing before its checksum held. Blocks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::File;
+
+use super::Segment;
+use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
+use crate::checksum::SegmentIdentity;
+use crate::fault::Fault;
+
+/// An open segment file and what identifies its bytes.
+#[derive(Clone)]
+pub(crate) struct SegmentFile {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) identity: SegmentIdentity,
+    /// For messages.
+    pub(crate) path: String,
+}
+
+impl SegmentFile {
+    fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
+        self.file
+            .read(position, length)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => self.damaged(position, "the file ends too early".into()),
+                _ => Fault::Disk {
+                    file: self.path.clone(),
+                    error,
+                },
+            })
+    }
+
+    fn damaged(&self, position: u64, what: String) -> Fault {
+        Fault::Damaged {
+            file: self.path.clone(),
+            position,
+            what,
+        }
+    }
+
+    fn trailer(&self, end: u64) -> Result<Trailer, Fault> {
+        let position = end.checked_sub(TRAILER_BYTES as u64);
+        let position = position.ok_or_else(|| self.damaged(end, "no run can end here".into()))?;
+        let bytes = self.read(position, TRAILER_BYTES)?;
+        Trailer::decode(&bytes, &self.identity, end).map_err(|error| match error {
+            TrailerError::Damaged => {
+                self.damaged(position, "the run's trailer does not match its checksum".into())
+            }
+            TrailerError::UnknownVersion(version) => Fault::UnknownVersion {
+                file: self.path.clone(),
+                version,
+            },
+        })
+    }
+
+    fn table(&self, trailer: &Trailer, end: u64) -> Result<Vec<Chunk>, Fault> {
+        let length = trailer.chunk_count as usize * ENTRY_BYTES;
+        if trailer.table_position + length as u64 + TRAILER_BYTES as u64 > end {
+            return Err(self.damaged(
+                trailer.table_position,
+                "the table does not fit before its trailer".into(),
+            ));
+        }
+        let bytes = self.read(trailer.table_position, length)?;
+        if self.identity.checksum(trailer.table_position, &bytes) != trailer.table_checksum {
+            return Err(self.damaged(
+                trailer.table_position,
+                "the table does not match its checksum".into(),
+            ));
+        }
+        Ok(decode_table(&bytes))
+    }
+}
+
+/// All chunks of the segment, in order: the runs are followed back from the end.
+pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Chunk>, Fault> {
+    let mut tables = Vec::new();
+    let mut end = segment.end;
+    while end > 0 {
+        let trailer = file.trailer(end)?;
+        if trailer.previous_end >= end {
+            return Err(file.damaged(end, "a run cannot begin behind its end".into()));
+        }
+        tables.push(file.table(&trailer, end)?);
+        end = trailer.previous_end;
+    }
+    let chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
+    let covers = chunks.first().is_some_and(|chunk| chunk.first >= segment.first)
+        && chunks.last().is_some_and(|chunk| chunk.next == segment.next)
+        && chunks
+            .windows(2)
+            .all(|pair| pair[0].next <= pair[1].first && pair[0].position < pair[1].position);
+    if !covers {
+        return Err(file.damaged(
+            segment.end,
+            format!(
+                "the tables do not cover offsets {}..{}",
+                segment.first, segment.next
+            ),
+        ));
+    }
+    Ok(chunks)
+}
+
+/// The bytes of neighbouring chunks. Each is checked; adjacent ones are read in one go.
+pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<Bytes>, Fault> {
+    let mut contents = Vec::with_capacity(chunks.len());
+    let mut rest = chunks;
+    while let Some(first) = rest.first() {
+        let adjacent = 1 + rest
+            .windows(2)
+            .take_while(|pair| pair[0].position + u64::from(pair[0].length) == pair[1].position)
+            .count();
+        let (together, behind) = rest.split_at(adjacent);
+        let length: usize = together.iter().map(|chunk| chunk.length as usize).sum();
+        let bytes = file.read(first.position, length)?;
+        for chunk in together {
+            let start = (chunk.position - first.position) as usize;
+            let content = bytes.slice(start..start + chunk.length as usize);
+            if file.identity.checksum(chunk.position, &content) != chunk.checksum {
+                let what = format!(
+                    "offsets {}..{} do not match their checksum",
+                    chunk.first, chunk.next
+                );
+                return Err(file.damaged(chunk.position, what));
+            }
+            contents.push(content);
+        }
+        rest = behind;
+    }
+    Ok(contents)
+}

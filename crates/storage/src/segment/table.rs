@@ -1,0 +1,128 @@
+//! The index of a segment: its chunks, and the trailer that ends each run. Pure encoding and checking, no I/O.
+//!
+//! ```text
+//! segment | run | run | … | run |              a run is what one layout step appended
+//! run     | chunk | chunk | … | table | zeros | trailer |      whole blocks
+//! chunk   | batch | batch | … |                a run of whole batches, at least CHUNK_BYTES but for the last
+//! ```
+//! A chunk is the unit of index, checksum, caching and reading. A table lists the chunks of its run; the trailer points back
+//! to the end of the run before, but for the run that seals the segment: its table lists all chunks.
+//! All integers are little-endian.
+
+use platform::disk::BLOCK_BYTES;
+
+use crate::checksum::SegmentIdentity;
+use crate::journal::frame::{get_u32, get_u64, put_u32, put_u64};
+
+/// The version of the segment's layout that this code writes and reads.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+/// A chunk is closed by the batch that fills it to this size.
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
+pub(crate) const ENTRY_BYTES: usize = 40;
+pub(crate) const TRAILER_BYTES: usize = 128;
+
+const TRAILER_MAGIC: [u8; 8] = *b"RWSEGRUN";
+const CHECKED_BYTES: usize = TRAILER_BYTES - 8;
+
+/// One chunk: offsets `[first, next)`, bytes `[position, position + length)` of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) first: i64,
+    pub(crate) next: i64,
+    pub(crate) position: u64,
+    pub(crate) length: u32,
+    pub(crate) max_timestamp_ms: i64,
+    pub(crate) checksum: u64,
+}
+
+/// Chunks as bytes.
+pub(crate) fn encode_table(chunks: &[Chunk]) -> Vec<u8> {
+    let mut bytes = vec![0u8; chunks.len() * ENTRY_BYTES];
+    for (chunk, entry) in chunks.iter().zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
+        put_u64(entry, 0, chunk.first as u64);
+        put_u64(entry, 8, chunk.position);
+        put_u32(entry, 16, chunk.length);
+        // A chunk spans far fewer than 2^32 offsets: each record takes at least a byte of it.
+        put_u32(
+            entry,
+            20,
+            u32::try_from(chunk.next - chunk.first).expect("a chunk spans fewer than 2^32 offsets"),
+        );
+        put_u64(entry, 24, chunk.max_timestamp_ms as u64);
+        put_u64(entry, 32, chunk.checksum);
+    }
+    bytes
+}
+
+/// Chunks from bytes whose checksum held.
+pub(crate) fn decode_table(bytes: &[u8]) -> Vec<Chunk> {
+    let decode = |entry: &[u8]| Chunk {
+        first: get_u64(entry, 0) as i64,
+        next: get_u64(entry, 0) as i64 + i64::from(get_u32(entry, 20)),
+        position: get_u64(entry, 8),
+        length: get_u32(entry, 16),
+        max_timestamp_ms: get_u64(entry, 24) as i64,
+        checksum: get_u64(entry, 32),
+    };
+    bytes.chunks_exact(ENTRY_BYTES).map(decode).collect()
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trailer {
+    pub(crate) table_position: u64,
+    pub(crate) chunk_count: u32,
+    pub(crate) table_checksum: u64,
+    /// Where the run before ends; zero if this table lists everything from the segment's start.
+    pub(crate) previous_end: u64,
+    pub(crate) next: i64,
+}
+
+/// Why a trailer was not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TrailerError {
+    Damaged,
+    UnknownVersion(u32),
+}
+
+impl Trailer {
+    /// The trailer as the last bytes before `end`.
+    pub(crate) fn encode(&self, identity: &SegmentIdentity, end: u64) -> [u8; TRAILER_BYTES] {
+        assert!(end % BLOCK_BYTES as u64 == 0, "a run ends on a block boundary");
+        let mut bytes = [0u8; TRAILER_BYTES];
+        bytes[..8].copy_from_slice(&TRAILER_MAGIC);
+        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        put_u32(&mut bytes, 12, self.chunk_count);
+        put_u64(&mut bytes, 16, self.table_position);
+        put_u64(&mut bytes, 24, self.table_checksum);
+        put_u64(&mut bytes, 32, self.previous_end);
+        put_u64(&mut bytes, 40, self.next as u64);
+        let checksum = identity.checksum(end, &bytes[..CHECKED_BYTES]);
+        put_u64(&mut bytes, CHECKED_BYTES, checksum);
+        bytes
+    }
+
+    /// Reads the trailer that ends at `end`.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        identity: &SegmentIdentity,
+        end: u64,
+    ) -> Result<Trailer, TrailerError> {
+        if bytes.len() != TRAILER_BYTES
+            || bytes[..8] != TRAILER_MAGIC
+            || get_u64(bytes, CHECKED_BYTES) != identity.checksum(end, &bytes[..CHECKED_BYTES])
+        {
+            return Err(TrailerError::Damaged);
+        }
+        match get_u32(bytes, 8) {
+            FORMAT_VERSION => Ok(Trailer {
+                chunk_count: get_u32(bytes, 12),
+                table_position: get_u64(bytes, 16),
+                table_checksum: get_u64(bytes, 24),
+                previous_end: get_u64(bytes, 32),
+                next: get_u64(bytes, 40) as i64,
+            }),
+            unknown => Err(TrailerError::UnknownVersion(unknown)),
+        }
+    }
+}

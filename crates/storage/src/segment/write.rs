@@ -1,0 +1,105 @@
+//! Appends one run to a segment: chunks, table, trailer, in one go and synced at its end.
+//!
+//! Blocks; runs on a background thread. Either the whole run is recorded by a later checkpoint or none of it counts.
+
+use std::io;
+
+use bytes::Bytes;
+use platform::disk::{BLOCK_BYTES, File};
+
+use super::table::{CHUNK_BYTES, Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, encode_table};
+use crate::checksum::SegmentIdentity;
+use crate::planted::{Bug, planted};
+use crate::slab::{Slab, round_up_to_block};
+
+/// Written at a time, so that the journal's small writes never queue behind a long one.
+const STEP_BYTES: usize = 256 << 10;
+
+/// A batch to lay out.
+#[derive(Debug, Clone)]
+pub(crate) struct Batch {
+    pub(crate) first: i64,
+    pub(crate) next: i64,
+    pub(crate) max_timestamp_ms: i64,
+    pub(crate) bytes: Bytes,
+}
+
+/// Where a run goes and what it must point to.
+pub(crate) struct Run<'a> {
+    pub(crate) identity: SegmentIdentity,
+    /// The end of the segment so far, where the run begins.
+    pub(crate) start: u64,
+    /// For the run that seals the segment: all chunks before it.
+    pub(crate) seal: Option<&'a [Chunk]>,
+}
+
+/// Writes the run of `batches` and syncs the file. Returns the run's chunks and the segment's new end.
+pub(crate) fn write_run(file: &dyn File, run: &Run<'_>, batches: &[Batch]) -> io::Result<(Vec<Chunk>, u64)> {
+    let (run_bytes, chunks, end) = assemble(run, batches);
+    for (step, bytes) in run_bytes.chunks(STEP_BYTES).enumerate() {
+        file.write(run.start + (step * STEP_BYTES) as u64, bytes)?;
+    }
+    if !planted(Bug::RunNotSynced) {
+        file.sync()?;
+    }
+    Ok((chunks, end))
+}
+
+fn assemble(run: &Run<'_>, batches: &[Batch]) -> (Bytes, Vec<Chunk>, u64) {
+    let data_bytes: usize = batches.iter().map(|batch| batch.bytes.len()).sum();
+    let earlier = run.seal.unwrap_or_default();
+    let chunks_max = earlier.len() + batches.len().min(data_bytes / CHUNK_BYTES + 1);
+    let mut slab = Slab::new(round_up_to_block(
+        data_bytes + chunks_max * ENTRY_BYTES + TRAILER_BYTES,
+    ));
+    let chunks = append_chunks(&mut slab, run, batches);
+
+    let all: Vec<Chunk> = earlier.iter().chain(&chunks).copied().collect();
+    let table_position = run.start + slab.filled() as u64;
+    let table = encode_table(&all);
+    slab.append(&table);
+    let total = round_up_to_block(slab.filled() + TRAILER_BYTES);
+    slab.append(&[0; BLOCK_BYTES][..total - TRAILER_BYTES - slab.filled()]);
+    let end = run.start + total as u64;
+    let trailer = Trailer {
+        table_position,
+        chunk_count: all.len() as u32,
+        table_checksum: run.identity.checksum(table_position, &table),
+        previous_end: if run.seal.is_some() { 0 } else { run.start },
+        next: batches.last().map_or(0, |batch| batch.next),
+    };
+    slab.append(&trailer.encode(&run.identity, end));
+    (slab.cut_frame(), chunks, end)
+}
+
+fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut rest = batches;
+    while let Some(first) = rest.first() {
+        let start = slab.filled();
+        let mut max_timestamp_ms = i64::MIN;
+        let mut next = first.first;
+        while let Some((batch, behind)) = rest.split_first()
+            && slab.filled() - start < CHUNK_BYTES
+        {
+            assert!(
+                batch.first >= next,
+                "batches are laid out in the order of their offsets"
+            );
+            slab.append(&batch.bytes);
+            next = batch.next;
+            max_timestamp_ms = max_timestamp_ms.max(batch.max_timestamp_ms);
+            rest = behind;
+        }
+        let position = run.start + start as u64;
+        chunks.push(Chunk {
+            first: first.first,
+            next,
+            position,
+            length: (slab.filled() - start) as u32,
+            max_timestamp_ms,
+            checksum: run.identity.checksum(position, &slab.frame()[start..]),
+        });
+    }
+    chunks
+}

@@ -1,0 +1,103 @@
+//! Block-aligned append buffers: where staged bytes lie until they are flushed, and after that while they are cached.
+//!
+//! A slab is one allocation. Frames are cut off its front one after another, each starting on a block boundary, and are
+//! shared from then on without a copy. A slab never grows: growing would move it off its alignment.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use platform::disk::BLOCK_BYTES;
+
+/// The filled part is the frame being built; the rest is room for more.
+pub(crate) struct Slab {
+    buffer: BytesMut,
+}
+
+impl Slab {
+    /// A slab with room for `capacity` bytes, rounded up to whole blocks.
+    pub(crate) fn new(capacity: usize) -> Slab {
+        let capacity = round_up_to_block(capacity);
+        let mut buffer = BytesMut::with_capacity(capacity + BLOCK_BYTES);
+        let misalignment = buffer.as_ptr() as usize % BLOCK_BYTES;
+        if misalignment != 0 {
+            buffer.put_bytes(0, BLOCK_BYTES - misalignment);
+            drop(buffer.split());
+        }
+        Slab { buffer }
+    }
+
+    /// Bytes that the frame being built can still take, its padding included.
+    pub(crate) fn room(&self) -> usize {
+        (self.buffer.capacity() / BLOCK_BYTES * BLOCK_BYTES).saturating_sub(self.buffer.len())
+    }
+
+    /// The length of the frame being built.
+    pub(crate) fn filled(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The frame being built.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The frame being built, to patch what was appended.
+    pub(crate) fn frame_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Appends to the frame being built; the caller has asked `room`.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        assert!(
+            bytes.len() <= self.room(),
+            "a slab must not grow: it would lose its alignment"
+        );
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Pads the frame being built to whole blocks, cuts it off and starts the next one behind it.
+    pub(crate) fn cut_frame(&mut self) -> Bytes {
+        let padding = round_up_to_block(self.buffer.len()) - self.buffer.len();
+        assert!(
+            padding <= self.room(),
+            "the last block of a frame lies within the slab"
+        );
+        self.buffer.put_bytes(0, padding);
+        let frame = self.buffer.split().freeze();
+        assert!(
+            frame.as_ptr() as usize % BLOCK_BYTES == 0,
+            "a frame starts on a block boundary"
+        );
+        frame
+    }
+}
+
+/// The smallest multiple of the block size that holds `bytes`.
+pub(crate) fn round_up_to_block(bytes: usize) -> usize {
+    bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_aligned_and_keep_their_bytes() {
+        let mut slab = Slab::new(3 * BLOCK_BYTES);
+        slab.append(&[1; 10]);
+        let first = slab.cut_frame();
+        slab.append(&[2; BLOCK_BYTES + 1]);
+        let second = slab.cut_frame();
+        assert_eq!(first.len(), BLOCK_BYTES);
+        assert_eq!(second.len(), 2 * BLOCK_BYTES);
+        assert_eq!(&first[..11], &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(second[BLOCK_BYTES], 2);
+        assert_eq!(second.as_ptr() as usize % BLOCK_BYTES, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "must not grow")]
+    fn a_full_slab_refuses() {
+        let mut slab = Slab::new(BLOCK_BYTES);
+        let room = slab.room();
+        slab.append(&vec![0; room + 1]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Ends a layout round: records what segments hold, then lets the journal reuse its files.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::Disk;
+use record::{Offset, PartitionId};
+
+use super::Store;
+use crate::checkpoint::{Checkpoint, PartitionCheckpoint};
+use crate::checksum::JournalIdentity;
+use crate::partition::PartitionLog;
+use crate::planted::{Bug, planted};
+
+/// Writes a checkpoint; to be run anywhere once `checkpoint_may_run` says so, then given to `checkpointed`. Blocks.
+pub struct CheckpointJob {
+    disk: Arc<dyn Disk>,
+    identity: JournalIdentity,
+    checkpoint: Checkpoint,
+    /// The state in it reflects what is staged in frames before this one: they must be durable first, or a crash could
+    /// leave state of records that never were.
+    state_before_frame: u64,
+}
+
+impl CheckpointJob {
+    /// Replaces the checkpoint; durable on return.
+    ///
+    /// # Errors
+    /// The disk's; then the checkpoint before it still counts.
+    pub fn run(&self) -> io::Result<()> {
+        self.checkpoint.write(&self.disk, &self.identity)
+    }
+}
+
+impl Store {
+    /// Whether all steps of the round are done and its checkpoint should be written.
+    pub fn checkpoint_is_due(&self) -> bool {
+        self.round
+            .as_ref()
+            .is_some_and(|round| round.waiting.is_empty() && !round.stepping && !round.checkpointing)
+    }
+
+    /// Takes the checkpoint that ends the round. `state` gives what each partition's owner wants kept, and the offset
+    /// before which it reflects every record: nothing laid out may lie behind that.
+    ///
+    /// # Panics
+    /// If `checkpoint_is_due` does not hold.
+    pub fn begin_checkpoint(
+        &mut self,
+        state: &mut dyn FnMut(PartitionId) -> (Bytes, Offset),
+    ) -> CheckpointJob {
+        assert!(self.checkpoint_is_due(), "a checkpoint ends a finished round");
+        let round = self.round.as_mut().expect("one is due");
+        round.checkpointing = true;
+        let frame = round.before_frame;
+        let replay = self.journal.replay_start(frame);
+        let partition = |log: &PartitionLog| {
+            let (state, state_next) = state(log.id);
+            assert!(
+                log.laid_out <= state_next.0,
+                "records that the state does not reflect stay in the journal"
+            );
+            PartitionCheckpoint {
+                id: log.id,
+                log_start: log.log_start,
+                laid_out: log.laid_out,
+                segments: log.segments.clone(),
+                state_next: state_next.0,
+                state: state.to_vec(),
+            }
+        };
+        // Empty partitions need no line: they are known by name, and nothing is stored of them.
+        let mut kept: Vec<&PartitionLog> = self.partitions.values().filter(|log| log.next > 0).collect();
+        kept.sort_unstable_by_key(|log| log.id);
+        let partitions = kept.into_iter().map(partition).collect();
+        let removals = self
+            .removals
+            .iter()
+            .map(|(removal, _)| *removal)
+            .chain(self.removing)
+            .collect();
+        if planted(Bug::ReleasedBeforeCheckpoint) {
+            self.journal.release_before(&replay);
+        }
+        CheckpointJob {
+            disk: self.disk.clone(),
+            identity: self.config.identity,
+            checkpoint: Checkpoint {
+                replay,
+                partitions,
+                removals,
+            },
+            state_before_frame: self.journal.staged_before(),
+        }
+    }
+
+    /// Whether the records that the job's state reflects are durable, so that it may run.
+    pub fn checkpoint_may_run(&self, job: &CheckpointJob) -> bool {
+        planted(Bug::StateAheadOfJournal) || self.journal.durable_before() >= job.state_before_frame
+    }
+
+    /// Applies the outcome: journal files that nothing needs are reused.
+    ///
+    /// # Errors
+    /// The job's own: the round is given up. Nothing is lost; the journal keeps its files until a later one succeeds.
+    pub fn checkpointed(&mut self, job: CheckpointJob, result: io::Result<()>) -> io::Result<()> {
+        let round = self.round.take().expect("a checkpoint belongs to a round");
+        assert!(round.checkpointing, "a checkpoint ends once");
+        result?;
+        self.journal.release_before(&job.checkpoint.replay);
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! The store: all partitions of one core over one journal.
+//!
+//! An append is staged in memory here and durable once its flush came back. The store numbers nothing and
+//! commits nothing: its owner does, and asks here for bytes only up to where readers may see.
+
+mod checkpointing;
+mod layout;
+mod open;
+mod read;
+mod removal;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::Disk;
+use quick_cache::unsync::Cache;
+use record::{Epoch, Offset, PartitionId, batch};
+
+pub use checkpointing::CheckpointJob;
+pub use layout::LayoutJob;
+pub use open::{Recovered, RecoveredPartition};
+pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
+pub use removal::RemovalJob;
+
+use crate::checkpoint::Removal;
+use crate::checksum::JournalIdentity;
+use crate::journal::frame::{EntryHeader, EntryKind};
+use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
+use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use layout::Round;
+use read::{ByteWeight, ChunkKey, SegmentKey};
+
+/// Segment files kept open for reading.
+const OPEN_SEGMENTS_MAX: usize = 256;
+/// Of the chunk cache's budget, the share that loaded segment indexes may take.
+const TABLE_SHARE: usize = 8;
+
+/// How one store is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreConfig {
+    /// Whose journal it is.
+    pub identity: JournalIdentity,
+    /// The journal's sizes.
+    pub journal: JournalSizes,
+    /// Layout begins when this many journal bytes wait for it.
+    pub layout_trigger_bytes: u64,
+    /// Memory for frames that were written lately.
+    pub tail_cache_bytes: usize,
+    /// Memory for chunks and indexes that were read from segments lately.
+    pub chunk_cache_bytes: usize,
+}
+
+/// A batch to append, validated and numbered by the caller.
+#[derive(Debug, Clone, Copy)]
+pub struct Append<'a> {
+    /// The leader's epoch, written into the batch.
+    pub epoch: Epoch,
+    /// The first offset, written into the batch.
+    pub first: Offset,
+    /// The offset after the last record.
+    pub next: Offset,
+    /// The batch's greatest timestamp.
+    pub max_timestamp_ms: i64,
+    /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
+    pub append_time_ms: Option<i64>,
+    /// One record batch, whole.
+    pub batch: &'a [u8],
+}
+
+/// Figures for metrics and for deciding when to do background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Bytes staged or sealed and not yet durable.
+    pub unflushed_bytes: usize,
+    /// Journal bytes that are not released, and the most there may be.
+    pub journal_bytes: u64,
+    /// See `journal_bytes`.
+    pub journal_bytes_max: u64,
+    /// Memory held by the tail cache.
+    pub tail_cache_bytes: usize,
+    /// Memory held by the chunk cache.
+    pub chunk_cache_bytes: u64,
+    /// Partitions known.
+    pub partitions: usize,
+    /// Chunk cache hits since the start.
+    pub chunk_cache_hits: u64,
+    /// Chunk cache misses since the start.
+    pub chunk_cache_misses: u64,
+}
+
+/// See the module.
+pub struct Store {
+    disk: Arc<dyn Disk>,
+    config: StoreConfig,
+    journal: Journal,
+    partitions: HashMap<PartitionId, PartitionLog>,
+    /// Partitions with batches in the journal only, in the order of their first such batch.
+    unlaid: VecDeque<PartitionId>,
+    round: Option<Round>,
+    /// Journal position up to which the last round reached, for the trigger.
+    bytes_since_round: u64,
+    removals: VecDeque<(Removal, u64)>,
+    removing: Option<Removal>,
+    chunks: Cache<ChunkKey, Bytes, ByteWeight>,
+    tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
+    files: Cache<SegmentKey, crate::segment::SegmentFile>,
+}
+
+impl Store {
+    /// Makes the partition known, empty if it is new. No I/O.
+    pub fn open_partition(&mut self, id: PartitionId, rolling: SegmentRolling) {
+        self.partitions
+            .entry(id)
+            .or_insert_with(|| PartitionLog::new(id, rolling))
+            .rolling = rolling;
+    }
+
+    /// First offset kept and the offset after the last staged record; `None` if the partition is unknown.
+    pub fn bounds(&self, id: PartitionId) -> Option<(Offset, Offset)> {
+        self.partitions
+            .get(&id)
+            .map(|log| (Offset(log.log_start), Offset(log.next)))
+    }
+
+    /// Bytes of the partition on disk: segments, and batches that are in the journal only.
+    pub fn partition_bytes(&self, id: PartitionId) -> u64 {
+        self.partitions.get(&id).map_or(0, |log| {
+            let journal_only = log.tail.iter().filter(|batch| batch.next > log.laid_out);
+            log.segment_bytes() + journal_only.map(|batch| u64::from(batch.length)).sum::<u64>()
+        })
+    }
+
+    /// Stages a batch. It is durable when a later `flushed` names the partition with an offset of at least `append.next`.
+    ///
+    /// # Errors
+    /// When the journal cannot take it; then nothing has changed.
+    ///
+    /// # Panics
+    /// If the partition was not opened or `append.first` does not continue it: the caller's mistake.
+    pub fn append(&mut self, id: PartitionId, append: &Append<'_>) -> Result<(), StageError> {
+        let log = self
+            .partitions
+            .get_mut(&id)
+            .expect("a partition is opened before it is appended to");
+        assert!(append.first.0 == log.next, "the leader numbers without gaps");
+        let header = EntryHeader {
+            kind: EntryKind::Batch,
+            partition: id,
+            epoch: append.epoch,
+            first: append.first,
+            next: append.next,
+            payload_bytes: u32::try_from(append.batch.len()).expect("a request is below 4 GiB"),
+        };
+        let staged = self.journal.stage(&header, append.batch)?;
+        let bytes = self.journal.staged_mut(staged, append.batch.len());
+        batch::set_base_offset(bytes, append.first);
+        batch::set_leader_epoch(bytes, append.epoch);
+        if let Some(now_ms) = append.append_time_ms {
+            batch::set_log_append_time(bytes, now_ms);
+        }
+        if !std::mem::replace(&mut log.queued, true) {
+            self.unlaid.push_back(id);
+        }
+        log.forget_laid_out(self.journal.resident_from());
+        log.push(TailBatch {
+            first: append.first.0,
+            next: append.next.0,
+            max_timestamp_ms: append.append_time_ms.unwrap_or(append.max_timestamp_ms),
+            frame: staged.frame,
+            start: staged.start,
+            length: header.payload_bytes,
+        });
+        self.bytes_since_round += append.batch.len() as u64;
+        Ok(())
+    }
+
+    /// The next durable write, if anything waits and none is on its way.
+    pub fn next_flush(&mut self) -> Option<Flush> {
+        self.journal.next_flush()
+    }
+
+    /// Applies a flush's outcome: the partitions that became durable and up to where (a partition may be named twice,
+    /// with growing offsets).
+    ///
+    /// # Errors
+    /// `Dead` if the flush failed. Nothing is appended here any more; what was staged and not flushed is of unknown
+    /// outcome.
+    pub fn flushed(
+        &mut self,
+        flush: Flush,
+        result: io::Result<()>,
+    ) -> Result<Vec<(PartitionId, Offset)>, StageError> {
+        let durable = self.journal.flushed(flush, result)?;
+        self.journal.evict(self.config.tail_cache_bytes);
+        Ok(durable.into_iter().map(|(id, next)| (id, Offset(next))).collect())
+    }
+
+    /// The frame that the next staged entry will be part of, for `is_durable`.
+    pub fn pending_frame(&self) -> u64 {
+        self.journal.pending_frame()
+    }
+
+    /// Whether everything staged in `frame` is on the disk.
+    pub fn is_durable(&self, frame: u64) -> bool {
+        frame < self.journal.durable_before()
+    }
+
+    /// Why this store accepts nothing any more, if so.
+    pub fn dead(&self) -> Option<&str> {
+        self.journal.dead()
+    }
+
+    /// Work that keeps a journal file ready; to be run anywhere and given to `prepared`.
+    pub fn next_preparation(&mut self) -> Option<PrepareFile> {
+        self.journal.next_preparation()
+    }
+
+    /// Takes a preparation's outcome.
+    ///
+    /// # Errors
+    /// The disk's, for reporting. Appends go on in the files at hand; ask `next_preparation` again later.
+    pub fn prepared(&mut self, job: PrepareFile, result: io::Result<JournalFile>) -> io::Result<()> {
+        self.journal.prepared(job, result)
+    }
+
+    /// See `StoreStatus`.
+    pub fn status(&self) -> StoreStatus {
+        let (journal_bytes, journal_bytes_max) = self.journal.occupied_bytes();
+        StoreStatus {
+            unflushed_bytes: self.journal.unflushed_bytes(),
+            journal_bytes,
+            journal_bytes_max,
+            tail_cache_bytes: self.journal.resident_bytes(),
+            chunk_cache_bytes: self.chunks.weight() + self.tables.weight(),
+            partitions: self.partitions.len(),
+            chunk_cache_hits: self.chunks.hits(),
+            chunk_cache_misses: self.chunks.misses(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

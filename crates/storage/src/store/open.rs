@@ -1,0 +1,295 @@
+//! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use platform::disk::Disk;
+use quick_cache::unsync::Cache;
+use record::{BatchHeader, Offset, PartitionId};
+
+use super::read::ByteWeight;
+use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_SHARE};
+use crate::checkpoint::{Checkpoint, PartitionCheckpoint, Removal};
+use crate::checksum::JournalIdentity;
+use crate::fault::Fault;
+use crate::journal::frame::{Entry, EntryKind};
+use crate::journal::{FrameLocation, Journal, directory, scan};
+use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+
+/// What recovery found, for the owner to build its own state from.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// All partitions with anything stored.
+    pub partitions: Vec<RecoveredPartition>,
+    /// Frames replayed.
+    pub frames: u64,
+    /// Bytes of journal replayed.
+    pub journal_bytes: u64,
+    /// Bytes of a torn, never acknowledged frame that were cut off.
+    pub cut_bytes: u64,
+}
+
+/// One partition as recovered.
+#[derive(Debug)]
+pub struct RecoveredPartition {
+    /// Which.
+    pub id: PartitionId,
+    /// The first offset kept.
+    pub log_start: Offset,
+    /// The offset after the last record.
+    pub next: Offset,
+    /// What the owner gave to the last checkpoint; empty if there was none.
+    pub state: Vec<u8>,
+    /// The headers of all batches that `state` does not reflect, in order.
+    pub replay: Vec<BatchHeader>,
+}
+
+struct Replay {
+    logs: HashMap<PartitionId, PartitionLog>,
+    recovered: HashMap<PartitionId, RecoveredPartition>,
+    state_next: HashMap<PartitionId, i64>,
+    removals: VecDeque<(Removal, u64)>,
+    /// Partitions seen in the journal whose beginning is nowhere: a later entry must say that they were deleted.
+    headless: HashMap<PartitionId, i64>,
+}
+
+impl Store {
+    /// Opens the store of `config.identity`, creating it if nothing is there. Blocks.
+    ///
+    /// # Errors
+    /// Damage, unknown versions and disk errors, with the file's name. Nothing was changed then, except that journal
+    /// files may have been made ready.
+    pub fn open(disk: Arc<dyn Disk>, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
+        let checkpoint = Checkpoint::read(&disk, &config.identity)?;
+        let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
+        let mut replay = Replay::new(checkpoint);
+        let mut visit = |location: &FrameLocation, frame: &bytes::Bytes, entries: &[Entry]| {
+            entries
+                .iter()
+                .try_for_each(|entry| replay.apply(location, frame, entry))
+        };
+        let scanned = scan(&disk, &config.identity, start, &mut visit)?;
+        replay.finish(&disk, &config.identity)?;
+        let mut recovered = Recovered {
+            frames: scanned.frames.len() as u64,
+            journal_bytes: scanned
+                .frames
+                .iter()
+                .map(|frame| u64::from(frame.total_bytes))
+                .sum(),
+            cut_bytes: scanned.cut_bytes,
+            partitions: Vec::new(),
+        };
+        let journal =
+            Journal::open(disk.clone(), config.identity, config.journal, scanned).map_err(|error| {
+                Fault::Disk {
+                    file: disk.root().join("journals").display().to_string(),
+                    error,
+                }
+            })?;
+        recovered.partitions = replay.recovered.into_values().collect();
+        recovered.partitions.sort_by_key(|partition| partition.id);
+        let unlaid = queue_for_layout(&mut replay.logs);
+        let chunk_bytes = config.chunk_cache_bytes as u64;
+        let store = Store {
+            disk,
+            config,
+            journal,
+            unlaid,
+            partitions: replay.logs,
+            round: None,
+            bytes_since_round: recovered.journal_bytes,
+            removals: replay.removals,
+            removing: None,
+            chunks: Cache::with_weighter(config.chunk_cache_bytes / (64 << 10) + 1, chunk_bytes, ByteWeight),
+            tables: Cache::with_weighter(64, chunk_bytes / TABLE_SHARE as u64, ByteWeight),
+            files: Cache::new(OPEN_SEGMENTS_MAX),
+        };
+        Ok((store, recovered))
+    }
+}
+
+/// All partitions with batches in the journal only, in the order of their first such batch.
+fn queue_for_layout(logs: &mut HashMap<PartitionId, PartitionLog>) -> VecDeque<PartitionId> {
+    let mut waiting: Vec<_> = logs
+        .values_mut()
+        .filter(|log| log.needs_layout())
+        .map(|log| {
+            log.queued = true;
+            let first = log.tail.iter().find(|batch| batch.next > log.laid_out);
+            (first.map(|batch| (batch.frame, batch.start)), log.id)
+        })
+        .collect();
+    waiting.sort_unstable();
+    waiting.into_iter().map(|(_, id)| id).collect()
+}
+
+impl Replay {
+    fn new(checkpoint: Option<Checkpoint>) -> Replay {
+        let mut replay = Replay {
+            logs: HashMap::new(),
+            recovered: HashMap::new(),
+            state_next: HashMap::new(),
+            removals: VecDeque::new(),
+            headless: HashMap::new(),
+        };
+        let Some(checkpoint) = checkpoint else {
+            return replay;
+        };
+        replay.removals = checkpoint.removals.iter().map(|removal| (*removal, 0)).collect();
+        for partition in checkpoint.partitions {
+            replay.add(partition);
+        }
+        replay
+    }
+
+    fn add(&mut self, partition: PartitionCheckpoint) {
+        let id = partition.id;
+        let mut log = PartitionLog::new(id, SegmentRolling::default());
+        log.log_start = partition.log_start;
+        log.laid_out = partition.laid_out;
+        log.next = partition.laid_out;
+        log.segments = partition.segments;
+        self.state_next.insert(id, partition.state_next);
+        let recovered = RecoveredPartition {
+            id,
+            log_start: Offset(log.log_start),
+            next: Offset(log.next),
+            state: partition.state,
+            replay: Vec::new(),
+        };
+        self.recovered.insert(id, recovered);
+        self.logs.insert(id, log);
+    }
+
+    fn apply(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
+        match entry.header.kind {
+            EntryKind::Batch => self.apply_batch(location, frame, entry),
+            EntryKind::Trim => self.apply_trim(
+                entry.header.partition,
+                entry.header.first.0,
+                location.frame_sequence,
+            ),
+            EntryKind::Delete => {
+                self.apply_delete(entry.header.partition, location.frame_sequence);
+                Ok(())
+            }
+        }
+    }
+
+    fn apply_batch(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
+        let (id, first, next) = (entry.header.partition, entry.header.first.0, entry.header.next.0);
+        let payload = &frame[entry.payload_start..entry.payload_start + entry.header.payload_bytes as usize];
+        let header =
+            BatchHeader::read(payload).map_err(|error| format!("a batch of {id} is not one: {error}"))?;
+        if header.base_offset.0 != first
+            || header.next_offset().0 != next
+            || header.length_bytes != payload.len()
+        {
+            return Err(format!(
+                "a batch of {id} at offset {first} does not say so itself"
+            ));
+        }
+        if !self.logs.contains_key(&id) && first > 0 {
+            self.headless.insert(id, first);
+            return Ok(());
+        }
+        let log = self
+            .logs
+            .entry(id)
+            .or_insert_with(|| PartitionLog::new(id, SegmentRolling::default()));
+        if first != log.next {
+            return Err(format!(
+                "{id} goes on at offset {first} where {} is expected",
+                log.next
+            ));
+        }
+        log.push(TailBatch {
+            first,
+            next,
+            max_timestamp_ms: header.max_timestamp_ms,
+            frame: location.frame_sequence,
+            start: entry.payload_start as u32,
+            length: entry.header.payload_bytes,
+        });
+        let recovered = self.recovered.entry(id).or_insert_with(|| RecoveredPartition {
+            id,
+            log_start: Offset::ZERO,
+            next: Offset::ZERO,
+            state: Vec::new(),
+            replay: Vec::new(),
+        });
+        recovered.next = Offset(next);
+        if first >= self.state_next.get(&id).copied().unwrap_or(0) {
+            recovered.replay.push(header);
+        }
+        Ok(())
+    }
+
+    fn apply_trim(&mut self, id: PartitionId, log_start: i64, frame: u64) -> Result<(), String> {
+        let Some(log) = self.logs.get_mut(&id) else {
+            if log_start > 0 {
+                self.headless.insert(id, log_start);
+            }
+            return Ok(());
+        };
+        if log_start > log.next {
+            return Err(format!(
+                "{id} is trimmed to offset {log_start}, behind its end {}",
+                log.next
+            ));
+        }
+        for segment in log.trim(log_start, false) {
+            self.removals.push_back((
+                Removal {
+                    partition: id,
+                    segment: Some(segment.first),
+                },
+                frame,
+            ));
+        }
+        if let Some(recovered) = self.recovered.get_mut(&id) {
+            recovered.log_start = Offset(log.log_start);
+        }
+        Ok(())
+    }
+
+    fn apply_delete(&mut self, id: PartitionId, frame: u64) {
+        self.logs.remove(&id);
+        self.recovered.remove(&id);
+        self.headless.remove(&id);
+        self.removals.push_back((
+            Removal {
+                partition: id,
+                segment: None,
+            },
+            frame,
+        ));
+    }
+
+    /// What the whole journal must add up to.
+    fn finish(&self, disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<(), Fault> {
+        let damaged = |what: String| {
+            let file = disk.root().join(directory(identity)).display().to_string();
+            Fault::Damaged {
+                file,
+                position: 0,
+                what,
+            }
+        };
+        if let Some((id, first)) = self.headless.iter().min() {
+            return Err(damaged(format!(
+                "{id} begins at offset {first}, and what came before is gone"
+            )));
+        }
+        for (id, state_next) in &self.state_next {
+            let next = self.logs.get(id).map_or(*state_next, |log| log.next);
+            if next < *state_next {
+                return Err(damaged(format!(
+                    "{id} ends at offset {next}, but the checkpoint knows of records up to {state_next}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

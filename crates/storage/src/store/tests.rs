@@ -1,0 +1,15 @@
+//! Tests of the store as a whole, cheapest first: reading, layout and removal; recovery; then everything that a disk can do
+//! to it: crashes at every point, damage of every byte, failures of every call; and that these tests catch planted bugs.
+
+mod corruption;
+mod crashes;
+mod failures;
+mod history;
+mod layouts;
+mod model;
+mod planted_bugs;
+mod reads;
+mod recovery;
+mod removals;
+mod rig;
+mod workload;

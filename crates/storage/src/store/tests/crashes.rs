@@ -1,0 +1,133 @@
+//! A power cut at every point of a run, with every legal subset of what was not yet durable: recovery must find what was
+//! acknowledged, whole frames of the rest, and go on.
+
+use platform::disk::SimulatedDisk;
+use record::PartitionId;
+
+use super::history::History;
+use super::rig::{ROLLING, batch, open, partition, stage};
+use super::workload::{Driver, draw};
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) states: usize,
+    pub(super) batches: usize,
+    pub(super) torn: usize,
+}
+
+/// Runs a drawn workload and checks all of its crash states.
+pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: bool) -> Result<Counts, String> {
+    let disk = SimulatedDisk::new();
+    disk.set_sector_tears(sector_tears);
+    let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
+    driver.run(&draw(seed, steps));
+    let mut counts = Counts::default();
+    for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
+        let at = crashed.crash_point().expect("a crash state knows its point");
+        let acknowledged = driver.history.acknowledged_at(at.completed);
+        check_state(&driver.history, &crashed, acknowledged, index % 8 == 0, &mut counts)
+            .map_err(|why| format!("seed {seed}, state {index}, {at}: {why}"))?;
+    }
+    Ok(counts)
+}
+
+/// Recovers twice, and appends.
+fn check_state(
+    history: &History,
+    crashed: &SimulatedDisk,
+    acknowledged: u64,
+    lay_out: bool,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let (mut store, recovered) = open(crashed).map_err(|fault| fault.to_string())?;
+    let (frames, batches) = history.check(&mut store, &recovered, acknowledged)?;
+    drop(store);
+    counts.states += 1;
+    counts.batches += batches;
+    counts.torn += usize::from(recovered.cut_bytes > 0);
+
+    let (mut store, recovered) = open(crashed).map_err(|fault| format!("the second time: {fault}"))?;
+    if store.pending_frame() != frames {
+        return Err(format!("{frames} frames recovered first, then {}", store.pending_frame()));
+    }
+    let ids = recovered.partitions.first().map(|partition| partition.id).into_iter().chain([partition(200)]);
+    let expected = append_more(&mut store, ids, lay_out)?;
+    drop(store);
+    let (mut store, _) = open(crashed).map_err(|fault| format!("after going on: {fault}"))?;
+    for (id, bytes) in expected {
+        let next = store.bounds(id).ok_or("a new partition is gone")?.1;
+        let found = super::rig::read(&mut store, id, next.0 - 1, next.0, 1).map_err(|error| error.to_string())?;
+        if found != bytes {
+            return Err("what was appended after the crash is not there".into());
+        }
+    }
+    Ok(())
+}
+
+/// Appends to a partition that was there and to a new one; gives back the last batch of each.
+fn append_more(
+    store: &mut crate::store::Store,
+    ids: impl Iterator<Item = PartitionId>,
+    lay_out: bool,
+) -> Result<Vec<(PartitionId, bytes::Bytes)>, String> {
+    let mut appended = Vec::new();
+    for id in ids {
+        store.open_partition(id, ROLLING);
+        let bytes = batch(2, 700, 5_000, appended.len() as u64);
+        let mut staged = stage(store, id, &bytes);
+        for _ in 0..3 {
+            if staged.is_ok() {
+                break;
+            }
+            make_room(store)?;
+            staged = stage(store, id, &bytes);
+        }
+        appended.push((id, staged.map_err(|error| error.to_string())?));
+    }
+    flush(store)?;
+    if lay_out {
+        make_room(store)?;
+    }
+    Ok(appended)
+}
+
+fn flush(store: &mut crate::store::Store) -> Result<(), String> {
+    while let Some(flush) = store.next_flush() {
+        let result = flush.run();
+        store.flushed(flush, result).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn make_room(store: &mut crate::store::Store) -> Result<(), String> {
+    flush(store)?;
+    store.begin_layout();
+    while let Some(job) = store.next_layout(9_000) {
+        let result = job.run();
+        store.laid_out(job, result).map_err(|error| error.to_string())?;
+    }
+    let job = super::rig::begin_checkpoint(store);
+    let result = job.run();
+    store.checkpointed(job, result).map_err(|error| error.to_string())?;
+    while let Some(job) = store.next_preparation() {
+        let file = job.run();
+        store.prepared(job, file).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_crash_state_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=6 {
+        let counts = enumerate(seed, 120, 12, seed % 2 == 0).unwrap_or_else(|why| panic!("{why}"));
+        total.states += counts.states;
+        total.batches += counts.batches;
+        total.torn += counts.torn;
+    }
+    eprintln!(
+        "{} crash states, {} of them with a torn frame; {} batches compared",
+        total.states, total.torn, total.batches
+    );
+    assert!(total.states > 500, "the runs reach what they are for: {total:?}");
+}

@@ -1,0 +1,173 @@
+//! What a run did, and what a store must hold that recovers from it: exactly the frames up to some point, and that point
+//! not before the last one acknowledged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use record::PartitionId;
+
+use super::rig::read_all;
+use crate::store::{Recovered, Store};
+
+pub(super) enum Event {
+    Batch { partition: PartitionId, next: i64, bytes: Bytes },
+    Trim { partition: PartitionId, log_start: i64 },
+    Delete { partition: PartitionId },
+}
+
+/// One partition's log as it should be.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) log_start: i64,
+    pub(super) next: i64,
+    /// The end offset and the bytes of each batch that is not wholly trimmed.
+    pub(super) batches: Vec<(i64, Bytes)>,
+}
+
+pub(super) type State = BTreeMap<PartitionId, Expected>;
+
+#[derive(Default)]
+pub(super) struct History {
+    /// With the frame that each is part of.
+    events: Vec<(u64, Event)>,
+    /// After so many operations of the disk, so many frames had been acknowledged.
+    acknowledged: Vec<(u64, u64)>,
+    states: std::cell::RefCell<HashMap<u64, Rc<State>>>,
+}
+
+impl History {
+    pub(super) fn note(&mut self, frame: u64, event: Event) {
+        assert!(self.events.last().is_none_or(|(last, _)| *last <= frame), "frames follow each other");
+        self.states.borrow_mut().clear();
+        self.events.push((frame, event));
+    }
+
+    pub(super) fn acknowledge(&mut self, operations: u64, frames: u64) {
+        self.acknowledged.push((operations, frames));
+    }
+
+    /// Frames whose acknowledgement came before the disk's operation number `operations` began.
+    pub(super) fn acknowledged_at(&self, operations: u64) -> u64 {
+        let before = self.acknowledged.partition_point(|(at, _)| *at <= operations);
+        before.checked_sub(1).map_or(0, |last| self.acknowledged[last].1)
+    }
+
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged_at(u64::MAX)
+    }
+
+    /// A recovery found so many frames: they count as acknowledged now, and what was staged in later ones is forgotten.
+    pub(super) fn recovered(&mut self, operations: u64, frames: u64) {
+        self.states.borrow_mut().clear();
+        self.events.retain(|(frame, _)| *frame < frames);
+        self.acknowledge(operations, frames);
+    }
+
+    pub(super) fn frames(&self) -> u64 {
+        self.events.last().map_or(0, |(frame, _)| frame + 1)
+    }
+
+    /// What there is after `frames` frames.
+    pub(super) fn state_after(&self, frames: u64) -> Rc<State> {
+        let replay = || Rc::new(replay(self.events.iter().filter(|(frame, _)| *frame < frames)));
+        self.states.borrow_mut().entry(frames).or_insert_with(replay).clone()
+    }
+
+    /// Compares a freshly recovered store with this history; gives back how many frames it has and how many acknowledged
+    /// batches were compared.
+    pub(super) fn check(
+        &self,
+        store: &mut Store,
+        recovered: &Recovered,
+        acknowledged: u64,
+    ) -> Result<(u64, usize), String> {
+        let frames = store.pending_frame();
+        if frames < acknowledged || frames > self.frames() {
+            let staged = self.frames();
+            return Err(format!("{frames} frames recovered of {staged} written and {acknowledged} acknowledged"));
+        }
+        let state = self.state_after(frames);
+        let ids: Vec<_> = recovered.partitions.iter().map(|partition| partition.id).collect();
+        if !ids.iter().eq(state.keys()) {
+            return Err(format!("partitions {ids:?} recovered instead of {:?}", state.keys()));
+        }
+        for (partition, expected) in recovered.partitions.iter().zip(state.values()) {
+            check_replay(partition, expected)?;
+        }
+        let compared = compare(store, &state)?;
+        Ok((frames, compared))
+    }
+}
+
+/// Compares everything that can be read with a state.
+pub(super) fn compare(store: &mut Store, state: &State) -> Result<usize, String> {
+    let mut compared = 0;
+    for (id, expected) in state {
+        let bounds = store.bounds(*id).map(|(log_start, next)| (log_start.0, next.0));
+        if bounds != Some((expected.log_start, expected.next)) {
+            return Err(format!("{id} spans {bounds:?} instead of {}..{}", expected.log_start, expected.next));
+        }
+        let read = read_all(store, *id, 4_000).map_err(|error| format!("reading {id}: {error}"))?;
+        if read != expected.bytes() {
+            return Err(format!("{id} holds other bytes than were appended"));
+        }
+        compared += expected.batches.len();
+    }
+    Ok(compared)
+}
+
+impl Expected {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.batches.iter().for_each(|(_, bytes)| all.extend_from_slice(bytes));
+        all
+    }
+}
+
+/// The owner's state must reflect only records that are there, and the batches after it must be handed out without a gap.
+fn check_replay(partition: &crate::store::RecoveredPartition, expected: &Expected) -> Result<(), String> {
+    let id = partition.id;
+    let mut reached = match <[u8; 8]>::try_from(&*partition.state) {
+        Ok(next) => i64::from_le_bytes(next),
+        Err(_) => 0,
+    };
+    if reached > expected.next {
+        return Err(format!("{id} has a state of records up to {reached}, but ends at {}", expected.next));
+    }
+    for header in &partition.replay {
+        if header.base_offset.0 != reached {
+            return Err(format!("{id} replays from {} where {reached} is expected", header.base_offset));
+        }
+        reached = header.next_offset().0;
+    }
+    let (log_start, next) = (partition.log_start.0, partition.next.0);
+    if reached != expected.next || next != expected.next || log_start != expected.log_start {
+        return Err(format!("{id} replays up to {reached}, says {log_start}..{next}, but is {expected:?}"));
+    }
+    Ok(())
+}
+
+fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
+    let mut state = State::new();
+    for (_, event) in events {
+        match event {
+            Event::Batch { partition, next, bytes } => {
+                let log = state.entry(*partition).or_default();
+                log.next = *next;
+                log.batches.push((*next, bytes.clone()));
+            }
+            Event::Trim { partition, log_start } => {
+                if let Some(log) = state.get_mut(partition) {
+                    log.log_start = log.log_start.max(*log_start);
+                    let log_start = log.log_start;
+                    log.batches.retain(|(next, _)| *next > log_start);
+                }
+            }
+            Event::Delete { partition } => {
+                state.remove(partition);
+            }
+        }
+    }
+    state
+}

@@ -1,0 +1,104 @@
+//! The tests of this crate, run against planted bugs: each bug must be caught. A suite that catches none proves nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::corruption::{Victim, swap_twins};
+use super::crashes::enumerate;
+use super::failures::{kill, sweep};
+use super::removals::trim_while_a_run_is_written;
+use crate::planted::{Bug, with};
+
+/// Whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
+fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| with(bug, test)));
+    match outcome {
+        Ok(Ok(())) => panic!("{bug:?} was not caught"),
+        Ok(Err(why)) => eprintln!("{bug:?} is caught: {why}"),
+        Err(cause) => {
+            let why = cause.downcast_ref::<String>().map_or("a broken invariant", String::as_str);
+            eprintln!("{bug:?} is caught by a panic: {why}");
+        }
+    }
+}
+
+/// The same runs as in `crashes`, until one of them fails.
+fn crashes() -> Result<(), String> {
+    (1..=6).try_for_each(|seed| enumerate(seed, 120, 8, false).map(|_| ()))
+}
+
+#[test]
+fn acknowledging_before_the_flush_is_caught() {
+    catches(Bug::AckBeforeFlush, crashes);
+}
+
+#[test]
+fn a_retried_flush_is_caught() {
+    catches(Bug::FlushRetried, || sweep(1, 90, 5).map(|_| ()));
+}
+
+#[test]
+fn an_ignored_frame_checksum_is_caught() {
+    catches(Bug::FrameChecksumIgnored, crashes);
+}
+
+#[test]
+fn a_stale_frame_that_is_accepted_is_caught() {
+    catches(Bug::StaleFrameAccepted, crashes);
+}
+
+#[test]
+fn cutting_off_frames_that_were_acknowledged_is_caught() {
+    catches(Bug::TailCutDespiteLaterFrames, || Victim::new(11, 130).turn_journal_bits(61).map(|_| ()));
+}
+
+#[test]
+fn reusing_journal_files_before_the_checkpoint_is_durable_is_caught() {
+    catches(Bug::ReleasedBeforeCheckpoint, crashes);
+}
+
+#[test]
+fn a_run_that_is_not_synced_is_caught() {
+    catches(Bug::RunNotSynced, crashes);
+}
+
+#[test]
+fn segments_without_identity_are_caught() {
+    catches(Bug::SegmentWithoutIdentity, swap_twins);
+}
+
+#[test]
+fn a_state_ahead_of_the_journal_is_caught() {
+    catches(Bug::StateAheadOfJournal, crashes);
+}
+
+#[test]
+fn files_removed_before_the_trim_is_durable_are_caught() {
+    catches(Bug::RemovedBeforeTrimIsDurable, crashes);
+}
+
+#[test]
+fn a_sequence_that_is_not_durable_before_its_first_frame_is_caught() {
+    catches(Bug::SequenceAfterFrame, crashes);
+}
+
+#[test]
+fn names_that_are_not_synced_are_caught() {
+    catches(Bug::NamesNotSynced, crashes);
+}
+
+#[test]
+fn a_last_frame_that_is_not_settled_is_caught() {
+    catches(Bug::LastFrameNotSettled, || sweep(1, 90, 5).map(|_| ()));
+}
+
+#[test]
+fn a_run_recorded_in_a_trimmed_segment_is_caught() {
+    catches(Bug::RunInTrimmedSegment, trim_while_a_run_is_written);
+}
+
+#[test]
+fn without_a_bug_the_same_runs_pass() {
+    sweep(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
+    kill(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
+    enumerate(1, 60, 8, false).unwrap_or_else(|why| panic!("{why}"));
+}

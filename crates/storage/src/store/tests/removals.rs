@@ -1,0 +1,199 @@
+//! Trims, deletions, retention, and the removal of files that nothing refers to.
+
+use record::Offset;
+
+use super::rig::{Rig, partition, read};
+use crate::store::ReadError;
+
+/// A segment is trimmed away while a run is written to it. The run's records must not go with the file.
+pub(super) fn trim_while_a_run_is_written() -> Result<(), String> {
+    let mut rig = Rig::new();
+    rig.append(0, 300);
+    rig.flush();
+    rig.lay_out();
+    let kept = rig.append(0, 300);
+    rig.flush();
+    rig.store.begin_layout();
+    let job = rig.store.next_layout(rig.now_ms).ok_or("there is something to lay out")?;
+    rig.trim(0, 1);
+    rig.flush();
+    let result = job.run();
+    rig.store.laid_out(job, result).map_err(|fault| fault.to_string())?;
+    rig.checkpoint();
+    rig.remove();
+    let (mut rig, _) = rig.restart();
+    match read(&mut rig.store, partition(0), 1, 2, 4_000) {
+        Ok(bytes) if bytes == kept => Ok(()),
+        Ok(_) => Err("other bytes are served".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn a_trim_spares_the_run_that_is_being_written() {
+    trim_while_a_run_is_written().unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// Eight batches of 3,000 bytes, laid out in rounds of two: segments of about 8 KiB.
+fn laid_out_rig() -> (Rig, Vec<bytes::Bytes>) {
+    let mut rig = Rig::new();
+    let mut appended = Vec::new();
+    for _ in 0..4 {
+        appended.extend([rig.append(0, 3_000), rig.append(0, 3_000)]);
+        rig.flush();
+        rig.lay_out();
+    }
+    (rig, appended)
+}
+
+#[test]
+fn trimmed_segments_go_when_the_trim_is_durable() {
+    let (mut rig, appended) = laid_out_rig();
+    let before = rig.segments(0).len();
+    assert!(before >= 2);
+    let frame = rig.trim(0, 5);
+    assert_eq!(rig.bounds(0), (5, 8), "readers see it at once");
+    assert!(!rig.store.is_durable(frame));
+    assert!(rig.store.next_removal().is_none(), "a crash could still undo it");
+    rig.flush();
+    assert!(rig.store.is_durable(frame));
+    assert!(rig.remove() > 0);
+    assert!(rig.segments(0).len() < before);
+    assert_eq!(rig.read(0), appended[5..].concat());
+    let outside = read(&mut rig.store, partition(0), 4, 8, 4_000);
+    assert!(matches!(outside, Err(ReadError::OutOfRange { log_start: Offset(5), next: Offset(8), .. })));
+
+    let (mut rig, recovered) = rig.restart();
+    assert_eq!(recovered.partitions[0].log_start, Offset(5));
+    assert_eq!(rig.read(0), appended[5..].concat());
+}
+
+#[test]
+fn a_log_trimmed_to_its_end_is_empty_and_goes_on_there() {
+    let (mut rig, _) = laid_out_rig();
+    rig.trim(0, 8);
+    rig.flush();
+    rig.lay_out();
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+    assert_eq!(rig.read(0), b"");
+    let next = rig.append(0, 20);
+    rig.flush();
+    rig.lay_out();
+    let (mut rig, _) = rig.restart();
+    assert_eq!(rig.bounds(0), (8, 9));
+    assert_eq!(rig.read(0), next);
+}
+
+#[test]
+fn a_trim_never_moves_back() {
+    let (mut rig, _) = laid_out_rig();
+    rig.trim(0, 6);
+    rig.trim(0, 2);
+    assert_eq!(rig.bounds(0), (6, 8));
+    rig.flush();
+    let (rig, _) = rig.restart();
+    assert_eq!(rig.bounds(0), (6, 8));
+}
+
+#[test]
+fn a_trim_in_the_middle_of_a_batch_keeps_the_batch() {
+    let mut rig = Rig::new();
+    let batch = rig.try_append(0, 10, 100).expect("there is room");
+    rig.trim(0, 7);
+    rig.flush();
+    for _ in 0..2 {
+        assert_eq!(rig.bounds(0), (7, 10));
+        assert_eq!(rig.read(0), batch);
+        rig.lay_out();
+    }
+    let (mut rig, _) = rig.restart();
+    assert_eq!(rig.read(0), batch);
+}
+
+#[test]
+fn a_deleted_partition_stays_deleted_and_its_files_go() {
+    let (mut rig, _) = laid_out_rig();
+    let other = rig.append(1, 100);
+    rig.store.delete_partition(partition(0)).expect("there is room");
+    rig.store.delete_partition(partition(7)).expect("deleting what is not there is nothing");
+    assert!(rig.store.bounds(partition(0)).is_none());
+    assert_eq!(rig.remove(), 0, "not before it is durable");
+    rig.flush();
+    assert_eq!(rig.remove(), 1);
+    assert_eq!(rig.segments(0).len(), 0);
+    for _ in 0..2 {
+        let (again, recovered) = rig.restart();
+        assert_eq!(recovered.partitions.len(), 1);
+        rig = again;
+        assert_eq!(rig.read(1), other);
+        rig.lay_out();
+    }
+}
+
+#[test]
+fn removals_that_a_crash_interrupted_are_in_the_checkpoint() {
+    let (mut rig, _) = laid_out_rig();
+    rig.trim(0, 8);
+    rig.flush();
+    rig.lay_out();
+    assert!(rig.segments(0).len() > 1, "nothing has been removed yet");
+    let (mut rig, _) = rig.restart();
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+}
+
+#[test]
+fn a_partition_deleted_while_it_is_laid_out_leaves_nothing() {
+    let (mut rig, _) = laid_out_rig();
+    rig.append(0, 100);
+    rig.flush();
+    rig.store.begin_layout();
+    let job = rig.store.next_layout(rig.now_ms).expect("there is something to lay out");
+    rig.store.delete_partition(partition(0)).expect("there is room");
+    rig.flush();
+    assert!(rig.store.next_removal().is_none(), "the step is writing there");
+    let result = job.run();
+    rig.store.laid_out(job, result).expect("nothing failed");
+    assert!(rig.store.next_layout(rig.now_ms).is_none());
+    rig.checkpoint();
+    assert_eq!(rig.remove(), 1);
+    assert_eq!(rig.segments(0).len(), 0);
+    let (_, recovered) = rig.restart();
+    assert!(recovered.partitions.is_empty());
+}
+
+#[test]
+fn a_read_that_a_trim_overtakes_says_so() {
+    let (rig, _) = laid_out_rig();
+    let (mut rig, _) = rig.restart();
+    let read = rig.store.read(partition(0), Offset(0), Offset(8), 4_000).expect("it is there");
+    let crate::store::Read::Job(job) = read else { panic!("nothing is in memory after a start") };
+    rig.trim(0, 8);
+    rig.flush();
+    rig.remove();
+    let outcome = job.run();
+    let overtaken = rig.store.finish_read(outcome);
+    assert!(matches!(overtaken, Err(ReadError::OutOfRange { .. })), "no damage");
+}
+
+#[test]
+fn retention_goes_by_age_and_by_size() {
+    let (mut rig, _) = laid_out_rig();
+    let id = partition(0);
+    let sealed: Vec<_> = rig.store.partitions[&id].segments.iter().filter(|segment| segment.sealed).copied().collect();
+    assert!(sealed.len() >= 2);
+    assert_eq!(rig.store.retention_start(id, None, None), None);
+    assert_eq!(rig.store.retention_start(id, Some(0), Some(1 << 30)), None);
+    let behind_first = sealed[0].max_timestamp_ms + 1;
+    assert_eq!(rig.store.retention_start(id, Some(behind_first), None), Some(Offset(sealed[0].next)));
+    let bytes = rig.store.partition_bytes(id);
+    assert_eq!(rig.store.retention_start(id, None, Some(bytes)), None);
+    assert_eq!(rig.store.retention_start(id, None, Some(bytes - sealed[0].end + 1)), None, "it would be too little");
+    let one = rig.store.retention_start(id, None, Some(bytes - sealed[0].end));
+    assert_eq!(one, Some(Offset(sealed[0].next)));
+    // By age everything may go, what is in the journal only too.
+    rig.append(0, 50);
+    assert_eq!(rig.store.retention_start(id, Some(i64::MAX), None), Some(Offset(9)));
+    assert_eq!(rig.store.retention_start(partition(9), Some(i64::MAX), None), None);
+}
