@@ -1,0 +1,462 @@
+//! What the broker in memory answers to each request.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use kafka_wire::api_versions::ApiVersion;
+use kafka_wire::create_topics::CreatableTopicResult;
+use kafka_wire::delete_topics::DeletableTopicResult;
+use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsResult};
+use kafka_wire::fetch::{FetchableTopicResponse, PartitionData};
+use kafka_wire::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use kafka_wire::metadata::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic};
+use kafka_wire::produce::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_wire::{
+    ApiKey, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeConfigsRequest, DescribeConfigsResponse, Encode, ErrorCode, FetchRequest,
+    FetchResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse,
+    MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, Reader, Request, RequestHeader, Text,
+    Writer, frame_response,
+};
+use record::{BatchHeader, Offset, TopicId};
+
+use super::{Fault, Partition, Shared, State};
+
+/// The number of the only node.
+const NODE: i32 = 1;
+/// The APIs that are offered.
+const OFFERED: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::InitProducerId,
+    ApiKey::DescribeConfigs,
+];
+
+/// The whole answer with its length; `None` where none is due.
+pub(super) fn answer(
+    shared: &Shared,
+    header: &RequestHeader,
+    mut reader: Reader,
+    fault: Option<Fault>,
+) -> Option<Bytes> {
+    let reader = &mut reader;
+    let version = header.api_version;
+    match header.api_key {
+        ApiKey::ApiVersions => Some(api_versions(shared, header)),
+        ApiKey::Metadata => Some(framed(
+            header,
+            &metadata(shared, &read::<MetadataRequest>(reader, version)),
+        )),
+        ApiKey::Produce => {
+            let request = read::<ProduceRequest>(reader, version);
+            let response = produce(shared, &request, fault);
+            (request.acks != 0).then(|| framed(header, &response))
+        }
+        ApiKey::Fetch => Some(framed(
+            header,
+            &fetch(shared, &read::<FetchRequest>(reader, version), fault),
+        )),
+        ApiKey::ListOffsets => Some(framed(
+            header,
+            &list_offsets(
+                &mut shared.lock(),
+                &read::<ListOffsetsRequest>(reader, version),
+                fault,
+            ),
+        )),
+        ApiKey::CreateTopics => Some(framed(
+            header,
+            &create_topics(&mut shared.lock(), &read::<CreateTopicsRequest>(reader, version)),
+        )),
+        ApiKey::DeleteTopics => Some(framed(
+            header,
+            &delete_topics(&mut shared.lock(), &read::<DeleteTopicsRequest>(reader, version)),
+        )),
+        ApiKey::InitProducerId => {
+            read::<InitProducerIdRequest>(reader, version);
+            Some(framed(header, &init_producer_id(&mut shared.lock(), fault)))
+        }
+        ApiKey::DescribeConfigs => Some(framed(
+            header,
+            &describe_configs(&shared.lock(), &read::<DescribeConfigsRequest>(reader, version)),
+        )),
+        other => panic!("{other:?} was never offered"),
+    }
+}
+
+fn read<R: Request>(reader: &mut Reader, version: i16) -> R {
+    R::decode(reader, version).expect("this client's requests can be read")
+}
+
+fn framed<M: Encode>(header: &RequestHeader, response: &M) -> Bytes {
+    let mut writer = Writer::new();
+    frame_response(
+        &mut writer,
+        header.api_key,
+        header.api_version,
+        header.correlation_id,
+        response,
+    )
+    .joined()
+}
+
+fn api_versions(shared: &Shared, header: &RequestHeader) -> Bytes {
+    let understood = header.api_version <= shared.api_versions_last;
+    let offer = |api: &ApiKey| {
+        let range = api.valid_versions();
+        let last = match api {
+            ApiKey::ApiVersions => shared.api_versions_last,
+            _ => range.last,
+        };
+        ApiVersion {
+            api_key: api.code(),
+            min_version: range.first,
+            max_version: last,
+        }
+    };
+    let response = ApiVersionsResponse {
+        error_code: if understood {
+            0
+        } else {
+            ErrorCode::UnsupportedVersion.code()
+        },
+        api_keys: OFFERED.iter().map(offer).collect(),
+        ..ApiVersionsResponse::default()
+    };
+    // Answered in version 0 to whoever is newer than this broker (KIP-511).
+    let api_version = if understood { header.api_version } else { 0 };
+    let header = RequestHeader {
+        api_version,
+        ..header.clone()
+    };
+    framed(&header, &response)
+}
+
+fn metadata(shared: &Shared, request: &MetadataRequest) -> MetadataResponse {
+    let state = shared.lock();
+    let names: Vec<String> = match &request.topics {
+        None => state.topics.keys().cloned().collect(),
+        Some(topics) => topics
+            .iter()
+            .filter_map(|topic| topic.name.as_ref().map(String::from))
+            .collect(),
+    };
+    let describe = |name: &String| {
+        let mut described = MetadataResponseTopic {
+            name: Some(Text::from(name.as_str())),
+            ..MetadataResponseTopic::default()
+        };
+        let Some(topic) = state.topics.get(name) else {
+            described.error_code = ErrorCode::UnknownTopicOrPartition.code();
+            return described;
+        };
+        described.topic_id = TopicId(topic.id);
+        described.partitions = (0..topic.partitions.len() as i32)
+            .map(|partition_index| MetadataResponsePartition {
+                partition_index,
+                leader_id: NODE,
+                leader_epoch: 0,
+                replica_nodes: vec![NODE],
+                isr_nodes: vec![NODE],
+                ..MetadataResponsePartition::default()
+            })
+            .collect();
+        described
+    };
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker {
+            node_id: NODE,
+            host: Text::from(shared.address.ip().to_string()),
+            port: shared.address.port().into(),
+            rack: None,
+        }],
+        controller_id: NODE,
+        topics: names.iter().map(describe).collect(),
+        ..MetadataResponse::default()
+    }
+}
+
+fn produce(shared: &Shared, request: &ProduceRequest, fault: Option<Fault>) -> ProduceResponse {
+    let mut state = shared.lock();
+    let mut response = ProduceResponse::default();
+    for topic in &request.topic_data {
+        let mut answered = TopicProduceResponse {
+            name: topic.name.clone(),
+            topic_id: topic.topic_id,
+            ..TopicProduceResponse::default()
+        };
+        for sent in &topic.partition_data {
+            let outcome = match fault {
+                Some(Fault::Refuse(code)) => Err(code),
+                _ => state
+                    .find(&topic.name, topic.topic_id.0)
+                    .and_then(|topic| topic.partitions.get_mut(sent.index as usize))
+                    .ok_or(ErrorCode::UnknownTopicOrPartition)
+                    .and_then(|partition| partition.append(sent.records.as_ref())),
+            };
+            answered.partition_responses.push(PartitionProduceResponse {
+                index: sent.index,
+                error_code: outcome.err().map_or(0, ErrorCode::code),
+                base_offset: outcome.unwrap_or(-1),
+                ..PartitionProduceResponse::default()
+            });
+        }
+        response.responses.push(answered);
+    }
+    shared.appended.notify_all();
+    response
+}
+
+impl Partition {
+    fn append(&mut self, records: Option<&Bytes>) -> Result<i64, ErrorCode> {
+        let records = records.ok_or(ErrorCode::InvalidRecord)?;
+        let header =
+            record::validate(records, &record::Limits::default()).map_err(|_| ErrorCode::CorruptMessage)?;
+        let key = (header.producer_id, header.base_sequence);
+        if header.producer_id >= 0
+            && let Some(base_offset) = self.sequences.get(&key)
+        {
+            return Ok(*base_offset);
+        }
+        let base_offset = self.tail;
+        let mut batch = records.to_vec();
+        record::set_base_offset(&mut batch, Offset(base_offset));
+        if self.forgets_after.is_none_or(|offset| base_offset < offset) {
+            self.batches.push(Bytes::from(batch));
+        }
+        self.tail += i64::from(header.record_count);
+        self.sequences.insert(key, base_offset);
+        Ok(base_offset)
+    }
+
+    /// Batches from the one that holds `offset` on: at least one, then as many as fit.
+    fn read(&self, offset: i64, bytes_max: usize) -> BytesMut {
+        let mut read = BytesMut::new();
+        for batch in &self.batches {
+            let header = BatchHeader::read(batch).expect("it was validated");
+            if header.next_offset().0 <= offset {
+                continue;
+            }
+            if !read.is_empty() && read.len() + batch.len() > bytes_max {
+                break;
+            }
+            read.extend_from_slice(batch);
+        }
+        read
+    }
+}
+
+/// Waits for something to be there as long as the request says.
+fn fetch(shared: &Shared, request: &FetchRequest, fault: Option<Fault>) -> FetchResponse {
+    let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
+    let mut state = shared.lock();
+    loop {
+        let (response, worth_it) = fetch_once(&mut state, request, fault);
+        let now = Instant::now();
+        if worth_it || now >= deadline || shared.stopping.load(std::sync::atomic::Ordering::Acquire) {
+            return response;
+        }
+        state = match shared.appended.wait_timeout(state, deadline - now) {
+            Ok((state, _)) => state,
+            Err(poisoned) => poisoned.into_inner().0,
+        };
+    }
+}
+
+fn fetch_once(state: &mut State, request: &FetchRequest, fault: Option<Fault>) -> (FetchResponse, bool) {
+    let mut response = FetchResponse::default();
+    let mut worth_it = false;
+    for topic in &request.topics {
+        let mut answered = FetchableTopicResponse {
+            topic: topic.topic.clone(),
+            topic_id: topic.topic_id,
+            ..FetchableTopicResponse::default()
+        };
+        for wanted in &topic.partitions {
+            let found = state
+                .find(&topic.topic, topic.topic_id.0)
+                .and_then(|topic| topic.partitions.get(wanted.partition as usize));
+            let mut data = match (fault, found) {
+                (Some(Fault::Refuse(code)), _) => refused(code),
+                (_, None) => refused(ErrorCode::UnknownTopicOrPartition),
+                (_, Some(partition)) => {
+                    read_partition(partition, wanted.fetch_offset, wanted.partition_max_bytes, fault)
+                }
+            };
+            data.partition_index = wanted.partition;
+            worth_it |= data.error_code != 0 || !data.records.is_empty();
+            answered.partitions.push(data);
+        }
+        response.responses.push(answered);
+    }
+    (response, worth_it)
+}
+
+fn refused(code: ErrorCode) -> PartitionData {
+    PartitionData {
+        error_code: code.code(),
+        ..PartitionData::default()
+    }
+}
+
+fn read_partition(partition: &Partition, offset: i64, bytes_max: i32, fault: Option<Fault>) -> PartitionData {
+    if offset < partition.start || offset > partition.tail {
+        return refused(ErrorCode::OffsetOutOfRange);
+    }
+    let mut records = partition.read(offset, bytes_max.max(0) as usize);
+    match fault {
+        Some(Fault::Damage) if !records.is_empty() => {
+            records[record::BATCH_OVERHEAD_BYTES] ^= 0xff;
+        }
+        Some(Fault::Cut(bytes)) => records.truncate(bytes),
+        _ => {}
+    }
+    PartitionData {
+        high_watermark: partition.tail,
+        last_stable_offset: partition.tail,
+        log_start_offset: partition.start,
+        records: records.freeze().into(),
+        ..PartitionData::default()
+    }
+}
+
+/// The last offset, or the first for "earliest"; other timestamps find the first batch that is young enough.
+fn list_offsets(
+    state: &mut State,
+    request: &ListOffsetsRequest,
+    fault: Option<Fault>,
+) -> ListOffsetsResponse {
+    let mut response = ListOffsetsResponse::default();
+    for topic in &request.topics {
+        let mut answered = ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            ..ListOffsetsTopicResponse::default()
+        };
+        for asked in &topic.partitions {
+            let found = state
+                .topics
+                .get(topic.name.as_str())
+                .and_then(|topic| topic.partitions.get(asked.partition_index as usize));
+            let (error_code, offset) = match (fault, found) {
+                (Some(Fault::Refuse(code)), _) => (code.code(), -1),
+                (_, None) => (ErrorCode::UnknownTopicOrPartition.code(), -1),
+                (_, Some(partition)) => (0, partition.offset_at(asked.timestamp)),
+            };
+            answered.partitions.push(ListOffsetsPartitionResponse {
+                partition_index: asked.partition_index,
+                error_code,
+                offset,
+                ..ListOffsetsPartitionResponse::default()
+            });
+        }
+        response.topics.push(answered);
+    }
+    response
+}
+
+impl Partition {
+    fn offset_at(&self, timestamp: i64) -> i64 {
+        match timestamp {
+            -1 => self.tail,
+            -2 => self.start,
+            _ => self
+                .batches
+                .iter()
+                .find_map(|batch| {
+                    record::find_timestamp(batch, timestamp, &record::Limits::default())
+                        .expect("it was validated")
+                })
+                .map_or(-1, |(offset, _)| offset.0),
+        }
+    }
+}
+
+fn create_topics(state: &mut State, request: &CreateTopicsRequest) -> CreateTopicsResponse {
+    let mut response = CreateTopicsResponse::default();
+    for topic in &request.topics {
+        let mut result = CreatableTopicResult {
+            name: topic.name.clone(),
+            error_message: None,
+            ..CreatableTopicResult::default()
+        };
+        if state.topics.contains_key(topic.name.as_str()) {
+            result.error_code = ErrorCode::TopicAlreadyExists.code();
+            result.error_message = Some(Text::from_static("it is there"));
+        } else {
+            let configs = topic.configs.iter().map(|config| {
+                let value = config.value.as_ref().map(String::from);
+                (String::from(&config.name), value.unwrap_or_default())
+            });
+            let partitions = topic.num_partitions.max(1) as usize;
+            state.create(&topic.name, partitions, configs.collect());
+        }
+        response.topics.push(result);
+    }
+    response
+}
+
+fn delete_topics(state: &mut State, request: &DeleteTopicsRequest) -> DeleteTopicsResponse {
+    let by_state = request.topics.iter().filter_map(|topic| topic.name.clone());
+    let mut response = DeleteTopicsResponse::default();
+    for name in by_state.chain(request.topic_names.iter().cloned()) {
+        let removed = state.topics.remove(name.as_str());
+        response.responses.push(DeletableTopicResult {
+            name: Some(name),
+            error_code: match removed {
+                Some(_) => 0,
+                None => ErrorCode::UnknownTopicOrPartition.code(),
+            },
+            ..DeletableTopicResult::default()
+        });
+    }
+    response
+}
+
+fn init_producer_id(state: &mut State, fault: Option<Fault>) -> InitProducerIdResponse {
+    if let Some(Fault::Refuse(code)) = fault {
+        return InitProducerIdResponse {
+            error_code: code.code(),
+            ..InitProducerIdResponse::default()
+        };
+    }
+    state.next_producer_id += 1;
+    InitProducerIdResponse {
+        producer_id: state.next_producer_id,
+        ..InitProducerIdResponse::default()
+    }
+}
+
+fn describe_configs(state: &State, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let describe = |name: &Text| match state.topics.get(name.as_str()) {
+        None => DescribeConfigsResult {
+            error_code: ErrorCode::UnknownTopicOrPartition.code(),
+            ..DescribeConfigsResult::default()
+        },
+        Some(topic) => DescribeConfigsResult {
+            configs: topic
+                .configs
+                .iter()
+                .map(|(name, value)| DescribeConfigsResourceResult {
+                    name: Text::from(name.as_str()),
+                    value: Some(Text::from(value.as_str())),
+                    config_source: 1,
+                    ..DescribeConfigsResourceResult::default()
+                })
+                .collect(),
+            ..DescribeConfigsResult::default()
+        },
+    };
+    DescribeConfigsResponse {
+        results: request
+            .resources
+            .iter()
+            .map(|resource| describe(&resource.resource_name))
+            .collect(),
+        ..DescribeConfigsResponse::default()
+    }
+}

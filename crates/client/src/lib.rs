@@ -1,0 +1,34 @@
+//! A client of Kafka's protocol over blocking sockets: for benchmarks, tools and tests.
+//!
+//! `Connection` speaks to one broker, `Cluster` finds brokers and administers topics, `Producer` and `Consumer` serve one
+//! partition each. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
+//!
+//! ```text
+//!   Cluster ── metadata, topics, offsets ──► any broker
+//!      │ connect_leader
+//!      ▼
+//!   Connection ◄── Producer (batches, a window of requests in flight)
+//!              ◄── Consumer (fetch ahead, batches, records)
+//! ```
+
+mod cluster;
+mod connection;
+mod consumer;
+mod error;
+pub mod fake_broker;
+mod inbound;
+mod offsets;
+mod producer;
+mod topics;
+
+pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMetadata};
+pub use connection::{Connection, ConnectionOptions};
+pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRecords, Start};
+pub use error::{Advice, ClientError, Result};
+pub use offsets::OffsetQuery;
+pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
+pub use topics::{ConfigEntry, NewTopic};
+
+// What the signatures above speak of, so that users of the client need not name the crates that have it.
+pub use kafka_wire::{ApiKey, ErrorCode};
+pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId};

@@ -1,0 +1,430 @@
+//! Appends batches to one partition: a window of produce requests in flight to its leader, answered in order.
+//!
+//! `append` gathers records, `send` ships them as one batch, `poll` and `flush` bring back what became of each. What is in
+//! flight is kept until it is answered, so that a new leader can be sent the same bytes with the same sequence numbers.
+
+mod repeat;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kafka_wire::produce::{PartitionProduceData, PartitionProduceResponse, TopicProduceData};
+use kafka_wire::{ErrorCode, ProduceRequest, ProduceResponse, Text};
+use record::{BatchBuilder, Compression, Offset, TopicId};
+
+use crate::cluster::Cluster;
+use crate::connection::Connection;
+use crate::error::{Advice, ClientError, Result};
+
+/// Batches of one idempotent producer that a broker tells apart: with more in flight a retry could pass for new.
+pub const IDEMPOTENT_IN_FLIGHT_MAX: usize = 5;
+
+/// When an append counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Acks {
+    /// When it was sent: nothing is answered, losses go unseen.
+    None,
+    /// When the leader has it.
+    Leader,
+    /// When it is committed.
+    All,
+}
+
+impl Acks {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> i16 {
+        match self {
+            Acks::None => 0,
+            Acks::Leader => 1,
+            Acks::All => -1,
+        }
+    }
+}
+
+impl std::str::FromStr for Acks {
+    type Err = ClientError;
+
+    /// Reads `0`, `1`, `all` or `-1`.
+    fn from_str(text: &str) -> Result<Acks> {
+        match text {
+            "0" => Ok(Acks::None),
+            "1" => Ok(Acks::Leader),
+            "all" | "-1" => Ok(Acks::All),
+            _ => Err(ClientError::Options(format!(
+                "acks is 0, 1 or all, but {text:?} was given"
+            ))),
+        }
+    }
+}
+
+/// How a producer behaves.
+#[derive(Debug, Clone)]
+pub struct ProducerOptions {
+    /// When an append counts as done.
+    pub acks: Acks,
+    /// How many batches may be in flight.
+    pub in_flight_max: usize,
+    /// Whether batches carry sequence numbers, so that a retry is never a second append.
+    pub idempotent: bool,
+    /// How batches are compressed.
+    pub compression: Compression,
+    /// How long failed batches are tried again. Zero reports the first failure. Without `idempotent`, what may have been
+    /// appended already is never sent again.
+    pub retry_for: Duration,
+}
+
+impl Default for ProducerOptions {
+    /// Committed, five in flight, with sequence numbers, tried again for 30 s.
+    fn default() -> ProducerOptions {
+        ProducerOptions {
+            acks: Acks::All,
+            in_flight_max: IDEMPOTENT_IN_FLIGHT_MAX,
+            idempotent: true,
+            compression: Compression::None,
+            retry_for: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A batch's number at its producer, from zero in the order of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BatchId(pub u64);
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Completion {
+    /// Which batch.
+    pub batch: BatchId,
+    /// How many records it has.
+    pub records: i32,
+    /// The first record's offset. `Ok(None)` where the broker does not tell: `acks=0`, and a repeated batch that it has
+    /// had for long.
+    pub outcome: Result<Option<Offset>>,
+}
+
+/// A batch that was sent and not yet answered.
+#[derive(Debug)]
+struct Pending {
+    id: BatchId,
+    records: i32,
+    bytes: Bytes,
+    /// When the time for trying again is over.
+    give_up_at: Instant,
+}
+
+/// Whose batches these are.
+#[derive(Debug, Clone, Copy)]
+struct Identity {
+    id: i64,
+    epoch: i16,
+    next_sequence: i32,
+}
+
+impl Identity {
+    fn new(cluster: &mut Cluster) -> Result<Identity> {
+        let (id, epoch) = cluster.init_producer_id()?;
+        Ok(Identity {
+            id,
+            epoch,
+            next_sequence: 0,
+        })
+    }
+}
+
+/// Appends to one partition.
+#[derive(Debug)]
+pub struct Producer {
+    topic: Text,
+    topic_id: TopicId,
+    partition: i32,
+    options: ProducerOptions,
+    connection: Connection,
+    builder: BatchBuilder,
+    identity: Option<Identity>,
+    pending: VecDeque<Pending>,
+    completed: VecDeque<Completion>,
+    next_batch: u64,
+    /// Whether a batch was lost: then the broker takes no later sequence number of this identity.
+    identity_spent: bool,
+    /// Whether a broker said that it does not lead the partition.
+    leader_moved: bool,
+    /// The cluster's time limit for a request, as the broker is told it.
+    timeout_ms: i32,
+}
+
+impl Producer {
+    /// Connects to the partition's leader.
+    ///
+    /// # Errors
+    /// `Options` for a window of none, or too wide a window with sequence numbers; as `Cluster::connect_leader`.
+    pub fn new(
+        cluster: &mut Cluster,
+        topic: &str,
+        partition: i32,
+        options: ProducerOptions,
+    ) -> Result<Producer> {
+        check_options(&options)?;
+        let (connection, leader) = cluster.connect_leader(topic, partition)?;
+        let identity = match options.idempotent {
+            true => Some(Identity::new(cluster)?),
+            false => None,
+        };
+        Ok(Producer {
+            topic: Text::from(topic),
+            topic_id: leader.topic_id,
+            partition,
+            connection,
+            builder: BatchBuilder::new(options.compression),
+            identity,
+            pending: VecDeque::with_capacity(options.in_flight_max),
+            completed: VecDeque::new(),
+            next_batch: 0,
+            identity_spent: false,
+            leader_moved: false,
+            timeout_ms: cluster.timeout_ms(),
+            options,
+        })
+    }
+
+    /// Adds a record to the batch that `send` will ship.
+    pub fn append(
+        &mut self,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&[u8], Option<&[u8]>)],
+    ) {
+        self.builder.append(timestamp_ms, key, value, headers);
+    }
+
+    /// Bytes gathered for the next batch, before compression.
+    #[must_use]
+    pub fn gathered_bytes(&self) -> usize {
+        self.builder.length_bytes()
+    }
+
+    /// Records gathered for the next batch.
+    #[must_use]
+    pub fn gathered_records(&self) -> i32 {
+        self.builder.record_count()
+    }
+
+    /// Whether another batch may be sent without waiting for an answer first.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.pending.len() < self.options.in_flight_max
+    }
+
+    /// Batches sent and not yet answered.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Ships the gathered records as one batch, waiting first for an answer if the window is full. What becomes of it is
+    /// told by `poll` or `flush`, also if it cannot be sent.
+    ///
+    /// # Panics
+    /// If no record was gathered.
+    pub fn send(&mut self, cluster: &mut Cluster) -> BatchId {
+        let prepared = self.start_anew(cluster);
+        if let Some(identity) = &mut self.identity {
+            let Identity {
+                id,
+                epoch,
+                next_sequence,
+            } = *identity;
+            self.builder.set_producer(id, epoch, next_sequence);
+            // After the largest sequence number comes zero.
+            identity.next_sequence = next_sequence.wrapping_add(self.builder.record_count()) & i32::MAX;
+        }
+        let records = self.builder.record_count();
+        let bytes = self.builder.build();
+        while !self.has_room() {
+            self.complete_oldest(cluster);
+        }
+        let batch = BatchId(self.next_batch);
+        self.next_batch += 1;
+        match prepared {
+            Ok(()) => self.ship(cluster, batch, records, bytes),
+            Err(error) => self.completed.push_back(Completion {
+                batch,
+                records,
+                outcome: Err(error),
+            }),
+        }
+        batch
+    }
+
+    fn ship(&mut self, cluster: &mut Cluster, id: BatchId, records: i32, bytes: Bytes) {
+        let sent = self.transmit(&bytes);
+        if self.options.acks == Acks::None {
+            self.leader_moved |= sent.is_err();
+            self.completed.push_back(Completion {
+                batch: id,
+                records,
+                outcome: sent.map(|()| None),
+            });
+            return;
+        }
+        self.pending.push_back(Pending {
+            id,
+            records,
+            bytes,
+            give_up_at: Instant::now() + self.options.retry_for,
+        });
+        if let Err(error) = sent {
+            self.recover(cluster, error);
+        }
+    }
+
+    /// What became of batches, without waiting longer than `wait` for an answer to begin. Empty if nothing is known yet.
+    pub fn poll(&mut self, cluster: &mut Cluster, wait: Duration) -> Vec<Completion> {
+        let mut wait = wait;
+        while !self.pending.is_empty() {
+            match self.connection.is_readable(wait) {
+                Ok(false) => break,
+                Ok(true) => self.complete_oldest(cluster),
+                Err(error) => self.recover(cluster, error),
+            }
+            wait = Duration::ZERO;
+        }
+        self.completed.drain(..).collect()
+    }
+
+    /// Waits for the oldest batch in flight, if there is one, and gives what is known of it and those before it.
+    pub fn wait(&mut self, cluster: &mut Cluster) -> Vec<Completion> {
+        if self.completed.is_empty() && !self.pending.is_empty() {
+            self.complete_oldest(cluster);
+        }
+        self.completed.drain(..).collect()
+    }
+
+    /// Waits for everything in flight. Gathered records that were not sent stay gathered.
+    pub fn flush(&mut self, cluster: &mut Cluster) -> Vec<Completion> {
+        while !self.pending.is_empty() {
+            self.complete_oldest(cluster);
+        }
+        self.completed.drain(..).collect()
+    }
+
+    /// Appends the gathered records and waits until that is done: their first offset.
+    ///
+    /// # Errors
+    /// Why they were not appended, or why that is not known.
+    ///
+    /// # Panics
+    /// If no record was gathered, or other batches are in flight.
+    pub fn append_now(&mut self, cluster: &mut Cluster) -> Result<Option<Offset>> {
+        assert!(
+            self.pending.is_empty() && self.completed.is_empty(),
+            "other batches are in flight"
+        );
+        self.send(cluster);
+        let completion = self.flush(cluster).pop();
+        completion.expect("one batch was sent and flushed").outcome
+    }
+
+    fn transmit(&mut self, bytes: &Bytes) -> Result<()> {
+        let request = ProduceRequest {
+            transactional_id: None,
+            acks: self.options.acks.code(),
+            timeout_ms: self.timeout_ms,
+            topic_data: vec![TopicProduceData {
+                name: self.topic.clone(),
+                topic_id: self.topic_id,
+                partition_data: vec![PartitionProduceData {
+                    index: self.partition,
+                    records: Some(bytes.clone()),
+                }],
+            }],
+        };
+        match self.options.acks {
+            Acks::None => self.connection.send_unanswered(&request),
+            Acks::Leader | Acks::All => self.connection.send(&request).map(|_| ()),
+        }
+    }
+
+    /// Waits for the oldest batch's answer. A failure that may pass is tried again with all that is in flight.
+    fn complete_oldest(&mut self, cluster: &mut Cluster) {
+        let answer = self.connection.receive::<ProduceRequest>();
+        match answer.and_then(|response| self.read_answer(&response)) {
+            Ok(offset) => self.complete(Ok(offset)),
+            Err(error) if self.may_repeat(&error) => self.recover(cluster, error),
+            // The broker's word on this one batch leaves the connection usable for the next.
+            Err(error @ ClientError::Broker { .. }) => self.complete(Err(error)),
+            Err(error) => self.recover(cluster, error),
+        }
+    }
+
+    fn complete(&mut self, outcome: Result<Option<Offset>>) {
+        let pending = self
+            .pending
+            .pop_front()
+            .expect("only answered batches are completed");
+        if let Err(error) = &outcome {
+            self.identity_spent = self.identity.is_some();
+            self.leader_moved |= error.advice() == Advice::Redirect;
+        }
+        self.completed.push_back(Completion {
+            batch: pending.id,
+            records: pending.records,
+            outcome,
+        });
+    }
+
+    fn read_answer(&self, response: &ProduceResponse) -> Result<Option<Offset>> {
+        let operation = || {
+            format!(
+                "appending to partition {} of topic {}",
+                self.partition, self.topic
+            )
+        };
+        let answer = response
+            .responses
+            .first()
+            .and_then(|topic| topic.partition_responses.first())
+            .filter(|answer| answer.index == self.partition)
+            .ok_or_else(|| ClientError::NotAnswered {
+                operation: operation(),
+            })?;
+        match ErrorCode::from_code(answer.error_code) {
+            Some(ErrorCode::None) => Ok((answer.base_offset >= 0).then_some(Offset(answer.base_offset))),
+            // It is there from an earlier attempt, too long ago for the broker to say where.
+            Some(ErrorCode::DuplicateSequenceNumber) => Ok(None),
+            _ => Err(refusal(operation(), answer)),
+        }
+    }
+}
+
+fn check_options(options: &ProducerOptions) -> Result<()> {
+    let wrong = |text: String| Err(ClientError::Options(text));
+    if options.in_flight_max == 0 {
+        return wrong("a producer needs at least one batch in flight".to_owned());
+    }
+    if !options.idempotent {
+        return Ok(());
+    }
+    if options.acks != Acks::All {
+        return wrong("an idempotent producer needs acks=all".to_owned());
+    }
+    if options.in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX {
+        return wrong(format!(
+            "an idempotent producer may have {IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, not {}",
+            options.in_flight_max
+        ));
+    }
+    Ok(())
+}
+
+fn refusal(operation: String, answer: &PartitionProduceResponse) -> ClientError {
+    let message = answer.error_message.as_ref().or_else(|| {
+        answer
+            .record_errors
+            .first()
+            .and_then(|error| error.batch_index_error_message.as_ref())
+    });
+    ClientError::broker(operation, answer.error_code, message.map(Text::as_str))
+}
