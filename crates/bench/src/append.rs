@@ -1,0 +1,372 @@
+//! Appends to a topic: producers in a closed loop, or at a fixed rate with latencies counted from the intended times.
+//!
+//! Each producer is a thread with a connection and a partition of its own (several share one where there are more producers
+//! than partitions). Latency is that of one batch, from the call that sends it to its acknowledgement.
+
+mod verify;
+mod worker;
+
+use std::fmt;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use client::{Acks, Cluster, Compression, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
+use serde::Serialize;
+
+use self::worker::{Outcome, Plan};
+use crate::latency::{Latency, LatencyRecorder};
+use crate::payloads::Payloads;
+use crate::progress::Progress;
+use crate::report::{mb_per_s, per_s, write_latency, write_usage};
+use crate::usage::{Meter, Usage};
+
+/// How long a topic that was just created may take to have leaders.
+const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to append, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AppendOptions {
+    /// Brokers to ask first, host:port, separated by commas
+    #[arg(long, default_value = "127.0.0.1:9092")]
+    pub bootstrap: String,
+    /// Topic to append to; created if it does not exist
+    #[arg(long, default_value = "bench")]
+    pub topic: String,
+    /// Partitions to append to
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub partitions: u32,
+    /// Replicas of each partition, if the topic is created; -1 leaves it to the broker
+    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
+    pub replication_factor: i16,
+    /// Bytes of each record's value
+    #[arg(long, default_value_t = 100)]
+    pub record_bytes: usize,
+    /// Records in each batch
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch_records: u32,
+    /// Batches of one producer that may wait for their acknowledgement at once
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight: u32,
+    /// Producers, each a thread with its own connection
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub producers: u32,
+    /// How long to append
+    #[arg(long, default_value_t = 10.0, conflicts_with = "records")]
+    pub seconds: f64,
+    /// How many records to append in all, instead of for a time
+    #[arg(long)]
+    pub records: Option<u64>,
+    /// Records a second in all; without it, each producer sends as soon as it may
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// When an append counts as done: 0, 1 or all
+    #[arg(long, default_value = "all")]
+    pub acks: Acks,
+    /// Number the batches, so that a retry is never a second append
+    #[arg(long)]
+    pub idempotent: bool,
+    /// Compress batches: none, gzip, snappy, lz4 or zstd
+    #[arg(long, default_value = "none", value_parser = parse_compression)]
+    pub compression: Compression,
+    /// Create the topic with ropewalk.durability set to this
+    #[arg(long)]
+    pub durability: Option<String>,
+    /// Create the topic with this config, name=value; may be repeated (flush.messages=1 makes Kafka flush each batch)
+    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = parse_config)]
+    pub configs: Vec<(String, String)>,
+    /// Records to append in all before measuring
+    #[arg(long, default_value_t = 0)]
+    pub warmup_records: u64,
+    /// The server's process, to report what it used; may be repeated
+    #[arg(long = "server-pid", value_name = "PID")]
+    pub server_pids: Vec<u32>,
+    /// Read every acknowledged record back and compare it
+    #[arg(long)]
+    pub verify: bool,
+    /// Report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Default for AppendOptions {
+    /// What an empty command line says.
+    fn default() -> AppendOptions {
+        AppendOptions {
+            bootstrap: "127.0.0.1:9092".to_owned(),
+            topic: "bench".to_owned(),
+            partitions: 1,
+            replication_factor: -1,
+            record_bytes: 100,
+            batch_records: 1,
+            in_flight: 1,
+            producers: 1,
+            seconds: 10.0,
+            records: None,
+            rate: None,
+            acks: Acks::All,
+            idempotent: false,
+            compression: Compression::None,
+            durability: None,
+            configs: Vec::new(),
+            warmup_records: 0,
+            server_pids: Vec::new(),
+            verify: false,
+            json: false,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AppendReport {
+    /// Always "append".
+    pub workload: &'static str,
+    /// The topic.
+    pub topic: String,
+    /// Partitions appended to.
+    pub partitions: u32,
+    /// Producers.
+    pub producers: u32,
+    /// Bytes of each value.
+    pub record_bytes: usize,
+    /// Records of each batch.
+    pub batch_records: u32,
+    /// Batches in flight of each producer.
+    pub in_flight: u32,
+    /// When an append counted as done: 0, 1 or -1 (all).
+    pub acks: i16,
+    /// Records a second that were asked for, if the rate was fixed.
+    pub rate: Option<f64>,
+    /// From the first batch sent to the last answered.
+    pub seconds: f64,
+    /// Records acknowledged (with acks=0: sent).
+    pub records: u64,
+    /// The same a second.
+    pub records_per_s: f64,
+    /// 10^6 bytes of values a second.
+    pub mb_per_s: f64,
+    /// Latencies of batches.
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// What it cost.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Batches that failed.
+    pub errors: u64,
+    /// Why the first of them did.
+    pub first_error: Option<String>,
+    /// Records read back and found right, if that was asked for.
+    pub verified_records: Option<u64>,
+}
+
+/// Appends as `options` say and reports. Failed batches are reported, not returned as an error.
+///
+/// # Errors
+/// If it could not begin, or a record that was acknowledged cannot be read back.
+pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
+    if options.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        bail!("--rate must be more than 0");
+    }
+    if !options.seconds.is_finite() || options.seconds < 0.0 {
+        bail!("--seconds must not be negative");
+    }
+    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    prepare_topic(&mut cluster, options)?;
+    let payloads = Arc::new(Payloads::new(options.record_bytes));
+    let measured = measure(options, &payloads)?;
+    let mut report = report(options, &measured);
+    report.usage = measured.usage;
+    if options.verify {
+        let acknowledged = measured
+            .outcomes
+            .into_iter()
+            .flat_map(|outcome| outcome.acknowledged);
+        let verified = verify::read_back(&mut cluster, &options.topic, acknowledged.collect(), &payloads)?;
+        report.verified_records = Some(verified);
+    }
+    Ok(report)
+}
+
+struct Measured {
+    outcomes: Vec<Outcome>,
+    usage: Usage,
+}
+
+fn measure(options: &AppendOptions, payloads: &Arc<Payloads>) -> anyhow::Result<Measured> {
+    let producers = options.producers as usize;
+    let progress = Progress::default();
+    // Everyone waits twice: until all have warmed up, and until the meters have been read.
+    let gate = Barrier::new(producers + 1);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..producers)
+            .map(|index| {
+                let plan = Plan::new(options, index, payloads);
+                let (gate, progress) = (&gate, &progress);
+                scope.spawn(move || worker::run(plan, gate, progress))
+            })
+            .collect();
+        gate.wait();
+        let meter = Meter::start(&options.server_pids);
+        gate.wait();
+        let shown = scope.spawn(|| progress.show("append"));
+        let mut outcomes = Vec::with_capacity(producers);
+        for worker in workers {
+            let outcome = worker.join().expect("a worker's panic is a bug here");
+            outcomes.push(outcome);
+        }
+        // Read before anything else uses time.
+        let bytes = outcomes
+            .iter()
+            .flatten()
+            .map(|outcome| outcome.records)
+            .sum::<u64>()
+            * options.record_bytes as u64;
+        let usage = meter.and_then(|meter| meter.stop(bytes));
+        progress.end();
+        shown.join().expect("a panic is a bug here");
+        Ok(Measured {
+            outcomes: outcomes.into_iter().collect::<anyhow::Result<_>>()?,
+            usage: usage?,
+        })
+    })
+}
+
+/// Creates the topic unless it exists with enough partitions.
+fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Result<TopicMetadata> {
+    let name = &options.topic;
+    let partitions = i32::try_from(options.partitions).context("--partitions is too large")?;
+    let mut topic = NewTopic::new(name, partitions);
+    topic.replication_factor = options.replication_factor;
+    topic.configs = options.configs.clone();
+    if let Some(durability) = &options.durability {
+        topic
+            .configs
+            .push(("ropewalk.durability".to_owned(), durability.clone()));
+    }
+    match cluster.create_topic(&topic) {
+        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {
+            if !topic.configs.is_empty() {
+                bail!("topic {name} exists already, so its configs cannot be set: use another or delete it");
+            }
+        }
+        other => other?,
+    }
+    let found = cluster.wait_topic(name, TOPIC_PATIENCE)?;
+    if found.partitions.len() < options.partitions as usize {
+        bail!(
+            "topic {name} has {} partitions, not {partitions}: use another or delete it",
+            found.partitions.len()
+        );
+    }
+    Ok(found)
+}
+
+fn report(options: &AppendOptions, measured: &Measured) -> AppendReport {
+    let outcomes = &measured.outcomes;
+    let mut latencies = LatencyRecorder::new();
+    for outcome in outcomes {
+        latencies.merge(&outcome.latencies);
+    }
+    let records: u64 = outcomes.iter().map(|outcome| outcome.records).sum();
+    let first = outcomes.iter().map(|outcome| outcome.began).min();
+    let last = outcomes.iter().map(|outcome| outcome.ended).max();
+    let seconds = first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| {
+        last.duration_since(first).as_secs_f64()
+    });
+    AppendReport {
+        workload: "append",
+        topic: options.topic.clone(),
+        partitions: options.partitions,
+        producers: options.producers,
+        record_bytes: options.record_bytes,
+        batch_records: options.batch_records,
+        in_flight: options.in_flight,
+        acks: options.acks.code(),
+        rate: options.rate,
+        seconds: (seconds * 1000.0).round() / 1000.0,
+        records,
+        records_per_s: per_s(records as f64, seconds),
+        mb_per_s: mb_per_s(records * options.record_bytes as u64, seconds),
+        latency: latencies.summary(),
+        usage: Usage::default(),
+        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
+        first_error: outcomes.iter().find_map(|outcome| outcome.first_error.clone()),
+        verified_records: None,
+    }
+}
+
+impl AppendReport {
+    /// The report as `--json` asks: one JSON object on one line, or text.
+    ///
+    /// # Panics
+    /// Never: a report is plain data.
+    #[must_use]
+    pub fn render(&self, json: bool) -> String {
+        if json {
+            serde_json::to_string(self).expect("a report is plain data")
+        } else {
+            self.to_string()
+        }
+    }
+}
+
+impl fmt::Display for AppendReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "append       {} records of {} B in {} s ({} producers, {} partitions, batches of {}, {} in flight, acks {})",
+            self.records,
+            self.record_bytes,
+            self.seconds,
+            self.producers,
+            self.partitions,
+            self.batch_records,
+            self.in_flight,
+            self.acks
+        )?;
+        writeln!(
+            f,
+            "throughput   {:.0} records/s, {:.1} MB/s{}",
+            self.records_per_s,
+            self.mb_per_s,
+            self.rate
+                .map(|rate| format!(" ({rate} records/s asked for; latency from the intended times)"))
+                .unwrap_or_default()
+        )?;
+        write_latency(f, &self.latency)?;
+        write_usage(f, &self.usage)?;
+        if let Some(verified) = self.verified_records {
+            writeln!(f, "verified     {verified} records read back and found right")?;
+        }
+        if self.errors > 0 {
+            let first = self.first_error.as_deref().unwrap_or("unknown");
+            writeln!(
+                f,
+                "errors       {} batches failed; the first: {first}",
+                self.errors
+            )?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn parse_config(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not name=value")),
+    }
+}
+
+pub(crate) fn parse_compression(text: &str) -> Result<Compression, String> {
+    [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ]
+    .into_iter()
+    .find(|compression| compression.to_string() == text)
+    .ok_or_else(|| format!("{text:?} is none of none, gzip, snappy, lz4, zstd"))
+}

@@ -1,0 +1,23 @@
+//! Workloads against any broker of Kafka's protocol, and the floors of the machine they run on.
+//!
+//! Each workload is a struct of options (read from a command line by `clap`), a `run`, and a report that is one flat JSON
+//! object or a few lines of text. Nothing here links the server: what is measured stands behind a socket.
+//!
+//! Units in all reports: microseconds in `_us`, 10^6 bytes in `_mb`, 10^9 bytes in `_gb`, seconds of processor time in
+//! `_cpu_s`.
+
+pub mod append;
+pub mod floor;
+mod latency;
+mod pacing;
+mod payloads;
+mod progress;
+pub mod read;
+mod report;
+mod usage;
+
+pub use append::{AppendOptions, AppendReport};
+pub use floor::{FloorOptions, FloorReport};
+pub use latency::{Latency, LatencyRecorder};
+pub use read::{Decode, ReadOptions, ReadReport};
+pub use usage::Usage;

@@ -1,0 +1,202 @@
+//! Whole workloads against a broker in memory.
+
+use bench::{AppendOptions, Decode, ReadOptions, append, read};
+use clap::{Args, FromArgMatches};
+use client::fake_broker::{FakeBroker, Fault};
+use client::{ApiKey, Compression, ErrorCode};
+
+/// The one API that these tests disturb.
+const PRODUCE: ApiKey = ApiKey::Produce;
+
+fn small(broker: &FakeBroker) -> AppendOptions {
+    AppendOptions {
+        bootstrap: broker.address(),
+        topic: "strand".to_owned(),
+        records: Some(1_000),
+        ..AppendOptions::default()
+    }
+}
+
+#[test]
+fn records_are_appended_counted_and_read_back() {
+    let broker = FakeBroker::start();
+    let options = AppendOptions {
+        partitions: 2,
+        producers: 3,
+        batch_records: 7,
+        in_flight: 4,
+        warmup_records: 50,
+        verify: true,
+        server_pids: vec![std::process::id()],
+        durability: Some("memory".to_owned()),
+        configs: vec![("flush.messages".to_owned(), "1".to_owned())],
+        ..small(&broker)
+    };
+    let report = append::run(&options).expect("it works");
+    // Whole batches, shared out among producers.
+    assert_eq!(report.records, 1_001);
+    assert_eq!((report.errors, report.first_error.as_deref()), (0, None));
+    assert_eq!(report.verified_records, Some(1_001 + 56));
+    assert!(report.latency.p50_us > 0.0 && report.latency.p50_us <= report.latency.max_us);
+    assert!(report.usage.server_cpu_s.is_some());
+    assert_eq!(
+        broker.configs("strand"),
+        [
+            ("flush.messages".to_owned(), "1".to_owned()),
+            ("ropewalk.durability".to_owned(), "memory".to_owned()),
+        ]
+    );
+    let json: serde_json::Value = serde_json::from_str(&report.render(true)).expect("JSON");
+    assert!(json["p9999_us"].is_f64() && json["client_cpu_s"].is_f64());
+    assert!(report.to_string().contains("1001 records of 100 B"));
+
+    for (consumers, decode, times) in [
+        (1, Decode::Records, 1),
+        (2, Decode::Headers, 1),
+        (4, Decode::Records, 2),
+    ] {
+        let options = ReadOptions {
+            bootstrap: broker.address(),
+            topic: "strand".to_owned(),
+            consumers,
+            decode,
+            fetch_bytes: 3_000,
+            ..ReadOptions::default()
+        };
+        let report = read::run(&options).expect("it works");
+        assert_eq!(report.records, 1_057 * times);
+        assert_eq!(report.offset_gaps, 0);
+        assert!(report.fetches > 10 && report.bytes > 105_700);
+    }
+}
+
+#[test]
+fn a_fixed_rate_is_kept_and_a_compressed_batch_is_a_batch() {
+    let broker = FakeBroker::start();
+    let options = AppendOptions {
+        records: Some(200),
+        rate: Some(20_000.0),
+        producers: 2,
+        batch_records: 2,
+        in_flight: 3,
+        idempotent: true,
+        compression: Compression::Lz4,
+        verify: true,
+        ..small(&broker)
+    };
+    let report = append::run(&options).expect("it works");
+    assert_eq!(report.verified_records, Some(200));
+    // 100 batches of two records at 10,000 batches a second take ten milliseconds or, on a busy machine, longer.
+    assert!(report.seconds >= 0.0095, "{}", report.seconds);
+}
+
+#[test]
+fn failures_are_counted_and_named() {
+    let broker = FakeBroker::start();
+    broker.inject(PRODUCE, Fault::Refuse(ErrorCode::MessageTooLarge));
+    broker.inject(PRODUCE, Fault::Close);
+    let report = append::run(&small(&broker)).expect("it works");
+    assert_eq!(report.errors, 2);
+    assert_eq!(report.records, 998);
+    let first = report.first_error.as_deref();
+    assert!(
+        first.is_some_and(|text| text.contains("MESSAGE_TOO_LARGE")),
+        "{first:?}"
+    );
+}
+
+#[test]
+fn a_broker_that_only_fails_ends_the_run() {
+    let broker = FakeBroker::start();
+    for _ in 0..200 {
+        broker.inject(PRODUCE, Fault::Refuse(ErrorCode::PolicyViolation));
+    }
+    let options = AppendOptions {
+        records: None,
+        seconds: 3_600.0,
+        ..small(&broker)
+    };
+    let report = append::run(&options).expect("it ends");
+    assert_eq!((report.records, report.errors), (0, 100));
+}
+
+#[test]
+fn a_lost_record_is_found() {
+    let broker = FakeBroker::start();
+    let options = AppendOptions {
+        verify: true,
+        ..small(&broker)
+    };
+    broker.create_topic("strand", 1);
+    // What was acknowledged from here on is not kept.
+    broker.forget_after("strand", 0, 990);
+    let error = append::run(&options).expect_err("ten records are gone");
+    assert!(
+        format!("{error:#}").contains("offset 990 was acknowledged"),
+        "{error:#}"
+    );
+}
+
+#[test]
+fn what_cannot_begin_says_why() {
+    let broker = FakeBroker::start();
+    broker.create_topic("strand", 1);
+    let refused = [
+        (
+            AppendOptions {
+                partitions: 2,
+                ..small(&broker)
+            },
+            "has 1 partitions",
+        ),
+        (
+            AppendOptions {
+                durability: Some("flush".to_owned()),
+                ..small(&broker)
+            },
+            "exists already",
+        ),
+        (
+            AppendOptions {
+                rate: Some(0.0),
+                ..small(&broker)
+            },
+            "--rate",
+        ),
+        (
+            AppendOptions {
+                bootstrap: "127.0.0.1:1".to_owned(),
+                ..small(&broker)
+            },
+            "cannot connect",
+        ),
+    ];
+    for (options, expected) in refused {
+        let error = append::run(&options).expect_err("it cannot begin");
+        assert!(format!("{error:#}").contains(expected), "{error:#}");
+    }
+    let options = ReadOptions {
+        bootstrap: broker.address(),
+        topic: "strand".to_owned(),
+        ..ReadOptions::default()
+    };
+    let error = read::run(&options).expect_err("it is empty");
+    assert!(error.to_string().contains("is empty"));
+}
+
+#[test]
+fn an_empty_command_line_is_the_default() {
+    let command = AppendOptions::augment_args(clap::Command::new("append"));
+    let matches = command.get_matches_from(["append"]);
+    let parsed = AppendOptions::from_arg_matches(&matches).expect("all have defaults");
+    assert_eq!(format!("{parsed:?}"), format!("{:?}", AppendOptions::default()));
+
+    let command = ReadOptions::augment_args(clap::Command::new("read"));
+    let matches = command.get_matches_from(["read"]);
+    let parsed = ReadOptions::from_arg_matches(&matches).expect("all have defaults");
+    assert_eq!(format!("{parsed:?}"), format!("{:?}", ReadOptions::default()));
+
+    let command = AppendOptions::augment_args(clap::Command::new("append"));
+    let bad = command.try_get_matches_from(["append", "--acks", "2"]);
+    assert!(bad.is_err());
+}
