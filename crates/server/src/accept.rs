@@ -1,0 +1,115 @@
+//! Lets clients in: bounds how many there are, altogether and from one address, and spreads them over the cores.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::Semaphore;
+
+use crate::connection::serve;
+use crate::core::Core;
+use crate::shard::count;
+
+/// Connections that the kernel holds until they are accepted.
+const BACKLOG: i32 = 1024;
+/// A rest when the system has no descriptor left, so that the loop does not spin.
+const OUT_OF_DESCRIPTORS_REST: Duration = Duration::from_millis(100);
+
+/// Binds an address given as `host:port`.
+pub(crate) fn bind(address: &str) -> io::Result<TcpListener> {
+    let address: SocketAddr = address
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address"))?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Restarting must not wait for connections of the last run to time out.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Counted while it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(counter: &Arc<AtomicUsize>) -> Counted {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Counted(counter.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Accepts until the node drains.
+pub(crate) async fn accept_clients(core: Rc<Core>, listener: tokio::net::TcpListener, draining: Arc<Semaphore>) {
+    let mut doorman = Doorman { core, all: Arc::default(), by_address: HashMap::new(), next_core: 0, draining };
+    let draining = doorman.draining.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = draining.acquire() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => doorman.let_in(stream, peer),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(OUT_OF_DESCRIPTORS_REST).await;
+            }
+        }
+    }
+}
+
+struct Doorman {
+    core: Rc<Core>,
+    all: Arc<AtomicUsize>,
+    by_address: HashMap<IpAddr, Arc<AtomicUsize>>,
+    next_core: usize,
+    draining: Arc<Semaphore>,
+}
+
+impl Doorman {
+    fn let_in(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
+        let limits = &self.core.facts.config.limits;
+        let from_address = self.by_address.entry(peer.ip()).or_default();
+        let crowded = self.all.load(Ordering::Relaxed) >= limits.connections
+            || from_address.load(Ordering::Relaxed) >= limits.connections_per_address;
+        if crowded {
+            count(&self.core.counters.connections_refused, 1);
+            tracing::debug!(%peer, "a connection was refused: limits.connections or limits.connections_per_address");
+            return;
+        }
+        let counted = (Counted::new(&self.all), Counted::new(from_address));
+        if self.by_address.len() > limits.connections {
+            self.by_address.retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
+        }
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%error, "a connection was lost while it was accepted"),
+        };
+        let core = self.next_core;
+        self.next_core = (self.next_core + 1) % self.core.facts.mailboxes.cores();
+        let draining = self.draining.clone();
+        self.core.facts.mailboxes.send(core, move |core| {
+            let core = core.clone();
+            match tokio::net::TcpStream::from_std(stream) {
+                Ok(stream) => {
+                    tokio::task::spawn_local(async move {
+                        serve(core, stream, peer, draining).await;
+                        drop(counted);
+                    });
+                }
+                Err(error) => tracing::warn!(%error, "a connection was lost while it was handed to its core"),
+            }
+        });
+    }
+}

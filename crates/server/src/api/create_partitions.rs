@@ -1,0 +1,121 @@
+//! CreatePartitions: makes topics wider.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use kafka_wire::create_partitions::{
+    CreatePartitionsAssignment, CreatePartitionsTopic, CreatePartitionsTopicResult,
+};
+use kafka_wire::{CreatePartitionsRequest, CreatePartitionsResponse, ErrorCode, Text};
+use protocol::metadata::{Metadata, Topic};
+use record::{PartitionId, TopicId};
+
+use super::topic_change::{Planner, Refusal, change, check_replicas, conclude, patience, rehearse};
+use crate::core::Core;
+
+/// A topic and how many partitions it is to have.
+type Wanted = (TopicId, i32);
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: CreatePartitionsRequest,
+    _version: i16,
+) -> CreatePartitionsResponse {
+    let mut seen = HashSet::new();
+    let mut outcomes: Vec<Result<Wanted, Refusal>> = {
+        let metadata = core.metadata.borrow();
+        request
+            .topics
+            .iter()
+            .map(|topic| check(&metadata, topic, &mut seen))
+            .collect()
+    };
+    let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
+    let mut planner = Planner::new(&core.facts.config);
+    let plan = move |metadata: &Metadata| -> Vec<_> {
+        wanted
+            .iter()
+            .map(|(id, count)| planner.partitions(metadata, *id, *count))
+            .collect()
+    };
+    let made = match request.validate_only {
+        true => rehearse(&core, plan),
+        false => change(&core, patience(request.timeout_ms), plan).await,
+    };
+    conclude(&mut outcomes, made);
+    let results = request
+        .topics
+        .into_iter()
+        .zip(outcomes)
+        .map(|(topic, outcome)| told(topic.name, outcome))
+        .collect();
+    CreatePartitionsResponse {
+        throttle_time_ms: 0,
+        results,
+    }
+}
+
+fn check(
+    metadata: &Metadata,
+    wanted: &CreatePartitionsTopic,
+    seen: &mut HashSet<Text>,
+) -> Result<Wanted, Refusal> {
+    if !seen.insert(wanted.name.clone()) {
+        return Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "the request names this topic twice",
+        ));
+    }
+    let topic = metadata
+        .topic_named(&wanted.name)
+        .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
+    let current = topic.partition_count();
+    if wanted.count <= current {
+        let message = format!("the topic has {current} partitions already; it can only get more");
+        return Err(Refusal::new(ErrorCode::InvalidPartitions, message));
+    }
+    if let Some(assignments) = &wanted.assignments {
+        check_assignments(metadata, topic, wanted.count - current, assignments)?;
+    }
+    Ok((topic.id, wanted.count))
+}
+
+/// Checks where the client wants the new partitions. On one node there is one such place: what passes is what
+/// placing them ourselves comes to.
+fn check_assignments(
+    metadata: &Metadata,
+    topic: &Topic,
+    added: i32,
+    assignments: &[CreatePartitionsAssignment],
+) -> Result<(), Refusal> {
+    if assignments.len() != added as usize {
+        let message = format!(
+            "{added} partitions are added, but {} are assigned to brokers",
+            assignments.len()
+        );
+        return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
+    }
+    let first = metadata.partition(PartitionId {
+        topic: topic.id,
+        index: 0,
+    });
+    let replica_count = first.map_or(1, |first| first.replicas.len());
+    assignments
+        .iter()
+        .try_for_each(|assignment| check_replicas(metadata, &assignment.broker_ids, replica_count))
+}
+
+fn told(name: Text, outcome: Result<Wanted, Refusal>) -> CreatePartitionsTopicResult {
+    match outcome {
+        Ok(_) => CreatePartitionsTopicResult {
+            name,
+            error_code: 0,
+            error_message: None,
+        },
+        Err(refusal) => CreatePartitionsTopicResult {
+            name,
+            error_code: refusal.code.code(),
+            error_message: refusal.text(),
+        },
+    }
+}

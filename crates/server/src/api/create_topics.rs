@@ -1,0 +1,204 @@
+//! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use kafka_wire::create_topics::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs,
+    CreatableTopicResult,
+};
+use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
+use protocol::ApplyError;
+use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig, check_topic_name};
+use record::TopicId;
+
+use super::describe_configs::source_code;
+use super::topic_change::{
+    Planner, Refusal, change, check_replicas, conclude, fresh_topic_id, patience, rehearse,
+};
+use crate::core::Core;
+
+/// Leaves a count to the node.
+const DEFAULT_COUNT: i32 = -1;
+/// Replicas of a partition unless the client says otherwise.
+const DEFAULT_REPLICAS: i32 = 1;
+/// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
+const RESERVED_NAME: &str = "__cluster_metadata";
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: CreateTopicsRequest,
+    _version: i16,
+) -> CreateTopicsResponse {
+    let (names, mut wishes) = wishes(&core, request.topics);
+    let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
+    let mut planner = Planner::new(&core.facts.config);
+    let plan = move |metadata: &Metadata| -> Vec<_> {
+        wanted
+            .iter()
+            .map(|topic| planner.topic(metadata, topic))
+            .collect()
+    };
+    let made = match request.validate_only {
+        true => rehearse(&core, plan),
+        false => change(&core, patience(request.timeout_ms), plan).await,
+    };
+    conclude(&mut wishes, made);
+    let metadata = core.metadata.borrow();
+    let told = |(name, wish)| match wish {
+        Ok(topic) => created(&metadata, name, &topic, request.validate_only),
+        Err(refusal) => refused(name, &refusal),
+    };
+    CreateTopicsResponse {
+        throttle_time_ms: 0,
+        topics: names.into_iter().zip(wishes).map(told).collect(),
+    }
+}
+
+/// What is wanted under each name, in the order of the names' first appearances.
+fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
+    let metadata = core.metadata.borrow();
+    let mut times: HashMap<Text, usize> = HashMap::new();
+    for topic in &topics {
+        *times.entry(topic.name.clone()).or_default() += 1;
+    }
+    let mut wishes = Vec::new();
+    let mut names = Vec::new();
+    for topic in topics {
+        // Zero: the name has been answered already.
+        let wish = match times.insert(topic.name.clone(), 0) {
+            Some(1) => wish(&metadata, &topic, core.facts.config.topics.default_partitions),
+            Some(0) | None => continue,
+            Some(_) => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this topic twice",
+            )),
+        };
+        names.push(topic.name);
+        wishes.push(wish);
+    }
+    (names, wishes)
+}
+
+fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) -> Result<NewTopic, Refusal> {
+    // Name first: "exists already" is what a client that creates its topic on every start expects.
+    check_topic_name(&topic.name).map_err(ApplyError::from)?;
+    if topic.name == RESERVED_NAME {
+        let message = format!("{RESERVED_NAME} is reserved; choose another name");
+        return Err(Refusal::new(ErrorCode::InvalidTopicException, message));
+    }
+    let name: Arc<str> = topic.name.as_str().into();
+    if metadata.topic_named(&name).is_some() {
+        return Err(ApplyError::TopicExists { name }.into());
+    }
+    let config = topic
+        .configs
+        .iter()
+        .map(config_change)
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let (partition_count, replica_count) = match topic.assignments.as_slice() {
+        [] => {
+            let or_default = |count: i32, default: i32| if count == DEFAULT_COUNT { default } else { count };
+            let partition_count = or_default(topic.num_partitions, default_partitions);
+            (
+                partition_count,
+                or_default(topic.replication_factor.into(), DEFAULT_REPLICAS),
+            )
+        }
+        assignments => assigned(metadata, topic, assignments)?,
+    };
+    Ok(NewTopic {
+        id: fresh_topic_id(),
+        name,
+        partition_count,
+        replica_count,
+        config,
+    })
+}
+
+fn config_change(config: &CreatableTopicConfig) -> Result<ConfigChange, Refusal> {
+    match &config.value {
+        Some(value) => Ok(ConfigChange::set(&config.name, value)),
+        None => {
+            let message = format!(
+                "config {} has no value; leave it out for the default",
+                config.name
+            );
+            Err(Refusal::new(ErrorCode::InvalidConfig, message))
+        }
+    }
+}
+
+/// The partitions and replicas that a client placed by itself. On one node there is one such place: what passes is
+/// what placing them ourselves comes to.
+fn assigned(
+    metadata: &Metadata,
+    topic: &CreatableTopic,
+    assignments: &[CreatableReplicaAssignment],
+) -> Result<(i32, i32), Refusal> {
+    if topic.num_partitions != DEFAULT_COUNT || i32::from(topic.replication_factor) != DEFAULT_COUNT {
+        let message =
+            "partitions are assigned to brokers: leave partition count and replication factor at -1";
+        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    }
+    let mut indexes = HashSet::new();
+    let replica_count = assignments[0].broker_ids.len();
+    for assignment in assignments {
+        let index = assignment.partition_index;
+        if !indexes.insert(index) {
+            let message = format!("partition {index} is assigned twice");
+            return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
+        }
+        check_replicas(metadata, &assignment.broker_ids, replica_count)?;
+    }
+    let partition_count = assignments.len() as i32;
+    match indexes.iter().all(|index| (0..partition_count).contains(index)) {
+        true => Ok((partition_count, replica_count as i32)),
+        false => {
+            let message = "assigned partitions must be numbered from 0 on without gaps";
+            Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message))
+        }
+    }
+}
+
+fn created(metadata: &Metadata, name: Text, topic: &NewTopic, validate_only: bool) -> CreatableTopicResult {
+    let mut config = TopicConfig::new();
+    config
+        .change(&topic.config)
+        .expect("the plan has checked the configs");
+    CreatableTopicResult {
+        name,
+        // What was not created has no identity.
+        topic_id: if validate_only {
+            TopicId::default()
+        } else {
+            topic.id
+        },
+        error_code: 0,
+        error_message: None,
+        topic_config_error_code: 0,
+        num_partitions: topic.partition_count,
+        replication_factor: topic.replica_count as i16,
+        configs: Some(config.describe(metadata.defaults()).map(told_config).collect()),
+    }
+}
+
+fn told_config(entry: ConfigEntry) -> CreatableTopicConfigs {
+    CreatableTopicConfigs {
+        name: Text::from_static(entry.config.name),
+        value: Some(Text::from(&*entry.value)),
+        read_only: false,
+        config_source: source_code(entry.source),
+        is_sensitive: false,
+    }
+}
+
+fn refused(name: Text, refusal: &Refusal) -> CreatableTopicResult {
+    CreatableTopicResult {
+        name,
+        error_code: refusal.code.code(),
+        error_message: refusal.text(),
+        ..CreatableTopicResult::default()
+    }
+}

@@ -1,0 +1,79 @@
+//! DeleteRecords: gives up the beginning of partitions, durably.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use kafka_wire::delete_records::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
+use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
+use record::{Offset, PartitionId};
+
+use crate::core::Core;
+use crate::error_codes::append_code;
+use crate::owner::{ask_owners, find_partition};
+use crate::shard::{AppendRefusal, Shard};
+
+/// Stands for the tail: give up everything that is committed.
+const UP_TO_TAIL: i64 = -1;
+/// The low watermark where there is an error instead.
+const NO_LOW_WATERMARK: i64 = -1;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: DeleteRecordsRequest,
+    _version: i16,
+) -> DeleteRecordsResponse {
+    let mut questions = Vec::new();
+    {
+        let metadata = core.metadata.borrow();
+        for topic in &request.topics {
+            for wanted in &topic.partitions {
+                let found = find_partition(&metadata, &topic.name, wanted.partition_index);
+                questions.push(found.map(|partition| (partition, wanted.offset)));
+            }
+        }
+    }
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
+    let work = move |shard, partition, offset| async move {
+        match tokio::time::timeout_at(deadline, trim(&shard, partition, offset)).await {
+            Ok(trimmed) => trimmed.map_err(|refusal| append_code(&refusal)),
+            Err(_) => Err(ErrorCode::RequestTimedOut),
+        }
+    };
+    let mut trimmed = ask_owners(&core, questions, work).await.into_iter();
+    let topics = request.topics.into_iter().map(|topic| {
+        let results = topic.partitions.iter().zip(&mut trimmed);
+        let partitions = results
+            .map(|(wanted, trimmed)| told(wanted.partition_index, trimmed))
+            .collect();
+        DeleteRecordsTopicResult {
+            name: topic.name,
+            partitions,
+        }
+    });
+    DeleteRecordsResponse {
+        throttle_time_ms: 0,
+        topics: topics.collect(),
+    }
+}
+
+async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Offset, AppendRefusal> {
+    let first_kept = match offset {
+        UP_TO_TAIL => shard
+            .with_leader(partition, |leader| leader.tail())
+            .ok_or(AppendRefusal::UnknownPartition)?,
+        offset => Offset(offset),
+    };
+    shard.trim(partition, first_kept).await
+}
+
+fn told(partition_index: i32, trimmed: Result<Offset, ErrorCode>) -> DeleteRecordsPartitionResult {
+    let (low_watermark, code) = match trimmed {
+        Ok(log_start) => (log_start.0, ErrorCode::None),
+        Err(code) => (NO_LOW_WATERMARK, code),
+    };
+    DeleteRecordsPartitionResult {
+        partition_index,
+        low_watermark,
+        error_code: code.code(),
+    }
+}

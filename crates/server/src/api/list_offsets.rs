@@ -1,0 +1,326 @@
+//! ListOffsets: the tail, the start, the newest record, or the first record since a time.
+//!
+//! Searching by time asks the store where to begin and then goes through whole batches: headers first, records only of
+//! a batch that may hold the answer, and those off the core, since decompressing takes long. Only committed records
+//! from the log start on are found.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_wire::list_offsets::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
+use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
+use tokio::sync::Notify;
+
+use crate::core::Core;
+use crate::error_codes::read_code;
+use crate::owner::{ask_owners, find_partition};
+use crate::shard::{ReadRefusal, Shard};
+
+/// Read at a time while searching; a batch may be larger.
+const SEARCH_BYTES: usize = 256 << 10;
+/// How long the newest record may take to be committed. A flush takes far less.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is asked of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Query {
+    /// The tail.
+    Latest,
+    /// The log start.
+    Earliest,
+    /// The record with the greatest timestamp (KIP-734).
+    Newest,
+    /// Something about tiered storage, of which there is none.
+    Tiered,
+    /// The first record with this timestamp or a later one.
+    Since(i64),
+}
+
+impl Query {
+    /// What a timestamp means in a version; `None` if nothing.
+    fn of(timestamp: i64, version: i16) -> Option<Query> {
+        let (query, first_version) = match timestamp {
+            0.. => (Query::Since(timestamp), 1),
+            -1 => (Query::Latest, 1),
+            -2 => (Query::Earliest, 1),
+            -3 => (Query::Newest, 7),
+            // The earliest offset on local disks (KIP-405): all are.
+            -4 => (Query::Earliest, 8),
+            // The latest tiered one (KIP-1005), and the earliest that waits to be (KIP-1023).
+            -5 => (Query::Tiered, 9),
+            -6 => (Query::Tiered, 11),
+            _ => return None,
+        };
+        (version >= first_version).then_some(query)
+    }
+}
+
+/// An offset, and the timestamp and epoch of what lies there, where there is something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    offset: i64,
+    timestamp_ms: i64,
+    epoch: i32,
+}
+
+impl Found {
+    const NOTHING: Found = Found {
+        offset: -1,
+        timestamp_ms: -1,
+        epoch: -1,
+    };
+
+    fn place(offset: Offset, epoch: Option<Epoch>) -> Found {
+        Found {
+            offset: offset.0,
+            timestamp_ms: -1,
+            epoch: epoch.map_or(-1, |epoch| epoch.0),
+        }
+    }
+}
+
+pub(super) async fn handle(core: Rc<Core>, request: ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
+    let questions = questions(&core, &request, version);
+    let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
+    let mut found = ask_owners(&core, questions, work).await.into_iter();
+    let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
+        name: topic.name,
+        partitions: topic
+            .partitions
+            .iter()
+            .zip(&mut found)
+            .map(|(wanted, found)| told(wanted, found))
+            .collect(),
+    });
+    ListOffsetsResponse {
+        throttle_time_ms: 0,
+        topics: topics.collect(),
+    }
+}
+
+/// A partition with what is asked of it and the epoch that the client believes in.
+type Question = (PartitionId, (Query, Option<Epoch>));
+
+fn questions(core: &Core, request: &ListOffsetsRequest, version: i16) -> Vec<Result<Question, ErrorCode>> {
+    let metadata = core.metadata.borrow();
+    let named = || {
+        request
+            .topics
+            .iter()
+            .flat_map(|topic| topic.partitions.iter().map(move |wanted| (topic, wanted)))
+    };
+    let mut seen = HashSet::new();
+    let mut twice = HashSet::new();
+    for (topic, wanted) in named() {
+        if !seen.insert((&topic.name, wanted.partition_index)) {
+            twice.insert((&topic.name, wanted.partition_index));
+        }
+    }
+    let question = |(topic, wanted): (&kafka_wire::list_offsets::ListOffsetsTopic, &ListOffsetsPartition)| {
+        if twice.contains(&(&topic.name, wanted.partition_index)) {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
+        let partition = find_partition(&metadata, &topic.name, wanted.partition_index)?;
+        let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
+        Ok((partition, (query, epoch)))
+    };
+    named().map(question).collect()
+}
+
+fn told(wanted: &ListOffsetsPartition, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {
+    let (found, code) = match found {
+        Ok(found) => (found, ErrorCode::None),
+        Err(code) => (Found::NOTHING, code),
+    };
+    ListOffsetsPartitionResponse {
+        partition_index: wanted.partition_index,
+        error_code: code.code(),
+        timestamp: found.timestamp_ms,
+        offset: found.offset,
+        leader_epoch: found.epoch,
+    }
+}
+
+/// Looks on the core that owns the partition.
+async fn look(
+    shard: &Rc<Shard>,
+    id: PartitionId,
+    query: Query,
+    epoch: Option<Epoch>,
+) -> Result<Found, ErrorCode> {
+    let refused = |refusal: ReadRefusal| read_code(&refusal);
+    let epoch = shard.check_epoch(id, epoch).map_err(refused)?;
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    match query {
+        Query::Latest => {
+            let tail = shard.with_leader(id, |leader| leader.tail()).ok_or(unknown)?;
+            Ok(Found::place(tail, Some(epoch)))
+        }
+        Query::Earliest => shard
+            .with_leader(id, |leader| {
+                Found::place(leader.log_start(), leader.epochs().at(leader.log_start()))
+            })
+            .ok_or(unknown),
+        Query::Tiered => Ok(Found::NOTHING),
+        Query::Newest => newest(shard, id).await,
+        Query::Since(timestamp_ms) => {
+            let found = search(shard, id, timestamp_ms, Pick::First)
+                .await
+                .map_err(refused)?;
+            Ok(found.unwrap_or(Found::NOTHING))
+        }
+    }
+}
+
+/// The record with the greatest timestamp. By the batches' word: a batch whose header promises a greater timestamp than
+/// its records have hides the others, and so does a batch below the log start whose segment is still there.
+async fn newest(shard: &Rc<Shard>, id: PartitionId) -> Result<Found, ErrorCode> {
+    let Some(timestamp_ms) = shard.max_timestamp(id).filter(|timestamp_ms| *timestamp_ms >= 0) else {
+        return Ok(Found::NOTHING);
+    };
+    // The store counts what is not committed yet, too. Under load there always is some: wait for it, not around it.
+    let appended = shard
+        .with_leader(id, |leader| leader.next_offset())
+        .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if tokio::time::timeout(COMMIT_PATIENCE, committed(shard, id, appended))
+        .await
+        .is_err()
+    {
+        return Err(ErrorCode::OffsetNotAvailable);
+    }
+    let found = search(shard, id, timestamp_ms, Pick::Newest)
+        .await
+        .map_err(|refusal| read_code(&refusal))?;
+    Ok(found.unwrap_or(Found::NOTHING))
+}
+
+/// Returns when everything below `until` is committed, or the partition is gone.
+async fn committed(shard: &Rc<Shard>, id: PartitionId, until: Offset) {
+    let moved = Arc::new(Notify::new());
+    while let Some(tail) = shard
+        .with_leader(id, |leader| leader.tail())
+        .filter(|tail| *tail < until)
+    {
+        shard.watch(&[(id, tail)], &moved);
+        moved.notified().await;
+    }
+}
+
+/// Which record of a batch is meant. They differ where all records have the time of their append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pick {
+    /// The first.
+    First,
+    /// As Kafka's consumers expect of the newest: the last record, if the append gave all the same time.
+    Newest,
+}
+
+/// The first committed record with a timestamp of at least `timestamp_ms`.
+async fn search(
+    shard: &Rc<Shard>,
+    id: PartitionId,
+    timestamp_ms: i64,
+    pick: Pick,
+) -> Result<Option<Found>, ReadRefusal> {
+    let Some(mut from) = shard.locate_timestamp(id, timestamp_ms).await? else {
+        return Ok(None);
+    };
+    let limits = shard.settings.batch_limits;
+    loop {
+        let stands = shard.with_leader(id, |leader| (leader.log_start(), leader.tail()));
+        let (log_start, tail) = stands.ok_or(ReadRefusal::UnknownPartition)?;
+        // Retention may have been faster than the search.
+        from = from.max(log_start);
+        if from >= tail {
+            return Ok(None);
+        }
+        let batches = match shard.read_batches(id, from, tail, SEARCH_BYTES).await {
+            Err(ReadRefusal::OutOfRange { log_start, .. }) if from < log_start => continue,
+            batches => batches?,
+        };
+        let sift = move || sift(&batches, from, timestamp_ms, pick, &limits);
+        let sifted = tokio::task::spawn_blocking(sift)
+            .await
+            .expect("reading batches does not panic");
+        match sifted.map_err(|error| ReadRefusal::Fault(error.to_string()))? {
+            Sifted::Found(found) => return Ok(Some(found)),
+            Sifted::Next(next) if next > from => from = next,
+            Sifted::Next(_) => {
+                return Err(ReadRefusal::Fault(format!(
+                    "nothing can be read at offset {from}"
+                )));
+            }
+        }
+    }
+}
+
+/// What looking through some batches came to.
+enum Sifted {
+    Found(Found),
+    /// Nothing, up to here.
+    Next(Offset),
+}
+
+/// Looks through batches for a record at `from` or later.
+fn sift(
+    batches: &[Bytes],
+    from: Offset,
+    timestamp_ms: i64,
+    pick: Pick,
+    limits: &Limits,
+) -> Result<Sifted, BatchError> {
+    let mut next = from;
+    for batch in batches.iter().flat_map(|batches| record::batches(batches)) {
+        let (header, batch) = batch?;
+        next = header.next_offset();
+        if header.max_timestamp_ms < timestamp_ms || next <= from {
+            continue;
+        }
+        if let Some((offset, timestamp_ms)) = find_in_batch(&header, batch, from, timestamp_ms, pick, limits)?
+        {
+            let found = Found {
+                offset: offset.0,
+                timestamp_ms,
+                epoch: header.leader_epoch.0,
+            };
+            return Ok(Sifted::Found(found));
+        }
+    }
+    Ok(Sifted::Next(next))
+}
+
+fn find_in_batch(
+    header: &BatchHeader,
+    batch: &[u8],
+    from: Offset,
+    timestamp_ms: i64,
+    pick: Pick,
+    limits: &Limits,
+) -> Result<Option<(Offset, i64)>, BatchError> {
+    if pick == Pick::Newest && header.attributes.timestamp_type() == TimestampType::LogAppendTime {
+        return Ok(Some((header.last_offset(), header.max_timestamp_ms)));
+    }
+    let found = record::find_timestamp(batch, timestamp_ms, limits)?;
+    match found {
+        Some((offset, _)) if offset < from => {}
+        found => return Ok(found),
+    }
+    // The log starts inside of this batch, and the record lies before.
+    for record in record::records(batch, limits)? {
+        let record = record?;
+        if record.offset >= from && record.timestamp_ms >= timestamp_ms {
+            return Ok(Some((record.offset, record.timestamp_ms)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Metadata: brokers, topics, partitions and their leaders. The first thing a client asks, and where topics come into
+//! being that were only named.
+//!
+//! Answered from this core's image: whoever was told of a change sees it on every connection.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use kafka_wire::metadata::{
+    MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
+use protocol::metadata::{Metadata, NewTopic, Topic, check_topic_name};
+use record::TopicId;
+
+use super::topic_change::{Planner, Refusal, change, conclude, fresh_topic_id};
+use crate::core::Core;
+
+/// From here on an empty list of topics means none, not all.
+const NULL_MEANS_ALL_SINCE: i16 = 1;
+/// From here on topics can be named by their ids.
+const TOPIC_IDS_SINCE: i16 = 12;
+/// How long a topic may take to come into being; after that the client asks again.
+const CREATION_PATIENCE: Duration = Duration::from_secs(10);
+/// Topics that one request can bring into being. The others come when the client asks again, as it is told to: nobody
+/// shall keep all cores busy with a single list of names.
+const CREATED_AT_ONCE_MAX: usize = 1_000;
+
+/// A topic as the request names it. No two are the same: naming one a million times must not multiply the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Named {
+    Name(Text),
+    Id(TopicId),
+}
+
+pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i16) -> MetadataResponse {
+    let wanted = match &request.topics {
+        Some(topics) if version < NULL_MEANS_ALL_SINCE && topics.is_empty() => None,
+        wanted => wanted.as_deref(),
+    };
+    let topics = match wanted {
+        None => {
+            let metadata = core.metadata.borrow();
+            metadata.topics().map(|topic| told(&metadata, topic)).collect()
+        }
+        Some(topics) if !are_well_named(topics, version) => topics.iter().map(ill_named).collect(),
+        Some(topics) => {
+            let named = distinct(topics);
+            let refused = match request.allow_auto_topic_creation && core.facts.config.topics.auto_create {
+                true => create(&core, &named).await,
+                false => HashMap::new(),
+            };
+            let metadata = core.metadata.borrow();
+            named
+                .into_iter()
+                .map(|named| look_up(&metadata, named, &refused))
+                .collect()
+        }
+    };
+    let metadata = core.metadata.borrow();
+    MetadataResponse {
+        brokers: brokers(&metadata),
+        cluster_id: Some(Text::from(core.facts.cluster.to_string())),
+        controller_id: core.facts.node.0,
+        topics,
+        ..MetadataResponse::default()
+    }
+}
+
+/// Versions 10 and 11 have fields for ids and null names that must not be used yet.
+fn are_well_named(topics: &[MetadataRequestTopic], version: i16) -> bool {
+    topics.iter().all(|topic| match topic.name {
+        Some(_) => version >= TOPIC_IDS_SINCE || topic.topic_id == TopicId::default(),
+        None => version >= TOPIC_IDS_SINCE && topic.topic_id != TopicId::default(),
+    })
+}
+
+fn ill_named(topic: &MetadataRequestTopic) -> MetadataResponseTopic {
+    MetadataResponseTopic {
+        error_code: ErrorCode::InvalidRequest.code(),
+        name: Some(topic.name.clone().unwrap_or_default()),
+        topic_id: topic.topic_id,
+        ..MetadataResponseTopic::default()
+    }
+}
+
+fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
+    let named = topics.iter().map(|topic| match &topic.name {
+        Some(name) if topic.topic_id == TopicId::default() => Named::Name(name.clone()),
+        _ => Named::Id(topic.topic_id),
+    });
+    let mut seen = HashSet::new();
+    named.filter(|named| seen.insert(named.clone())).collect()
+}
+
+/// Names that could be topics' but are not.
+fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
+    let names = named.iter().filter_map(|named| match named {
+        Named::Name(name) => Some(name),
+        Named::Id(_) => None,
+    });
+    names
+        .filter(|name| metadata.topic_named(name).is_none() && check_topic_name(name).is_ok())
+        .cloned()
+        .collect()
+}
+
+/// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
+async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
+    let mut names = missing(&core.metadata.borrow(), named);
+    let later = names.split_off(names.len().min(CREATED_AT_ONCE_MAX));
+    let mut refused: HashMap<Text, ErrorCode> = later
+        .into_iter()
+        .map(|name| (name, ErrorCode::LeaderNotAvailable))
+        .collect();
+    if names.is_empty() {
+        return refused;
+    }
+    let partition_count = core.facts.config.topics.default_partitions;
+    let wanted: Vec<NewTopic> = names
+        .iter()
+        .map(|name| NewTopic {
+            id: fresh_topic_id(),
+            name: name.as_str().into(),
+            partition_count,
+            replica_count: 1,
+            config: Vec::new(),
+        })
+        .collect();
+    let mut planner = Planner::new(&core.facts.config);
+    let plan = move |metadata: &Metadata| {
+        wanted
+            .iter()
+            .map(|topic| planner.topic(metadata, topic))
+            .collect()
+    };
+    let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
+    conclude(&mut created, change(core, CREATION_PATIENCE, plan).await);
+    for (name, created) in names.into_iter().zip(created) {
+        match created.map_err(|refusal| refusal.code) {
+            Ok(()) => {}
+            // It may still come.
+            Err(ErrorCode::RequestTimedOut) => drop(refused.insert(name, ErrorCode::LeaderNotAvailable)),
+            Err(code) => drop(refused.insert(name, code)),
+        }
+    }
+    refused
+}
+
+fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>) -> MetadataResponseTopic {
+    let found = match &named {
+        Named::Name(name) => metadata.topic_named(name),
+        Named::Id(id) => metadata.topic(*id),
+    };
+    // Whoever was slower to create a topic finds it here: that is no error.
+    if let Some(topic) = found {
+        return told(metadata, topic);
+    }
+    match named {
+        Named::Name(name) => {
+            let error = match refused.get(&name) {
+                Some(code) => *code,
+                None if check_topic_name(&name).is_err() => ErrorCode::InvalidTopicException,
+                None => ErrorCode::UnknownTopicOrPartition,
+            };
+            MetadataResponseTopic {
+                error_code: error.code(),
+                name: Some(name),
+                ..MetadataResponseTopic::default()
+            }
+        }
+        Named::Id(topic_id) => MetadataResponseTopic {
+            error_code: ErrorCode::UnknownTopicId.code(),
+            name: None,
+            topic_id,
+            ..MetadataResponseTopic::default()
+        },
+    }
+}
+
+fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
+    let partitions = metadata.partitions(topic).enumerate().map(|(index, state)| {
+        let replicas: Vec<i32> = state.replicas.iter().map(|node| node.0).collect();
+        MetadataResponsePartition {
+            partition_index: index as i32,
+            leader_id: state.leader.0,
+            leader_epoch: state.epoch.0,
+            replica_nodes: replicas.clone(),
+            // A replica set of one is always in sync.
+            isr_nodes: replicas,
+            ..MetadataResponsePartition::default()
+        }
+    });
+    MetadataResponseTopic {
+        name: Some(Text::from(&*topic.name)),
+        topic_id: topic.id,
+        partitions: partitions.collect(),
+        ..MetadataResponseTopic::default()
+    }
+}
+
+fn brokers(metadata: &Metadata) -> Vec<MetadataResponseBroker> {
+    let brokers = metadata.nodes().map(|(id, node)| MetadataResponseBroker {
+        node_id: id.0,
+        host: Text::from(&*node.address.host),
+        port: node.address.port.into(),
+        rack: None,
+    });
+    brokers.collect()
+}

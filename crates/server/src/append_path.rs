@@ -1,0 +1,155 @@
+//! The way of an append, part one: a Produce request becomes one batch for each partition, each sent to the core that
+//! owns the partition, and one answer when all are committed.
+//!
+//! Read on in `shard/append.rs` (check, number, stage) and `shard/background.rs` (flush, commit). Everything up to
+//! staging, or sending to the owner, happens before the connection's next request is looked at: so appends of a
+//! connection keep their order. Only the waiting is done later.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_wire::produce::{
+    LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
+    TopicProduceResponse,
+};
+use kafka_wire::{ErrorCode, Text};
+use protocol::metadata::Topic;
+use record::PartitionId;
+use tokio::sync::oneshot;
+
+use crate::core::Core;
+use crate::error_codes::append_code;
+use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
+
+type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+
+/// An append under way, or what is to be answered instead.
+enum Pending {
+    Answer(Answer),
+    Refused(ErrorCode, Option<String>),
+}
+
+/// Starts all appends of a request. The answer comes from the future; none for `acks=0`.
+pub(crate) fn produce(
+    core: &Rc<Core>,
+    request: ProduceRequest,
+    version: i16,
+) -> impl Future<Output = Option<ProduceResponse>> + use<> {
+    let acks = match request.acks {
+        0 => Ok(Acks::None),
+        1 => Ok(Acks::Leader),
+        -1 => Ok(Acks::Quorum),
+        _ => Err(ErrorCode::InvalidRequiredAcks),
+    };
+    let transactional = request.transactional_id.is_some();
+    let timeout = Duration::from_millis(request.timeout_ms.max(0) as u64);
+    let mut topics = Vec::with_capacity(request.topic_data.len());
+    for topic in request.topic_data {
+        let mut partitions = Vec::with_capacity(topic.partition_data.len());
+        let known = find_topic(core, &topic, version);
+        for partition in topic.partition_data {
+            let index = partition.index;
+            let pending = match (&known, acks) {
+                _ if transactional => {
+                    let why = "transactions are not supported yet; leave transactional.id unset";
+                    Pending::Refused(ErrorCode::TransactionalIdAuthorizationFailed, Some(why.into()))
+                }
+                (_, Err(code)) => Pending::Refused(code, None),
+                (Err(code), _) => Pending::Refused(*code, None),
+                (Ok(known), Ok(acks)) => start_append(core, known, partition, acks),
+            };
+            partitions.push((index, pending));
+        }
+        topics.push((topic.name, topic.topic_id, partitions));
+    }
+    let core = core.clone();
+    async move {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let mut responses = Vec::with_capacity(topics.len());
+        for (name, topic_id, partitions) in topics {
+            let mut partition_responses = Vec::with_capacity(partitions.len());
+            for (index, pending) in partitions {
+                partition_responses.push(answer(index, pending, deadline, &core, topic_id).await);
+            }
+            responses.push(TopicProduceResponse { name, topic_id, partition_responses });
+        }
+        let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints: Vec::new() };
+        (request.acks != 0).then_some(response)
+    }
+}
+
+/// A topic by its name, from version 13 on by its id.
+fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(record::TopicId, i32), ErrorCode> {
+    let metadata = core.metadata.borrow();
+    let found = match version {
+        ..=12 => metadata.topic_named(&topic.name).ok_or(ErrorCode::UnknownTopicOrPartition),
+        _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+    };
+    found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+}
+
+fn start_append(
+    core: &Rc<Core>,
+    (topic, partition_count): &(record::TopicId, i32),
+    partition: PartitionProduceData,
+    acks: Acks,
+) -> Pending {
+    if !(0..*partition_count).contains(&partition.index) {
+        return Pending::Refused(ErrorCode::UnknownTopicOrPartition, None);
+    }
+    let batch = partition.records.unwrap_or_default();
+    let id = PartitionId { topic: *topic, index: partition.index };
+    Pending::Answer(send_to_owner(core, id, batch, acks))
+}
+
+/// Hands a batch to the core that owns its partition, behind everything handed to it before.
+fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: Bytes, acks: Acks) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    let request = AppendRequest { partition, batch, acks, reply };
+    let shard = core.facts.shard_of(partition);
+    match core.facts.core_of(shard) {
+        owner if owner == core.index => core.shard(shard).append(request),
+        owner => core.facts.mailboxes.send(owner, move |core| core.shard(shard).append(request)),
+    }
+    answer
+}
+
+async fn answer(
+    index: i32,
+    pending: Pending,
+    deadline: tokio::time::Instant,
+    core: &Core,
+    topic_id: record::TopicId,
+) -> PartitionProduceResponse {
+    let refused = |code: ErrorCode, message: Option<String>| PartitionProduceResponse {
+        index,
+        error_code: code.code(),
+        base_offset: -1,
+        log_append_time_ms: -1,
+        log_start_offset: -1,
+        record_errors: Vec::new(),
+        error_message: message.map(Text::from),
+        current_leader: LeaderIdAndEpoch::default(),
+    };
+    let outcome = match pending {
+        Pending::Refused(code, message) => return refused(code, message),
+        Pending::Answer(answer) => match tokio::time::timeout_at(deadline, answer).await {
+            Ok(answered) => answered.unwrap_or(Err(AppendRefusal::Stopping)),
+            Err(_) => return refused(ErrorCode::RequestTimedOut, None),
+        },
+    };
+    match outcome {
+        Ok(appended) => PartitionProduceResponse {
+            base_offset: appended.first_offset.0,
+            log_append_time_ms: appended.append_time_ms.unwrap_or(-1),
+            log_start_offset: appended.log_start.0,
+            ..refused(ErrorCode::None, None)
+        },
+        Err(refusal) => {
+            tracing::debug!(core = core.index, %topic_id, index, %refusal, "an append was refused");
+            refused(append_code(&refusal), Some(refusal.to_string()))
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What a node is told before it starts: one value for each key, and where each value came from.
+//!
+//! Data only. The program's edge reads files and arguments and hands their text to [`Config::load`]; the cores get the
+//! result at their start and nobody changes it after that. The keys, with their documentation, stand in `keys`.
+
+mod describe;
+mod error;
+mod keys;
+mod load;
+mod slot;
+mod speech;
+mod suggest;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::metadata::topic_config::TopicConfig;
+
+pub use describe::{KeyDescription, KeyKind};
+pub use error::ConfigError;
+pub use load::{FileText, Flag};
+pub use speech::{HostPort, LogFormat, LogLevel};
+
+/// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The directory that holds everything the node stores.
+    pub data: PathBuf,
+    /// How many cores; 0 takes every CPU that the process may use.
+    pub cores: usize,
+    /// Whether each core's thread stays on a CPU of its own.
+    pub pin_threads: bool,
+    /// Who this node is.
+    pub node: NodeSettings,
+    /// Where Kafka's clients come in.
+    pub kafka: KafkaSettings,
+    /// Where HTTP comes in.
+    pub http: HttpSettings,
+    /// Sizes of each core's journal.
+    pub journal: JournalSettings,
+    /// Memory for what was written and read lately.
+    pub cache: CacheSettings,
+    /// The data directory's disk.
+    pub disk: DiskSettings,
+    /// What clients may make the node use.
+    pub limits: LimitSettings,
+    /// What topics get that do not choose for themselves.
+    pub topics: TopicDefaults,
+    /// What is remembered of idempotent producers.
+    pub producers: ProducerSettings,
+    /// How the node stops.
+    pub shutdown: ShutdownSettings,
+    /// What the node says about itself.
+    pub log: LogSettings,
+    /// Where the values that were set come from, by key.
+    sources: BTreeMap<String, Source>,
+}
+
+/// Keys under `node`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// This node's number in its cluster.
+    pub id: i32,
+}
+
+/// Keys under `kafka`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaSettings {
+    /// `host:port` to listen on; port 0 takes any free one.
+    pub listen: String,
+    /// The address that clients are told; without it, the one listened on.
+    pub advertised: Option<HostPort>,
+}
+
+/// Keys under `http`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// `host:port` to listen on; port 0 takes any free one.
+    pub listen: String,
+}
+
+/// Keys under `journal`. Sizes in bytes, each for one core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalSettings {
+    /// The size of one journal file, a multiple of 4 KiB.
+    pub file_bytes: u64,
+    /// The most that all files of one journal take.
+    pub bytes_max: u64,
+    /// Journal bytes that have layout begin.
+    pub layout_trigger: u64,
+}
+
+/// Keys under `cache`. Bytes of the whole node; the cores share them evenly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSettings {
+    /// Memory for what was appended last.
+    pub tail_bytes: usize,
+    /// Memory for chunks that were read from segments.
+    pub chunk_bytes: usize,
+}
+
+/// Keys under `disk`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskSettings {
+    /// Free bytes below which appends are refused.
+    pub reserve_bytes: u64,
+}
+
+/// Keys under `limits`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitSettings {
+    /// The largest request, in bytes.
+    pub request_bytes: usize,
+    /// Connections to the node.
+    pub connections: usize,
+    /// Connections from one address.
+    pub connections_per_address: usize,
+    /// How long a connection may be silent between requests.
+    pub connection_idle: Duration,
+    /// How long the first request, and the rest of any begun request, may take to arrive.
+    pub handshake: Duration,
+    /// Bytes of unanswered requests of one connection.
+    pub in_flight_bytes_per_connection: usize,
+    /// Bytes of unanswered requests on one core.
+    pub in_flight_bytes_per_core: usize,
+    /// Unanswered requests of one connection.
+    pub in_flight_requests_per_connection: usize,
+    /// Bytes of records in one answer to a fetch.
+    pub fetch_bytes: usize,
+    /// Fetch sessions kept on one core.
+    pub fetch_sessions: usize,
+    /// Partitions of all topics.
+    pub partitions: usize,
+    /// What one compressed batch may unpack to, in bytes.
+    pub decompressed_bytes: usize,
+}
+
+/// Keys under `topics`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicDefaults {
+    /// Whether a client's use of an unknown topic creates it.
+    pub auto_create: bool,
+    /// Partitions of a topic whose creator does not say how many.
+    pub default_partitions: i32,
+    /// Topic configs that differ from the built-in ones, for all topics that do not set them.
+    pub defaults: TopicConfig,
+}
+
+/// Keys under `producers`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProducerSettings {
+    /// How long a silent producer is remembered.
+    pub expiration: Duration,
+    /// How many producers one partition remembers.
+    pub per_partition_max: usize,
+}
+
+/// Keys under `shutdown`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShutdownSettings {
+    /// How long requests under way may take when the node stops.
+    pub deadline: Duration,
+}
+
+/// Keys under `log`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// What is worth a line.
+    pub level: LogLevel,
+}
+
+/// Where a value comes from; what stands lower here wins over what stands higher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody set it.
+    Default,
+    /// The configuration file of this name.
+    File(String),
+    /// A `--set` on the command line.
+    Set,
+    /// A flag of its own on the command line.
+    Flag(&'static str),
+    /// The program that embeds the node.
+    Program,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => out.write_str("default"),
+            Source::File(name) => out.write_str(name),
+            Source::Set => out.write_str("--set"),
+            Source::Flag(flag) => out.write_str(flag),
+            Source::Program => out.write_str("the program"),
+        }
+    }
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            data: PathBuf::from("./ropewalk-data"),
+            cores: 0,
+            pin_threads: true,
+            node: NodeSettings { id: 1 },
+            kafka: KafkaSettings {
+                listen: "127.0.0.1:9092".to_owned(),
+                advertised: None,
+            },
+            http: HttpSettings {
+                listen: "127.0.0.1:8092".to_owned(),
+            },
+            journal: JournalSettings {
+                file_bytes: 64 * MIB as u64,
+                bytes_max: 512 * MIB as u64,
+                layout_trigger: 128 * MIB as u64,
+            },
+            cache: CacheSettings {
+                tail_bytes: 64 * MIB,
+                chunk_bytes: 64 * MIB,
+            },
+            disk: DiskSettings {
+                reserve_bytes: 256 * MIB as u64,
+            },
+            limits: LimitSettings::default(),
+            topics: TopicDefaults {
+                auto_create: true,
+                default_partitions: 1,
+                defaults: TopicConfig::new(),
+            },
+            producers: ProducerSettings {
+                expiration: Duration::from_secs(24 * 60 * 60),
+                per_partition_max: 10_000,
+            },
+            shutdown: ShutdownSettings {
+                deadline: Duration::from_secs(30),
+            },
+            log: LogSettings {
+                format: LogFormat::Text,
+                level: LogLevel::Info,
+            },
+            sources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for LimitSettings {
+    fn default() -> LimitSettings {
+        LimitSettings {
+            request_bytes: 100 * MIB,
+            connections: 10_000,
+            connections_per_address: 5_000,
+            connection_idle: Duration::from_secs(10 * 60),
+            handshake: Duration::from_secs(30),
+            in_flight_bytes_per_connection: 16 * MIB,
+            in_flight_bytes_per_core: 128 * MIB,
+            in_flight_requests_per_connection: 256,
+            fetch_bytes: 16 * MIB,
+            fetch_sessions: 1_000,
+            partitions: 100_000,
+            decompressed_bytes: 256 * MIB,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

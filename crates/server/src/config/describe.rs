@@ -1,0 +1,102 @@
+//! The effective configuration as a list, for people and for Kafka's DescribeConfigs.
+
+use protocol::metadata::topic_config::{ConfigKind, TopicConfig};
+
+use super::keys::{KEYS, TOPIC_DEFAULTS};
+use super::{Config, Source};
+
+/// What sort of value a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A path, an address or a word.
+    Text,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number.
+    Number,
+    /// A size, such as `64MiB`.
+    Bytes,
+    /// A time, such as `100ms`.
+    Duration,
+}
+
+impl KeyKind {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyKind::Text => "text",
+            KeyKind::Switch => "switch",
+            KeyKind::Number => "number",
+            KeyKind::Bytes => "bytes",
+            KeyKind::Duration => "duration",
+        }
+    }
+}
+
+/// One key with its value in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyDescription {
+    /// Its dotted name.
+    pub key: String,
+    /// What sort of value it takes.
+    pub kind: KeyKind,
+    /// The value in force, as it may be written in a file.
+    pub value: String,
+    /// The built-in value.
+    pub default: String,
+    /// What it does, in a sentence.
+    pub documentation: &'static str,
+    /// Where the value in force comes from.
+    pub source: Source,
+}
+
+impl Config {
+    /// Every key with its value in force, by section; the defaults for topics last.
+    #[must_use]
+    pub fn describe(&self) -> Vec<KeyDescription> {
+        // A slot gives access for reading and for writing, so the one who only reads works on a copy.
+        let (mut config, mut default) = (self.clone(), Config::default());
+        let keys = KEYS.iter().map(|key| {
+            let (slot, default) = ((key.slot)(&mut config), (key.slot)(&mut default));
+            KeyDescription {
+                key: key.name.to_owned(),
+                kind: slot.kind(),
+                value: slot.show(),
+                default: default.show(),
+                documentation: key.documentation,
+                source: self.source_of(key.name, slot.show() == default.show()),
+            }
+        });
+        let mut described: Vec<_> = keys.collect();
+        let none = TopicConfig::new();
+        described.extend(self.topics.defaults.describe(&none).map(|entry| {
+            let key = format!("{TOPIC_DEFAULTS}{}", entry.config.name);
+            KeyDescription {
+                kind: match entry.config.kind {
+                    ConfigKind::Int | ConfigKind::Long => KeyKind::Number,
+                    ConfigKind::String | ConfigKind::List => KeyKind::Text,
+                },
+                value: entry.value.to_string(),
+                default: entry.config.default.to_owned(),
+                documentation: entry.config.documentation,
+                source: self.source_of(&key, *entry.value == *entry.config.default),
+                key,
+            }
+        }));
+        described
+    }
+
+    /// Where the value of `key` comes from.
+    pub(super) fn source(&self, key: &str) -> Source {
+        self.sources.get(key).cloned().unwrap_or(Source::Default)
+    }
+
+    /// The same, also for a value that was changed in the struct, of which nobody kept a note.
+    fn source_of(&self, key: &str, is_default: bool) -> Source {
+        match self.source(key) {
+            Source::Default if !is_default => Source::Program,
+            source => source,
+        }
+    }
+}

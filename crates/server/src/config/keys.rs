@@ -1,0 +1,248 @@
+//! Every key, in the order of `ropewalk config`: its name, where its value is kept, its range, what it does.
+//!
+//! A new setting is a field in `config`, its default there, and a line here. Topic defaults are not in this table: their
+//! names and rules are the protocol's.
+
+use super::slot::{Range, Slot};
+use super::{Config, KIB, MIB};
+
+/// One key.
+pub(super) struct Key {
+    /// Its dotted name.
+    pub(super) name: &'static str,
+    /// The place of its value.
+    pub(super) slot: fn(&mut Config) -> Slot<'_>,
+    /// What a number may be.
+    pub(super) range: Range,
+    /// What it does, in a sentence.
+    pub(super) documentation: &'static str,
+}
+
+/// Topic configs follow this.
+pub(super) const TOPIC_DEFAULTS: &str = "topics.defaults.";
+
+/// A key whose value is not a number.
+const fn word(name: &'static str, slot: fn(&mut Config) -> Slot<'_>, documentation: &'static str) -> Key {
+    Key {
+        name,
+        slot,
+        range: Range { min: 0, max: 0 },
+        documentation,
+    }
+}
+
+/// A key whose value is a number, a size in bytes or a time in milliseconds, with its least and its greatest.
+const fn number(
+    name: &'static str,
+    slot: fn(&mut Config) -> Slot<'_>,
+    (min, max): (usize, usize),
+    documentation: &'static str,
+) -> Key {
+    Key {
+        name,
+        slot,
+        range: Range {
+            min: min as u64,
+            max: max as u64,
+        },
+        documentation,
+    }
+}
+
+const GIB: usize = 1 << 30;
+const TIB: usize = 1 << 40;
+const SECOND: usize = 1_000;
+const HOUR: usize = 3_600 * SECOND;
+const DAY: usize = 24 * HOUR;
+
+pub(super) static KEYS: &[Key] = &[
+    word(
+        "data",
+        |c| Slot::Path(&mut c.data),
+        "The directory that holds everything the node stores.",
+    ),
+    number(
+        "cores",
+        |c| Slot::Count(&mut c.cores),
+        (0, 1_024),
+        "How many cores the node uses, each with a thread, a journal and partitions of its own; 0 uses every CPU.",
+    ),
+    word(
+        "pin_threads",
+        |c| Slot::Switch(&mut c.pin_threads),
+        "Whether each core's thread stays on one CPU.",
+    ),
+    number(
+        "node.id",
+        |c| Slot::Number(&mut c.node.id),
+        (0, i32::MAX as usize),
+        "The node's number in its cluster; a data directory belongs to the number it was made with.",
+    ),
+    word(
+        "kafka.listen",
+        |c| Slot::Listen(&mut c.kafka.listen),
+        "Where Kafka's clients connect; port 0 takes any free port.",
+    ),
+    word(
+        "kafka.advertised",
+        |c| Slot::Advertised(&mut c.kafka.advertised),
+        "The address that clients are told to use; empty for the one that the node listens on.",
+    ),
+    word(
+        "http.listen",
+        |c| Slot::Listen(&mut c.http.listen),
+        "Where health, metrics and status are served; port 0 takes any free port.",
+    ),
+    number(
+        "journal.file_bytes",
+        |c| Slot::DiskBytes(&mut c.journal.file_bytes),
+        (MIB, GIB),
+        "The size of one journal file, which is also more than any batch may have.",
+    ),
+    number(
+        "journal.bytes_max",
+        |c| Slot::DiskBytes(&mut c.journal.bytes_max),
+        (3 * MIB, TIB),
+        "The most that the journal of one core takes; appends wait when it is full.",
+    ),
+    number(
+        "journal.layout_trigger",
+        |c| Slot::DiskBytes(&mut c.journal.layout_trigger),
+        (MIB, TIB),
+        "How much of a core's journal fills before its batches are laid out in segments.",
+    ),
+    number(
+        "cache.tail_bytes",
+        |c| Slot::MemoryBytes(&mut c.cache.tail_bytes),
+        (0, TIB),
+        "Memory for what was appended last, shared by the cores.",
+    ),
+    number(
+        "cache.chunk_bytes",
+        |c| Slot::MemoryBytes(&mut c.cache.chunk_bytes),
+        (0, TIB),
+        "Memory for what was read from segments lately, shared by the cores.",
+    ),
+    number(
+        "disk.reserve_bytes",
+        |c| Slot::DiskBytes(&mut c.disk.reserve_bytes),
+        (0, TIB),
+        "Appends are refused while the disk has less free space than this.",
+    ),
+    number(
+        "limits.request_bytes",
+        |c| Slot::MemoryBytes(&mut c.limits.request_bytes),
+        (64 * KIB, GIB),
+        "The largest request that is read; a client that announces more is disconnected.",
+    ),
+    number(
+        "limits.connections",
+        |c| Slot::Count(&mut c.limits.connections),
+        (1, 1_000_000),
+        "How many connections may be open.",
+    ),
+    number(
+        "limits.connections_per_address",
+        |c| Slot::Count(&mut c.limits.connections_per_address),
+        (1, 1_000_000),
+        "How many connections may be open from one address.",
+    ),
+    number(
+        "limits.connection_idle",
+        |c| Slot::Time(&mut c.limits.connection_idle),
+        (SECOND, 30 * DAY),
+        "How long a connection may be silent between requests before it is closed.",
+    ),
+    number(
+        "limits.handshake",
+        |c| Slot::Time(&mut c.limits.handshake),
+        (100, HOUR),
+        "How long a connection's first request, and the rest of any request once begun, may take to arrive.",
+    ),
+    number(
+        "limits.in_flight_bytes_per_connection",
+        |c| Slot::MemoryBytes(&mut c.limits.in_flight_bytes_per_connection),
+        (64 * KIB, GIB),
+        "How many bytes of unanswered requests one connection may have before the node stops reading from it.",
+    ),
+    number(
+        "limits.in_flight_bytes_per_core",
+        |c| Slot::MemoryBytes(&mut c.limits.in_flight_bytes_per_core),
+        (MIB, TIB),
+        "How many bytes of unanswered requests all connections of one core may have.",
+    ),
+    number(
+        "limits.in_flight_requests_per_connection",
+        |c| Slot::Count(&mut c.limits.in_flight_requests_per_connection),
+        (1, 65_536),
+        "How many unanswered requests one connection may have before the node stops reading from it.",
+    ),
+    number(
+        "limits.fetch_bytes",
+        |c| Slot::MemoryBytes(&mut c.limits.fetch_bytes),
+        (64 * KIB, GIB),
+        "How many bytes of records one answer to a fetch holds at most, whatever the client asks for.",
+    ),
+    number(
+        "limits.fetch_sessions",
+        |c| Slot::Count(&mut c.limits.fetch_sessions),
+        (0, 1_000_000),
+        "How many fetch sessions one core keeps; consumers beyond that fetch without one.",
+    ),
+    number(
+        "limits.partitions",
+        |c| Slot::Count(&mut c.limits.partitions),
+        (1, 10_000_000),
+        "How many partitions all topics may have together.",
+    ),
+    number(
+        "limits.decompressed_bytes",
+        |c| Slot::MemoryBytes(&mut c.limits.decompressed_bytes),
+        (MIB, 2 * GIB),
+        "How many bytes one compressed batch may unpack to; a batch that exceeds it is refused.",
+    ),
+    word(
+        "topics.auto_create",
+        |c| Slot::Switch(&mut c.topics.auto_create),
+        "Whether a topic is created when a client asks for one that does not exist.",
+    ),
+    number(
+        "topics.default_partitions",
+        |c| Slot::Number(&mut c.topics.default_partitions),
+        (1, 100_000),
+        "How many partitions a topic has when its creator does not say.",
+    ),
+    number(
+        "producers.expiration",
+        |c| Slot::Time(&mut c.producers.expiration),
+        (SECOND, 365 * DAY),
+        "How long a partition remembers an idempotent producer that is silent.",
+    ),
+    number(
+        "producers.per_partition_max",
+        |c| Slot::Count(&mut c.producers.per_partition_max),
+        (1, 10_000_000),
+        "How many idempotent producers one partition remembers; beyond that the longest silent one is forgotten.",
+    ),
+    number(
+        "shutdown.deadline",
+        |c| Slot::Time(&mut c.shutdown.deadline),
+        (0, HOUR),
+        "How long requests under way may take to be answered when the node stops.",
+    ),
+    word(
+        "log.format",
+        |c| Slot::LogFormat(&mut c.log.format),
+        "How log lines look: text or json.",
+    ),
+    word(
+        "log.level",
+        |c| Slot::LogLevel(&mut c.log.level),
+        "The least important events that are logged: error, warn, info, debug or trace.",
+    ),
+];
+
+/// The key called `name`.
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}

@@ -1,0 +1,223 @@
+//! Merging what was given: defaults, then the file, then `--set`, then flags. The later wins.
+//!
+//! A key that nobody knows is refused wherever it stands: a setting that is silently ignored is worse than a node that
+//! does not start.
+
+use std::collections::BTreeSet;
+
+use protocol::metadata::topic_config::{ConfigChange, ConfigError as TopicConfigError};
+
+use super::keys::{TOPIC_DEFAULTS, find};
+use super::speech::{read_host_port, show_bytes};
+use super::suggest::suggest;
+use super::{Config, ConfigError, Source};
+
+/// A configuration file that the caller has read.
+#[derive(Debug, Clone, Copy)]
+pub struct FileText<'a> {
+    /// What errors call it.
+    pub name: &'a str,
+    /// Its content, TOML.
+    pub text: &'a str,
+}
+
+/// A command line's flag that stands for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// The flag, such as `--data`.
+    pub flag: &'static str,
+    /// The key, such as `data`.
+    pub key: &'static str,
+    /// The value that was given.
+    pub value: String,
+}
+
+impl Config {
+    /// The effective configuration of defaults < `file` < `sets` (key, value) < `flags`.
+    ///
+    /// # Errors
+    /// The first key, value or combination that cannot be; see [`ConfigError`].
+    pub fn load(
+        file: Option<FileText<'_>>,
+        sets: &[(String, String)],
+        flags: &[Flag],
+    ) -> Result<Config, ConfigError> {
+        let mut config = Config::default();
+        if let Some(file) = file {
+            config.take_file(file)?;
+        }
+        for (key, value) in sets {
+            config.set(key, value, Source::Set)?;
+        }
+        for Flag { flag, key, value } in flags {
+            config.set(key, value, Source::Flag(flag))?;
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    fn take_file(&mut self, file: FileText<'_>) -> Result<(), ConfigError> {
+        let table: toml::Table = file.text.parse().map_err(|error: toml::de::Error| {
+            let start = error.span().map_or(0, |span| span.start.min(file.text.len()));
+            let line = 1 + file.text.as_bytes()[..start]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count();
+            let reason = error.message().lines().collect::<Vec<_>>().join(" ");
+            ConfigError::Syntax {
+                file: file.name.to_owned(),
+                line,
+                reason,
+            }
+        })?;
+        let origin = Source::File(file.name.to_owned());
+        let mut values = Vec::new();
+        flatten("", table, &origin, &mut values)?;
+        // `[journal] file_bytes` and `"journal.file_bytes"` are two keys to TOML and one to us.
+        let mut seen = BTreeSet::new();
+        for (key, value) in values {
+            if !seen.insert(key.clone()) {
+                return Err(ConfigError::SetTwice { key, origin });
+            }
+            self.set(&key, &value, origin.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Gives one key its value.
+    fn set(&mut self, name: &str, value: &str, origin: Source) -> Result<(), ConfigError> {
+        if let Some(topic_config) = name.strip_prefix(TOPIC_DEFAULTS) {
+            self.set_topic_default(topic_config, value, &origin)?;
+        } else if let Some(key) = find(name) {
+            (key.slot)(self)
+                .read(value, key.range)
+                .map_err(|expected| ConfigError::Value {
+                    key: name.to_owned(),
+                    value: value.to_owned(),
+                    expected,
+                    origin: origin.clone(),
+                })?;
+        } else {
+            return Err(unknown(name, origin));
+        }
+        self.sources.insert(name.to_owned(), origin);
+        Ok(())
+    }
+
+    fn set_topic_default(&mut self, name: &str, value: &str, origin: &Source) -> Result<(), ConfigError> {
+        let change = ConfigChange::set(name, value);
+        self.topics
+            .defaults
+            .change(&[change])
+            .map_err(|reason| match reason {
+                TopicConfigError::Unknown { .. } => {
+                    unknown(&format!("{TOPIC_DEFAULTS}{name}"), origin.clone())
+                }
+                reason => ConfigError::TopicDefault {
+                    reason,
+                    origin: origin.clone(),
+                },
+            })
+    }
+
+    /// Rules between keys. Without them the node would start and then stand still, or lead its clients astray. `load` has
+    /// checked them; a program that changes values in the struct does it again.
+    ///
+    /// # Errors
+    /// `Combination`, or `Value` for a journal file that is not whole blocks.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let journal = &self.journal;
+        let file_bytes = journal.file_bytes;
+        let sizes = |key, bytes, reason| ConfigError::Combination {
+            key,
+            value: show_bytes(bytes),
+            other_key: "journal.file_bytes",
+            other_value: show_bytes(file_bytes),
+            reason,
+        };
+        if !file_bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(ConfigError::Value {
+                key: "journal.file_bytes".to_owned(),
+                value: show_bytes(file_bytes),
+                expected: "a multiple of 4KiB".to_owned(),
+                origin: self.source("journal.file_bytes"),
+            });
+        }
+        if journal.bytes_max / file_bytes < JOURNAL_FILES_MIN {
+            let reason = "a journal needs room for three files";
+            return Err(sizes("journal.bytes_max", journal.bytes_max, reason));
+        }
+        if journal.layout_trigger > journal.bytes_max - file_bytes {
+            return Err(ConfigError::Combination {
+                key: "journal.layout_trigger",
+                value: show_bytes(journal.layout_trigger),
+                other_key: "journal.bytes_max",
+                other_value: show_bytes(journal.bytes_max),
+                reason: "layout must begin while the journal has a file left to go on with",
+            });
+        }
+        self.check_advertised()
+    }
+
+    /// "Every address" can be listened on, and cannot be connected to from elsewhere.
+    fn check_advertised(&self) -> Result<(), ConfigError> {
+        let everywhere = read_host_port(&self.kafka.listen)
+            .and_then(|address| address.host.parse::<std::net::IpAddr>().ok())
+            .is_some_and(|address| address.is_unspecified());
+        if everywhere && self.kafka.advertised.is_none() {
+            return Err(ConfigError::Combination {
+                key: "kafka.advertised",
+                value: "\"\"".to_owned(),
+                other_key: "kafka.listen",
+                other_value: self.kafka.listen.clone(),
+                reason: "a node that listens on every address must say which one its clients shall use",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The unit of direct I/O, and so of journal files.
+const BLOCK_BYTES: u64 = platform::disk::BLOCK_BYTES as u64;
+/// One that is written, one that is ready, one that is laid out.
+const JOURNAL_FILES_MIN: u64 = 3;
+
+fn unknown(key: &str, origin: Source) -> ConfigError {
+    ConfigError::UnknownKey {
+        key: key.to_owned(),
+        origin,
+        suggestion: suggest(key),
+    }
+}
+
+/// A file's tables as dotted keys with their values as text.
+fn flatten(
+    path: &str,
+    table: toml::Table,
+    origin: &Source,
+    values: &mut Vec<(String, String)>,
+) -> Result<(), ConfigError> {
+    for (name, value) in table {
+        let key = if path.is_empty() {
+            name
+        } else {
+            format!("{path}.{name}")
+        };
+        match value {
+            toml::Value::Table(inner) => flatten(&key, inner, origin, values)?,
+            toml::Value::String(text) => values.push((key, text)),
+            toml::Value::Integer(number) => values.push((key, number.to_string())),
+            toml::Value::Boolean(on) => values.push((key, on.to_string())),
+            other => {
+                let expected = "a text, a whole number, true or false".to_owned();
+                return Err(ConfigError::Value {
+                    key,
+                    value: other.to_string(),
+                    expected,
+                    origin: origin.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}

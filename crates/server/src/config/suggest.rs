@@ -1,0 +1,130 @@
+//! The key that someone probably meant: by its last part, by Kafka's name for it, or by its spelling.
+
+use protocol::metadata::topic_config::KNOWN;
+
+use super::keys::{KEYS, TOPIC_DEFAULTS};
+
+/// What Kafka calls some of the keys, for those who come with its configuration.
+const KAFKA_NAMES: &[(&str, &str)] = &[
+    ("advertised.listeners", "kafka.advertised"),
+    ("auto.create.topics.enable", "topics.auto_create"),
+    ("broker.id", "node.id"),
+    ("connections.max.idle.ms", "limits.connection_idle"),
+    ("listeners", "kafka.listen"),
+    ("log.dir", "data"),
+    ("log.dirs", "data"),
+    ("log.retention.bytes", "topics.defaults.retention.bytes"),
+    ("log.retention.ms", "topics.defaults.retention.ms"),
+    ("log.segment.bytes", "topics.defaults.segment.bytes"),
+    ("max.connections", "limits.connections"),
+    ("max.connections.per.ip", "limits.connections_per_address"),
+    ("message.max.bytes", "topics.defaults.max.message.bytes"),
+    ("num.partitions", "topics.default_partitions"),
+    ("producer.id.expiration.ms", "producers.expiration"),
+    ("socket.request.max.bytes", "limits.request_bytes"),
+];
+
+/// The key that `unknown` resembles, if one does.
+pub(super) fn suggest(unknown: &str) -> Option<String> {
+    // Anything longer is no slip of the pen, and the comparison takes the product of both lengths.
+    if unknown.len() > 100 {
+        return None;
+    }
+    let wanted = unknown.to_ascii_lowercase().replace('-', "_");
+    if let Some((_, ours)) = KAFKA_NAMES.iter().find(|(kafka, _)| *kafka == wanted) {
+        return Some((*ours).to_owned());
+    }
+    let all: Vec<String> = KEYS
+        .iter()
+        .map(|key| key.name.to_owned())
+        .chain(
+            KNOWN
+                .iter()
+                .map(|config| format!("{TOPIC_DEFAULTS}{}", config.name)),
+        )
+        .collect();
+    let is_part = |key: &&String| {
+        **key == wanted || key.ends_with(&format!(".{wanted}")) || key.starts_with(&format!("{wanted}."))
+    };
+    if let Some(key) = all.iter().find(is_part) {
+        return Some(key.clone());
+    }
+    let last = last_part(&wanted);
+    // A short word has fewer letters to get wrong before it is another word.
+    let whole = |key: &String| edits(key, &wanted) <= (wanted.len() / 5).clamp(1, 3);
+    let part = |key: &String| edits(last_part(key), last) <= (last.len() / 3).min(2);
+    let distance = |key: &String| edits(key, &wanted).min(1 + edits(last_part(key), last));
+    let alike = all.into_iter().filter(|key| whole(key) || part(key));
+    alike.min_by_key(distance)
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// How many letters must be added, dropped, replaced or swapped with their neighbour to turn one word into the other
+/// (optimal string alignment).
+fn edits(one: &str, other: &str) -> usize {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (row, letter) in one.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, opposite) in other.iter().enumerate() {
+            let replaced = last[column] + usize::from(letter != opposite);
+            let mut least = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let swapped = row > 0 && column > 0 && one[row - 1] == *opposite && *letter == other[column - 1];
+            if swapped {
+                least = least.min(before_last[column - 1] + 1);
+            }
+            current.push(least);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised() {
+        let meant = [
+            ("kafka.lisen", "kafka.listen"),
+            ("kafak.listen", "kafka.listen"),
+            ("journal.file-bytes", "journal.file_bytes"),
+            ("file_bytes", "journal.file_bytes"),
+            ("limits.conections", "limits.connections"),
+            ("retention.ms", "topics.defaults.retention.ms"),
+            ("topics.defaults.retention.msec", "topics.defaults.retention.ms"),
+            ("journal.size", "none"),
+            ("log.dirs", "data"),
+            ("Data", "data"),
+            ("kafka", "kafka.listen"),
+            ("colour", "none"),
+        ];
+        for (written, key) in meant {
+            assert_eq!(suggest(written).as_deref().unwrap_or("none"), key, "{written}");
+        }
+    }
+
+    #[test]
+    fn kafkas_names_lead_to_keys_that_exist() {
+        for (kafka, ours) in KAFKA_NAMES {
+            let topic_config = ours.strip_prefix(TOPIC_DEFAULTS);
+            let exists = match topic_config {
+                Some(name) => KNOWN.iter().any(|config| config.name == name),
+                None => KEYS.iter().any(|key| key.name == *ours),
+            };
+            assert!(exists, "{kafka} leads to {ours}");
+        }
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        assert_eq!(edits("", "abc"), 3);
+        assert_eq!(edits("abc", "acb"), 1);
+        assert_eq!(edits("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,371 @@
+//! What a configuration makes of files, `--set` and flags, and how it refuses.
+
+use std::time::Duration;
+
+use platform::random::SeededRandom;
+
+use super::speech::{read_bytes, read_duration, read_host_port, show_bytes, show_duration};
+use super::*;
+
+fn from_file(text: &str) -> Result<Config, ConfigError> {
+    Config::load(
+        Some(FileText {
+            name: "node.toml",
+            text,
+        }),
+        &[],
+        &[],
+    )
+}
+
+fn from_sets(sets: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let sets: Vec<_> = sets
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    Config::load(None, &sets, &[])
+}
+
+fn refusal(loaded: Result<Config, ConfigError>) -> String {
+    loaded.expect_err("refused").to_string()
+}
+
+fn source(config: &Config, key: &str) -> String {
+    let described = config
+        .describe()
+        .into_iter()
+        .find(|described| described.key == key);
+    described.expect("a known key").source.to_string()
+}
+
+#[test]
+fn nothing_given_is_the_default() {
+    let config = Config::load(None, &[], &[]).expect("valid");
+    assert_eq!(config, Config::default());
+    assert!(
+        config
+            .describe()
+            .iter()
+            .all(|key| key.source == Source::Default && key.value == key.default)
+    );
+}
+
+#[test]
+fn a_file_is_read_by_tables_or_dotted_keys() {
+    let text = r#"
+        data = "/srv/log"
+        cores = 2
+        pin_threads = false
+        kafka.listen = "[::1]:9999"
+
+        [journal]
+        file_bytes = "8 MiB"
+        bytes_max = 33554432
+        layout_trigger = "16mib"
+
+        [limits]
+        connection_idle = "3d"
+
+        [topics.defaults]
+        retention.ms = 60000
+        "ropewalk.durability" = "memory"
+
+        [log]
+        format = "json"
+        level = "debug"
+    "#;
+    let config = from_file(text).expect("valid");
+    assert_eq!(config.data, PathBuf::from("/srv/log"));
+    assert_eq!((config.cores, config.pin_threads), (2, false));
+    assert_eq!(config.kafka.listen, "[::1]:9999");
+    assert_eq!(config.journal.file_bytes, 8 << 20);
+    assert_eq!(config.journal.bytes_max, 32 << 20);
+    assert_eq!(config.limits.connection_idle, Duration::from_secs(3 * 86_400));
+    assert_eq!(
+        config.topics.defaults.get("retention.ms").map(|value| &**value),
+        Some("60000")
+    );
+    assert_eq!(
+        config
+            .topics
+            .defaults
+            .get("ropewalk.durability")
+            .map(|value| &**value),
+        Some("memory")
+    );
+    assert_eq!(
+        (config.log.format, config.log.level),
+        (LogFormat::Json, LogLevel::Debug)
+    );
+    assert_eq!(source(&config, "journal.file_bytes"), "node.toml");
+    assert_eq!(source(&config, "topics.defaults.retention.ms"), "node.toml");
+    assert_eq!(source(&config, "topics.auto_create"), "default");
+}
+
+#[test]
+fn flags_win_over_sets_over_the_file_over_defaults() {
+    let file = FileText {
+        name: "node.toml",
+        text: "data = \"a\"\ncores = 3\n[node]\nid = 3\n",
+    };
+    let sets = [("data", "b"), ("cores", "4"), ("cores", "5")].map(|(key, value)| (key.into(), value.into()));
+    let flags = [Flag {
+        flag: "--data",
+        key: "data",
+        value: "c".to_owned(),
+    }];
+    let config = Config::load(Some(file), &sets, &flags).expect("valid");
+    assert_eq!(
+        (config.data.to_str(), config.cores, config.node.id),
+        (Some("c"), 5, 3)
+    );
+    let sources = ["data", "cores", "node.id", "kafka.listen"].map(|key| source(&config, key));
+    assert_eq!(sources, ["--data", "--set", "node.toml", "default"]);
+}
+
+#[test]
+fn a_value_changed_in_the_struct_is_the_programs() {
+    let mut config = Config::default();
+    config.kafka.listen = "127.0.0.1:0".to_owned();
+    assert_eq!(source(&config, "kafka.listen"), "the program");
+}
+
+#[test]
+fn refusals_name_the_key_the_value_and_what_is_expected() {
+    let refusals = [
+        (
+            ("kafka.lisen", "x"),
+            "there is no key kafka.lisen (--set); did you mean kafka.listen?",
+        ),
+        (
+            ("colour", "red"),
+            "there is no key colour (--set); `ropewalk config` lists all keys",
+        ),
+        (
+            ("topics.defaults.retention.sm", "1"),
+            "there is no key topics.defaults.retention.sm (--set); did you mean topics.defaults.retention.ms?",
+        ),
+        (
+            ("kafka.listen", "9092"),
+            r#"kafka.listen must be host:port, such as 127.0.0.1:9092, not "9092" (--set)"#,
+        ),
+        (
+            ("kafka.advertised", "host:0"),
+            r#"kafka.advertised must be host:port that clients can reach, or empty, not "host:0" (--set)"#,
+        ),
+        (
+            ("cores", "-1"),
+            r#"cores must be a whole number from 0 to 1024, not "-1" (--set)"#,
+        ),
+        (
+            ("pin_threads", "yes"),
+            r#"pin_threads must be one of true, false, not "yes" (--set)"#,
+        ),
+        (
+            ("journal.file_bytes", "64 potatoes"),
+            r#"journal.file_bytes must be a size from 1MiB to 1GiB, such as 64MiB, not "64 potatoes" (--set)"#,
+        ),
+        (
+            ("limits.handshake", "30"),
+            r#"limits.handshake must be a time from 100ms to 1h, with its unit, such as 500ms or 10m, not "30" (--set)"#,
+        ),
+        (
+            ("log.level", "loud"),
+            r#"log.level must be one of error, warn, info, debug, trace, not "loud" (--set)"#,
+        ),
+        (("data", " "), r#"data must be a path, not " " (--set)"#),
+        (
+            ("topics.defaults.retention.ms", "7d"),
+            r#"topics.defaults: retention.ms must be a whole number from -1 to 9223372036854775807, not "7d" (--set)"#,
+        ),
+        (
+            ("journal.file_bytes", "1048577"),
+            r#"journal.file_bytes must be a multiple of 4KiB, not "1048577B" (--set)"#,
+        ),
+        (
+            ("journal.bytes_max", "128MiB"),
+            "journal.bytes_max = 128MiB does not go with journal.file_bytes = 64MiB: a journal needs room for three files",
+        ),
+        (
+            ("journal.layout_trigger", "512MiB"),
+            "journal.layout_trigger = 512MiB does not go with journal.bytes_max = 512MiB: layout must begin while \
+             the journal has a file left to go on with",
+        ),
+        (
+            ("kafka.listen", "0.0.0.0:9092"),
+            "kafka.advertised = \"\" does not go with kafka.listen = 0.0.0.0:9092: a node that listens on every address \
+             must say which one its clients shall use",
+        ),
+    ];
+    for ((key, value), message) in refusals {
+        assert_eq!(refusal(from_sets(&[(key, value)])), message);
+    }
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_name_and_line() {
+    let message = refusal(from_file("cores = 2\n\nkafka = { listen = \n"));
+    assert!(message.starts_with("node.toml line 3 is not TOML: "), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert_eq!(
+        refusal(from_file("[kafka]\nlistne = \"x:1\"")),
+        "there is no key kafka.listne (node.toml); did you mean kafka.listen?"
+    );
+    assert_eq!(
+        refusal(from_file("kafka = 5")),
+        "there is no key kafka (node.toml); did you mean kafka.listen?"
+    );
+    assert_eq!(
+        refusal(from_file("cores = 1.5")),
+        r#"cores must be a text, a whole number, true or false, not "1.5" (node.toml)"#
+    );
+    assert_eq!(
+        refusal(from_file("\"node.id\" = 1\n[node]\nid = 2")),
+        "node.id is set twice (node.toml); keep one of them"
+    );
+}
+
+#[test]
+fn every_address_is_fine_with_one_to_tell() {
+    let config = from_sets(&[
+        ("kafka.listen", "0.0.0.0:9092"),
+        ("kafka.advertised", "log.example:19092"),
+    ]);
+    let advertised = config.expect("valid").kafka.advertised;
+    assert_eq!(
+        advertised,
+        Some(HostPort {
+            host: "log.example".to_owned(),
+            port: 19_092
+        })
+    );
+}
+
+#[test]
+fn every_key_is_documented_and_takes_what_it_shows() {
+    let described = Config::default().describe();
+    let mut names: Vec<_> = described.iter().map(|key| key.key.clone()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), described.len(), "no key stands there twice");
+    for key in &described {
+        assert!(
+            key.documentation.ends_with('.'),
+            "{}: {}",
+            key.key,
+            key.documentation
+        );
+    }
+    let sets: Vec<_> = described.into_iter().map(|key| (key.key, key.value)).collect();
+    let again = Config::load(None, &sets, &[]).expect("what is shown can be given");
+    let values = |config: &Config| {
+        config
+            .describe()
+            .into_iter()
+            .map(|key| key.value)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(values(&again), values(&Config::default()));
+    assert_eq!(again.limits, LimitSettings::default());
+}
+
+#[test]
+fn values_read_like_speech() {
+    assert_eq!(read_bytes("64MiB"), Some(64 << 20));
+    assert_eq!(read_bytes("64 mib"), Some(64 << 20));
+    assert_eq!(read_bytes("2GB"), Some(2_000_000_000));
+    assert_eq!(read_bytes("17"), Some(17));
+    for wrong in [
+        "",
+        "MiB",
+        "-1",
+        "1.5GiB",
+        "64M",
+        "99999999TiB",
+        "18446744073709551616",
+    ] {
+        assert_eq!(read_bytes(wrong), None, "{wrong}");
+    }
+    assert_eq!(read_duration("100ms"), Some(Duration::from_millis(100)));
+    assert_eq!(read_duration("10 m"), Some(Duration::from_secs(600)));
+    assert_eq!(read_duration("3d"), Some(Duration::from_secs(3 * 86_400)));
+    for wrong in ["", "10", "ms", "-1s", "1.5h", "1M", "999999999999999d"] {
+        assert_eq!(read_duration(wrong), None, "{wrong}");
+    }
+    assert_eq!(show_bytes(0), "0B");
+    assert_eq!(show_bytes(1 << 20), "1MiB");
+    assert_eq!(show_bytes((1 << 20) + 1), "1048577B");
+    assert_eq!(show_duration(Duration::ZERO), "0s");
+    assert_eq!(show_duration(Duration::from_millis(90_000)), "90s");
+}
+
+#[test]
+fn addresses_have_a_host_and_a_port() {
+    let host_port = |text: &str| read_host_port(text).map(|address| address.to_string());
+    for good in ["127.0.0.1:9092", "localhost:0", "[::1]:1", "log.example:65535"] {
+        assert_eq!(host_port(good).as_deref(), Some(good));
+    }
+    for wrong in [
+        "",
+        ":9092",
+        "host",
+        "host:",
+        "host:65536",
+        "::1:9092",
+        "[::1:9092",
+        "a b:1",
+        "tcp://host:1",
+    ] {
+        assert_eq!(host_port(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_shown_is_read_back() {
+    let mut random = SeededRandom::new(7);
+    for _ in 0..10_000 {
+        // A random shift, so that small numbers and round ones come up too.
+        let number = random.next_u64() >> random.below(64) << random.below(20);
+        assert_eq!(read_bytes(&show_bytes(number)), Some(number));
+        let time = Duration::from_micros(number);
+        assert_eq!(read_duration(&show_duration(time)), Some(time));
+    }
+}
+
+#[test]
+fn no_text_is_a_panic() {
+    const PIECES: [&str; 16] = [
+        "cores",
+        "kafka",
+        "listen",
+        ".",
+        "=",
+        "\"",
+        "[",
+        "]",
+        "\n",
+        "64",
+        "MiB",
+        "é",
+        "-",
+        "topics.defaults.",
+        "{",
+        " ",
+    ];
+    let mut random = SeededRandom::new(11);
+    for _ in 0..500 {
+        let mut text = || {
+            (0..random.below(8))
+                .map(|_| PIECES[random.below(16) as usize])
+                .collect::<String>()
+        };
+        let (key, value, file) = (text(), text(), text() + &text());
+        // Either outcome is fine; what it must be for which text is told above.
+        let _ = from_sets(&[
+            (&key, &value),
+            ("kafka.listen", &value),
+            ("journal.file_bytes", &value),
+        ]);
+        let _ = from_file(&file);
+    }
+}

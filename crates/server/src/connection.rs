@@ -1,0 +1,244 @@
+//! One client connection: frames in, answers out, in the order of the requests.
+//!
+//! Requests are started as they come and answered as they finish, but never out of order. Memory comes before reading:
+//! a large frame is read only when the core's budget has room for it, a connection has a bounded number of requests
+//! and bytes under way, and whoever is too slow is cut off. Nothing a client sends ends anything but its own connection.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use kafka_wire::{Frame, WireError, Writer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::api::{self, Answer};
+use crate::core::Core;
+use crate::shard::count;
+
+/// A frame's size prefix.
+const PREFIX_BYTES: usize = 4;
+/// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
+const SMALL_FRAME_BYTES: usize = 64 << 10;
+/// Read at a time, at least and at most.
+const READ_BYTES_MIN: usize = 4 << 10;
+const READ_BYTES_MAX: usize = 1 << 20;
+/// Slices handed to the kernel at a time.
+const SLICES_MAX: usize = 64;
+/// A client that takes nothing for this long is cut off: its answers hold memory that others need.
+const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+/// How long the last answers of a connection that sends no more may take.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
+
+/// Why a connection ended, other than by the client's wish.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectionError {
+    #[error("a request of {size} bytes was announced, the most is {size_max} (limits.request_bytes)")]
+    RequestTooLarge { size: i64, size_max: usize },
+    #[error("the request is malformed: {0}")]
+    Malformed(#[from] WireError),
+    #[error("a request did not arrive whole within {0:?}")]
+    TooSlow(Duration),
+    #[error("idle for {0:?}")]
+    Idle(Duration),
+    #[error("answers were not taken for {WRITE_STALL_MAX:?}")]
+    Stalled,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What the handlers of one connection share.
+pub(crate) struct Connection {
+    /// Answers are encoded here, one at a time.
+    pub(crate) writer: RefCell<Writer>,
+    /// The connection's fetch session; ends with it.
+    pub(crate) session: Cell<i32>,
+}
+
+/// An answer under way and the memory it holds until it is written.
+struct Queued {
+    answer: Answer,
+    _request_bytes: OwnedSemaphorePermit,
+    _core_budget: Option<OwnedSemaphorePermit>,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr, draining: Arc<Semaphore>) {
+    let connection =
+        Rc::new(Connection { writer: RefCell::new(Writer::new()), session: Cell::new(0) });
+    count(&core.counters.connections, 1);
+    count(&core.counters.connections_opened, 1);
+    if let Err(error) = converse(&core, &connection, stream, draining).await {
+        if matches!(error, ConnectionError::Malformed(_) | ConnectionError::RequestTooLarge { .. }) {
+            count(&core.counters.malformed_requests, 1);
+        }
+        tracing::debug!(%peer, %error, "a connection was closed");
+    }
+    core.counters.connections.set(core.counters.connections.get() - 1);
+    core.sessions.borrow_mut().end(connection.session.get());
+}
+
+async fn converse(
+    core: &Rc<Core>,
+    connection: &Rc<Connection>,
+    stream: TcpStream,
+    draining: Arc<Semaphore>,
+) -> Result<(), ConnectionError> {
+    stream.set_nodelay(true)?;
+    let (input, output) = stream.into_split();
+    let limits = &core.facts.config.limits;
+    let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
+    // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
+    let reading = async {
+        tokio::select! {
+            read = read_requests(core, connection, input, queue) => read,
+            // Closed when the node drains.
+            _ = draining.acquire() => Ok(()),
+        }
+    };
+    let writing = write_answers(core, output, answers);
+    tokio::pin!(writing);
+    tokio::select! {
+        read = reading => read?,
+        written = &mut writing => return written,
+    }
+    // Nobody may be there any more to take the answers: not for ever.
+    timeout(LAST_ANSWERS_MAX, writing).await.unwrap_or(Err(ConnectionError::Stalled))
+}
+
+/// Reads and starts requests, in order, until the client is done.
+async fn read_requests(
+    core: &Rc<Core>,
+    connection: &Rc<Connection>,
+    input: OwnedReadHalf,
+    queue: mpsc::Sender<Queued>,
+) -> Result<(), ConnectionError> {
+    let in_flight_bytes = core.facts.config.limits.in_flight_bytes_per_connection.clamp(1, u32::MAX as usize);
+    let in_flight = Arc::new(Semaphore::new(in_flight_bytes));
+    let mut frames = Frames { core: core.clone(), input, buffer: BytesMut::new(), read_bytes: READ_BYTES_MIN, any: false };
+    while let Some((frame, core_budget)) = frames.next().await? {
+        let request_bytes = frame.len().clamp(1, in_flight_bytes) as u32;
+        let request_bytes =
+            in_flight.clone().acquire_many_owned(request_bytes).await.expect("the semaphore is never closed");
+        // A place in the queue first: what is started must be answered.
+        let Ok(place) = queue.reserve().await else { return Ok(()) };
+        count(&core.counters.requests, 1);
+        let answer = api::start(core, connection, frame)?;
+        place.send(Queued { answer, _request_bytes: request_bytes, _core_budget: core_budget });
+    }
+    Ok(())
+}
+
+/// The frames of a connection's input.
+struct Frames {
+    core: Rc<Core>,
+    input: OwnedReadHalf,
+    buffer: BytesMut,
+    /// How much to make room for, after how much came lately.
+    read_bytes: usize,
+    /// Whether a whole request has ever come.
+    any: bool,
+}
+
+impl Frames {
+    /// The next frame without its size prefix, and the budget it takes; `None` when the client is done.
+    async fn next(&mut self) -> Result<Option<(Bytes, Option<OwnedSemaphorePermit>)>, ConnectionError> {
+        let limits = self.core.facts.config.limits.clone();
+        let patience = if self.any { limits.connection_idle } else { limits.handshake };
+        let filled = timeout(patience, self.fill(PREFIX_BYTES)).await;
+        if !filled.map_err(|_| ConnectionError::Idle(patience))?? {
+            return Ok(None);
+        }
+        let announced = i32::from_be_bytes(self.buffer[..PREFIX_BYTES].try_into().expect("four bytes"));
+        let size = usize::try_from(announced).ok().filter(|size| *size <= limits.request_bytes).ok_or(
+            ConnectionError::RequestTooLarge { size: announced.into(), size_max: limits.request_bytes },
+        )?;
+        let budget = match size {
+            ..=SMALL_FRAME_BYTES => None,
+            _ => {
+                let units = self.core.budget_units(size);
+                let budget = Arc::clone(self.core.budget()).acquire_many_owned(units).await;
+                Some(budget.expect("the budget is never closed"))
+            }
+        };
+        let filled = timeout(limits.handshake, self.fill(PREFIX_BYTES + size)).await;
+        if !filled.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
+            return Ok(None);
+        }
+        self.any = true;
+        self.buffer.advance(PREFIX_BYTES);
+        let frame = self.buffer.split_to(size).freeze();
+        Ok(Some((frame, budget)))
+    }
+
+    /// Reads until the buffer holds `length` bytes; false if the input ends before.
+    async fn fill(&mut self, length: usize) -> Result<bool, ConnectionError> {
+        while self.buffer.len() < length {
+            if self.buffer.is_empty() {
+                // An idle connection holds no buffer.
+                self.buffer = BytesMut::new();
+                self.input.readable().await?;
+            }
+            let missing = length - self.buffer.len();
+            let room = missing.max(self.read_bytes).min(READ_BYTES_MAX);
+            self.buffer.reserve(room);
+            let read = self.input.read_buf(&mut self.buffer).await?;
+            if read == 0 {
+                return Ok(false);
+            }
+            count(&self.core.counters.received_bytes, read as u64);
+            self.read_bytes = if read >= self.read_bytes {
+                (self.read_bytes * 2).min(READ_BYTES_MAX)
+            } else {
+                (self.read_bytes / 2).max(READ_BYTES_MIN).max(read)
+            };
+        }
+        Ok(true)
+    }
+}
+
+/// Writes answers in the order of their requests.
+async fn write_answers(
+    core: &Rc<Core>,
+    mut output: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<Queued>,
+) -> Result<(), ConnectionError> {
+    while let Some(queued) = answers.recv().await {
+        if let Some(frame) = queued.answer.await {
+            count(&core.counters.sent_bytes, frame.total_bytes as u64);
+            write_frame(&mut output, frame).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn write_frame(output: &mut OwnedWriteHalf, frame: Frame) -> Result<(), ConnectionError> {
+    let mut chunks = frame.chunks;
+    let mut first = 0;
+    while first < chunks.len() {
+        let slices: Vec<IoSlice<'_>> =
+            chunks[first..].iter().take(SLICES_MAX).map(|chunk| IoSlice::new(chunk)).collect();
+        let written = timeout(WRITE_STALL_MAX, output.write_vectored(&slices)).await;
+        let mut written = written.map_err(|_| ConnectionError::Stalled)??;
+        if written == 0 {
+            return Err(io::Error::from(io::ErrorKind::WriteZero).into());
+        }
+        while first < chunks.len() && written >= chunks[first].len() {
+            written -= chunks[first].len();
+            // Written chunks give their memory back at once.
+            chunks[first] = Bytes::new();
+            first += 1;
+        }
+        if written > 0 {
+            chunks[first].advance(written);
+        }
+    }
+    Ok(())
+}

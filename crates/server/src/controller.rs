@@ -1,0 +1,180 @@
+//! The one place where metadata changes: core 0 plans a change on the committed image, journals it as a record of the
+//! metadata partition like any other append, and when that is committed has every core apply it.
+//!
+//! One change at a time, so that a plan is never outdated when it is applied. A change is answered when every core
+//! has applied it: whoever asked sees it on any connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use protocol::metadata::{Command, Metadata, PlanError};
+use record::{BatchBuilder, Compression, Limits, Offset};
+use tokio::sync::{Mutex, oneshot};
+
+use crate::core::{Core, METADATA_PARTITION};
+use crate::mailbox::Stopping;
+use crate::shard::{Acks, AppendRefusal, AppendRequest, ReadRefusal};
+
+/// A batch of the metadata partition is closed beyond this size.
+const BATCH_BYTES: usize = 512 << 10;
+/// Read at a time when the metadata is replayed.
+const REPLAY_BYTES: usize = 4 << 20;
+
+/// Why a change was not made, or not for certain.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// It does not fit the metadata as it is.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// It could not be journaled.
+    #[error(transparent)]
+    Append(#[from] AppendRefusal),
+    /// The node is stopping.
+    #[error(transparent)]
+    Stopping(#[from] Stopping),
+}
+
+/// Serializes changes.
+#[derive(Default)]
+pub(crate) struct Controller {
+    turn: Mutex<()>,
+}
+
+/// What `change` answers for each planned command.
+pub(crate) type Changed = Result<Command, ChangeError>;
+
+impl Core {
+    /// Plans commands on core 0's image and commits those that are sound. One answer for each plan, in order.
+    pub(crate) async fn change(
+        &self,
+        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
+    ) -> Result<Vec<Changed>, Stopping> {
+        self.facts.mailboxes.call(0, |core| async move { core.change_here(plan).await }).await
+    }
+
+    async fn change_here(
+        self: &Rc<Self>,
+        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>>,
+    ) -> Vec<Changed> {
+        let controller = self.controller.as_ref().expect("changes are sent to core 0");
+        let _turn = controller.turn.lock().await;
+        let planned = plan(&self.metadata.borrow());
+        let commands: Vec<Command> = planned.iter().flatten().cloned().collect();
+        let committed = match commands.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.commit(commands).await,
+        };
+        let mut applied = match committed {
+            Ok(applied) => applied.into_iter(),
+            Err(error) => {
+                let refuse = |plan: Result<Command, PlanError>| Err(plan.err().map_or(error.clone(), ChangeError::Plan));
+                return planned.into_iter().map(refuse).collect();
+            }
+        };
+        let mut outcome = |command| {
+            let applied = applied.next().expect("one outcome for each command");
+            applied.map(|()| command).map_err(|error| ChangeError::Plan(PlanError::Refused(error)))
+        };
+        planned.into_iter().map(|plan| plan.map_err(ChangeError::Plan).and_then(&mut outcome)).collect()
+    }
+
+    async fn commit(
+        self: &Rc<Self>,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Result<(), protocol::ApplyError>>, ChangeError> {
+        let commands = Arc::new(commands);
+        self.journal(&commands).await?;
+        let applied = commands.iter().map(|command| self.apply(command)).collect();
+        let others = (1..self.facts.mailboxes.cores()).map(|core| {
+            let commands = commands.clone();
+            self.facts.mailboxes.call(core, move |core| async move {
+                for command in commands.iter() {
+                    // Core 0 has the same image and answers for all.
+                    let _ = core.apply(command);
+                }
+            })
+        });
+        for other in join_all(others).await {
+            other?;
+        }
+        Ok(applied)
+    }
+
+    /// Appends commands to the metadata partition; committed on return.
+    async fn journal(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
+        let now_ms = self.facts.clock.wall_ms();
+        let mut builder = BatchBuilder::new(Compression::None);
+        let mut answers = Vec::new();
+        for (index, command) in commands.iter().enumerate() {
+            builder.append(now_ms, None, Some(&command.encode()), &[]);
+            if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
+                let (reply, answer) = oneshot::channel();
+                self.shard(0).append(AppendRequest {
+                    partition: METADATA_PARTITION,
+                    batch: builder.build(),
+                    acks: Acks::Quorum,
+                    reply,
+                });
+                answers.push(answer);
+            }
+        }
+        for answer in answers {
+            answer.await.map_err(|_| AppendRefusal::Stopping)??;
+        }
+        Ok(())
+    }
+
+    /// At start, on core 0: opens the metadata partition, reads all commands back, and adds `news` to them.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub(crate) async fn replay_metadata(
+        self: &Rc<Self>,
+        news: impl FnOnce(&[Command]) -> Vec<Command>,
+    ) -> Result<Vec<Command>, String> {
+        let recovered = self.take_recovered(METADATA_PARTITION);
+        let settings = {
+            let metadata = self.metadata.borrow();
+            protocol::metadata::TopicSettings::resolve(&protocol::metadata::TopicConfig::new(), metadata.defaults())
+        };
+        let shard = self.shard(0);
+        shard.open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
+        let mut commands = self.read_commands().await.map_err(|error| format!("the metadata cannot be read: {error}"))??;
+        let added = news(&commands);
+        self.journal(&added).await.map_err(|error| format!("the metadata cannot be written: {error}"))?;
+        commands.extend(added);
+        Ok(commands)
+    }
+
+    async fn read_commands(self: &Rc<Self>) -> Result<Result<Vec<Command>, String>, ReadRefusal> {
+        let shard = self.shard(0);
+        let (mut from, tail) = shard
+            .with_leader(METADATA_PARTITION, |leader| (leader.log_start(), leader.tail()))
+            .ok_or(ReadRefusal::UnknownPartition)?;
+        let mut commands = Vec::new();
+        while from < tail {
+            for batches in shard.read_batches(METADATA_PARTITION, from, tail, REPLAY_BYTES).await? {
+                match decode_commands(&batches, &mut commands) {
+                    Ok(next) => from = next,
+                    Err(what) => return Ok(Err(format!("the metadata from offset {from} on is damaged: {what}"))),
+                }
+            }
+        }
+        Ok(Ok(commands))
+    }
+}
+
+fn decode_commands(batches: &Bytes, commands: &mut Vec<Command>) -> Result<Offset, String> {
+    let mut next = Offset::ZERO;
+    for batch in record::batches(batches) {
+        let (header, batch) = batch.map_err(|error| error.to_string())?;
+        for record in record::records(batch, &Limits::default()).map_err(|error| error.to_string())? {
+            let value = record.map_err(|error| error.to_string())?.value.unwrap_or_default();
+            commands.push(Command::decode(&value).map_err(|error| error.to_string())?);
+        }
+        next = header.next_offset();
+    }
+    Ok(next)
+}

@@ -1,0 +1,244 @@
+//! One core: the shards it owns, its image of the metadata, its connections, and the mailbox through which others
+//! reach it. Everything in here is touched by one thread only.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::clock::Clock;
+use platform::disk::Disk;
+use protocol::leader::NodeId;
+use protocol::metadata::{Command, Metadata, Topic};
+use record::{ClusterId, PartitionId, TopicId};
+use storage::RecoveredPartition;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::controller::Controller;
+use crate::fetch_session::FetchSessions;
+use crate::mailbox::{Mailbox, Mailboxes};
+use crate::producer_ids::ProducerIds;
+use crate::shard::Shard;
+
+/// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
+pub(crate) const METADATA_PARTITION: PartitionId =
+    PartitionId { topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), index: 0 };
+
+/// Memory is lent out in units of this size.
+const BUDGET_UNIT_BYTES: usize = 1024;
+
+/// How often a draining core looks whether its connections are gone.
+const DRAIN_POLL: Duration = Duration::from_millis(5);
+
+/// What all cores of a node know alike.
+#[derive(Clone)]
+pub(crate) struct NodeFacts {
+    pub(crate) node: NodeId,
+    pub(crate) cluster: ClusterId,
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) mailboxes: Mailboxes,
+    /// How many shards the node has: fixed when its directory was made.
+    pub(crate) shards: usize,
+}
+
+impl NodeFacts {
+    /// The shard that a partition belongs to. Partitions of a topic go round the shards.
+    pub(crate) fn shard_of(&self, partition: PartitionId) -> usize {
+        if partition == METADATA_PARTITION {
+            return 0;
+        }
+        let mut hasher = std::hash::DefaultHasher::new();
+        partition.topic.hash(&mut hasher);
+        (hasher.finish().wrapping_add(partition.index as u64) % self.shards as u64) as usize
+    }
+
+    /// The core that owns a shard.
+    pub(crate) fn core_of(&self, shard: usize) -> usize {
+        shard % self.mailboxes.cores()
+    }
+}
+
+/// Counters of one core, for metrics.
+#[derive(Default)]
+pub(crate) struct CoreCounters {
+    pub(crate) connections: Cell<u64>,
+    pub(crate) connections_opened: Cell<u64>,
+    pub(crate) connections_refused: Cell<u64>,
+    pub(crate) requests: Cell<u64>,
+    pub(crate) malformed_requests: Cell<u64>,
+    pub(crate) received_bytes: Cell<u64>,
+    pub(crate) sent_bytes: Cell<u64>,
+}
+
+pub(crate) struct Core {
+    pub(crate) index: usize,
+    pub(crate) facts: NodeFacts,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) metadata: RefCell<Metadata>,
+    pub(crate) sessions: RefCell<FetchSessions>,
+    pub(crate) producer_ids: ProducerIds,
+    pub(crate) counters: CoreCounters,
+    /// On core 0: the only place where metadata changes.
+    pub(crate) controller: Option<Controller>,
+    /// Memory that requests under way on this core may take.
+    budget: Arc<Semaphore>,
+    budget_units: u32,
+    shards: HashMap<usize, Rc<Shard>>,
+    recovered: RefCell<HashMap<PartitionId, RecoveredPartition>>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        index: usize,
+        facts: NodeFacts,
+        disk: Arc<dyn Disk>,
+        metadata: Metadata,
+        shards: Vec<Rc<Shard>>,
+        recovered: Vec<RecoveredPartition>,
+    ) -> Rc<Core> {
+        let units = facts.config.limits.in_flight_bytes_per_core / BUDGET_UNIT_BYTES;
+        let budget_units = u32::try_from(units.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        Rc::new(Core {
+            index,
+            metadata: RefCell::new(metadata),
+            sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
+            producer_ids: ProducerIds::default(),
+            counters: CoreCounters::default(),
+            controller: (index == 0).then(Controller::default),
+            budget: Arc::new(Semaphore::new(budget_units as usize)),
+            budget_units,
+            shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
+            recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
+            facts,
+            disk,
+        })
+    }
+
+    /// Carries out letters until the node stops.
+    pub(crate) async fn read_mailbox(self: Rc<Self>, mut mailbox: Mailbox) {
+        while let Some(letter) = mailbox.recv().await {
+            letter(&self);
+        }
+    }
+
+    /// Waits until the connections have been answered and are gone, and makes what was staged durable.
+    pub(crate) async fn drain(&self) {
+        while self.counters.connections.get() > 0 {
+            tokio::time::sleep(DRAIN_POLL).await;
+        }
+        for shard in self.shards.values() {
+            shard.drain().await;
+        }
+    }
+
+    /// A shard of this core.
+    ///
+    /// # Panics
+    /// If another core owns it: the caller's mistake.
+    pub(crate) fn shard(&self, index: usize) -> &Rc<Shard> {
+        self.shards.get(&index).expect("letters about a shard go to the core that owns it")
+    }
+
+    /// This core's shards.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &Rc<Shard>> {
+        self.shards.values()
+    }
+
+    /// Units of the memory budget that `bytes` take, at most all there are.
+    pub(crate) fn budget_units(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).unwrap_or(u32::MAX).min(self.budget_units)
+    }
+
+    /// The memory budget of requests under way.
+    pub(crate) fn budget(&self) -> &Arc<Semaphore> {
+        &self.budget
+    }
+
+    /// Takes what recovery found of a partition.
+    pub(crate) fn take_recovered(&self, id: PartitionId) -> Option<RecoveredPartition> {
+        self.recovered.borrow_mut().remove(&id)
+    }
+
+    /// At start: takes the whole metadata over, opens the partitions that this core owns, and gives up what
+    /// recovery found of partitions that the metadata does not know any more.
+    ///
+    /// # Errors
+    /// A sentence for the operator: metadata and storage contradict each other.
+    pub(crate) fn adopt(&self, commands: &[Command]) -> Result<(), String> {
+        for command in commands {
+            // What was refused when it was committed is refused again, alike everywhere.
+            let _ = self.metadata.borrow_mut().apply(command);
+        }
+        let metadata = self.metadata.borrow();
+        for topic in metadata.topics() {
+            self.open_partitions(&metadata, topic, 0)?;
+        }
+        for (id, _) in self.recovered.borrow_mut().drain() {
+            self.shard(self.facts.shard_of(id)).delete_partition(id);
+        }
+        Ok(())
+    }
+
+    /// Applies one committed command, as every core does in the same order.
+    ///
+    /// # Errors
+    /// A sentence: the command is refused. Nothing has changed then, on any core.
+    pub(crate) fn apply(&self, command: &Command) -> Result<(), protocol::ApplyError> {
+        let deleted = self.partitions_deleted_by(command);
+        let first_new = self.first_new_partition(command);
+        self.metadata.borrow_mut().apply(command)?;
+        for id in deleted {
+            self.shard(self.facts.shard_of(id)).delete_partition(id);
+        }
+        let metadata = self.metadata.borrow();
+        if let Some((id, first)) = first_new
+            && let Some(topic) = metadata.topic(id)
+        {
+            self.open_partitions(&metadata, topic, first).expect("a new partition contradicts nothing");
+        }
+        if let Command::SetTopicConfig { id, .. } = command
+            && let Some(topic) = metadata.topic(*id)
+        {
+            for id in self.own_partitions(topic, 0) {
+                self.shard(self.facts.shard_of(id)).configure_partition(id, topic.settings);
+            }
+        }
+        Ok(())
+    }
+
+    fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
+        let Command::DeleteTopic { id } = command else { return Vec::new() };
+        let metadata = self.metadata.borrow();
+        metadata.topic(*id).map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+    }
+
+    fn first_new_partition(&self, command: &Command) -> Option<(TopicId, i32)> {
+        match command {
+            Command::CreateTopic { id, .. } => Some((*id, 0)),
+            Command::CreatePartitions { id, first_index, .. } => Some((*id, *first_index)),
+            _ => None,
+        }
+    }
+
+    /// The partitions of a topic, from an index on, whose shard is here.
+    fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+        (first_index..topic.partition_count())
+            .map(|index| PartitionId { topic: topic.id, index })
+            .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
+            .collect()
+    }
+
+    fn open_partitions(&self, metadata: &Metadata, topic: &Topic, first_index: i32) -> Result<(), String> {
+        for id in self.own_partitions(topic, first_index) {
+            let state = metadata.partition(id).expect("a topic's partitions are in the metadata");
+            let recovered = self.take_recovered(id);
+            let shard = self.shard(self.facts.shard_of(id));
+            shard.open_partition(id, Some(state.epoch), topic.settings, recovered.as_ref())?;
+        }
+        Ok(())
+    }
+}

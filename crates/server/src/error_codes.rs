@@ -1,0 +1,104 @@
+//! Our refusals as Kafka's error codes. The only place that knows both.
+
+use kafka_wire::ErrorCode;
+use protocol::leader::{AppendError, TrimError};
+use protocol::metadata::{ApplyError, PlanError};
+use protocol::SequenceError;
+use record::BatchError;
+
+use crate::controller::ChangeError;
+use crate::shard::{AppendRefusal, ReadRefusal};
+
+/// For Produce, and for what else is journaled.
+pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
+    match refusal {
+        AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
+        AppendRefusal::Batch(error) => batch_code(error),
+        AppendRefusal::TooLarge { .. } => ErrorCode::MessageTooLarge,
+        AppendRefusal::Timestamp { .. } => ErrorCode::InvalidTimestamp,
+        AppendRefusal::Leader(error) => leader_code(error),
+        AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
+        AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
+        AppendRefusal::DiskFull | AppendRefusal::JournalDead(_) => ErrorCode::KafkaStorageError,
+        AppendRefusal::JournalFull => ErrorCode::RequestTimedOut,
+    }
+}
+
+fn batch_code(error: &BatchError) -> ErrorCode {
+    match error {
+        BatchError::ChecksumMismatch { .. } | BatchError::Truncated { .. } | BatchError::LengthTooSmall { .. } => {
+            ErrorCode::CorruptMessage
+        }
+        BatchError::UnsupportedMagic { .. } => ErrorCode::UnsupportedForMessageFormat,
+        BatchError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
+        _ => ErrorCode::InvalidRecord,
+    }
+}
+
+fn leader_code(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::Sealed { .. } => ErrorCode::NotLeaderOrFollower,
+        AppendError::Sequence(SequenceError::StaleEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
+        AppendError::Sequence(SequenceError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
+        AppendError::Sequence(SequenceError::Malformed { .. }) | AppendError::InvalidRecordCount { .. } => {
+            ErrorCode::InvalidRecord
+        }
+        AppendError::Transactional => ErrorCode::InvalidTxnState,
+        AppendError::OffsetsExhausted { .. } => ErrorCode::UnknownServerError,
+    }
+}
+
+/// For Fetch, ListOffsets and their kin.
+pub(crate) fn read_code(refusal: &ReadRefusal) -> ErrorCode {
+    match refusal {
+        ReadRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        ReadRefusal::FencedEpoch { .. } => ErrorCode::FencedLeaderEpoch,
+        ReadRefusal::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
+        ReadRefusal::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        ReadRefusal::Fault(_) => ErrorCode::KafkaStorageError,
+    }
+}
+
+/// For changes of the metadata.
+pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
+    match error {
+        ChangeError::Plan(error) => plan_code(error),
+        ChangeError::Append(refusal) => append_code(refusal),
+        ChangeError::Stopping(_) => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+fn plan_code(error: &PlanError) -> ErrorCode {
+    match error {
+        PlanError::Refused(error) => apply_code(error),
+        PlanError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
+        PlanError::ClusterFull { .. } => ErrorCode::PolicyViolation,
+        PlanError::ReplicaCount { .. } => ErrorCode::InvalidReplicationFactor,
+        PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
+    }
+}
+
+fn apply_code(error: &ApplyError) -> ErrorCode {
+    match error {
+        ApplyError::TopicExists { .. } | ApplyError::TopicIdExists { .. } => ErrorCode::TopicAlreadyExists,
+        ApplyError::TopicName(_) | ApplyError::TopicNameCollides { .. } => ErrorCode::InvalidTopicException,
+        ApplyError::UnknownTopic { .. } | ApplyError::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
+        ApplyError::Config(_) => ErrorCode::InvalidConfig,
+        ApplyError::NoPartitions | ApplyError::PartitionsExhausted | ApplyError::PartitionsChanged { .. } => {
+            ErrorCode::InvalidPartitions
+        }
+        ApplyError::InvalidReplicaSet | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
+        ApplyError::AlreadyFormatted { .. }
+        | ApplyError::NotFormatted
+        | ApplyError::UnknownNode { .. }
+        | ApplyError::InvalidNode { .. }
+        | ApplyError::EpochNotNext { .. }
+        | ApplyError::ProducerIdsTaken { .. } => ErrorCode::UnknownServerError,
+    }
+}
+
+/// For whatever the node does not begin or finish any more because it is stopping: clients look for another leader.
+pub(crate) fn stopping_code() -> ErrorCode {
+    ErrorCode::NotLeaderOrFollower
+}

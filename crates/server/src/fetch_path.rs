@@ -1,0 +1,201 @@
+//! The way of a read: a Fetch request looks at its partitions, wherever they are owned, and waits at their tails until
+//! there is enough or its time is up.
+//!
+//! Batches go to the socket as they lie in memory; nothing is decoded. Only committed records are seen.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use kafka_wire::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData};
+use kafka_wire::{ErrorCode, RecordChunks};
+use record::{Epoch, Offset, PartitionId};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::error_codes::read_code;
+use crate::fetch_session::{Opened, TopicKey, Wanted};
+use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
+
+/// What a partition answered.
+type Outcome = Result<ReadResult, ErrorCode>;
+
+/// A partition to be read, and its place in the request.
+#[derive(Clone, Copy)]
+struct Planned {
+    place: usize,
+    read: ReadRequest,
+}
+
+/// Answers a Fetch.
+pub(crate) async fn fetch(core: Rc<Core>, request: FetchRequest, version: i16) -> FetchResponse {
+    let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
+    let bytes_min = request.min_bytes.max(0) as usize;
+    let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
+    let committed_only = request.isolation_level == 1;
+    let opened = match core.sessions.borrow_mut().open(request) {
+        Ok(opened) => opened,
+        Err(code) => return FetchResponse { error_code: code.code(), ..FetchResponse::default() },
+    };
+    let (mut outcomes, planned) = plan(&core, &opened.wanted, version);
+    let reader = Arc::new(Notify::new());
+    loop {
+        let found = read_all(&core, &planned, bytes_max, &mut outcomes).await;
+        let failed = outcomes.iter().any(Result::is_err);
+        if found >= bytes_min || failed || planned.is_empty() || Instant::now() >= deadline {
+            break;
+        }
+        watch_all(&core, &planned, &outcomes, &reader);
+        if tokio::time::timeout_at(deadline, reader.notified()).await.is_err() {
+            break;
+        }
+    }
+    respond(&core, opened, outcomes, committed_only)
+}
+
+/// Finds the partitions; what is not there is answered at once.
+fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
+    let metadata = core.metadata.borrow();
+    let mut planned = Vec::with_capacity(wanted.len());
+    let mut outcomes = Vec::with_capacity(wanted.len());
+    for (place, wanted) in wanted.iter().enumerate() {
+        let (topic, unknown) = match version {
+            ..=12 => (metadata.topic_named(&wanted.topic.name), ErrorCode::UnknownTopicOrPartition),
+            _ => (metadata.topic(wanted.topic.id), ErrorCode::UnknownTopicId),
+        };
+        let index = wanted.partition.partition;
+        let Some(topic) = topic else {
+            outcomes.push(Err(unknown));
+            continue;
+        };
+        if !(0..topic.partition_count()).contains(&index) {
+            outcomes.push(Err(ErrorCode::UnknownTopicOrPartition));
+            continue;
+        }
+        let epoch = wanted.partition.current_leader_epoch;
+        let read = ReadRequest {
+            partition: PartitionId { topic: topic.id, index },
+            from: Offset(wanted.partition.fetch_offset),
+            bytes_max: wanted.partition.partition_max_bytes.max(0) as usize,
+            epoch: (epoch >= 0).then_some(Epoch(epoch)),
+        };
+        planned.push(Planned { place, read });
+        outcomes.push(Ok(ReadResult::default()));
+    }
+    (outcomes, planned)
+}
+
+/// Reads all planned partitions, in order, until `bytes_max` is reached; returns the bytes found.
+async fn read_all(core: &Rc<Core>, planned: &[Planned], bytes_max: usize, outcomes: &mut [Outcome]) -> usize {
+    let cores = core.facts.mailboxes.cores();
+    let owner = |planned: &Planned| core.facts.core_of(core.facts.shard_of(planned.read.partition));
+    // Other cores read at the same time, each with the whole budget; what is too much is left out below.
+    let remote = (0..cores).filter(|index| *index != core.index).filter_map(|index| {
+        let theirs: Vec<Planned> = planned.iter().filter(|planned| owner(planned) == index).copied().collect();
+        let call = move || core.facts.mailboxes.call(index, move |core| read_here(core, theirs, bytes_max));
+        (planned.iter().any(|planned| owner(planned) == index)).then(call)
+    });
+    let ours: Vec<Planned> = planned.iter().filter(|planned| owner(planned) == core.index).copied().collect();
+    let (ours, remote) = tokio::join!(read_here(core.clone(), ours, bytes_max), join_all(remote));
+    for (place, outcome) in ours.into_iter().chain(remote.into_iter().flatten().flatten()) {
+        outcomes[place] = outcome;
+    }
+    let mut total = 0;
+    for outcome in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
+        if total > 0 && total + outcome.bytes > bytes_max {
+            outcome.batches.clear();
+            outcome.bytes = 0;
+        }
+        total += outcome.bytes;
+    }
+    total
+}
+
+/// Reads partitions that this core owns, in order, until `bytes_max` is reached.
+async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> Vec<(usize, Outcome)> {
+    let mut found = Vec::with_capacity(planned.len());
+    let mut rest = bytes_max;
+    for Planned { place, read } in planned {
+        let shard = core.shard(core.facts.shard_of(read.partition));
+        // A budget that is used up still tells where the partition stands.
+        let read = ReadRequest { bytes_max: read.bytes_max.min(rest), ..read };
+        let outcome = shard.read(read).await;
+        rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
+        found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
+    }
+    found
+}
+
+/// Has `reader` woken as soon as the tail of one of the partitions moves beyond what was seen of it.
+fn watch_all(core: &Rc<Core>, planned: &[Planned], seen: &[Outcome], reader: &Arc<Notify>) {
+    let tail_seen = |planned: &Planned| seen[planned.place].as_ref().map_or(planned.read.from, |result| result.tail);
+    for shard in 0..core.facts.shards {
+        let theirs: Vec<(PartitionId, Offset)> = planned
+            .iter()
+            .filter(|planned| core.facts.shard_of(planned.read.partition) == shard)
+            .map(|planned| (planned.read.partition, tail_seen(planned)))
+            .collect();
+        if theirs.is_empty() {
+            continue;
+        }
+        match core.facts.core_of(shard) {
+            owner if owner == core.index => core.shard(shard).watch(&theirs, reader),
+            owner => {
+                let reader = reader.clone();
+                core.facts.mailboxes.send(owner, move |core| core.shard(shard).watch(&theirs, &reader));
+            }
+        }
+    }
+}
+
+fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: bool) -> FetchResponse {
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    let mut told: Vec<(TopicKey, i32, (i64, i64))> = Vec::new();
+    for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
+        let stands = outcome.as_ref().map(|result| (result.tail.0, result.log_start.0)).ok();
+        let new = match (&outcome, stands) {
+            (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
+            (Err(_), _) => true,
+        };
+        if opened.incremental && !new {
+            continue;
+        }
+        if let Some(stands) = stands.filter(|_| opened.session != 0) {
+            told.push((wanted.topic.clone(), wanted.partition.partition, stands));
+        }
+        let partition = partition_data(wanted.partition.partition, outcome, committed_only);
+        match responses.last_mut() {
+            Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
+                last.partitions.push(partition);
+            }
+            _ => responses.push(FetchableTopicResponse {
+                topic: wanted.topic.name,
+                topic_id: wanted.topic.id,
+                partitions: vec![partition],
+            }),
+        }
+    }
+    core.sessions.borrow_mut().told(opened.session, &told);
+    FetchResponse { session_id: opened.session, responses, ..FetchResponse::default() }
+}
+
+fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {
+    let (error_code, result) = match outcome {
+        Ok(result) => (ErrorCode::None, result),
+        Err(code) => (code, ReadResult { log_start: Offset(-1), tail: Offset(-1), ..ReadResult::default() }),
+    };
+    PartitionData {
+        partition_index,
+        error_code: error_code.code(),
+        high_watermark: result.tail.0,
+        last_stable_offset: result.tail.0,
+        log_start_offset: result.log_start.0,
+        current_leader: LeaderIdAndEpoch::default(),
+        aborted_transactions: committed_only.then(Vec::new),
+        preferred_read_replica: -1,
+        records: RecordChunks { chunks: result.batches },
+        ..PartitionData::default()
+    }
+}

@@ -1,0 +1,263 @@
+//! The paths without a node behind them, and every limit on what a client may do.
+
+use std::future::pending;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use platform::clock::ManualClock;
+
+use crate::accept::bind;
+use crate::mailbox::mailboxes;
+use crate::metrics::Gatherer;
+
+use super::HttpServer;
+use super::limits::HttpLimits;
+use super::routes::{bounded, router};
+
+/// So short that it has passed when it is waited for, in tests where nothing else can happen.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
+fn serve(router: Router, limits: HttpLimits) -> (HttpServer, SocketAddr) {
+    let listener = bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    (
+        HttpServer::start_with(listener, router, limits).expect("started"),
+        address,
+    )
+}
+
+/// The paths over a node whose `cores` have all gone.
+fn serve_gone(cores: usize) -> (HttpServer, SocketAddr) {
+    let (senders, _) = mailboxes(cores);
+    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_secs(3_600));
+    let limits = HttpLimits::default();
+    serve(router(Arc::new(gatherer), limits), limits)
+}
+
+/// One path that answers and one that never does.
+fn serve_plain(limits: HttpLimits) -> (HttpServer, SocketAddr) {
+    let paths = Router::new()
+        .route("/well", get(|| async { "well" }))
+        .route("/stuck", get(|| async { pending::<&'static str>().await }));
+    serve(bounded(paths, limits), limits)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test is the client, outside the node"
+)]
+fn connect(address: SocketAddr) -> TcpStream {
+    TcpStream::connect(address).expect("it listens")
+}
+
+/// Sends `bytes` and reads until the server closes the connection.
+fn converse(address: SocketAddr, bytes: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(bytes.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("closed in good order");
+    answer
+}
+
+fn request(method: &str, path: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n")
+}
+
+/// Asks on a connection that stays open, and reads the answer's head.
+fn ask(stream: &mut TcpStream, path: &str) -> String {
+    write!(stream, "HEAD {path} HTTP/1.1\r\nhost: node\r\n\r\n").expect("sent");
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("an answer");
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).expect("text")
+}
+
+#[test]
+fn a_node_without_trouble_is_healthy_and_ready() {
+    let (server, address) = serve_gone(0);
+    let health = converse(address, &request("GET", "/health"));
+    assert!(
+        health.starts_with("HTTP/1.1 200 ") && health.ends_with("{\"status\":\"ok\"}"),
+        "{health}"
+    );
+    let ready = converse(address, &request("GET", "/ready"));
+    assert!(
+        ready.starts_with("HTTP/1.1 200 ") && ready.ends_with("{\"status\":\"ready\"}"),
+        "{ready}"
+    );
+    server.stop();
+}
+
+#[test]
+fn a_core_that_is_gone_is_named_and_metrics_go_on() {
+    let (server, address) = serve_gone(1);
+    for (path, status) in [("/health", "failing"), ("/ready", "not ready")] {
+        let answer = converse(address, &request("GET", path));
+        let expected =
+            format!("{{\"status\":\"{status}\",\"reasons\":[\"core 0 is not running any more\"]}}");
+        assert!(
+            answer.starts_with("HTTP/1.1 503 ") && answer.ends_with(&expected),
+            "{answer}"
+        );
+    }
+    let metrics = converse(address, &request("GET", "/metrics"));
+    assert!(metrics.starts_with("HTTP/1.1 200 "), "{metrics}");
+    assert!(
+        metrics.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("ropewalk_core_up{core=\"0\"} 0\n"), "{metrics}");
+    server.stop();
+}
+
+#[test]
+fn an_unknown_path_is_told_the_known_ones() {
+    let (server, address) = serve_gone(0);
+    let answer = converse(address, &request("GET", "/nothing"));
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(
+        answer.contains("content-type: application/problem+json"),
+        "{answer}"
+    );
+    let body = "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"/nothing is not served here\",\
+                \"paths\":[\"/health\",\"/metrics\",\"/ready\"]}";
+    assert!(answer.ends_with(body), "{answer}");
+    server.stop();
+}
+
+#[test]
+fn a_wrong_method_is_told_the_right_ones() {
+    let (server, address) = serve_gone(0);
+    for path in ["/health", "/metrics", "/ready"] {
+        let answer = converse(address, &request("DELETE", path));
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        assert_eq!(answer.matches("allow: ").count(), 1, "{answer}");
+        assert!(answer.to_lowercase().contains("allow: get, head"), "{answer}");
+    }
+    let head = converse(address, &request("HEAD", "/health"));
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    server.stop();
+}
+
+#[test]
+fn a_head_beyond_the_limits_is_refused() {
+    let limits = HttpLimits {
+        head_bytes_max: 1 << 10,
+        headers_max: 4,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve_plain(limits);
+    let long = format!("GET /well HTTP/1.1\r\nlong: {}\r\n\r\n", "x".repeat(1 << 10));
+    let many = format!("GET /well HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5));
+    for head in [long, many] {
+        let answer = converse(address, &head);
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_not_http_ends_its_connection_only() {
+    let (server, address) = serve_plain(HttpLimits::default());
+    let answer = converse(address, "\u{1}\u{2}\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(converse(address, &request("GET", "/well")).ends_with("well"));
+    server.stop();
+}
+
+#[test]
+fn a_large_body_is_refused_before_it_comes() {
+    let limits = HttpLimits {
+        body_bytes_max: 100,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve_plain(limits);
+    let head = |bytes: u64| format!("GET /well HTTP/1.1\r\nhost: node\r\ncontent-length: {bytes}\r\n\r\n");
+    for bytes in [101, u64::from(u32::MAX)] {
+        let answer = converse(address, &head(bytes));
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_answered_all_the_same() {
+    let (server, address) = serve_plain(HttpLimits {
+        request_wait: AT_ONCE,
+        ..HttpLimits::default()
+    });
+    let answer = converse(address, &request("GET", "/stuck"));
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("within 10ms"),
+        "{answer}"
+    );
+    server.stop();
+}
+
+#[test]
+fn a_head_that_does_not_come_whole_is_not_waited_for() {
+    let (server, address) = serve_plain(HttpLimits {
+        head_wait: AT_ONCE,
+        ..HttpLimits::default()
+    });
+    for part in ["", "GET /well HTT"] {
+        let answer = converse(address, part);
+        assert!(!answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_connection_is_not_kept_for_ever() {
+    let limits = HttpLimits {
+        connection_age_max: AT_ONCE,
+        grace: AT_ONCE,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve_plain(limits);
+    assert_eq!(converse(address, ""), "");
+    server.stop();
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_at_once_and_places_come_back() {
+    let (server, address) = serve_plain(HttpLimits {
+        connections_max: 1,
+        ..HttpLimits::default()
+    });
+    let mut first = connect(address);
+    assert!(ask(&mut first, "/well").starts_with("HTTP/1.1 200 "));
+    assert_eq!(converse(address, ""), "", "there is no second place");
+    assert!(ask(&mut first, "/well").starts_with("HTTP/1.1 200 "));
+    drop(first);
+    // The server learns of the end when it reads; until then others are turned away.
+    loop {
+        let mut next = connect(address);
+        let sent = next.write_all(request("GET", "/well").as_bytes());
+        let mut answer = String::new();
+        if sent.is_ok() && next.read_to_string(&mut answer).is_ok() && answer.ends_with("well") {
+            break;
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_stop_closes_idle_connections_and_takes_no_more() {
+    let (server, address) = serve_plain(HttpLimits::default());
+    let mut idle = connect(address);
+    assert!(ask(&mut idle, "/well").starts_with("HTTP/1.1 200 "));
+    server.stop();
+    assert_eq!(idle.read(&mut [0]).expect("closed in good order"), 0);
+    bind(&address.to_string()).expect("the port is free again");
+}

@@ -1,0 +1,27 @@
+//! The node: cores, connections, handlers, and what starts and stops them. Glue only: what is decided is decided in
+//! `protocol`, what is stored is stored by `storage`.
+//!
+//! The story of an append: `connection` → `api` → `append_path` → `shard/append` → `shard/background` → the answer.
+
+mod accept;
+mod api;
+mod append_path;
+pub mod config;
+mod connection;
+mod controller;
+mod core;
+mod error_codes;
+mod fetch_path;
+mod fetch_session;
+mod http;
+mod mailbox;
+mod maintenance;
+mod metrics;
+mod node;
+mod node_file;
+mod owner;
+mod producer_ids;
+mod shard;
+
+pub use node::{Node, StartError};
+pub use node_file::DirectoryError;

@@ -1,0 +1,66 @@
+//! How cores reach each other: a closure is sent to a core and runs there. Nothing else is shared between them.
+//!
+//! Letters from one core to another arrive in the order they were sent.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::Core;
+
+/// What one core asks another to do.
+pub(crate) type Letter = Box<dyn FnOnce(&Rc<Core>) + Send>;
+
+/// The core is gone: the node is stopping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the node is stopping")]
+pub(crate) struct Stopping;
+
+/// The addresses of all cores.
+#[derive(Clone)]
+pub(crate) struct Mailboxes {
+    senders: Vec<mpsc::UnboundedSender<Letter>>,
+}
+
+/// One core's letters.
+pub(crate) type Mailbox = mpsc::UnboundedReceiver<Letter>;
+
+/// A mailbox for each of `cores`. What waits in them is bounded by the budgets of the connections that send it.
+pub(crate) fn mailboxes(cores: usize) -> (Mailboxes, Vec<Mailbox>) {
+    let (senders, receivers) = (0..cores).map(|_| mpsc::unbounded_channel()).unzip();
+    (Mailboxes { senders }, receivers)
+}
+
+impl Mailboxes {
+    /// How many cores there are.
+    pub(crate) fn cores(&self) -> usize {
+        self.senders.len()
+    }
+
+    /// Runs `letter` on `core`, after what was sent there before. Lost if the node stops first.
+    pub(crate) fn send(&self, core: usize, letter: impl FnOnce(&Rc<Core>) + Send + 'static) {
+        // A closed mailbox means that the node is stopping: nobody waits for the outcome any more.
+        let _ = self.senders[core].send(Box::new(letter));
+    }
+
+    /// Runs the future that `letter` makes on `core` and brings its outcome here.
+    pub(crate) async fn call<T, F>(
+        &self,
+        core: usize,
+        letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
+    ) -> Result<T, Stopping>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.send(core, move |core| {
+            let outcome = letter(core.clone());
+            tokio::task::spawn_local(async move {
+                let _ = reply.send(outcome.await);
+            });
+        });
+        answer.await.map_err(|_| Stopping)
+    }
+}

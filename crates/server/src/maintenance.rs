@@ -1,0 +1,57 @@
+//! What a core does now and then: retention, forgetting silent producers, watching the free space.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::shard::Shard;
+
+/// How often retention and producers are looked at. Cheap: a look at numbers in memory.
+const KEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// How often the free space is asked for.
+const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
+
+/// On core 0: keeps all shards told whether the disk has its reserve left.
+pub(crate) fn start_disk_watch(core: &Rc<Core>) {
+    let core = core.clone();
+    tokio::task::spawn_local(async move {
+        loop {
+            look_at_disk(&core).await;
+            tokio::time::sleep(LOOK_AT_DISK_EVERY).await;
+        }
+    });
+}
+
+/// Whatever the journals hold must fit into segments, and the metadata and checkpoints must still be written: so appends
+/// are refused while the disk has less than the reserve left.
+async fn look_at_disk(core: &Rc<Core>) {
+    let disk = core.disk.clone();
+    let free = tokio::task::spawn_blocking(move || disk.free_bytes()).await;
+    let full = match free {
+        Ok(Ok(free)) => free < core.facts.config.disk.reserve_bytes,
+        // Not knowing is no reason to refuse: a full disk will say so itself.
+        _ => false,
+    };
+    for index in 0..core.facts.mailboxes.cores() {
+        core.facts.mailboxes.send(index, move |core| core.shards().for_each(|shard| shard.set_disk_full(full)));
+    }
+}
+
+/// Looks after a core's partitions until the node stops.
+pub(crate) async fn keep(core: Rc<Core>) {
+    loop {
+        tokio::time::sleep(KEEP_EVERY).await;
+        for shard in core.shards() {
+            retain(shard).await;
+        }
+    }
+}
+
+async fn retain(shard: &Rc<Shard>) {
+    for (id, first_kept) in shard.expire() {
+        if let Err(refusal) = shard.trim(id, first_kept).await {
+            tracing::warn!(partition = %id, %refusal, "retention could not be carried out; it will be tried again");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a node tells about itself in figures. A snapshot is gathered from all cores through their mailboxes and
+//! rendered for Prometheus; health and readiness are read from the same snapshot.
+//!
+//! Off the record's way: nothing here may hold a core up, and a core that does not answer holds nothing up here.
+
+mod gather;
+mod render;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use platform::process::ProcessUsage;
+use storage::StoreStatus;
+
+use crate::shard::AppendRefusal;
+
+pub(crate) use gather::{ANSWER_WAIT, Gatherer};
+pub(crate) use render::{MEDIA_TYPE, render};
+
+/// The figures of a whole node at about one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    /// Since the node started.
+    pub(crate) uptime: Duration,
+    /// `None` where the system does not tell.
+    pub(crate) process: Option<ProcessUsage>,
+    /// One for each core, in order.
+    pub(crate) cores: Vec<CoreAnswer>,
+}
+
+/// What came back from one core.
+#[derive(Debug, Clone)]
+pub(crate) struct CoreAnswer {
+    pub(crate) index: usize,
+    pub(crate) outcome: Result<CoreFigures, Silence>,
+}
+
+/// Why a core told nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Silence {
+    /// Its thread runs, at best, something that does not end.
+    #[error("has not answered within {0:?}")]
+    Late(Duration),
+    /// Its thread is gone, or about to go.
+    #[error("is not running any more")]
+    Gone,
+}
+
+/// The figures of one core.
+#[derive(Debug, Clone)]
+pub(crate) struct CoreFigures {
+    pub(crate) connections: u64,
+    pub(crate) connections_opened: u64,
+    pub(crate) connections_refused: u64,
+    pub(crate) requests: u64,
+    pub(crate) malformed_requests: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) fetch_sessions: usize,
+    /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
+    pub(crate) topics: usize,
+    /// The journals that the core owns, in order.
+    pub(crate) journals: Vec<JournalFigures>,
+}
+
+/// The figures of one journal and its partitions.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalFigures {
+    pub(crate) index: usize,
+    pub(crate) partitions: usize,
+    pub(crate) appended_batches: u64,
+    pub(crate) appended_records: u64,
+    pub(crate) appended_bytes: u64,
+    pub(crate) flushes: u64,
+    pub(crate) flushed_bytes: u64,
+    pub(crate) flush_time: Duration,
+    pub(crate) read_bytes: u64,
+    pub(crate) disk_reads: u64,
+    pub(crate) layout_rounds: u64,
+    pub(crate) faults: u64,
+    pub(crate) store: StoreStatus,
+    /// Why appends are refused, if they are.
+    pub(crate) refusal: Option<AppendRefusal>,
+}
+
+impl Snapshot {
+    /// Why the node is not healthy: one sentence for each core that does not answer. Empty if it is.
+    pub(crate) fn ailments(&self) -> Vec<String> {
+        let silent = self
+            .cores
+            .iter()
+            .filter_map(|core| core.outcome.as_ref().err().map(|why| (core.index, why)));
+        silent.map(|(core, why)| format!("core {core} {why}")).collect()
+    }
+
+    /// Why the node does not serve in full: what ails it, and the journals that refuse appends. Empty if it does.
+    pub(crate) fn hindrances(&self) -> Vec<String> {
+        let refusals = self.journals().filter_map(|(_, journal)| {
+            journal
+                .refusal
+                .as_ref()
+                .map(|refusal| format!("journal {}: {refusal}", journal.index))
+        });
+        self.ailments().into_iter().chain(refusals).collect()
+    }
+
+    /// The cores that answered.
+    fn answered(&self) -> impl Iterator<Item = (usize, &CoreFigures)> {
+        self.cores
+            .iter()
+            .filter_map(|core| core.outcome.as_ref().ok().map(|figures| (core.index, figures)))
+    }
+
+    /// The journals of the cores that answered, each with its core.
+    fn journals(&self) -> impl Iterator<Item = (usize, &JournalFigures)> {
+        self.answered()
+            .flat_map(|(core, figures)| figures.journals.iter().map(move |journal| (core, journal)))
+    }
+}

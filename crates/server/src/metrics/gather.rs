@@ -1,0 +1,125 @@
+//! Asks every core for its figures, at most one question to a core at a time.
+//!
+//! A core that hangs must not collect a letter for every scrape that waits for it: whoever asks while a question is
+//! open waits for the answer to that one.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, join_all};
+use platform::clock::Clock;
+use platform::process::process_usage;
+use tokio::time::timeout;
+
+use crate::core::Core;
+use crate::mailbox::{Mailboxes, Stopping};
+use crate::shard::Shard;
+
+use super::{CoreAnswer, CoreFigures, JournalFigures, Silence, Snapshot};
+
+/// A core that answers nothing for this long is not well: its longest turn is a matter of milliseconds.
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
+
+/// A question to a core, perhaps asked by several.
+type Question = Shared<BoxFuture<'static, Result<CoreFigures, Stopping>>>;
+
+/// See the module.
+pub(crate) struct Gatherer {
+    mailboxes: Mailboxes,
+    clock: Arc<dyn Clock>,
+    answer_wait: Duration,
+    /// For each core, what it was asked last.
+    questions: Vec<Mutex<Option<Question>>>,
+}
+
+impl Gatherer {
+    /// Waits for a core's answer for `answer_wait` at most. `clock` says how long the node has run.
+    pub(crate) fn new(mailboxes: Mailboxes, clock: Arc<dyn Clock>, answer_wait: Duration) -> Gatherer {
+        let questions = (0..mailboxes.cores()).map(|_| Mutex::default()).collect();
+        Gatherer {
+            mailboxes,
+            clock,
+            answer_wait,
+            questions,
+        }
+    }
+
+    /// The node's figures; returns within the wait whatever the cores do.
+    pub(crate) async fn gather(&self) -> Snapshot {
+        let cores = join_all((0..self.questions.len()).map(|core| self.ask(core))).await;
+        Snapshot {
+            uptime: self.clock.monotonic(),
+            process: process_usage(std::process::id()).ok(),
+            cores,
+        }
+    }
+
+    async fn ask(&self, index: usize) -> CoreAnswer {
+        let outcome = match timeout(self.answer_wait, self.question(index)).await {
+            Ok(Ok(figures)) => Ok(figures),
+            Ok(Err(Stopping)) => Err(Silence::Gone),
+            Err(_) => Err(Silence::Late(self.answer_wait)),
+        };
+        CoreAnswer { index, outcome }
+    }
+
+    /// The open question to a core, or a new one. An answer that waits from earlier says nothing about now.
+    fn question(&self, index: usize) -> Question {
+        let mut last = self.questions[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = last
+            .as_ref()
+            .filter(|question| (*question).clone().now_or_never().is_none())
+        {
+            return open.clone();
+        }
+        let mailboxes = self.mailboxes.clone();
+        let question = async move {
+            mailboxes
+                .call(index, |core| async move { core_figures(&core) })
+                .await
+        };
+        last.insert(question.boxed().shared()).clone()
+    }
+}
+
+fn core_figures(core: &Rc<Core>) -> CoreFigures {
+    let counters = &core.counters;
+    let mut journals: Vec<_> = core.shards().map(|shard| journal_figures(shard)).collect();
+    journals.sort_by_key(|journal| journal.index);
+    CoreFigures {
+        connections: counters.connections.get(),
+        connections_opened: counters.connections_opened.get(),
+        connections_refused: counters.connections_refused.get(),
+        requests: counters.requests.get(),
+        malformed_requests: counters.malformed_requests.get(),
+        received_bytes: counters.received_bytes.get(),
+        sent_bytes: counters.sent_bytes.get(),
+        fetch_sessions: core.sessions.borrow().len(),
+        topics: core.metadata.borrow().topics().len(),
+        journals,
+    }
+}
+
+fn journal_figures(shard: &Shard) -> JournalFigures {
+    let counters = &shard.counters;
+    JournalFigures {
+        index: shard.index,
+        partitions: shard.partition_count(),
+        appended_batches: counters.appended_batches.get(),
+        appended_records: counters.appended_records.get(),
+        appended_bytes: counters.appended_bytes.get(),
+        flushes: counters.flushes.get(),
+        flushed_bytes: counters.flushed_bytes.get(),
+        flush_time: counters.flush_time.get(),
+        read_bytes: counters.read_bytes.get(),
+        disk_reads: counters.disk_reads.get(),
+        layout_rounds: counters.layout_rounds.get(),
+        faults: counters.faults.get(),
+        store: shard.store_status(),
+        refusal: shard.refuses(),
+    }
+}

@@ -1,0 +1,99 @@
+//! A snapshot as text that Prometheus reads (OpenMetrics 1.0).
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::Snapshot;
+use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE, Value};
+
+/// What every metric's name begins with.
+pub(super) const PREFIX: &str = "ropewalk";
+
+/// The media type of what `render` gives.
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Which core, which journal; none for the whole node.
+type Labels = Vec<(&'static str, String)>;
+
+/// The snapshot as text.
+pub(crate) fn render(snapshot: Snapshot) -> String {
+    let mut registry = Registry::with_prefix(PREFIX);
+    registry.register_collector(Box::new(snapshot));
+    let mut rendered = String::new();
+    text::encode(&mut rendered, &registry).expect("writing to a string does not fail");
+    rendered
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = BUILD;
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Info)?
+            .encode_info(&version)?;
+        encode_all(&mut encoder, OF_NODE, &[(Labels::new(), self)])?;
+
+        let of_core = |core: usize| vec![("core", core.to_string())];
+        let answers: Vec<_> = self
+            .cores
+            .iter()
+            .map(|core| (of_core(core.index), core))
+            .collect();
+        encode_all(&mut encoder, OF_CORE_ANSWER, &answers)?;
+        let cores: Vec<_> = self
+            .answered()
+            .map(|(core, figures)| (of_core(core), figures))
+            .collect();
+        encode_all(&mut encoder, OF_CORE, &cores)?;
+
+        let of_journal =
+            |core: usize, journal: usize| vec![("core", core.to_string()), ("journal", journal.to_string())];
+        let journals = self
+            .journals()
+            .map(|(core, figures)| (of_journal(core, figures.index), figures));
+        encode_all(&mut encoder, OF_JOURNAL, &journals.collect::<Vec<_>>())
+    }
+}
+
+/// Metric by metric, as the format asks for, not subject by subject.
+fn encode_all<S>(
+    encoder: &mut DescriptorEncoder<'_>,
+    metrics: &[Metric<S>],
+    subjects: &[(Labels, &S)],
+) -> fmt::Result {
+    for metric in metrics {
+        let values: Vec<_> = subjects
+            .iter()
+            .filter_map(|(labels, subject)| (metric.value)(subject).map(|value| (labels, value)))
+            .collect();
+        if values.is_empty() {
+            continue;
+        }
+        let mut family =
+            encoder.encode_descriptor(metric.name, metric.help, metric.unit.as_ref(), metric.kind)?;
+        for (labels, value) in values {
+            match labels.is_empty() {
+                true => encode_value(&mut family, metric.kind, value)?,
+                false => encode_value(&mut family.encode_family(labels)?, metric.kind, value)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Value) -> fmt::Result {
+    match (kind, value) {
+        (MetricType::Counter, Value::Whole(count)) => {
+            encoder.encode_counter::<NoLabelSet, _, u64>(&count, None)
+        }
+        (MetricType::Counter, Value::Time(time)) => {
+            encoder.encode_counter::<NoLabelSet, _, u64>(&time.as_secs_f64(), None)
+        }
+        (_, Value::Whole(count)) => encoder.encode_gauge(&count),
+        (_, Value::Time(time)) => encoder.encode_gauge(&time.as_secs_f64()),
+    }
+}

@@ -1,0 +1,305 @@
+//! Every metric there is: name, unit, kind, help, and where its value is found. What is rendered and what
+//! docs/metrics.md says both come from here.
+//!
+//! A metric's full name is `ropewalk_NAME`, then its unit, then `_total` for a counter: `received` in bytes is
+//! `ropewalk_received_bytes_total`. Units are base units.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use crate::shard::AppendRefusal;
+
+use super::{CoreAnswer, CoreFigures, JournalFigures, Snapshot};
+
+/// One value of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value {
+    Whole(u64),
+    Time(Duration),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Value {
+        Value::Whole(value)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Value {
+        Value::Whole(value as u64)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Whole(value.into())
+    }
+}
+
+impl From<Duration> for Value {
+    fn from(value: Duration) -> Value {
+        Value::Time(value)
+    }
+}
+
+/// One metric of subjects of type `S`.
+pub(super) struct Metric<S> {
+    pub(super) name: &'static str,
+    pub(super) unit: Option<Unit>,
+    pub(super) kind: MetricType,
+    pub(super) help: &'static str,
+    /// `None` if it is not known now.
+    pub(super) value: fn(&S) -> Option<Value>,
+}
+
+type Read<S> = fn(&S) -> Option<Value>;
+
+const fn counter<S>(name: &'static str, unit: Option<Unit>, value: Read<S>, help: &'static str) -> Metric<S> {
+    Metric {
+        name,
+        unit,
+        kind: MetricType::Counter,
+        help,
+        value,
+    }
+}
+
+const fn gauge<S>(name: &'static str, unit: Option<Unit>, value: Read<S>, help: &'static str) -> Metric<S> {
+    Metric {
+        name,
+        unit,
+        kind: MetricType::Gauge,
+        help,
+        value,
+    }
+}
+
+fn known(value: impl Into<Value>) -> Option<Value> {
+    Some(value.into())
+}
+
+/// Of the build; an info metric, so its value is always 1 and its label says all.
+pub(super) const BUILD: (&str, &str) = ("build", "The version of the program that runs, as a label.");
+
+/// Of the node, without labels.
+pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
+    gauge(
+        "uptime",
+        Some(Unit::Seconds),
+        |node| known(node.uptime),
+        "Time since the node started.",
+    ),
+    gauge(
+        "cores",
+        None,
+        |node| known(node.cores.len()),
+        "Cores that the node runs, each a thread.",
+    ),
+    gauge(
+        "topics",
+        None,
+        |node| node.answered().next().and_then(|(_, core)| known(core.topics)),
+        "Topics that the node knows.",
+    ),
+    counter(
+        "process_cpu",
+        Some(Unit::Seconds),
+        |node| {
+            node.process
+                .and_then(|process| known(process.cpu_user + process.cpu_system))
+        },
+        "Processor time that the process has used, in user mode and in the kernel.",
+    ),
+    gauge(
+        "process_resident_memory",
+        Some(Unit::Bytes),
+        |node| node.process.and_then(|process| known(process.rss_bytes)),
+        "Memory of the process that is resident now.",
+    ),
+];
+
+/// Of each core, also of one that does not answer.
+pub(super) static OF_CORE_ANSWER: &[Metric<CoreAnswer>] = &[gauge(
+    "core_up",
+    None,
+    |core| known(core.outcome.is_ok()),
+    "1 if the core answers, 0 if it does not; then its other figures are missing.",
+)];
+
+/// Of each core that answers.
+pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
+    gauge(
+        "connections",
+        None,
+        |core| known(core.connections),
+        "Kafka connections that are open.",
+    ),
+    counter(
+        "connections_opened",
+        None,
+        |core| known(core.connections_opened),
+        "Kafka connections that were let in since the start.",
+    ),
+    counter(
+        "connections_refused",
+        None,
+        |core| known(core.connections_refused),
+        "Kafka connections that were refused because there were too many, altogether or from one address.",
+    ),
+    counter(
+        "requests",
+        None,
+        |core| known(core.requests),
+        "Kafka requests that were read.",
+    ),
+    counter(
+        "malformed_requests",
+        None,
+        |core| known(core.malformed_requests),
+        "Kafka requests that were too large or could not be understood; each cost its sender the connection.",
+    ),
+    counter(
+        "received",
+        Some(Unit::Bytes),
+        |core| known(core.received_bytes),
+        "Bytes received on Kafka connections.",
+    ),
+    counter(
+        "sent",
+        Some(Unit::Bytes),
+        |core| known(core.sent_bytes),
+        "Bytes sent on Kafka connections.",
+    ),
+    gauge(
+        "fetch_sessions",
+        None,
+        |core| known(core.fetch_sessions),
+        "Fetch sessions that consumers have open (KIP-227).",
+    ),
+];
+
+/// Of each journal of a core that answers.
+pub(super) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
+    gauge(
+        "partitions",
+        None,
+        |journal| known(journal.partitions),
+        "Partitions that write to the journal, the internal one of the metadata included.",
+    ),
+    counter(
+        "appended_batches",
+        None,
+        |journal| known(journal.appended_batches),
+        "Record batches appended.",
+    ),
+    counter(
+        "appended_records",
+        None,
+        |journal| known(journal.appended_records),
+        "Records appended.",
+    ),
+    counter(
+        "appended",
+        Some(Unit::Bytes),
+        |journal| known(journal.appended_bytes),
+        "Bytes of the record batches appended.",
+    ),
+    counter(
+        "flushes",
+        None,
+        |journal| known(journal.flushes),
+        "Durable writes to the journal, failed ones included.",
+    ),
+    counter(
+        "flushed",
+        Some(Unit::Bytes),
+        |journal| known(journal.flushed_bytes),
+        "Bytes given to durable writes, with frames and padding.",
+    ),
+    counter(
+        "flush",
+        Some(Unit::Seconds),
+        |journal| known(journal.flush_time),
+        "Time that durable writes took; divided by flushes, the mean of one.",
+    ),
+    gauge(
+        "unflushed",
+        Some(Unit::Bytes),
+        |journal| known(journal.store.unflushed_bytes),
+        "Bytes staged for the journal and not yet durable.",
+    ),
+    gauge(
+        "journal",
+        Some(Unit::Bytes),
+        |journal| known(journal.store.journal_bytes),
+        "Bytes of the journal that are not released yet.",
+    ),
+    gauge(
+        "journal_max",
+        Some(Unit::Bytes),
+        |journal| known(journal.store.journal_bytes_max),
+        "The most bytes that the journal may hold; appends wait when it is full.",
+    ),
+    gauge(
+        "tail_cache",
+        Some(Unit::Bytes),
+        |journal| known(journal.store.tail_cache_bytes),
+        "Memory that holds what was written lately.",
+    ),
+    gauge(
+        "chunk_cache",
+        Some(Unit::Bytes),
+        |journal| known(journal.store.chunk_cache_bytes),
+        "Memory that holds chunks and indexes read from segments lately.",
+    ),
+    counter(
+        "chunk_cache_hits",
+        None,
+        |journal| known(journal.store.chunk_cache_hits),
+        "Chunks that were found in the chunk cache.",
+    ),
+    counter(
+        "chunk_cache_misses",
+        None,
+        |journal| known(journal.store.chunk_cache_misses),
+        "Chunks that were not found in the chunk cache.",
+    ),
+    counter(
+        "disk_reads",
+        None,
+        |journal| known(journal.disk_reads),
+        "Reads that had to go to the disk.",
+    ),
+    counter(
+        "read",
+        Some(Unit::Bytes),
+        |journal| known(journal.read_bytes),
+        "Bytes of record batches read for consumers, from memory or disk.",
+    ),
+    counter(
+        "layout_rounds",
+        None,
+        |journal| known(journal.layout_rounds),
+        "Checkpoints that were tried, each after a round of layout from the journal into segments.",
+    ),
+    counter(
+        "faults",
+        None,
+        |journal| known(journal.faults),
+        "Failures of the disk and damaged data that the journal and its segments have met.",
+    ),
+    gauge(
+        "journal_dead",
+        None,
+        |journal| known(matches!(journal.refusal, Some(AppendRefusal::JournalDead(_)))),
+        "1 if a durable write has failed: the journal takes no appends until the node is started again.",
+    ),
+    gauge(
+        "disk_full",
+        None,
+        |journal| known(matches!(journal.refusal, Some(AppendRefusal::DiskFull))),
+        "1 if appends are refused because the disk has less than its reserve left.",
+    ),
+];

@@ -1,0 +1,292 @@
+//! Rendering, what a snapshot says of health, how cores are asked, and the documentation's table.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::clock::ManualClock;
+use platform::process::ProcessUsage;
+use prometheus_client::metrics::MetricType;
+use storage::StoreStatus;
+
+use crate::mailbox::mailboxes;
+use crate::shard::AppendRefusal;
+
+use super::render::PREFIX;
+use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE};
+use super::{CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render};
+
+/// Where the documentation's table stands.
+const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+/// Set to write the table anew.
+const WRITE_DOCUMENTATION: &str = "ROPEWALK_WRITE_DOCS";
+
+fn journal(index: usize) -> JournalFigures {
+    JournalFigures {
+        index,
+        partitions: 2,
+        appended_batches: 3,
+        appended_records: 30,
+        appended_bytes: 3_000,
+        flushes: 4,
+        flushed_bytes: 8_192,
+        flush_time: Duration::from_micros(2_500),
+        read_bytes: 5,
+        disk_reads: 6,
+        layout_rounds: 7,
+        faults: 8,
+        store: StoreStatus {
+            unflushed_bytes: 9,
+            journal_bytes: 10,
+            journal_bytes_max: 11,
+            tail_cache_bytes: 12,
+            chunk_cache_bytes: 13,
+            partitions: 14,
+            chunk_cache_hits: 15,
+            chunk_cache_misses: 16,
+        },
+        refusal: None,
+    }
+}
+
+fn core(journals: Vec<JournalFigures>) -> CoreFigures {
+    CoreFigures {
+        connections: 1,
+        connections_opened: 2,
+        connections_refused: 3,
+        requests: 4,
+        malformed_requests: 5,
+        received_bytes: 6,
+        sent_bytes: 7,
+        fetch_sessions: 8,
+        topics: 9,
+        journals,
+    }
+}
+
+fn snapshot(outcomes: Vec<Result<CoreFigures, Silence>>) -> Snapshot {
+    let cores = outcomes
+        .into_iter()
+        .enumerate()
+        .map(|(index, outcome)| CoreAnswer { index, outcome });
+    Snapshot {
+        uptime: Duration::from_millis(1_500),
+        process: Some(ProcessUsage {
+            cpu_user: Duration::from_millis(750),
+            cpu_system: Duration::from_millis(500),
+            rss_bytes: 4_096,
+        }),
+        cores: cores.collect(),
+    }
+}
+
+const LATE: Silence = Silence::Late(Duration::from_secs(2));
+
+#[test]
+fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
+    let text = render(snapshot(vec![
+        Ok(core(vec![journal(0), journal(2)])),
+        Ok(core(vec![journal(1)])),
+    ]));
+    let expected = [
+        "# HELP ropewalk_uptime_seconds Time since the node started.\n\
+         # TYPE ropewalk_uptime_seconds gauge\n\
+         # UNIT ropewalk_uptime_seconds seconds\n\
+         ropewalk_uptime_seconds 1.5\n",
+        "ropewalk_cores 2\n",
+        "ropewalk_topics 9\n",
+        "ropewalk_process_cpu_seconds_total 1.25\n",
+        "ropewalk_process_resident_memory_bytes 4096\n",
+        "ropewalk_core_up{core=\"0\"} 1\nropewalk_core_up{core=\"1\"} 1\n",
+        "ropewalk_received_bytes_total{core=\"0\"} 6\nropewalk_received_bytes_total{core=\"1\"} 6\n",
+        "ropewalk_flush_seconds_total{core=\"0\",journal=\"0\"} 0.0025\n\
+         ropewalk_flush_seconds_total{core=\"0\",journal=\"2\"} 0.0025\n\
+         ropewalk_flush_seconds_total{core=\"1\",journal=\"1\"} 0.0025\n",
+        "ropewalk_journal_max_bytes{core=\"1\",journal=\"1\"} 11\n",
+        "ropewalk_chunk_cache_misses_total{core=\"1\",journal=\"1\"} 16\n",
+        "ropewalk_journal_dead{core=\"1\",journal=\"1\"} 0\n",
+    ];
+    for lines in expected {
+        assert!(text.contains(lines), "no {lines:?} in:\n{text}");
+    }
+    let build = format!(
+        "ropewalk_build_info{{version=\"{}\"}} 1\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(text.contains(&build), "{text}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn what_is_not_known_is_missing_and_never_zero() {
+    let text = render(Snapshot {
+        process: None,
+        ..snapshot(vec![Err(LATE)])
+    });
+    assert!(text.contains("ropewalk_core_up{core=\"0\"} 0\n"), "{text}");
+    for absent in ["process", "topics", "requests", "journal"] {
+        assert!(
+            !text.contains(&format!("ropewalk_{absent}")),
+            "{absent} in:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_refusing_journal_shows_why() {
+    let dead = JournalFigures {
+        refusal: Some(AppendRefusal::JournalDead("flush failed".into())),
+        ..journal(0)
+    };
+    let full = JournalFigures {
+        refusal: Some(AppendRefusal::DiskFull),
+        ..journal(1)
+    };
+    let text = render(snapshot(vec![Ok(core(vec![dead, full]))]));
+    for line in [
+        "ropewalk_journal_dead{core=\"0\",journal=\"0\"} 1\nropewalk_journal_dead{core=\"0\",journal=\"1\"} 0\n",
+        "ropewalk_disk_full{core=\"0\",journal=\"0\"} 0\nropewalk_disk_full{core=\"0\",journal=\"1\"} 1\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_silent_core_ails_and_a_refusing_journal_only_hinders() {
+    let well = snapshot(vec![Ok(core(vec![journal(0)]))]);
+    assert_eq!((well.ailments(), well.hindrances()), (vec![], vec![]));
+
+    let stopping = JournalFigures {
+        refusal: Some(AppendRefusal::Stopping),
+        ..journal(0)
+    };
+    let ill = snapshot(vec![Ok(core(vec![stopping])), Err(LATE), Err(Silence::Gone)]);
+    let ailments = [
+        "core 1 has not answered within 2s",
+        "core 2 is not running any more",
+    ];
+    assert_eq!(ill.ailments(), ailments);
+    assert_eq!(
+        ill.hindrances(),
+        [ailments[0], ailments[1], "journal 0: the node is stopping"]
+    );
+}
+
+/// Runs `ask` on a runtime as the HTTP thread has it.
+fn on_runtime<T>(ask: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(ask)
+}
+
+#[test]
+fn a_hanging_core_is_asked_once_by_many() {
+    let (senders, mut receivers) = mailboxes(2);
+    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_millis(1));
+    on_runtime(async {
+        let (first, second) = tokio::join!(gatherer.gather(), gatherer.gather());
+        let third = gatherer.gather().await;
+        for snapshot in [first, second, third] {
+            let outcomes = snapshot
+                .cores
+                .iter()
+                .map(|core| core.outcome.as_ref().err().copied());
+            let late = Some(Silence::Late(Duration::from_millis(1)));
+            assert_eq!(outcomes.collect::<Vec<_>>(), [late, late]);
+        }
+    });
+    for receiver in &mut receivers {
+        assert!(receiver.try_recv().is_ok(), "it was asked");
+        assert!(receiver.try_recv().is_err(), "and only once");
+    }
+}
+
+#[test]
+fn a_core_that_is_gone_is_asked_anew_and_does_not_delay() {
+    let (senders, receivers) = mailboxes(1);
+    drop(receivers);
+    // Longer than any test: an answer can only come from the closed mailbox.
+    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_secs(3_600));
+    on_runtime(async {
+        for _ in 0..2 {
+            let snapshot = gatherer.gather().await;
+            assert_eq!(snapshot.ailments(), ["core 0 is not running any more"]);
+        }
+    });
+}
+
+/// Full name, kind, labels and help of every metric, in the order they are rendered.
+fn described() -> Vec<(String, &'static str, &'static str, &'static str)> {
+    fn rows<S>(
+        metrics: &'static [Metric<S>],
+        labels: &'static str,
+    ) -> impl Iterator<Item = (String, &'static str, &'static str, &'static str)> {
+        metrics.iter().map(move |metric| {
+            let unit = metric
+                .unit
+                .as_ref()
+                .map_or(String::new(), |unit| format!("_{}", unit.as_str()));
+            let total = if matches!(metric.kind, MetricType::Counter) {
+                "_total"
+            } else {
+                ""
+            };
+            let name = format!("{PREFIX}_{}{unit}{total}", metric.name);
+            (name, metric.kind.as_str(), labels, metric.help)
+        })
+    }
+    let build = (format!("{PREFIX}_{}_info", BUILD.0), "info", "version", BUILD.1);
+    std::iter::once(build)
+        .chain(rows(OF_NODE, ""))
+        .chain(rows(OF_CORE_ANSWER, "core"))
+        .chain(rows(OF_CORE, "core"))
+        .chain(rows(OF_JOURNAL, "core, journal"))
+        .collect()
+}
+
+fn documentation() -> String {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         `GET /metrics` on the HTTP address answers in the OpenMetrics text format, which Prometheus reads. Counters\n\
+         begin at zero with each start. A figure that is not known is missing: of a core that does not answer there is\n\
+         `ropewalk_core_up` only.\n\n\
+         This table is made from the code; a test fails when it is stale. To write it anew:\n\
+         `ROPEWALK_WRITE_DOCS=1 cargo test -p server metrics`.\n\n\
+         | metric | kind | labels | what it is |\n|---|---|---|---|\n",
+    );
+    for (name, kind, labels, help) in described() {
+        writeln!(page, "| `{name}` | {kind} | {labels} | {help} |")
+            .expect("writing to a string does not fail");
+    }
+    page
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the documentation is no stored data: no disk simulates it"
+)]
+fn the_documentation_lists_every_metric() {
+    if std::env::var_os(WRITE_DOCUMENTATION).is_some() {
+        std::fs::write(DOCUMENTATION, documentation()).expect("the source tree can be written");
+    }
+    let found = std::fs::read_to_string(DOCUMENTATION).expect("docs/metrics.md is in the source tree");
+    assert!(
+        found == documentation(),
+        "docs/metrics.md is stale: run with {WRITE_DOCUMENTATION}=1"
+    );
+}
+
+#[test]
+fn names_are_unique_and_every_rendered_sample_is_documented() {
+    let described = described();
+    let names: HashSet<_> = described.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names.len(), described.len());
+    let text = render(snapshot(vec![Ok(core(vec![journal(0)]))]));
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let rendered: HashSet<_> = samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
+    assert_eq!(rendered, names);
+    for (name, _, _, help) in &described {
+        assert!(help.ends_with('.') && !help.contains('|'), "{name}: {help}");
+    }
+}

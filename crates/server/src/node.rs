@@ -1,0 +1,378 @@
+//! A node: one thread per core, started over one data directory, until it is drained.
+//!
+//! The order of a start: lock and identify the directory, bind the addresses, open every core's journals, replay
+//! the metadata, open the partitions, then let clients in. Nothing is served before everything is known.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use platform::clock::{Clock, SystemClock};
+use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
+use platform::threads;
+use protocol::leader::NodeId;
+use protocol::metadata::{Address, Command, Metadata};
+use protocol::ProducerLimits;
+use storage::{JournalIdentity, JournalSizes, Store, StoreConfig};
+use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
+
+use crate::accept::accept_clients;
+use crate::config::Config;
+use crate::core::{Core, NodeFacts};
+use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
+use crate::maintenance;
+use crate::node_file::{DirectoryError, NodeIdentity, identify};
+use crate::shard::{Flusher, Shard, ShardSettings};
+
+/// Threads that run a core's blocking storage jobs, at most.
+const STORAGE_THREADS_MAX: usize = 4;
+
+/// Why a node did not start. Each is one sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Another process has the data directory.
+    #[error("{0} is in use by another ropewalk process; stop that one, or choose another directory with --data")]
+    InUse(String),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({key}): {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The configuration key that chose it.
+        key: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Stored data cannot be opened.
+    #[error("{0}")]
+    Storage(String),
+    /// The system refused a thread.
+    #[error("a thread could not be started: {0}")]
+    Thread(io::Error),
+}
+
+/// A running node. Dropping it without `drain` stops it at once, as a kill would.
+pub struct Node {
+    kafka_address: SocketAddr,
+    http_address: SocketAddr,
+    warnings: Vec<String>,
+    mailboxes: Mailboxes,
+    draining: Arc<Semaphore>,
+    stop: Vec<tokio::sync::oneshot::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+    http: Option<crate::http::HttpServer>,
+    _lock: Box<dyn Lock>,
+}
+
+/// What the thread of a core is given.
+struct CorePlan {
+    index: usize,
+    cpu: Option<usize>,
+    facts: NodeFacts,
+    disk: Arc<dyn Disk>,
+    identity: NodeIdentity,
+    mailbox: Mailbox,
+    stop: tokio::sync::oneshot::Receiver<()>,
+    opened: mpsc::Sender<Result<(), String>>,
+}
+
+impl Node {
+    /// Starts a node; returns when it serves. Blocks meanwhile.
+    ///
+    /// # Errors
+    /// See `StartError`. Nothing is left running then.
+    pub fn start(config: Config) -> Result<Node, StartError> {
+        let directory = config.data.display().to_string();
+        let failed = |error| DirectoryError::Disk { directory: directory.clone(), error };
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&config.data).map_err(failed)?);
+        let lock = disk.lock().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StartError::InUse(directory.clone()),
+            _ => failed(error).into(),
+        })?;
+        let cpus = threads::available_cpus();
+        let cores = if config.cores == 0 { cpus.len().max(1) } else { config.cores };
+        let identity = identify(&*disk, config.node.id, cores)?;
+        let kafka = listen(&config.kafka.listen, "kafka.listen")?;
+        let http = listen(&config.http.listen, "http.listen")?;
+        let (kafka_address, http_address) = (local_address(&kafka)?, local_address(&http)?);
+        threads::raise_descriptor_limit();
+
+        let (mailboxes, receivers) = mailboxes(cores);
+        let facts = NodeFacts {
+            node: NodeId(config.node.id),
+            cluster: identity.cluster,
+            clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
+            mailboxes: mailboxes.clone(),
+            shards: identity.journals,
+            config: Arc::new(config),
+        };
+        let warnings = warnings(&*disk, &facts.config, cores, cpus.len());
+        let mut node = Node {
+            kafka_address,
+            http_address,
+            warnings,
+            mailboxes,
+            draining: Arc::new(Semaphore::new(0)),
+            stop: Vec::new(),
+            threads: Vec::new(),
+            http: None,
+            _lock: lock,
+        };
+        let pins = facts.config.pin_threads && cores <= cpus.len();
+        node.start_cores(&facts, &disk, identity, receivers, |index| pins.then(|| cpus[index]))?;
+        node.open(&facts, kafka)?;
+        node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
+        Ok(node)
+    }
+
+    /// Starts a thread for each core and waits until all have opened their journals.
+    fn start_cores(
+        &mut self,
+        facts: &NodeFacts,
+        disk: &Arc<dyn Disk>,
+        identity: NodeIdentity,
+        receivers: Vec<Mailbox>,
+        cpu: impl Fn(usize) -> Option<usize>,
+    ) -> Result<(), StartError> {
+        let (opened, outcomes) = mpsc::channel();
+        let cores = receivers.len();
+        for (index, mailbox) in receivers.into_iter().enumerate() {
+            let (stop, stopped) = tokio::sync::oneshot::channel();
+            let plan = CorePlan {
+                index,
+                cpu: cpu(index),
+                facts: facts.clone(),
+                disk: disk.clone(),
+                identity,
+                mailbox,
+                stop: stopped,
+                opened: opened.clone(),
+            };
+            let thread = threads::spawn(format!("core-{index}"), move || run_core(plan));
+            self.threads.push(thread.map_err(StartError::Thread)?);
+            self.stop.push(stop);
+        }
+        for _ in 0..cores {
+            let outcome = outcomes.recv().unwrap_or_else(|_| Err("a core's thread died while it started".into()));
+            outcome.map_err(StartError::Storage)?;
+        }
+        Ok(())
+    }
+
+    /// Replays the metadata, opens the partitions on every core, and lets clients in.
+    fn open(&self, facts: &NodeFacts, kafka: TcpListener) -> Result<(), StartError> {
+        let (done, outcome) = mpsc::channel();
+        let address = advertised(facts, self.kafka_address);
+        let (facts, draining) = (facts.clone(), self.draining.clone());
+        self.mailboxes.send(0, move |core| {
+            let core = core.clone();
+            tokio::task::spawn_local(async move {
+                let opened = open_partitions(&core, &facts, address).await;
+                let opened = opened.and_then(|()| {
+                    kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
+                    let listener = tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
+                    tokio::task::spawn_local(accept_clients(core.clone(), listener, draining));
+                    maintenance::start_disk_watch(&core);
+                    Ok(())
+                });
+                let _ = done.send(opened);
+            });
+        });
+        let opened = outcome.recv().unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
+        opened.map_err(StartError::Storage)
+    }
+
+    /// Where Kafka's clients reach this node.
+    pub fn kafka_address(&self) -> SocketAddr {
+        self.kafka_address
+    }
+
+    /// Where its HTTP interface is.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http_address
+    }
+
+    /// What an operator should know about how this node runs here.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Stops taking requests, answers those under way, makes everything staged durable and stops. Returns whether all of
+    /// this was done within `deadline`. Blocks.
+    pub fn drain(mut self, deadline: Duration) -> bool {
+        // Wakes every connection and the accept loop; nobody can acquire from a closed semaphore.
+        self.draining.close();
+        let (done, drained) = mpsc::channel();
+        for core in 0..self.mailboxes.cores() {
+            let done = done.clone();
+            self.mailboxes.send(core, move |core| {
+                let core = core.clone();
+                tokio::task::spawn_local(async move {
+                    core.drain().await;
+                    let _ = done.send(());
+                });
+            });
+        }
+        drop(done);
+        let clock = SystemClock::new();
+        let all = (0..self.mailboxes.cores())
+            .all(|_| drained.recv_timeout(deadline.saturating_sub(clock.monotonic())).is_ok());
+        self.stop();
+        all
+    }
+
+    fn stop(&mut self) {
+        for stop in self.stop.drain(..) {
+            // A core that died needs no telling.
+            let _ = stop.send(());
+        }
+        if let Some(http) = self.http.take() {
+            http.stop();
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a core's thread had panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
+    crate::accept::bind(address).map_err(|error| StartError::Listen { address: address.to_string(), key, error })
+}
+
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(StartError::Thread)
+}
+
+fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
+    let (host, port) = match &facts.config.kafka.advertised {
+        Some(advertised) => (advertised.host.clone(), advertised.port),
+        None => (bound.ip().to_string(), bound.port()),
+    };
+    Address { host: host.into(), port }
+}
+
+fn warnings(disk: &dyn Disk, config: &Config, cores: usize, cpus: usize) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if disk.durable_write_mode() == DurableWriteMode::Buffered {
+        warnings.push(format!(
+            "{} does not support direct I/O (tmpfs?); durable writes go through the page cache and are slower",
+            config.data.display()
+        ));
+    }
+    if cores > cpus {
+        warnings.push(format!("{cores} cores are configured, this machine has {cpus}; threads are not pinned"));
+    }
+    warnings
+}
+
+/// The thread of one core.
+fn run_core(plan: CorePlan) {
+    if let Some(cpu) = plan.cpu
+        && let Err(error) = threads::pin_to_cpu(cpu)
+    {
+        tracing::warn!(core = plan.index, cpu, %error, "the core's thread could not be pinned");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(STORAGE_THREADS_MAX)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = plan.opened.send(Err(format!("core {} could not start: {error}", plan.index)));
+            return;
+        }
+    };
+    LocalSet::new().block_on(&runtime, async move {
+        match open_core(&plan) {
+            Ok(core) => {
+                let _ = plan.opened.send(Ok(()));
+                tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
+                tokio::task::spawn_local(maintenance::keep(core.clone()));
+                // Either way the core ends: told to, or because nobody can tell it any more.
+                let _ = plan.stop.await;
+            }
+            Err(error) => {
+                let _ = plan.opened.send(Err(error));
+            }
+        }
+    });
+}
+
+/// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
+fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
+    let (facts, identity) = (&plan.facts, &plan.identity);
+    let config = &facts.config;
+    let (mut shards, mut recovered) = (Vec::new(), Vec::new());
+    for index in (0..identity.journals).filter(|shard| facts.core_of(*shard) == plan.index) {
+        let store_config = StoreConfig {
+            identity: JournalIdentity { cluster: identity.cluster, node: identity.node, journal: index as u32 },
+            journal: JournalSizes {
+                file_bytes: config.journal.file_bytes,
+                files_max: (config.journal.bytes_max / config.journal.file_bytes).max(3) as usize,
+            },
+            layout_trigger_bytes: config.journal.layout_trigger,
+            tail_cache_bytes: config.cache.tail_bytes / identity.journals,
+            chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
+        };
+        let (store, found) = Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
+        if found.frames > 0 || found.cut_bytes > 0 {
+            tracing::info!(
+                journal = index,
+                frames = found.frames,
+                bytes = found.journal_bytes,
+                cut_bytes = found.cut_bytes,
+                "a journal was replayed"
+            );
+        }
+        let settings = ShardSettings {
+            node: facts.node,
+            producer_limits: ProducerLimits {
+                producers_max: config.producers.per_partition_max,
+                expiration: config.producers.expiration,
+            },
+            batch_limits: record::Limits {
+                decompressed_bytes_max: config.limits.decompressed_bytes as u64,
+                ..record::Limits::default()
+            },
+        };
+        let flusher = Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+        let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
+        shard.start();
+        shards.push(shard);
+        recovered.extend(found.partitions);
+    }
+    let metadata = Metadata::new(config.topics.defaults.clone());
+    Ok(Core::new(plan.index, facts.clone(), plan.disk.clone(), metadata, shards, recovered))
+}
+
+/// On core 0: replays the metadata, journals this start, and has every core open its partitions.
+async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
+    let news = |commands: &[Command]| {
+        let format = commands.is_empty().then_some(Command::FormatCluster { cluster: facts.cluster });
+        format.into_iter().chain([Command::StartNode { node: facts.node, address }]).collect()
+    };
+    let commands = Arc::new(core.replay_metadata(news).await?);
+    for index in 0..facts.mailboxes.cores() {
+        let commands = commands.clone();
+        let adopted = facts.mailboxes.call(index, move |core| async move { core.adopt(&commands) }).await;
+        adopted.map_err(|stopping| stopping.to_string())??;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The file that says whose directory this is: `node.toml`, written once when the directory is made.
+//!
+//! Every checksum covers this identity, so a directory without it, or with another one, is never written to.
+
+use platform::disk::Disk;
+use platform::random::random_bytes;
+use record::ClusterId;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+
+const NAME: &str = "node.toml";
+const FORMAT: u32 = 1;
+const BYTES_MAX: usize = 64 << 10;
+
+/// Whose directory it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeIdentity {
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: i32,
+    /// How many journals it has. Fixed: partitions are spread over them by number.
+    pub(crate) journals: usize,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// Files of somebody else.
+    #[error("{directory} is not empty and not a ropewalk directory (it has {found} and no {NAME}); choose another with --data")]
+    Foreign {
+        /// The directory.
+        directory: String,
+        /// One of the files there.
+        found: String,
+    },
+    /// Written by a newer version.
+    #[error("{directory} has format {format}; this version of ropewalk knows format {FORMAT} only, and changed nothing")]
+    UnknownFormat {
+        /// The directory.
+        directory: String,
+        /// Its format.
+        format: u32,
+    },
+    /// The configured node is another one.
+    #[error("{directory} belongs to node {stored}, the configuration says node.id = {configured}")]
+    OtherNode {
+        /// The directory.
+        directory: String,
+        /// Whose it is.
+        stored: i32,
+        /// Who wants it.
+        configured: i32,
+    },
+    /// The file is damaged.
+    #[error("{directory}/{NAME} cannot be understood: {what}")]
+    Damaged {
+        /// The directory.
+        directory: String,
+        /// Why.
+        what: String,
+    },
+    /// The disk's error.
+    #[error("{directory}: {error}")]
+    Disk {
+        /// The directory.
+        directory: String,
+        /// What the disk said.
+        error: io::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    format: u32,
+    cluster: String,
+    node: i32,
+    journals: usize,
+}
+
+/// Reads the identity, or makes a new one of an empty directory.
+pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdentity, DirectoryError> {
+    let directory = disk.root().display().to_string();
+    let failed = |error| DirectoryError::Disk { directory: directory.clone(), error };
+    match disk.read_whole(Path::new(NAME), BYTES_MAX) {
+        Ok(bytes) => {
+            let identity = decode(&bytes, &directory)?;
+            if identity.node != node {
+                return Err(DirectoryError::OtherNode { directory, stored: identity.node, configured: node });
+            }
+            Ok(identity)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(found) = disk.list(Path::new("")).map_err(failed)?.into_iter().next() {
+                return Err(DirectoryError::Foreign { directory, found });
+            }
+            let identity = NodeIdentity { cluster: ClusterId(random_bytes()), node, journals };
+            disk.replace(Path::new(NAME), encode(&identity).as_bytes()).map_err(failed)?;
+            Ok(identity)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn encode(identity: &NodeIdentity) -> String {
+    let content = Content {
+        format: FORMAT,
+        cluster: identity.cluster.to_string(),
+        node: identity.node,
+        journals: identity.journals,
+    };
+    let table = toml::to_string(&content).expect("numbers and text are TOML");
+    format!("# Identifies this directory. Written once; do not edit.\n{table}")
+}
+
+fn decode(bytes: &[u8], directory: &str) -> Result<NodeIdentity, DirectoryError> {
+    let damaged = |what: String| DirectoryError::Damaged { directory: directory.to_string(), what };
+    let text = std::str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
+    let format = table.get("format").and_then(toml::Value::as_integer);
+    let format = format.and_then(|format| u32::try_from(format).ok()).ok_or_else(|| damaged("no format".into()))?;
+    if format != FORMAT {
+        return Err(DirectoryError::UnknownFormat { directory: directory.to_string(), format });
+    }
+    let content: Content = table.try_into().map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
+    let cluster = decode_hex(&content.cluster).ok_or_else(|| damaged("cluster is not 32 hexadecimal digits".into()))?;
+    if content.journals == 0 {
+        return Err(damaged("journals must be at least 1".into()));
+    }
+    Ok(NodeIdentity { cluster: ClusterId(cluster), node: content.node, journals: content.journals })
+}
+
+fn decode_hex(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,110 @@
+//! Brings questions about partitions to the cores that own them: one letter for each core, however many partitions, and
+//! the answers back in the order of the questions.
+//!
+//! For everything but appends and fetches, which have their own ways (`append_path`, `fetch_path`).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream;
+use kafka_wire::ErrorCode;
+use protocol::metadata::Metadata;
+use record::PartitionId;
+
+use crate::core::Core;
+use crate::error_codes::stopping_code;
+use crate::shard::Shard;
+
+/// Partitions that one request has a core look at side by side. It bounds the memory that one request can make a core
+/// take; trims still share flushes.
+const AT_ONCE_PER_CORE: usize = 64;
+
+/// A partition of a topic by name, as most requests name it.
+pub(crate) fn find_partition(metadata: &Metadata, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
+    metadata
+        .topic_named(topic)
+        .filter(|topic| (0..topic.partition_count()).contains(&index))
+        .map(|topic| PartitionId {
+            topic: topic.id,
+            index,
+        })
+        .ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+/// The questions for one core, and their places among all.
+struct Letter<Q> {
+    places: Vec<usize>,
+    asked: Vec<(PartitionId, Q)>,
+}
+
+impl<Q> Default for Letter<Q> {
+    fn default() -> Letter<Q> {
+        Letter {
+            places: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+}
+
+/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so.
+pub(crate) async fn ask_owners<Q, A, F>(
+    core: &Rc<Core>,
+    questions: Vec<Result<(PartitionId, Q), ErrorCode>>,
+    work: impl Fn(Rc<Shard>, PartitionId, Q) -> F + Clone + Send + 'static,
+) -> Vec<Result<A, ErrorCode>>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Result<A, ErrorCode>> + 'static,
+{
+    let mut answers = Vec::with_capacity(questions.len());
+    let mut by_core: BTreeMap<usize, Letter<Q>> = BTreeMap::new();
+    for (place, question) in questions.into_iter().enumerate() {
+        // Stands unless the owner answers: then the node is stopping.
+        answers.push(Err(question
+            .as_ref()
+            .map_or_else(|code| *code, |_| stopping_code())));
+        if let Ok((partition, question)) = question {
+            let owner = core.facts.core_of(core.facts.shard_of(partition));
+            let letter = by_core.entry(owner).or_default();
+            letter.places.push(place);
+            letter.asked.push((partition, question));
+        }
+    }
+    let calls = by_core.into_iter().map(|(owner, Letter { places, asked })| {
+        let work = work.clone();
+        let call = core
+            .facts
+            .mailboxes
+            .call(owner, move |core| answer_here(core, asked, work));
+        async move { (places, call.await) }
+    });
+    for (places, answered) in join_all(calls).await {
+        for (place, answer) in places.into_iter().zip(answered.into_iter().flatten()) {
+            answers[place] = answer;
+        }
+    }
+    answers
+}
+
+async fn answer_here<Q, A, F>(
+    core: Rc<Core>,
+    asked: Vec<(PartitionId, Q)>,
+    work: impl Fn(Rc<Shard>, PartitionId, Q) -> F,
+) -> Vec<Result<A, ErrorCode>>
+where
+    F: Future<Output = Result<A, ErrorCode>>,
+{
+    let answer = |(partition, question)| {
+        let shard = core.shard(core.facts.shard_of(partition)).clone();
+        work(shard, partition, question)
+    };
+    stream::iter(asked)
+        .map(answer)
+        .buffered(AT_ONCE_PER_CORE)
+        .collect()
+        .await
+}

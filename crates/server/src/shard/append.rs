@@ -1,0 +1,216 @@
+//! One append, on the core that owns the partition: check, number, stage, wait.
+//!
+//! Read `Shard::append_one` from top to bottom: it is the way of a batch from the produce handler to the journal. What
+//! follows is in `background.rs`: the flush, and the leader's commit that answers the producer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use protocol::leader::{Append, AppendError, Checked, TrimError};
+use protocol::metadata::topic_config::TimestampType;
+use record::{BatchError, BatchHeader, Offset, PartitionId};
+use storage::StageError;
+use tokio::sync::oneshot;
+
+use super::partition::Waiting;
+use super::{Partition, Shard, count, stamp};
+
+/// What the producer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acks {
+    /// Nothing: no answer is wanted.
+    None,
+    /// The leader's own flush.
+    Leader,
+    /// The ack quorum.
+    Quorum,
+}
+
+/// A batch on its way to its partition.
+pub(crate) struct AppendRequest {
+    pub(crate) partition: PartitionId,
+    pub(crate) batch: Bytes,
+    pub(crate) acks: Acks,
+    pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
+}
+
+/// Where the batch came to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AppendOutcome {
+    pub(crate) first_offset: Offset,
+    pub(crate) log_start: Offset,
+    /// Set for `LogAppendTime`.
+    pub(crate) append_time_ms: Option<i64>,
+}
+
+/// Why a batch was not appended, or its fate is not known here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AppendRefusal {
+    #[error("this partition is not here")]
+    UnknownPartition,
+    #[error("this node does not lead the partition any more")]
+    NotLeader,
+    #[error("the batch is not sound: {0}")]
+    Batch(BatchError),
+    #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
+    TooLarge { bytes: usize, bytes_max: u32 },
+    #[error("timestamp {timestamp_ms} is further from the broker's time than the topic allows")]
+    Timestamp { timestamp_ms: i64 },
+    #[error(transparent)]
+    Leader(AppendError),
+    #[error(transparent)]
+    Trim(TrimError),
+    #[error("the disk is full; free some space, or add retention")]
+    DiskFull,
+    #[error("{0}")]
+    JournalDead(String),
+    #[error("the journal has no room yet; try again")]
+    JournalFull,
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl From<StageError> for AppendRefusal {
+    fn from(error: StageError) -> AppendRefusal {
+        match error {
+            StageError::Full => AppendRefusal::JournalFull,
+            StageError::Dead(reason) => AppendRefusal::JournalDead(reason),
+            StageError::TooLarge { bytes, file_bytes } => {
+                AppendRefusal::TooLarge { bytes, bytes_max: u32::try_from(file_bytes).unwrap_or(u32::MAX) }
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Stages a batch, or queues it while the journal has no room: appends keep the order they came in.
+    pub(crate) fn append(&self, request: AppendRequest) {
+        if !self.stalled.borrow().is_empty() {
+            self.stalled.borrow_mut().push_back(request);
+            return;
+        }
+        if let Some(stalled) = self.append_one(request) {
+            self.stalled.borrow_mut().push_back(stalled);
+            self.background.notify_one();
+        }
+        self.staged.notify_one();
+    }
+
+    /// Tries again what was stalled, in order.
+    pub(super) fn append_stalled(&self) {
+        loop {
+            let Some(request) = self.stalled.borrow_mut().pop_front() else { return };
+            if request.reply.is_closed() && request.acks != Acks::None {
+                continue;
+            }
+            if let Some(stalled) = self.append_one(request) {
+                self.stalled.borrow_mut().push_front(stalled);
+                return;
+            }
+        }
+    }
+
+    /// Appends one batch. Gives the request back if the journal has no room for it now.
+    fn append_one(&self, request: AppendRequest) -> Option<AppendRequest> {
+        let mut partitions = self.partitions.borrow_mut();
+        let Some(partition) = partitions.get_mut(&request.partition) else {
+            return refuse(request, AppendRefusal::UnknownPartition);
+        };
+        if let Some(refusal) = self.refuses() {
+            return refuse(request, refusal);
+        }
+        let header = match self.check_batch(partition, &request.batch) {
+            Ok(header) => header,
+            Err(refusal) => return refuse(request, refusal),
+        };
+        let append = Append {
+            record_count: header.record_count,
+            max_timestamp_ms: header.max_timestamp_ms,
+            producer: stamp(&header),
+            transactional: header.attributes.is_transactional(),
+        };
+        let numbered = match partition.leader.check_append(&append) {
+            Ok(Checked::New(numbered)) => numbered,
+            Ok(Checked::Duplicate(written)) => {
+                self.wait(partition, written.first_offset, written.next_offset, None, request);
+                return None;
+            }
+            Err(error) => return refuse(request, AppendRefusal::Leader(error)),
+        };
+        let append_time_ms =
+            (partition.topic.timestamp_type == TimestampType::LogAppendTime).then(|| self.clock.wall_ms());
+        let staged = self.store.borrow_mut().append(
+            request.partition,
+            &storage::Append {
+                epoch: numbered.epoch,
+                first: numbered.first_offset,
+                next: numbered.next_offset,
+                max_timestamp_ms: header.max_timestamp_ms,
+                append_time_ms,
+                batch: &request.batch,
+            },
+        );
+        match staged {
+            Ok(()) => {}
+            Err(StageError::Full) => return Some(request),
+            Err(error) => return refuse(request, error.into()),
+        }
+        let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
+        count(&self.counters.appended_batches, 1);
+        count(&self.counters.appended_records, header.record_count as u64);
+        count(&self.counters.appended_bytes, request.batch.len() as u64);
+        self.wait(partition, appended.first_offset, appended.next_offset, append_time_ms, request);
+        partition.act();
+        None
+    }
+
+    /// Has the producer answered when its acks are met.
+    fn wait(
+        &self,
+        partition: &mut Partition,
+        first_offset: Offset,
+        next_offset: Offset,
+        append_time_ms: Option<i64>,
+        request: AppendRequest,
+    ) {
+        let outcome = AppendOutcome { first_offset, log_start: partition.leader.log_start(), append_time_ms };
+        let (queue, reached) = match request.acks {
+            Acks::None => return,
+            Acks::Leader => (&mut partition.waiting_durable, partition.leader.durable_here()),
+            Acks::Quorum => (&mut partition.waiting_committed, partition.leader.tail()),
+        };
+        if next_offset <= reached {
+            let _ = request.reply.send(Ok(outcome));
+            return;
+        }
+        // A duplicate of a batch still under way waits among those that came before it.
+        let place = queue.partition_point(|waiting| waiting.next_offset <= next_offset);
+        queue.insert(place, Waiting { next_offset, outcome, reply: request.reply });
+    }
+
+    fn check_batch(&self, partition: &Partition, batch: &Bytes) -> Result<BatchHeader, AppendRefusal> {
+        let bytes_max = partition.topic.batch_bytes_max;
+        if batch.len() > bytes_max as usize {
+            return Err(AppendRefusal::TooLarge { bytes: batch.len(), bytes_max });
+        }
+        let header = record::validate(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
+        let check_time = partition.topic.timestamp_type == TimestampType::CreateTime;
+        if check_time && !self.timestamp_is_near(partition, header.max_timestamp_ms) {
+            return Err(AppendRefusal::Timestamp { timestamp_ms: header.max_timestamp_ms });
+        }
+        Ok(header)
+    }
+
+    fn timestamp_is_near(&self, partition: &Partition, timestamp_ms: i64) -> bool {
+        let now_ms = self.clock.wall_ms();
+        let within = |distance_ms: i64, limit: Duration| distance_ms <= 0 || distance_ms as u128 <= limit.as_millis();
+        within(now_ms.saturating_sub(timestamp_ms), partition.topic.timestamp_before_max)
+            && within(timestamp_ms.saturating_sub(now_ms), partition.topic.timestamp_after_max)
+    }
+}
+
+fn refuse(request: AppendRequest, refusal: AppendRefusal) -> Option<AppendRequest> {
+    // A client that has gone does not wait any more.
+    let _ = request.reply.send(Err(refusal));
+    None
+}

@@ -1,0 +1,242 @@
+//! What a shard does beside appending and reading: flush, keep journal files ready, lay out, checkpoint, remove.
+//!
+//! Each blocking piece is a job of the store: planned here, run on another thread, applied here. Flushes have a thread
+//! of their own, so that nothing in the background ever stands before one.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use platform::threads;
+use record::PartitionId;
+use storage::Flush;
+use tokio::sync::oneshot;
+
+use super::{AppendRefusal, Shard, count};
+
+/// How long the background rests after a failure before it tries again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A flush on its way to the thread that runs it, with where its outcome goes.
+type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
+
+/// The thread that runs one shard's flushes. It ends when the shard is dropped.
+pub(crate) struct Flusher {
+    orders: mpsc::Sender<FlushOrder>,
+}
+
+impl Flusher {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(shard: usize) -> io::Result<Flusher> {
+        let (orders, queue) = mpsc::channel::<FlushOrder>();
+        threads::spawn(format!("flush-{shard}"), move || {
+            while let Ok((flush, reply)) = queue.recv() {
+                let result = flush.run();
+                // Without the core there is nobody to tell; what was flushed is found by the next start.
+                let _ = reply.send((flush, result));
+            }
+        })?;
+        Ok(Flusher { orders })
+    }
+
+    async fn run(&self, flush: Flush) -> Option<(Flush, io::Result<()>)> {
+        let (reply, outcome) = oneshot::channel();
+        self.orders.send((flush, reply)).ok()?;
+        outcome.await.ok()
+    }
+}
+
+impl Shard {
+    /// Starts the shard's tasks on the core that calls.
+    pub(crate) fn start(self: &Rc<Self>) {
+        tokio::task::spawn_local(self.clone().flush_for_ever());
+        tokio::task::spawn_local(self.clone().work_in_background());
+    }
+
+    /// Flushes whatever is staged, one frame after the other; what arrives meanwhile rides in the next.
+    async fn flush_for_ever(self: Rc<Self>) {
+        loop {
+            let next = self.store.borrow_mut().next_flush();
+            let Some(flush) = next else {
+                self.staged.notified().await;
+                continue;
+            };
+            let bytes = flush.total_bytes();
+            let began = self.clock.monotonic();
+            let Some((flush, result)) = self.flusher.run(flush).await else { return };
+            let took = self.clock.monotonic() - began;
+            count(&self.counters.flushes, 1);
+            count(&self.counters.flushed_bytes, bytes as u64);
+            self.counters.flush_time.set(self.counters.flush_time.get() + took);
+            self.apply_flush(flush, result);
+        }
+    }
+
+    fn apply_flush(&self, flush: Flush, result: io::Result<()>) {
+        let outcome = self.store.borrow_mut().flushed(flush, result);
+        match outcome {
+            Ok(durable) => {
+                let mut partitions = self.partitions.borrow_mut();
+                for (id, next_offset) in durable {
+                    // A partition may have been deleted while its last batch was on its way.
+                    let Some(partition) = partitions.get_mut(&id) else { continue };
+                    partition
+                        .leader
+                        .handle_durable(self.settings.node, next_offset)
+                        .expect("the journal flushes only what this leader appended");
+                    partition.act();
+                }
+            }
+            Err(error) => self.step_down(&error.to_string()),
+        }
+        self.flushed.notify_waiters();
+        self.background.notify_one();
+    }
+
+    /// A flush failed: what was not acknowledged is of unknown outcome, and nothing is accepted any more.
+    fn step_down(&self, reason: &str) {
+        tracing::error!(shard = self.index, reason, "the journal is dead; this node accepts no appends to it any more");
+        count(&self.counters.faults, 1);
+        let refusal = AppendRefusal::JournalDead(reason.to_string());
+        for partition in self.partitions.borrow_mut().values_mut() {
+            partition.refuse_waiting(&refusal);
+            partition.leader.handle_seal();
+            partition.act();
+        }
+        for request in self.stalled.borrow_mut().drain(..) {
+            let _ = request.reply.send(Err(refusal.clone()));
+        }
+    }
+
+    /// Runs background jobs one at a time, whenever one is due.
+    async fn work_in_background(self: Rc<Self>) {
+        loop {
+            let worked = self.prepare_file().await
+                | self.lay_out().await
+                | self.checkpoint().await
+                | self.remove_files().await;
+            if !worked {
+                self.background.notified().await;
+            }
+        }
+    }
+
+    async fn prepare_file(self: &Rc<Self>) -> bool {
+        let Some(job) = self.store.borrow_mut().next_preparation() else { return false };
+        let (job, result) = run(job, |job| job.run()).await;
+        let prepared = self.store.borrow_mut().prepared(job, result);
+        match prepared {
+            Ok(()) => {
+                self.append_stalled();
+                self.staged.notify_one();
+            }
+            Err(error) => self.rest_after(&error).await,
+        }
+        true
+    }
+
+    async fn lay_out(self: &Rc<Self>) -> bool {
+        let now_ms = self.clock.wall_ms();
+        let job = {
+            let mut store = self.store.borrow_mut();
+            if store.layout_is_due() || !self.stalled.borrow().is_empty() {
+                store.begin_layout();
+            }
+            store.next_layout(now_ms)
+        };
+        let Some(job) = job else { return false };
+        let (job, result) = run(job, |job| job.run()).await;
+        let laid_out = self.store.borrow_mut().laid_out(job, result);
+        if let Err(fault) = laid_out {
+            self.rest_after(&fault).await;
+        }
+        true
+    }
+
+    async fn checkpoint(self: &Rc<Self>) -> bool {
+        if !self.store.borrow().checkpoint_is_due() {
+            return false;
+        }
+        let now = self.clock.monotonic();
+        let job = {
+            let partitions = self.partitions.borrow();
+            let mut state = |id: PartitionId| {
+                let leader = &partitions.get(&id).expect("the store keeps only partitions that are led here").leader;
+                let (next, state) = leader.snapshot_history(now);
+                (state, next)
+            };
+            self.store.borrow_mut().begin_checkpoint(&mut state)
+        };
+        self.staged.notify_one();
+        while !self.store.borrow().checkpoint_may_run(&job) {
+            self.flushed.notified().await;
+        }
+        let (job, result) = run(job, |job| job.run()).await;
+        let checkpointed = self.store.borrow_mut().checkpointed(job, result);
+        count(&self.counters.layout_rounds, 1);
+        match checkpointed {
+            Ok(()) => self.append_stalled(),
+            Err(error) => self.rest_after(&error).await,
+        }
+        true
+    }
+
+    async fn remove_files(self: &Rc<Self>) -> bool {
+        let Some(job) = self.store.borrow_mut().next_removal() else { return false };
+        let (job, result) = run(job, |job| job.run()).await;
+        let removed = self.store.borrow_mut().removed(job, result);
+        if let Err(error) = removed {
+            self.rest_after(&error).await;
+        }
+        true
+    }
+
+    async fn rest_after(&self, error: &dyn std::fmt::Display) {
+        count(&self.counters.faults, 1);
+        tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+
+    /// Refuses appends while the disk has less than its reserve left.
+    pub(crate) fn set_disk_full(&self, full: bool) {
+        if self.disk_full.replace(full) != full {
+            tracing::warn!(shard = self.index, full, "appends are refused while the disk is nearly full");
+        }
+    }
+
+    /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
+    pub(crate) async fn drain(&self) {
+        self.draining.set(true);
+        for request in self.stalled.borrow_mut().drain(..) {
+            let _ = request.reply.send(Err(AppendRefusal::Stopping));
+        }
+        self.staged.notify_one();
+        loop {
+            let flushed = self.flushed.notified();
+            let idle = {
+                let store = self.store.borrow();
+                store.status().unflushed_bytes == 0 || store.dead().is_some()
+            };
+            if idle {
+                return;
+            }
+            flushed.await;
+        }
+    }
+}
+
+/// Runs a blocking job on another thread and brings it back with its outcome.
+pub(super) async fn run<J: Send + 'static, T: Send + 'static>(
+    job: J,
+    work: impl FnOnce(&J) -> T + Send + 'static,
+) -> (J, T) {
+    let handle = tokio::task::spawn_blocking(move || {
+        let outcome = work(&job);
+        (job, outcome)
+    });
+    handle.await.expect("a storage job does not panic, and is not cancelled while its shard lives")
+}

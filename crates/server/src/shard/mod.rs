@@ -1,0 +1,268 @@
+//! A shard: one journal with the partitions that write to it, owned by one core.
+//!
+//! Here the pure leader and the store meet: the leader numbers, the store stages, a flush makes durable, the leader says
+//! what is committed, and whoever waits is answered. Everything runs on the owning core; only jobs leave it.
+
+mod append;
+mod background;
+mod partition;
+mod read;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::clock::Clock;
+use protocol::leader::NodeId;
+use protocol::metadata::TopicSettings;
+use protocol::{Action, BatchFacts, History, Leader, LeaderState, ProducerId, ProducerLimits, Stamp};
+use record::{BatchHeader, Epoch, Offset, PartitionId};
+use storage::{RecoveredPartition, Store};
+use tokio::sync::Notify;
+
+pub(crate) use append::{AppendRequest, AppendOutcome, AppendRefusal, Acks};
+pub(crate) use background::Flusher;
+pub(crate) use partition::Partition;
+pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
+
+/// What a shard needs to know of its node.
+pub(crate) struct ShardSettings {
+    /// The node that leads here.
+    pub(crate) node: NodeId,
+    pub(crate) producer_limits: ProducerLimits,
+    /// Bounds on what a batch may make its checker do.
+    pub(crate) batch_limits: record::Limits,
+}
+
+/// Counters of one shard; read by the metrics of its core.
+#[derive(Default)]
+pub(crate) struct ShardCounters {
+    pub(crate) flushes: Cell<u64>,
+    pub(crate) flushed_bytes: Cell<u64>,
+    pub(crate) flush_time: Cell<Duration>,
+    pub(crate) appended_batches: Cell<u64>,
+    pub(crate) appended_records: Cell<u64>,
+    pub(crate) appended_bytes: Cell<u64>,
+    pub(crate) read_bytes: Cell<u64>,
+    pub(crate) disk_reads: Cell<u64>,
+    pub(crate) layout_rounds: Cell<u64>,
+    pub(crate) faults: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &Cell<u64>, by: u64) {
+    counter.set(counter.get() + by);
+}
+
+pub(crate) struct Shard {
+    pub(crate) index: usize,
+    pub(crate) settings: ShardSettings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: ShardCounters,
+    store: RefCell<Store>,
+    partitions: RefCell<HashMap<PartitionId, Partition>>,
+    /// Appends that the journal had no room for, in the order they came. While there are any, all others queue behind.
+    stalled: RefCell<VecDeque<AppendRequest>>,
+    /// Something was staged, or there is room again.
+    staged: Notify,
+    /// A flush has ended.
+    flushed: Notify,
+    /// Background work may be due.
+    background: Notify,
+    /// The disk has less than its reserve left: appends are refused.
+    disk_full: Cell<bool>,
+    /// No appends any more: the node drains.
+    draining: Cell<bool>,
+    flusher: Flusher,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        index: usize,
+        settings: ShardSettings,
+        clock: Arc<dyn Clock>,
+        store: Store,
+        flusher: Flusher,
+    ) -> Rc<Shard> {
+        Rc::new(Shard {
+            index,
+            settings,
+            clock,
+            counters: ShardCounters::default(),
+            store: RefCell::new(store),
+            partitions: RefCell::new(HashMap::new()),
+            stalled: RefCell::new(VecDeque::new()),
+            staged: Notify::new(),
+            flushed: Notify::new(),
+            background: Notify::new(),
+            disk_full: Cell::new(false),
+            draining: Cell::new(false),
+            flusher,
+        })
+    }
+
+    /// Opens an epoch of a partition here, over what recovery found of it: the given one, or the one after the last.
+    ///
+    /// # Errors
+    /// What recovery found contradicts itself: a sentence for the operator.
+    pub(crate) fn open_partition(
+        &self,
+        id: PartitionId,
+        epoch: Option<Epoch>,
+        topic: TopicSettings,
+        recovered: Option<&RecoveredPartition>,
+    ) -> Result<(), String> {
+        self.store.borrow_mut().open_partition(id, partition::rolling(&topic));
+        let (log_start, next) = recovered.map_or((Offset::ZERO, Offset::ZERO), |found| (found.log_start, found.next));
+        let history = self.history(recovered).map_err(|what| format!("{id}: {what}"))?;
+        let next_epoch = || history.epochs.latest().map_or(Epoch(0), |latest| Epoch(latest.0 + 1));
+        let epoch = epoch.unwrap_or_else(next_epoch);
+        let state = LeaderState {
+            durability: topic.durability,
+            ..LeaderState::single(self.settings.node, epoch, log_start, next, history)
+        };
+        let mut leader = Leader::open(state);
+        // On opening, everything that was found is committed; nobody waits for that.
+        while leader.next_action().is_some() {}
+        self.partitions.borrow_mut().insert(id, Partition::new(leader, topic));
+        Ok(())
+    }
+
+    fn history(&self, recovered: Option<&RecoveredPartition>) -> Result<History, String> {
+        let limits = self.settings.producer_limits;
+        let now = self.clock.monotonic();
+        let Some(found) = recovered else { return Ok(History::new(limits)) };
+        let mut history = match found.state.is_empty() {
+            true => History::new(limits),
+            false => History::restore(now, limits, &found.state).map_err(|error| error.to_string())?,
+        };
+        history.cut_to(found.next);
+        for header in &found.replay {
+            history.replay(now, &facts(header)).map_err(|error| error.to_string())?;
+        }
+        Ok(history)
+    }
+
+    /// Gives a partition up: waiting clients are told, its files go in the background.
+    pub(crate) fn delete_partition(&self, id: PartitionId) {
+        if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
+            partition.close();
+        }
+        if let Err(error) = self.store.borrow_mut().delete_partition(id) {
+            // The metadata says that it is gone; the next start tries again.
+            tracing::warn!(partition = %id, %error, "a deleted partition's files could not be given up yet");
+        }
+        self.staged.notify_one();
+        self.background.notify_one();
+    }
+
+    /// Takes changed configs of a topic over for one of its partitions.
+    pub(crate) fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
+        if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
+            partition.topic = topic;
+            partition.leader.handle_durability(topic.durability);
+            self.store.borrow_mut().open_partition(id, partition::rolling(&topic));
+        }
+    }
+
+    /// Looks at a partition's leader; `None` if the partition is not here.
+    pub(crate) fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Option<T> {
+        self.partitions.borrow().get(&id).map(|partition| look(&partition.leader))
+    }
+
+    /// Why appends are refused, if they are.
+    pub(crate) fn refuses(&self) -> Option<AppendRefusal> {
+        if let Some(reason) = self.store.borrow().dead() {
+            return Some(AppendRefusal::JournalDead(reason.to_string()));
+        }
+        if self.draining.get() {
+            return Some(AppendRefusal::Stopping);
+        }
+        self.disk_full.get().then_some(AppendRefusal::DiskFull)
+    }
+
+    /// Gives up what lies before `first_kept`; durable on return.
+    ///
+    /// # Errors
+    /// As Kafka's DeleteRecords.
+    pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Offset, AppendRefusal> {
+        let (log_start, frame) = {
+            let mut partitions = self.partitions.borrow_mut();
+            let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
+            let log_start = partition.leader.handle_trim(first_kept).map_err(AppendRefusal::Trim)?;
+            while let Some(action) = partition.leader.next_action() {
+                debug_assert!(matches!(action, Action::Trim { .. }), "a trim leads to nothing else");
+            }
+            (log_start, self.store.borrow_mut().trim(id, log_start).map_err(AppendRefusal::from)?)
+        };
+        self.staged.notify_one();
+        self.until_durable(frame).await?;
+        self.background.notify_one();
+        Ok(log_start)
+    }
+
+    async fn until_durable(&self, frame: u64) -> Result<(), AppendRefusal> {
+        loop {
+            let flushed = self.flushed.notified();
+            tokio::pin!(flushed);
+            flushed.as_mut().enable();
+            {
+                let store = self.store.borrow();
+                if store.is_durable(frame) {
+                    return Ok(());
+                }
+                if let Some(reason) = store.dead() {
+                    return Err(AppendRefusal::JournalDead(reason.to_string()));
+                }
+            }
+            flushed.await;
+        }
+    }
+
+    /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention.
+    pub(crate) fn expire(&self) -> Vec<(PartitionId, Offset)> {
+        let (now, now_ms) = (self.clock.monotonic(), self.clock.wall_ms());
+        let store = self.store.borrow();
+        let expire = |(id, partition): (&PartitionId, &mut Partition)| {
+            partition.leader.handle_time(now);
+            let age_ms = partition.topic.retention.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+            let oldest_ms = age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
+            let start = store.retention_start(*id, oldest_ms, partition.topic.retention_bytes)?;
+            // Only committed records can be given up.
+            let start = start.min(partition.leader.tail());
+            (start > partition.leader.log_start()).then_some((*id, start))
+        };
+        self.partitions.borrow_mut().iter_mut().filter_map(expire).collect()
+    }
+
+    pub(crate) fn store_status(&self) -> storage::StoreStatus {
+        self.store.borrow().status()
+    }
+
+    /// How many partitions are led here.
+    pub(crate) fn partition_count(&self) -> usize {
+        self.partitions.borrow().len()
+    }
+}
+
+/// What a batch found in the log means for the partition's history.
+fn facts(header: &BatchHeader) -> BatchFacts {
+    BatchFacts {
+        epoch: header.leader_epoch,
+        first_offset: header.base_offset,
+        record_count: header.record_count,
+        max_timestamp_ms: header.max_timestamp_ms,
+        producer: stamp(header),
+    }
+}
+
+/// The idempotent producer's stamp of a batch, if it has one.
+pub(crate) fn stamp(header: &BatchHeader) -> Option<Stamp> {
+    (header.producer_id >= 0).then_some(Stamp {
+        id: ProducerId(header.producer_id),
+        epoch: header.producer_epoch,
+        first_sequence: header.base_sequence,
+    })
+}

@@ -1,0 +1,107 @@
+//! A partition on its core: the leader, and who waits for it to move.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use protocol::metadata::TopicSettings;
+use protocol::{Action, Leader};
+use record::Offset;
+use storage::SegmentRolling;
+use tokio::sync::{Notify, oneshot};
+
+use super::append::{AppendOutcome, AppendRefusal};
+
+/// A producer that waits for its batch.
+pub(super) struct Waiting {
+    pub(super) next_offset: Offset,
+    pub(super) outcome: AppendOutcome,
+    pub(super) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
+}
+
+pub(crate) struct Partition {
+    pub(crate) leader: Leader,
+    pub(crate) topic: TopicSettings,
+    /// Wait for the ack quorum, in the order of their offsets.
+    pub(super) waiting_committed: VecDeque<Waiting>,
+    /// Wait for the leader's own flush only, likewise.
+    pub(super) waiting_durable: VecDeque<Waiting>,
+    /// Fetches that wait for the tail to move. Those that gave up are found dead.
+    readers: Vec<Weak<Notify>>,
+    readers_swept: usize,
+}
+
+/// The store's rolling rule out of a topic's settings.
+pub(super) fn rolling(topic: &TopicSettings) -> SegmentRolling {
+    SegmentRolling {
+        bytes: topic.segment_bytes_max,
+        age_ms: i64::try_from(topic.segment_age_max.as_millis()).unwrap_or(i64::MAX),
+    }
+}
+
+impl Partition {
+    pub(super) fn new(leader: Leader, topic: TopicSettings) -> Partition {
+        Partition {
+            leader,
+            topic,
+            waiting_committed: VecDeque::new(),
+            waiting_durable: VecDeque::new(),
+            readers: Vec::new(),
+            readers_swept: 0,
+        }
+    }
+
+    /// Carries out what the leader wants done: answers producers, wakes readers.
+    pub(super) fn act(&mut self) {
+        while let Some(action) = self.leader.next_action() {
+            match action {
+                Action::Commit { tail } => {
+                    answer(&mut self.waiting_committed, tail);
+                    answer(&mut self.waiting_durable, tail.max(self.leader.durable_here()));
+                    self.wake_readers();
+                }
+                Action::DurableHere { next_offset } => answer(&mut self.waiting_durable, next_offset),
+                // The store was told by whoever trimmed.
+                Action::Trim { .. } => {}
+                Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
+            }
+        }
+    }
+
+    /// Registers a fetch to be woken when the tail moves.
+    pub(super) fn watch(&mut self, reader: &Arc<Notify>) {
+        if self.readers.len() > 2 * self.readers_swept + 8 {
+            self.readers.retain(|reader| reader.strong_count() > 0);
+            self.readers_swept = self.readers.len();
+        }
+        self.readers.push(Arc::downgrade(reader));
+    }
+
+    fn wake_readers(&mut self) {
+        for reader in self.readers.drain(..) {
+            if let Some(reader) = reader.upgrade() {
+                reader.notify_one();
+            }
+        }
+    }
+
+    /// Tells everybody who waits that it was in vain.
+    pub(super) fn refuse_waiting(&mut self, refusal: &AppendRefusal) {
+        for waiting in self.waiting_committed.drain(..).chain(self.waiting_durable.drain(..)) {
+            let _ = waiting.reply.send(Err(refusal.clone()));
+        }
+    }
+
+    /// The partition is given up.
+    pub(super) fn close(mut self) {
+        self.refuse_waiting(&AppendRefusal::UnknownPartition);
+        self.wake_readers();
+    }
+}
+
+fn answer(waiting: &mut VecDeque<Waiting>, reached: Offset) {
+    while waiting.front().is_some_and(|first| first.next_offset <= reached) {
+        let first = waiting.pop_front().expect("there is a first one");
+        // A client that has gone does not wait any more.
+        let _ = first.reply.send(Ok(first.outcome));
+    }
+}

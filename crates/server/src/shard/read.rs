@@ -1,0 +1,150 @@
+//! Reading committed batches of one partition, from memory at once or from the disk through a job.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use record::{Epoch, Offset, PartitionId};
+use storage::{Located, Read, ReadError, ReadJob};
+use tokio::sync::Notify;
+
+use super::{Shard, count};
+
+/// What a reader wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadRequest {
+    pub(crate) partition: PartitionId,
+    pub(crate) from: Offset,
+    pub(crate) bytes_max: usize,
+    /// The epoch that the reader believes in; `None` if it does not care.
+    pub(crate) epoch: Option<Epoch>,
+}
+
+/// Where the partition stands, and the batches found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ReadResult {
+    pub(crate) log_start: Offset,
+    pub(crate) tail: Offset,
+    pub(crate) batches: Vec<Bytes>,
+    pub(crate) bytes: usize,
+}
+
+/// Why nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadRefusal {
+    #[error("this partition is not here")]
+    UnknownPartition,
+    #[error("epoch {wanted} is over, the partition is in {current}")]
+    FencedEpoch { wanted: Epoch, current: Epoch },
+    #[error("epoch {wanted} has not begun, the partition is in {current}")]
+    UnknownEpoch { wanted: Epoch, current: Epoch },
+    #[error("offset {wanted} is outside of {log_start}..{tail}")]
+    OutOfRange { wanted: Offset, log_start: Offset, tail: Offset },
+    #[error("{0}")]
+    Fault(String),
+}
+
+impl Shard {
+    /// Checks the epoch that a client believes in.
+    pub(crate) fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
+        let current = self.with_leader(partition, |leader| leader.epoch()).ok_or(ReadRefusal::UnknownPartition)?;
+        match wanted {
+            Some(wanted) if wanted < current => Err(ReadRefusal::FencedEpoch { wanted, current }),
+            Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
+            _ => Ok(current),
+        }
+    }
+
+    /// Reads committed batches from the one that holds `from` on. With `bytes_max` zero only looks where things stand.
+    pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
+        self.check_epoch(request.partition, request.epoch)?;
+        let (log_start, tail, next) = self
+            .with_leader(request.partition, |leader| (leader.log_start(), leader.tail(), leader.next_offset()))
+            .ok_or(ReadRefusal::UnknownPartition)?;
+        if request.from < log_start || request.from > next {
+            return Err(ReadRefusal::OutOfRange { wanted: request.from, log_start, tail });
+        }
+        let mut result = ReadResult { log_start, tail, ..ReadResult::default() };
+        if request.bytes_max > 0 && request.from < tail {
+            result.batches = self.read_batches(request.partition, request.from, tail, request.bytes_max).await?;
+            result.bytes = result.batches.iter().map(Bytes::len).sum();
+            count(&self.counters.read_bytes, result.bytes as u64);
+        }
+        Ok(result)
+    }
+
+    /// Whole batches of `[from, until)`, at most `bytes_max` bytes but at least one batch.
+    pub(crate) async fn read_batches(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        from: Offset,
+        until: Offset,
+        bytes_max: usize,
+    ) -> Result<Vec<Bytes>, ReadRefusal> {
+        let mut read = self.store.borrow_mut().read(partition, from, until, bytes_max);
+        loop {
+            match read.map_err(|error| self.refusal(error))? {
+                Read::Ready(batches) => return Ok(batches),
+                Read::Job(job) => {
+                    let outcome = self.run_read(job).await;
+                    read = self.store.borrow_mut().finish_read(outcome);
+                }
+            }
+        }
+    }
+
+    async fn run_read(&self, job: ReadJob) -> storage::ReadOutcome {
+        count(&self.counters.disk_reads, 1);
+        tokio::task::spawn_blocking(|| job.run()).await.expect("a storage job does not panic")
+    }
+
+    /// Where to look for the first record with a timestamp of at least `timestamp_ms`; `None` if no batch has one.
+    pub(crate) async fn locate_timestamp(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        timestamp_ms: i64,
+    ) -> Result<Option<Offset>, ReadRefusal> {
+        loop {
+            let located = self.store.borrow_mut().locate_timestamp(partition, timestamp_ms);
+            match located.map_err(|error| self.refusal(error))? {
+                Located::From(offset) => return Ok(Some(offset)),
+                Located::Nowhere => return Ok(None),
+                Located::Job(job) => {
+                    let outcome = self.run_read(job).await;
+                    self.store.borrow_mut().finish_read(outcome).map_err(|error| self.refusal(error))?;
+                }
+            }
+        }
+    }
+
+    /// The greatest timestamp in the partition.
+    pub(crate) fn max_timestamp(&self, partition: PartitionId) -> Option<i64> {
+        self.store.borrow().max_timestamp(partition)
+    }
+
+    /// Has `reader` woken when the tail of one of these moves beyond where the reader stands; at once if it has.
+    pub(crate) fn watch(&self, wanted: &[(PartitionId, Offset)], reader: &Arc<Notify>) {
+        let mut partitions = self.partitions.borrow_mut();
+        for (id, from) in wanted {
+            match partitions.get_mut(id) {
+                Some(partition) if partition.leader.tail() <= *from => partition.watch(reader),
+                // It has moved already, or is gone: either way the reader should look.
+                _ => reader.notify_one(),
+            }
+        }
+    }
+
+    fn refusal(&self, error: ReadError) -> ReadRefusal {
+        match error {
+            ReadError::UnknownPartition(_) => ReadRefusal::UnknownPartition,
+            ReadError::OutOfRange { wanted, log_start, next } => {
+                ReadRefusal::OutOfRange { wanted, log_start, tail: next }
+            }
+            ReadError::Fault(fault) => {
+                count(&self.counters.faults, 1);
+                tracing::error!(shard = self.index, %fault, "a read found damage; the bytes are not served");
+                ReadRefusal::Fault(fault.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What is in force: ApiVersions and DescribeConfigs.
+
+use kafka_wire::describe_configs::{
+    DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
+};
+use kafka_wire::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, Decode, DescribeConfigsRequest, ErrorCode, Reader,
+    ResponseHeader,
+};
+
+use crate::support::{TestNode, Wire};
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+fn resource(resource_type: i8, name: &str) -> DescribeConfigsResource {
+    DescribeConfigsResource {
+        resource_type,
+        resource_name: name.into(),
+        configuration_keys: None,
+    }
+}
+
+fn describe(wire: &mut Wire, version: i16, resource: DescribeConfigsResource) -> DescribeConfigsResult {
+    let request = DescribeConfigsRequest {
+        resources: vec![resource],
+        include_synonyms: true,
+        include_documentation: true,
+    };
+    wire.call(version, &request).results.remove(0)
+}
+
+fn find<'a>(result: &'a DescribeConfigsResult, name: &str) -> &'a DescribeConfigsResourceResult {
+    result
+        .configs
+        .iter()
+        .find(|config| config.name == name)
+        .expect("a known config")
+}
+
+#[test]
+fn the_served_apis_are_listed_in_every_version() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    let request = ApiVersionsRequest {
+        client_software_name: "test".into(),
+        client_software_version: "1.0".into(),
+    };
+    for version in 0..=4 {
+        let response = wire.call(version, &request);
+        assert_eq!(response.error_code, 0);
+        let listed: Vec<_> = response
+            .api_keys
+            .iter()
+            .map(|api| (api.api_key, api.min_version, api.max_version))
+            .collect();
+        assert_eq!(listed.len(), 12);
+        assert!(listed.contains(&(0, 0, 13)), "Produce is advertised from 0 on");
+        assert!(listed.contains(&(18, 0, 4)));
+    }
+}
+
+#[test]
+fn a_client_from_the_future_is_told_in_version_zero() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    // Key 18, version 99, correlation id 7, no client id, no tags, and a body nobody here can read.
+    let header = [0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0, 1, 2, 3];
+    wire.send(&(header.len() as i32).to_be_bytes());
+    wire.send(&header);
+    let mut reader = Reader::new(wire.receive_frame().expect("an answer"));
+    let header = ResponseHeader::decode(&mut reader, ApiKey::ApiVersions, 0).expect("a sound header");
+    let response = ApiVersionsResponse::decode(&mut reader, 0).expect("version 0");
+    assert_eq!(
+        (header.correlation_id, response.error_code),
+        (7, ErrorCode::UnsupportedVersion.code())
+    );
+    assert_eq!(
+        (response.api_keys[0].api_key, response.api_keys[0].max_version),
+        (18, 4)
+    );
+}
+
+#[test]
+fn a_topics_configs_come_with_their_sources() {
+    let node = TestNode::start_with(&[("topics.defaults.segment.ms", "5000")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[("retention.ms", "1000"), ("segment.ms", "6000")]);
+    for version in 1..=4 {
+        let result = describe(&mut wire, version, resource(TOPIC, "orders"));
+        assert_eq!(
+            (
+                result.error_code,
+                result.resource_type,
+                result.resource_name.as_str()
+            ),
+            (0, TOPIC, "orders")
+        );
+        let retention = find(&result, "retention.ms");
+        assert_eq!(
+            (retention.value.as_deref(), retention.config_source),
+            (Some("1000"), 1)
+        );
+        assert!(!retention.read_only && !retention.is_sensitive);
+        let synonyms = |name| -> Vec<(String, i8)> {
+            let config = find(&result, name);
+            let value =
+                |value: &Option<kafka_wire::Text>| value.as_deref().map(str::to_owned).unwrap_or_default();
+            config
+                .synonyms
+                .iter()
+                .map(|synonym| (value(&synonym.value), synonym.source))
+                .collect()
+        };
+        assert_eq!(
+            synonyms("retention.ms"),
+            [("1000".into(), 1), ("604800000".into(), 5)]
+        );
+        assert_eq!(
+            synonyms("segment.ms"),
+            [("6000".into(), 1), ("5000".into(), 4), ("604800000".into(), 5)]
+        );
+        assert_eq!(synonyms("cleanup.policy"), [("delete".into(), 5)]);
+        if version >= 3 {
+            assert_eq!(
+                (retention.config_type, find(&result, "cleanup.policy").config_type),
+                (5, 7)
+            );
+            assert!(
+                retention
+                    .documentation
+                    .as_deref()
+                    .is_some_and(|text| text.contains("segment"))
+            );
+        }
+    }
+    let request = DescribeConfigsRequest {
+        resources: vec![resource(TOPIC, "orders")],
+        ..Default::default()
+    };
+    let bare = wire.call(4, &request).results.remove(0);
+    let retention = find(&bare, "retention.ms");
+    assert!(
+        retention.synonyms.is_empty() && retention.documentation.is_none(),
+        "only what was asked for"
+    );
+}
+
+#[test]
+fn only_the_requested_configs_are_told() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let keys = |keys: &[&str]| DescribeConfigsResource {
+        configuration_keys: Some(keys.iter().map(|key| (*key).into()).collect()),
+        ..resource(TOPIC, "orders")
+    };
+    let names = |result: DescribeConfigsResult| -> Vec<String> {
+        result
+            .configs
+            .iter()
+            .map(|config| config.name.to_string())
+            .collect()
+    };
+    let some = describe(&mut wire, 4, keys(&["segment.ms", "nonsense", "retention.ms"]));
+    assert_eq!(names(some), ["retention.ms", "segment.ms"]);
+    assert!(
+        names(describe(&mut wire, 4, keys(&[]))).len() > 10,
+        "no keys are all keys"
+    );
+}
+
+#[test]
+fn the_nodes_own_configuration_is_read_only() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    for name in ["1", ""] {
+        let result = describe(&mut wire, 4, resource(BROKER, name));
+        assert_eq!(result.error_code, 0, "{:?}", result.error_message);
+        assert!(result.configs.iter().all(|config| config.read_only));
+        let cores = find(&result, "cores");
+        assert_eq!(
+            (cores.value.as_deref(), cores.config_source, cores.config_type),
+            (Some("2"), 4, 5)
+        );
+        let sources: Vec<i8> = cores.synonyms.iter().map(|synonym| synonym.source).collect();
+        assert_eq!(sources, [4, 5]);
+        let idle = find(&result, "limits.connection_idle");
+        assert_eq!(
+            (idle.value.as_deref(), idle.config_source, idle.config_type),
+            (Some("10m"), 5, 2)
+        );
+    }
+}
+
+#[test]
+fn what_has_no_configs_is_refused_with_a_sentence() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    let cases = [
+        (resource(TOPIC, "nowhere"), ErrorCode::UnknownTopicOrPartition),
+        (resource(TOPIC, "not/a/name"), ErrorCode::InvalidTopicException),
+        (resource(BROKER, "2"), ErrorCode::InvalidRequest),
+        (resource(BROKER, "one"), ErrorCode::InvalidRequest),
+        (resource(8, "1"), ErrorCode::InvalidRequest),
+        (resource(0, ""), ErrorCode::InvalidRequest),
+        (resource(-1, ""), ErrorCode::InvalidRequest),
+    ];
+    for (wanted, expected) in cases {
+        let what = format!("{wanted:?}");
+        let result = describe(&mut wire, 4, wanted);
+        assert_eq!(ErrorCode::from_code(result.error_code), Some(expected), "{what}");
+        assert!(
+            result.error_message.is_some_and(|message| !message.is_empty()),
+            "{what}"
+        );
+    }
+    let twice = vec![resource(BROKER, ""), resource(BROKER, "")];
+    let results = wire
+        .call(
+            4,
+            &DescribeConfigsRequest {
+                resources: twice,
+                ..Default::default()
+            },
+        )
+        .results;
+    let told: Vec<i16> = results.iter().map(|result| result.error_code).collect();
+    assert_eq!(told, [0, ErrorCode::InvalidRequest.code()]);
+}

@@ -1,0 +1,312 @@
+//! Topics made and made wider on purpose: CreateTopics and CreatePartitions.
+
+use kafka_wire::create_partitions::{CreatePartitionsAssignment, CreatePartitionsTopic};
+use kafka_wire::create_topics::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
+use kafka_wire::metadata::{MetadataRequestTopic, MetadataResponseTopic};
+use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, ErrorCode, MetadataRequest, Text};
+use record::TopicId;
+
+use crate::support::{TestNode, Wire, batch, now_ms};
+
+const NONE: i16 = 0;
+
+fn named(names: &[&str]) -> MetadataRequest {
+    let topic = |name: &&str| MetadataRequestTopic {
+        name: Some((*name).into()),
+        ..MetadataRequestTopic::default()
+    };
+    MetadataRequest {
+        topics: Some(names.iter().map(topic).collect()),
+        ..MetadataRequest::default()
+    }
+}
+
+fn look(wire: &mut Wire, name: &str) -> MetadataResponseTopic {
+    let request = MetadataRequest {
+        allow_auto_topic_creation: false,
+        ..named(&[name])
+    };
+    wire.call(12, &request).topics.remove(0)
+}
+
+fn topic(name: &str, num_partitions: i32, replication_factor: i16) -> CreatableTopic {
+    CreatableTopic {
+        name: name.into(),
+        num_partitions,
+        replication_factor,
+        ..CreatableTopic::default()
+    }
+}
+
+/// Creates one topic and answers the error and its message.
+fn create(wire: &mut Wire, topic: CreatableTopic) -> (i16, String) {
+    let mut response = wire.call(
+        7,
+        &CreateTopicsRequest {
+            topics: vec![topic],
+            ..CreateTopicsRequest::default()
+        },
+    );
+    let result = response.topics.remove(0);
+    (
+        result.error_code,
+        result
+            .error_message
+            .map_or_else(String::new, |message| message.to_string()),
+    )
+}
+
+#[test]
+fn created_topics_are_told_with_counts_configs_and_ids() {
+    let node = TestNode::start_with(&[
+        ("topics.default_partitions", "4"),
+        ("topics.defaults.segment.ms", "5000"),
+    ]);
+    let mut wire = node.connect();
+    for version in 2..=7 {
+        let name = format!("made-{version}");
+        let config = CreatableTopicConfig {
+            name: "retention.ms".into(),
+            value: Some("1000".into()),
+        };
+        let wanted = CreatableTopic {
+            configs: vec![config],
+            ..topic(&name, -1, -1)
+        };
+        let request = CreateTopicsRequest {
+            topics: vec![wanted],
+            ..CreateTopicsRequest::default()
+        };
+        let result = wire.call(version, &request).topics.remove(0);
+        assert_eq!((result.error_code, result.name.as_str()), (NONE, name.as_str()));
+        if version >= 5 {
+            assert_eq!((result.num_partitions, result.replication_factor), (4, 1));
+            let configs = result.configs.expect("all configs are told");
+            let told = |name: &str| {
+                let config = configs
+                    .iter()
+                    .find(|config| config.name == name)
+                    .expect("a known config");
+                (
+                    config.value.as_deref().map(str::to_owned).unwrap_or_default(),
+                    config.config_source,
+                )
+            };
+            assert_eq!(told("retention.ms"), ("1000".into(), 1));
+            assert_eq!(told("segment.ms"), ("5000".into(), 4));
+            assert_eq!(told("cleanup.policy"), ("delete".into(), 5));
+        }
+        assert_eq!(result.topic_id != TopicId::default(), version >= 7);
+        assert_eq!(look(&mut wire, &name).partitions.len(), 4);
+    }
+}
+
+#[test]
+fn topics_that_cannot_be_are_refused_with_a_sentence() {
+    let node = TestNode::start_with(&[("limits.partitions", "20")]);
+    let mut wire = node.connect();
+    wire.create_topic("taken.name", 1, &[]);
+    let assignment = |index, brokers: &[i32]| CreatableReplicaAssignment {
+        partition_index: index,
+        broker_ids: brokers.to_vec(),
+    };
+    let assigned = |assignments: Vec<CreatableReplicaAssignment>| CreatableTopic {
+        assignments,
+        ..topic("assigned", -1, -1)
+    };
+    let config = |name: &str, value: Option<&str>| CreatableTopic {
+        configs: vec![CreatableTopicConfig {
+            name: name.into(),
+            value: value.map(Text::from),
+        }],
+        ..topic("configured", 1, 1)
+    };
+    let cases = [
+        (topic("taken.name", 0, 1), ErrorCode::TopicAlreadyExists),
+        (topic("taken_name", 1, 1), ErrorCode::InvalidTopicException),
+        (topic("", 1, 1), ErrorCode::InvalidTopicException),
+        (topic("..", 1, 1), ErrorCode::InvalidTopicException),
+        (topic("with space", 1, 1), ErrorCode::InvalidTopicException),
+        (topic(&"x".repeat(250), 1, 1), ErrorCode::InvalidTopicException),
+        (
+            topic("__cluster_metadata", 1, 1),
+            ErrorCode::InvalidTopicException,
+        ),
+        (topic("none", 0, 1), ErrorCode::InvalidPartitions),
+        (topic("negative", -2, 1), ErrorCode::InvalidPartitions),
+        (topic("huge", i32::MAX, 1), ErrorCode::InvalidPartitions),
+        (topic("full", 20, 1), ErrorCode::PolicyViolation),
+        (topic("unreplicated", 1, 0), ErrorCode::InvalidReplicationFactor),
+        (topic("replicated", 1, 3), ErrorCode::InvalidReplicationFactor),
+        (config("no.such.config", Some("1")), ErrorCode::InvalidConfig),
+        (config("retention.ms", Some("soon")), ErrorCode::InvalidConfig),
+        (config("retention.ms", None), ErrorCode::InvalidConfig),
+        (
+            config("cleanup.policy", Some("compact")),
+            ErrorCode::InvalidConfig,
+        ),
+        (
+            assigned(vec![assignment(0, &[1]), assignment(0, &[1])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            assigned(vec![assignment(0, &[1]), assignment(2, &[1])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            assigned(vec![assignment(-1, &[1])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            assigned(vec![assignment(0, &[2])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            assigned(vec![assignment(0, &[1, 1])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            assigned(vec![assignment(0, &[])]),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            CreatableTopic {
+                num_partitions: 1,
+                ..assigned(vec![assignment(0, &[1])])
+            },
+            ErrorCode::InvalidRequest,
+        ),
+    ];
+    for (wanted, expected) in cases {
+        let what = format!("{wanted:?}");
+        let (error, message) = create(&mut wire, wanted);
+        assert_eq!(ErrorCode::from_code(error), Some(expected), "{what}: {message}");
+        assert!(!message.is_empty(), "{what}");
+    }
+    assert_eq!(
+        create(
+            &mut wire,
+            assigned(vec![assignment(1, &[1]), assignment(0, &[1])])
+        )
+        .0,
+        NONE
+    );
+    assert_eq!(look(&mut wire, "assigned").partitions.len(), 2);
+}
+
+#[test]
+fn each_topic_of_a_request_stands_for_itself() {
+    let node = TestNode::start_with(&[("limits.partitions", "10")]);
+    let mut wire = node.connect();
+    let topics = vec![
+        topic("a", 6, 1),
+        topic("twice", 1, 1),
+        topic("b", 6, 1),
+        topic("twice", 1, 1),
+        topic("c", 4, 1),
+    ];
+    let request = CreateTopicsRequest {
+        topics,
+        ..CreateTopicsRequest::default()
+    };
+    for validate_only in [true, false] {
+        let response = wire.call(
+            7,
+            &CreateTopicsRequest {
+                validate_only,
+                ..request.clone()
+            },
+        );
+        let told: Vec<_> = response
+            .topics
+            .iter()
+            .map(|topic| {
+                (
+                    topic.name.as_str(),
+                    ErrorCode::from_code(topic.error_code).expect("a known code"),
+                )
+            })
+            .collect();
+        let expected = [
+            ("a", ErrorCode::None),
+            ("twice", ErrorCode::InvalidRequest),
+            ("b", ErrorCode::PolicyViolation),
+            ("c", ErrorCode::None),
+        ];
+        assert_eq!(told, expected, "together they keep within the limit");
+        let exists = look(&mut wire, "a").error_code == NONE;
+        assert_eq!(exists, !validate_only, "what is only validated is not made");
+    }
+}
+
+#[test]
+fn a_topic_gets_wider_and_never_narrower() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 2, &[]);
+    let more = |name: &str, count, assignments: Option<&[&[i32]]>| CreatePartitionsTopic {
+        name: name.into(),
+        count,
+        assignments: assignments.map(|all| {
+            all.iter()
+                .map(|brokers| CreatePartitionsAssignment {
+                    broker_ids: brokers.to_vec(),
+                })
+                .collect()
+        }),
+    };
+    let cases = [
+        (more("orders", 2, None), ErrorCode::InvalidPartitions),
+        (more("orders", 1, None), ErrorCode::InvalidPartitions),
+        (more("orders", i32::MAX, None), ErrorCode::InvalidPartitions),
+        (more("nowhere", 3, None), ErrorCode::UnknownTopicOrPartition),
+        (
+            more("orders", 4, Some(&[&[1]])),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (
+            more("orders", 3, Some(&[&[7]])),
+            ErrorCode::InvalidReplicaAssignment,
+        ),
+        (more("orders", 3, Some(&[&[1]])), ErrorCode::None),
+        (more("orders", 5, None), ErrorCode::None),
+    ];
+    for version in 0..=3 {
+        let twice = vec![more("orders", 9, None), more("orders", 10, None)];
+        let request = CreatePartitionsRequest {
+            topics: twice,
+            timeout_ms: 5000,
+            validate_only: true,
+        };
+        let told: Vec<i16> = wire
+            .call(version, &request)
+            .results
+            .iter()
+            .map(|result| result.error_code)
+            .collect();
+        assert_eq!(told, [NONE, ErrorCode::InvalidRequest.code()]);
+    }
+    for (wanted, expected) in cases {
+        let what = format!("{wanted:?}");
+        let request = CreatePartitionsRequest {
+            topics: vec![wanted],
+            timeout_ms: 5000,
+            validate_only: false,
+        };
+        let result = wire.call(3, &request).results.remove(0);
+        assert_eq!(
+            ErrorCode::from_code(result.error_code),
+            Some(expected),
+            "{what}: {:?}",
+            result.error_message
+        );
+    }
+    assert_eq!(look(&mut wire, "orders").partitions.len(), 5);
+    for index in 0..5 {
+        assert_eq!(
+            wire.produce("orders", index, batch(&[(now_ms(), "x")]))
+                .error_code,
+            NONE
+        );
+    }
+}

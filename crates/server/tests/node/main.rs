@@ -1,0 +1,19 @@
+//! A whole node in this process, driven over sockets: every API in several versions, and what nobody should send.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the node: they open sockets and files themselves"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod batches;
+mod configs;
+mod creation;
+mod directories;
+mod frames;
+mod offsets;
+mod producers;
+mod restarts;
+mod topics;
+mod unsound_batches;

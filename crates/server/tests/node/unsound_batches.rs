@@ -1,0 +1,257 @@
+//! Batches that must not be stored: damaged, lying, too large, or not a producer's to send.
+
+use bytes::Bytes;
+use kafka_wire::ErrorCode;
+use record::{BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, checksum};
+
+use crate::support::{TestNode, Wire, batch, compressed_batch, now_ms, produce_request, stamped_batch};
+
+// Where the fields of a batch stand.
+const LENGTH: usize = 8;
+const MAGIC: usize = 16;
+const CRC: usize = 17;
+const ATTRIBUTES: usize = 22;
+const LAST_OFFSET_DELTA: usize = 23;
+const RECORD_COUNT: usize = 57;
+
+/// Changes a batch's bytes and makes its checksum fit them again.
+fn changed(batch: &[u8], place: usize, bytes: &[u8]) -> Bytes {
+    let mut batch = batch.to_vec();
+    batch[place..place + bytes.len()].copy_from_slice(bytes);
+    let sum = checksum(&batch);
+    batch[CRC..CRC + 4].copy_from_slice(&sum.to_be_bytes());
+    Bytes::from(batch)
+}
+
+fn values(wire: &mut Wire, index: i32) -> Vec<String> {
+    let text = |value: Option<Bytes>| String::from_utf8(value.unwrap_or_default().to_vec()).expect("text");
+    wire.read_all("orders", index, 0)
+        .into_iter()
+        .map(|record| text(record.value))
+        .collect()
+}
+
+#[test]
+fn unsound_batches_are_refused_and_leave_nothing_behind() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let good = batch(&[(now_ms(), "a"), (now_ms(), "b")]);
+    let mut flipped = good.to_vec();
+    *flipped.last_mut().expect("bytes") ^= 1;
+    let mut short = good.to_vec();
+    short[LENGTH..LENGTH + 4].copy_from_slice(&10i32.to_be_bytes());
+    let mut long = good.to_vec();
+    long[LENGTH..LENGTH + 4].copy_from_slice(&i32::MAX.to_be_bytes());
+    // The second record's offset delta: its record starts behind the first one's.
+    let second = BATCH_OVERHEAD_BYTES + 1 + good[BATCH_OVERHEAD_BYTES] as usize / 2;
+    let mut transactional = BatchBuilder::new(Compression::None).with_producer(7, 0, 0);
+    transactional.set_transactional(true);
+    transactional.append(now_ms(), None, Some(b"x"), &[]);
+    let (corrupt, invalid) = (ErrorCode::CorruptMessage, ErrorCode::InvalidRecord);
+    let cases = [
+        ("nothing", Bytes::new(), corrupt),
+        ("one byte", good.slice(..1), corrupt),
+        (
+            "cut in the header",
+            good.slice(..BATCH_OVERHEAD_BYTES - 1),
+            corrupt,
+        ),
+        ("cut in the records", good.slice(..good.len() - 1), corrupt),
+        ("a flipped bit", flipped.into(), corrupt),
+        ("a length too small", short.into(), corrupt),
+        ("a length too great", long.into(), corrupt),
+        ("two batches", [&good[..], &good[..]].concat().into(), invalid),
+        ("trailing bytes", [&good[..], b"x"].concat().into(), invalid),
+        (
+            "format 0",
+            changed(&good, MAGIC, &[0]),
+            ErrorCode::UnsupportedForMessageFormat,
+        ),
+        (
+            "format 1",
+            changed(&good, MAGIC, &[1]),
+            ErrorCode::UnsupportedForMessageFormat,
+        ),
+        (
+            "format 3",
+            changed(&good, MAGIC, &[3]),
+            ErrorCode::UnsupportedForMessageFormat,
+        ),
+        (
+            "no records",
+            changed(&good, RECORD_COUNT, &0i32.to_be_bytes()),
+            invalid,
+        ),
+        (
+            "fewer records than there are",
+            changed(&good, RECORD_COUNT, &1i32.to_be_bytes()),
+            invalid,
+        ),
+        (
+            "a negative count",
+            changed(&good, RECORD_COUNT, &(-1i32).to_be_bytes()),
+            invalid,
+        ),
+        (
+            "a huge count",
+            changed(&good, RECORD_COUNT, &i32::MAX.to_be_bytes()),
+            invalid,
+        ),
+        (
+            "a last offset that lies",
+            changed(&good, LAST_OFFSET_DELTA, &5i32.to_be_bytes()),
+            invalid,
+        ),
+        (
+            "an offset delta that lies",
+            changed(&good, second + 3, &[4]),
+            invalid,
+        ),
+        ("a control batch", changed(&good, ATTRIBUTES, &[0x20]), invalid),
+        ("an append time", changed(&good, ATTRIBUTES, &[0x08]), invalid),
+        ("a delete horizon", changed(&good, ATTRIBUTES, &[0x40]), invalid),
+        (
+            "unknown attributes",
+            changed(&good, ATTRIBUTES - 1, &[0x80]),
+            invalid,
+        ),
+        (
+            "an unknown codec",
+            changed(&good, ATTRIBUTES, &[5]),
+            ErrorCode::UnsupportedCompressionType,
+        ),
+        (
+            "records that are not gzip",
+            changed(&good, ATTRIBUTES, &[1]),
+            invalid,
+        ),
+        (
+            "records that are not snappy",
+            changed(&good, ATTRIBUTES, &[2]),
+            invalid,
+        ),
+        (
+            "records that are not lz4",
+            changed(&good, ATTRIBUTES, &[3]),
+            invalid,
+        ),
+        (
+            "records that are not zstd",
+            changed(&good, ATTRIBUTES, &[4]),
+            invalid,
+        ),
+        (
+            "a transaction of nobody",
+            changed(&good, ATTRIBUTES, &[0x10]),
+            invalid,
+        ),
+        ("a transaction", transactional.build(), ErrorCode::InvalidTxnState),
+        (
+            "a sequence without an epoch",
+            stamped_batch(5, -1, 0, &["x"]),
+            invalid,
+        ),
+        (
+            "an epoch without a sequence",
+            stamped_batch(5, 0, -1, &["x"]),
+            invalid,
+        ),
+        (
+            "a time to come",
+            batch(&[(now_ms() + 7_200_000, "x")]),
+            ErrorCode::InvalidTimestamp,
+        ),
+    ];
+    for (what, bad, expected) in cases {
+        let told = wire.produce("orders", 0, bad);
+        assert_eq!(
+            ErrorCode::from_code(told.error_code),
+            Some(expected),
+            "{what}: {:?}",
+            told.error_message
+        );
+        assert_eq!(told.base_offset, -1, "{what}");
+        assert!(
+            told.error_message.is_some_and(|message| !message.is_empty()),
+            "{what}"
+        );
+    }
+    let mut null = produce_request("orders", 0, Bytes::new(), -1);
+    null.topic_data[0].partition_data[0].records = None;
+    let told = wire
+        .call(9, &null)
+        .responses
+        .remove(0)
+        .partition_responses
+        .remove(0);
+    assert_eq!(told.error_code, corrupt.code());
+    assert_eq!(
+        wire.produce("orders", 0, good).base_offset,
+        0,
+        "nothing else was stored"
+    );
+    assert_eq!(values(&mut wire, 0), ["a", "b"]);
+}
+
+#[test]
+fn a_topic_says_how_large_a_batch_may_be() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[("max.message.bytes", "1000")]);
+    let value = "x".repeat(2000);
+    let too_large = wire.produce("orders", 0, batch(&[(now_ms(), &value)]));
+    assert_eq!(too_large.error_code, ErrorCode::MessageTooLarge.code());
+    assert!(
+        too_large
+            .error_message
+            .expect("a sentence")
+            .contains("max.message.bytes")
+    );
+    // It counts what is sent, not what it unpacks to.
+    assert_eq!(
+        wire.produce(
+            "orders",
+            0,
+            compressed_batch(Compression::Zstd, &[(now_ms(), &value)])
+        )
+        .error_code,
+        0
+    );
+    let mut filling = 0;
+    while batch(&[(now_ms(), &value[..filling + 1])]).len() <= 1000 {
+        filling += 1;
+    }
+    assert_eq!(
+        wire.produce("orders", 0, batch(&[(now_ms(), &value[..filling])]))
+            .error_code,
+        0,
+        "exactly full"
+    );
+}
+
+#[test]
+fn a_batch_that_unpacks_to_too_much_is_refused() {
+    let node = TestNode::start_with(&[("limits.decompressed_bytes", "1MiB")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let zeros = "0".repeat(16 << 20);
+    for compression in [
+        Compression::Gzip,
+        Compression::Zstd,
+        Compression::Lz4,
+        Compression::Snappy,
+    ] {
+        let bomb = compressed_batch(compression, &[(now_ms(), &zeros)]);
+        assert!(bomb.len() < 1_000_000, "{compression}");
+        assert_eq!(
+            wire.produce("orders", 0, bomb).error_code,
+            ErrorCode::InvalidRecord.code(),
+            "{compression}"
+        );
+    }
+    assert_eq!(
+        wire.produce("orders", 0, batch(&[(now_ms(), "x")])).base_offset,
+        0
+    );
+}
