@@ -1,0 +1,80 @@
+//! The binary `ropewalk`: a node, and the tools to look at one, in one program.
+//!
+//! Each command is a module with its arguments and a `run`. A command that fails says so in one sentence on stderr. Exit
+//! codes: 0 done, 1 failed, 2 the command line makes no sense, 130 interrupted.
+
+mod bench_command;
+mod consume;
+mod failure;
+mod logging;
+mod node_options;
+mod output;
+mod partitioner;
+mod produce;
+mod remote;
+mod serve;
+mod show_config;
+mod signals;
+mod topic;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Every core allocates and frees on its own thread; glibc's arenas would make them meet.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const EXAMPLES: &str = "\
+A first session:
+  ropewalk serve --data ./data
+  printf 'one\\ntwo\\n' | ropewalk produce greetings
+  ropewalk consume greetings
+
+Any Kafka client works too:
+  kcat -b localhost:9092 -C -t greetings -o beginning -e
+
+`ropewalk COMMAND --help` explains a command and shows examples.";
+
+#[derive(Parser)]
+#[command(
+    name = "ropewalk",
+    version,
+    about = "A log that speaks Kafka's protocol and answers once records are on disk"
+)]
+#[command(after_help = EXAMPLES, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a node and run it until it is told to stop
+    Serve(serve::ServeArguments),
+    /// Show a node's configuration: every key, its value, its default and where it comes from
+    Config(show_config::ConfigArguments),
+    /// Create, list, describe or delete topics
+    Topic(topic::TopicArguments),
+    /// Append the lines of standard input to a topic
+    Produce(produce::ProduceArguments),
+    /// Print a topic's records
+    Consume(consume::ConsumeArguments),
+    /// Measure: what the machine allows, how fast a broker appends and is read
+    Bench(bench_command::BenchArguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Config(arguments) => show_config::run(&arguments),
+        Command::Topic(arguments) => topic::run(arguments),
+        Command::Produce(arguments) => produce::run(&arguments),
+        Command::Consume(arguments) => consume::run(&arguments),
+        Command::Bench(arguments) => bench_command::run(arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

@@ -1,0 +1,94 @@
+//! The arguments that make up a node's configuration, shared by `serve` and `config`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use server::config::{Config, FileText, Flag};
+
+#[derive(Args)]
+pub(crate) struct NodeOptions {
+    /// A TOML file with the node's configuration
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The directory that holds everything the node stores; made if it does not exist [key: data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where Kafka's clients connect, as host:port; port 0 takes any free one [key: kafka.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    kafka: Option<String>,
+    /// Where health, metrics and status are served, as host:port [key: http.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// How many cores to use; 0 takes every CPU [key: cores]
+    #[arg(long, value_name = "N")]
+    cores: Option<usize>,
+    /// Gives any key a value; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    set: Vec<(String, String)>,
+}
+
+impl NodeOptions {
+    /// Defaults, then the file, then `--set`, then the other flags.
+    pub(crate) fn load(&self) -> Result<Config> {
+        let name = self.config.as_ref().map(|path| path.display().to_string());
+        let text =
+            match &self.config {
+                Some(path) => {
+                    let read = fs::read_to_string(path);
+                    Some(read.with_context(|| {
+                        format!("the configuration file {} cannot be read", path.display())
+                    })?)
+                }
+                None => None,
+            };
+        let file = name
+            .as_deref()
+            .zip(text.as_deref())
+            .map(|(name, text)| FileText { name, text });
+        Ok(Config::load(file, &self.set, &self.flags()?)?)
+    }
+
+    fn flags(&self) -> Result<Vec<Flag>> {
+        let data = match &self.data {
+            Some(path) => Some(
+                path.to_str()
+                    .context("--data must be a path in UTF-8")?
+                    .to_owned(),
+            ),
+            None => None,
+        };
+        let given = [
+            ("--data", "data", data),
+            ("--kafka", "kafka.listen", self.kafka.clone()),
+            ("--http", "http.listen", self.http.clone()),
+            ("--cores", "cores", self.cores.map(|cores| cores.to_string())),
+        ];
+        let flag = |(flag, key, value): (_, _, Option<String>)| value.map(|value| Flag { flag, key, value });
+        Ok(given.into_iter().filter_map(flag).collect())
+    }
+}
+
+/// Takes `key=value` apart at the first `=`.
+pub(crate) fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_hold_an_equals_sign() {
+        assert_eq!(
+            key_and_value("a.b = c=d"),
+            Ok(("a.b".to_owned(), "c=d".to_owned()))
+        );
+        assert!(key_and_value("a.b").is_err());
+        assert!(key_and_value("=b").is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! Reaching a node from a tool: the `--bootstrap` argument and what follows from it.
+
+use anyhow::Result;
+use clap::Args;
+use client::{ClientError, Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
+use std::time::Duration;
+
+/// Where a node listens if it was not told otherwise.
+pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
+/// How long a topic that was just made may take to get its leaders.
+const READY_PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Args, Clone)]
+pub(crate) struct Remote {
+    /// The node's address, or several with commas between
+    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP)]
+    bootstrap: String,
+}
+
+impl Remote {
+    pub(crate) fn connect(&self) -> Result<Cluster> {
+        Ok(Cluster::connect(&self.bootstrap, ConnectionOptions::default())?)
+    }
+}
+
+/// Creates a topic and waits until it can be used.
+pub(crate) fn create_topic(cluster: &mut Cluster, topic: &NewTopic) -> Result<TopicMetadata, ClientError> {
+    cluster.create_topic(topic)?;
+    cluster.wait_topic(&topic.name, READY_PATIENCE)
+}
+
+/// The topic, made with the node's defaults if there is none. Tells whether it was made.
+pub(crate) fn topic_or_new(cluster: &mut Cluster, name: &str) -> Result<(TopicMetadata, bool), ClientError> {
+    match cluster.topic(name) {
+        Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {}
+        found => return Ok((found?, false)),
+    }
+    match create_topic(cluster, &NewTopic::new(name, -1)) {
+        // Someone else was faster.
+        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {
+            Ok((cluster.wait_topic(name, READY_PATIENCE)?, false))
+        }
+        made => Ok((made?, true)),
+    }
+}

@@ -1,0 +1,129 @@
+//! `ropewalk serve`: starts a node, says where it is and what to try, and drains it when told to stop.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::net::SocketAddr;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use server::Node;
+use server::config::Config;
+
+use crate::node_options::NodeOptions;
+use crate::remote::DEFAULT_BOOTSTRAP;
+use crate::{logging, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  ropewalk serve                                  on 127.0.0.1:9092, data in ./ropewalk-data
+  ropewalk serve --data /srv/log --cores 4
+  ropewalk serve --kafka 0.0.0.0:9092 --set kafka.advertised=log.example:9092
+  ropewalk serve --config node.toml --set log.level=debug
+
+`ropewalk config` lists every key. Later wins: defaults, file, --set, flags.
+Ctrl-C or SIGTERM answers what is under way and stops; a second one stops at once.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    node: NodeOptions,
+}
+
+pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
+    let config = arguments.node.load()?;
+    logging::start(&config.log);
+    // Before the start, so that being told to stop meanwhile is not lost: the node then starts and stops in order.
+    let asked_to_stop = signals::watch()?;
+    let greeting = Greeting {
+        data: config.data.display().to_string(),
+        advertised: advertised(&config),
+    };
+    let deadline = config.shutdown.deadline;
+    let node = Node::start(config)?;
+    for warning in node.warnings() {
+        tracing::warn!("{warning}");
+    }
+    greeting.say(node.kafka_address(), node.http_address());
+    let signal = asked_to_stop
+        .recv()
+        .expect("the thread for signals outlives this one");
+    tracing::info!(signal, "stopping: requests under way are answered first");
+    if !node.drain(deadline) {
+        bail!("not every request was answered within shutdown.deadline; what was acknowledged is on disk");
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn advertised(config: &Config) -> Option<String> {
+    config.kafka.advertised.as_ref().map(ToString::to_string)
+}
+
+struct Greeting {
+    data: String,
+    advertised: Option<String>,
+}
+
+impl Greeting {
+    /// A node must not end because nobody reads its greeting, so what cannot be written is dropped.
+    fn say(&self, kafka: SocketAddr, http: SocketAddr) {
+        let mut out = stdout().lock();
+        let mut text = self.facts(kafka, http);
+        if out.is_terminal() {
+            text.push_str(&self.hints(kafka));
+        }
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    fn facts(&self, kafka: SocketAddr, http: SocketAddr) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let data = &self.data;
+        format!("ropewalk {version} is ready\n  kafka  {kafka}\n  http   http://{http}\n  data   {data}\n")
+    }
+
+    fn hints(&self, kafka: SocketAddr) -> String {
+        let bootstrap = match self.advertised.clone().unwrap_or_else(|| kafka.to_string()) {
+            address if address == DEFAULT_BOOTSTRAP => String::new(),
+            address => format!(" --bootstrap {address}"),
+        };
+        format!(
+            "Try in another terminal:\n  echo hello | ropewalk produce greetings{bootstrap}\n  \
+             ropewalk consume greetings{bootstrap}\n  ropewalk topic list{bootstrap}\nCtrl-C stops the node.\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_can_be_pasted() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut greeting = Greeting {
+            data: "./data".to_owned(),
+            advertised: None,
+        };
+        assert!(
+            greeting
+                .hints(address(9092))
+                .contains("ropewalk consume greetings\n")
+        );
+        assert!(
+            greeting
+                .hints(address(7))
+                .contains("ropewalk topic list --bootstrap 127.0.0.1:7\n")
+        );
+        greeting.advertised = Some("log.example:9092".to_owned());
+        assert!(
+            greeting
+                .hints(address(9092))
+                .contains("produce greetings --bootstrap log.example:9092\n")
+        );
+        assert!(
+            greeting
+                .facts(address(1), address(2))
+                .contains("  kafka  127.0.0.1:1\n  http   http://127.0.0.1:2\n")
+        );
+    }
+}

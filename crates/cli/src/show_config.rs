@@ -1,0 +1,136 @@
+//! `ropewalk config`: the effective configuration as TOML that explains itself, and that a node can be started with.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use server::config::{KeyDescription, KeyKind, Source};
+
+use crate::node_options::NodeOptions;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  ropewalk config > node.toml                     a file to begin with
+  ropewalk config --config node.toml              what this file comes to
+  ropewalk config --set cores=4 --json";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConfigArguments {
+    #[command(flatten)]
+    node: NodeOptions,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &ConfigArguments) -> Result<()> {
+    let keys = arguments.node.load()?.describe();
+    let mut output = Output::open();
+    match arguments.json {
+        true => output.json(&keys.iter().map(as_json).collect())?,
+        false => output.line(as_toml(&keys))?,
+    }
+    output.flush()
+}
+
+fn as_json(key: &KeyDescription) -> serde_json::Value {
+    json!({
+        "key": key.key,
+        "kind": key.kind.as_str(),
+        "value": key.value,
+        "default": key.default,
+        "source": key.source.to_string(),
+        "documentation": key.documentation,
+    })
+}
+
+fn as_toml(keys: &[KeyDescription]) -> String {
+    let mut text =
+        String::from("# Every key of a node's configuration. `ropewalk serve --config FILE` reads this.");
+    let mut open_table = "";
+    for key in keys {
+        let (table, name) = split(&key.key);
+        if table != open_table {
+            text.push_str(&format!("\n\n[{table}]"));
+            open_table = table;
+        }
+        let origin = match &key.source {
+            Source::Default => String::new(),
+            source => format!(", this one from {source}"),
+        };
+        let (value, default) = (literal(key.kind, &key.value), literal(key.kind, &key.default));
+        text.push_str(&format!(
+            "\n\n# {}\n# default: {default}{origin}\n",
+            key.documentation
+        ));
+        text.push_str(&format!("{} = {value}", bare_or_quoted(name)));
+    }
+    text
+}
+
+/// The table of a key, and its name there. The names of topic configs have dots themselves.
+fn split(key: &str) -> (&str, &str) {
+    const TOPIC_DEFAULTS: &str = "topics.defaults";
+    match key
+        .strip_prefix(TOPIC_DEFAULTS)
+        .and_then(|rest| rest.strip_prefix('.'))
+    {
+        Some(name) => (TOPIC_DEFAULTS, name),
+        None => key.split_once('.').unwrap_or(("", key)),
+    }
+}
+
+fn bare_or_quoted(name: &str) -> String {
+    match name.contains('.') {
+        true => format!("\"{name}\""),
+        false => name.to_owned(),
+    }
+}
+
+fn literal(kind: KeyKind, value: &str) -> String {
+    match kind {
+        KeyKind::Number | KeyKind::Switch => value.to_owned(),
+        KeyKind::Text | KeyKind::Bytes | KeyKind::Duration => toml::Value::from(value).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use server::config::{Config, FileText};
+
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_a_configuration_file() {
+        let sets = [
+            ("data", r#"a "quoted" \ path"#),
+            ("topics.defaults.retention.ms", "5"),
+            ("kafka.advertised", "h:1"),
+        ];
+        let sets = sets.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let config = Config::load(None, &sets, &[]).expect("valid");
+        let text = as_toml(&config.describe());
+        let again = Config::load(
+            Some(FileText {
+                name: "printed",
+                text: &text,
+            }),
+            &[],
+            &[],
+        )
+        .expect("valid");
+        let values = |config: &Config| {
+            config
+                .describe()
+                .into_iter()
+                .map(|key| key.value)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(values(&again), values(&config));
+        assert!(
+            text.contains("# default: 604800000, this one from --set\n\"retention.ms\" = 5"),
+            "{text}"
+        );
+    }
+}

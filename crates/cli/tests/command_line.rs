@@ -1,0 +1,228 @@
+//! What the binary says without a node: usage, configuration, and how it fails.
+
+mod support;
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use support::{Ran, ropewalk, run};
+
+#[test]
+fn help_teaches_by_example() {
+    let help = run(&["--help"]).printed();
+    for part in [
+        "serve",
+        "config",
+        "topic",
+        "produce",
+        "consume",
+        "bench",
+        "A first session:",
+    ] {
+        assert!(help.contains(part), "{help}");
+    }
+    for command in ["serve", "config", "topic", "produce", "consume", "bench"] {
+        let help = run(&[command, "--help"]).printed();
+        assert!(help.contains(&format!("  ropewalk {command} ")), "{help}");
+    }
+    assert_eq!(
+        run(&["--version"]).printed(),
+        format!("ropewalk {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn a_senseless_command_line_exits_with_2() {
+    let senseless: &[&[&str]] = &[
+        &[],
+        &["walk"],
+        &["serve", "--cores", "many"],
+        &["serve", "--set", "cores"],
+        &["produce"],
+        &["produce", "t", "--acks", "2"],
+        &["produce", "t", "--key-separator", ""],
+        &["consume", "t", "--from", "oldest"],
+        &["consume", "t", "--max", "0"],
+        &["topic", "create", "t", "--partitions", "0"],
+        &["bench"],
+    ];
+    for arguments in senseless {
+        let ran = run(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
+        assert!(
+            ran.out.is_empty() && !ran.err.is_empty(),
+            "{arguments:?}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn the_default_configuration_is_the_golden_one() {
+    let printed = run(&["config"]).printed();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/config.toml");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(golden, &printed).expect("the source tree can be written");
+    }
+    let expected = fs::read_to_string(golden).expect("stands beside this test");
+    assert_eq!(printed, expected, "UPDATE_GOLDEN=1 takes the new output");
+}
+
+#[test]
+fn the_printed_configuration_is_one_that_can_be_given() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    let path = path.to_str().expect("text");
+    fs::write(path, run(&["config"]).printed()).expect("writable");
+    let plain = |text: String| -> Vec<String> {
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        plain(run(&["config", "--config", path]).printed()),
+        plain(run(&["config"]).printed())
+    );
+}
+
+#[test]
+fn each_value_tells_where_it_comes_from() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    fs::write(
+        &path,
+        "cores = 2\n[node]\nid = 7\n[kafka]\nlisten = \"127.0.0.1:1\"\n",
+    )
+    .expect("writable");
+    let path = path.to_str().expect("text");
+    let arguments = [
+        "config",
+        "--json",
+        "--config",
+        path,
+        "--set",
+        "cores=3",
+        "--kafka",
+        "127.0.0.1:2",
+    ];
+    let keys: serde_json::Value = serde_json::from_str(&run(&arguments).printed()).expect("JSON");
+    let found = |name: &str| {
+        let key = keys
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|key| key["key"] == name)
+            .expect("a known key");
+        (
+            key["value"].as_str().expect("text"),
+            key["source"].as_str().expect("text"),
+        )
+    };
+    assert_eq!(found("node.id"), ("7", path));
+    assert_eq!(found("cores"), ("3", "--set"));
+    assert_eq!(found("kafka.listen"), ("127.0.0.1:2", "--kafka"));
+    assert_eq!(found("http.listen"), ("127.0.0.1:8092", "default"));
+}
+
+#[test]
+fn a_bad_configuration_is_one_sentence() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    let path = path.to_str().expect("text");
+    fs::write(path, "[journal]\nfile_byts = 1\n").expect("writable");
+    for command in ["serve", "config"] {
+        let complaint = run(&[command, "--config", path]).complaint();
+        let meant = "there is no key journal.file_byts (PATH); did you mean journal.file_bytes?";
+        assert_eq!(complaint, format!("error: {}", meant.replace("PATH", path)));
+    }
+    let complaint = run(&["serve", "--set", "limits.handshake=30"]).complaint();
+    assert!(
+        complaint.starts_with("error: limits.handshake must be a time from 100ms to 1h"),
+        "{complaint}"
+    );
+    let complaint = run(&["config", "--kafka", "nowhere"]).complaint();
+    assert!(complaint.ends_with(r#"not "nowhere" (--kafka)"#), "{complaint}");
+    let complaint = run(&["serve", "--config", "/nowhere/node.toml"]).complaint();
+    assert_eq!(
+        complaint,
+        "error: the configuration file /nowhere/node.toml cannot be read: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn no_node_is_said_with_a_way_out() {
+    // A loopback address that no test and no service uses, and the port of the discard service.
+    let address = "127.77.0.1:9";
+    let commands: &[&[&str]] = &[
+        &["topic", "list"],
+        &["consume", "t"],
+        &["produce", "t"],
+        &["bench", "read"],
+    ];
+    for command in commands {
+        let arguments: Vec<_> = command.iter().copied().chain(["--bootstrap", address]).collect();
+        let complaint = run(&arguments).complaint();
+        assert!(
+            complaint.starts_with(&format!("error: cannot connect to {address}: ")),
+            "{complaint}"
+        );
+        assert!(
+            complaint.contains("`ropewalk serve` starts a node"),
+            "{complaint}"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_cannot_start_says_why() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = occupied.local_addr().expect("bound").to_string();
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("text");
+    let complaint = run(&[
+        "serve",
+        "--data",
+        data,
+        "--kafka",
+        &address,
+        "--http",
+        "127.0.0.1:0",
+    ])
+    .complaint();
+    assert!(
+        complaint.starts_with(&format!("error: cannot listen on {address} (kafka.listen): ")),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    for arguments in [["config"], ["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = ropewalk(&arguments);
+        let output = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the binary was built");
+        let ran = Ran::of(output);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("Linux has it");
+    let output = ropewalk(&["config"]).stdout(full).stderr(Stdio::piped()).output();
+    let complaint = Ran::of(output.expect("the binary was built")).complaint();
+    assert!(
+        complaint.starts_with("error: standard output cannot be written: "),
+        "{complaint}"
+    );
+}

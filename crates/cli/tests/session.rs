@@ -1,0 +1,294 @@
+//! A node and the tools that use it, as a user would: every command's output and exit code.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{RunningNode, ropewalk, run};
+use tempfile::{TempDir, tempdir};
+
+fn node() -> (TempDir, RunningNode) {
+    let directory = tempdir().expect("a temporary directory");
+    let node = RunningNode::start(&directory);
+    (directory, node)
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn the_first_session_of_the_readme_works() {
+    let (directory, node) = node();
+    assert!(node.greeting[0].starts_with("ropewalk "), "{:?}", node.greeting);
+    let produced = node.run_with_input(&["produce", "greetings"], b"one\ntwo\nthree\n");
+    assert_eq!(
+        produced.err,
+        "note: topic greetings did not exist and was created\n"
+    );
+    assert_eq!(produced.printed(), "");
+    assert_eq!(node.run(&["consume", "greetings"]).printed(), "one\ntwo\nthree\n");
+
+    let stopped = node.end_with("-TERM");
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    assert!(stopped.err.contains("stopped"), "{stopped:?}");
+
+    let node = RunningNode::start(&directory);
+    assert_eq!(node.run(&["consume", "greetings"]).printed(), "one\ntwo\nthree\n");
+    assert_eq!(node.end_with("-INT").code, Some(0));
+}
+
+#[test]
+fn a_killed_node_has_what_it_acknowledged() {
+    let (directory, node) = node();
+    node.run_with_input(&["produce", "greetings"], b"one\ntwo")
+        .printed();
+    assert_eq!(node.end_with("-KILL").code, None);
+    let node = RunningNode::start(&directory);
+    assert_eq!(node.run(&["consume", "greetings"]).printed(), "one\ntwo\n");
+}
+
+#[test]
+fn a_second_node_on_the_same_directory_is_refused() {
+    let (directory, _node) = node();
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("text");
+    let complaint = run(&[
+        "serve",
+        "--data",
+        data,
+        "--kafka",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+    ])
+    .complaint();
+    assert!(
+        complaint.contains("is in use by another ropewalk process"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn topics_are_created_listed_described_and_deleted() {
+    let (_directory, node) = node();
+    let none = node.run(&["topic", "list"]).printed();
+    assert_eq!(
+        none,
+        "there are no topics; `ropewalk topic create NAME` makes one\n"
+    );
+    let create = [
+        "topic",
+        "create",
+        "orders",
+        "--partitions",
+        "4",
+        "--config",
+        "retention.ms=60000",
+    ];
+    assert_eq!(
+        node.run(&create).printed(),
+        "created topic orders with 4 partitions\n"
+    );
+    assert!(node.run(&create).complaint().contains("TOPIC_ALREADY_EXISTS"));
+    let made = node.run(&["topic", "create", "one", "--json"]).printed();
+    assert_eq!(parsed(&made), parsed(r#"{"created": "one", "partitions": 1}"#));
+    assert_eq!(
+        node.run(&["topic", "list"]).printed(),
+        "topic   partitions\none     1\norders  4\n"
+    );
+
+    node.run_with_input(&["produce", "orders", "--partition", "2"], b"a\nb\n")
+        .printed();
+    let text = node.run(&["topic", "describe", "orders"]).printed();
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("retention.ms ") && line.ends_with("this topic")),
+        "{text}"
+    );
+    let described = parsed(&node.run(&["topic", "describe", "orders", "--json"]).printed());
+    let partition = &described["partitions"][2];
+    assert_eq!(
+        (&partition["first_offset"], &partition["tail"]),
+        (&Value::from(0), &Value::from(2))
+    );
+
+    assert_eq!(
+        node.run(&["topic", "delete", "orders"]).printed(),
+        "deleted topic orders\n"
+    );
+    let gone = node.run(&["topic", "describe", "orders"]).complaint();
+    assert!(gone.contains("UNKNOWN_TOPIC_OR_PARTITION"), "{gone}");
+    assert!(
+        gone.ends_with("`ropewalk topic list` shows what there is"),
+        "{gone}"
+    );
+    let refused = node
+        .run(&["topic", "create", "x", "--config", "cleanup.policy=compact"])
+        .complaint();
+    assert!(refused.contains("INVALID_CONFIG"), "{refused}");
+}
+
+#[test]
+fn keys_choose_partitions_and_keep_their_order() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "keyed", "--partitions", "3"])
+        .printed();
+    let lines: Vec<String> = (0..20_000)
+        .map(|number| format!("key-{}={number}", number % 50))
+        .collect();
+    let input = lines.join("\n");
+    node.run_with_input(&["produce", "keyed", "--key-separator", "="], input.as_bytes())
+        .printed();
+
+    let printed = node.run(&["consume", "keyed", "--key-separator", "="]).printed();
+    let of_key = |lines: &mut dyn Iterator<Item = String>, key: &str| -> Vec<String> {
+        lines
+            .filter(|line| line.starts_with(&format!("{key}=")))
+            .collect()
+    };
+    for key in ["key-0", "key-7", "key-49"] {
+        let expected = of_key(&mut lines.iter().cloned(), key);
+        assert_eq!(of_key(&mut printed.lines().map(str::to_owned), key), expected);
+    }
+    assert_eq!(printed.lines().count(), lines.len());
+
+    let bad = node
+        .run_with_input(&["produce", "keyed", "--key-separator", "="], b"a=1\nb2\n")
+        .complaint();
+    assert_eq!(bad, "error: line 2 has no key separator \"=\"");
+}
+
+#[test]
+fn a_consumer_begins_and_stops_where_it_is_told() {
+    let (_directory, node) = node();
+    let lines: String = (0..100).map(|number| format!("{number}\n")).collect();
+    node.run_with_input(&["produce", "numbers"], lines.as_bytes())
+        .printed();
+    assert_eq!(
+        node.run(&["consume", "numbers", "--from", "97"]).printed(),
+        "97\n98\n99\n"
+    );
+    assert_eq!(
+        node.run(&["consume", "numbers", "--from", "10", "--max", "2"])
+            .printed(),
+        "10\n11\n"
+    );
+    assert_eq!(
+        node.run(&["consume", "numbers", "--from", "latest"]).printed(),
+        ""
+    );
+    assert_eq!(node.run(&["consume", "numbers", "--from", "100"]).printed(), "");
+    let beyond = node.run(&["consume", "numbers", "--from", "101"]).complaint();
+    assert_eq!(
+        beyond,
+        "error: offset 101 does not exist yet: partition 0 of topic numbers goes on at 100"
+    );
+    let absent = node.run(&["consume", "numbers", "--partition", "1"]).complaint();
+    assert_eq!(
+        absent,
+        "error: topic numbers has no partition 1, its last one is 0"
+    );
+    let record = parsed(
+        &node
+            .run(&["consume", "numbers", "--from", "5", "--max", "1", "--json"])
+            .printed(),
+    );
+    assert_eq!(
+        (&record["offset"], &record["value"], &record["key"]),
+        (&5.into(), &"5".into(), &Value::Null)
+    );
+    let missing = node.run(&["produce", "absent", "--no-create"]).complaint();
+    assert!(missing.contains("UNKNOWN_TOPIC_OR_PARTITION"), "{missing}");
+}
+
+#[test]
+fn a_follower_sees_records_of_all_partitions_as_they_come() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "live", "--partitions", "2"])
+        .printed();
+    let arguments = [
+        "consume",
+        "live",
+        "--follow",
+        "--max",
+        "3",
+        "--bootstrap",
+        &node.address,
+    ];
+    let mut follower = ropewalk(&arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut lines = BufReader::new(follower.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("not ended").expect("text");
+    for (partition, line) in [("0", "first"), ("1", "second"), ("0", "third")] {
+        node.run_with_input(&["produce", "live", "--partition", partition], line.as_bytes())
+            .printed();
+        assert_eq!(next(), line);
+    }
+    assert_eq!(follower.wait().expect("our child").code(), Some(0));
+}
+
+#[test]
+fn a_typed_line_is_appended_before_the_input_ends() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "typed"]).printed();
+    let mut command = ropewalk(&["produce", "typed", "--bootstrap", &node.address]);
+    let mut producer = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut stdin = producer.stdin.take().expect("piped");
+    stdin.write_all(b"now\n").expect("it reads");
+    // The follower ends once the record is there; the producer still waits for input then.
+    assert_eq!(
+        node.run(&["consume", "typed", "--follow", "--max", "1"])
+            .printed(),
+        "now\n"
+    );
+    assert!(producer.try_wait().expect("our child").is_none());
+    drop(stdin);
+    assert_eq!(producer.wait().expect("our child").code(), Some(0));
+}
+
+#[test]
+fn what_the_node_refuses_is_told() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "small", "--config", "max.message.bytes=100"])
+        .printed();
+    let input = format!("fits\n{}\n", "x".repeat(200));
+    let refused = node
+        .run_with_input(&["produce", "small"], input.as_bytes())
+        .complaint();
+    assert!(refused.contains("MESSAGE_TOO_LARGE"), "{refused}");
+}
+
+#[test]
+fn a_node_can_be_measured() {
+    let (_directory, node) = node();
+    let append = [
+        "bench",
+        "append",
+        "--topic",
+        "load",
+        "--records",
+        "1000",
+        "--batch-records",
+        "10",
+        "--json",
+    ];
+    let report = parsed(&node.run(&append).printed());
+    assert_eq!((&report["records"], &report["errors"]), (&1000.into(), &0.into()));
+    let report = parsed(
+        &node
+            .run(&["bench", "read", "--topic", "load", "--json"])
+            .printed(),
+    );
+    assert_eq!(
+        (&report["records"], &report["offset_gaps"]),
+        (&1000.into(), &0.into())
+    );
+}
