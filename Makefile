@@ -1,0 +1,83 @@
+# The doors of the project. `make` alone lists them.
+# A door is listed only when the room behind it exists: sim, fuzz, bench and soak appear with their folders.
+
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/ropewalk/target
+
+# Where `make run` keeps its data.
+DATA ?= ./data
+
+.DEFAULT_GOAL := help
+.PHONY: help run test verify fix sim fuzz bench soak
+
+help:
+	@echo "make run      build the release binary and start one node on $(DATA)"
+	@echo "make test     install what the tests need, then run them all"
+	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
+	@echo "make fix      format, and apply what the lints can apply"
+
+run:
+	cargo build --release -p cli --bin ropewalk
+	exec "$(CARGO_TARGET_DIR)/release/ropewalk" serve --data "$(DATA)"
+
+# Both halves run even if the first fails, so that one run tells everything.
+test:
+	@tests/prepare
+	@status=0; \
+	cargo test --workspace --no-fail-fast || status=1; \
+	tests/run || status=1; \
+	exit $$status
+
+verify:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	cargo test -p cli --test crate_arrows
+
+fix:
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+ifneq ($(wildcard crates/simulator/Cargo.toml),)
+SEED ?= 1
+help: help-sim
+.PHONY: help-sim
+help-sim: ; @echo "make sim SEED=1       replay one seed of the cluster simulation"
+sim:
+	cargo run --release -p simulator -- --seed "$(SEED)"
+else
+sim: ; @echo "make sim: there is no crates/simulator yet" >&2; exit 2
+endif
+
+ifneq ($(wildcard fuzz/Cargo.toml),)
+FUZZ_SECONDS ?= 60
+help: help-fuzz
+.PHONY: help-fuzz
+help-fuzz: ; @echo "make fuzz TARGET=...  fuzz one target for FUZZ_SECONDS (60)"
+# RUSTC_BOOTSTRAP lets the stable compiler take the sanitizer flags that cargo-fuzz passes.
+fuzz:
+	@test -n "$(TARGET)" || { echo "make fuzz TARGET=..., one of:"; ls fuzz/fuzz_targets; exit 2; }
+	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
+	RUSTC_BOOTSTRAP=1 cargo fuzz run "$(TARGET)" -- -max_total_time=$(FUZZ_SECONDS)
+else
+fuzz: ; @echo "make fuzz: there is no fuzz/ yet" >&2; exit 2
+endif
+
+ifneq ($(wildcard bench/run),)
+help: help-bench
+.PHONY: help-bench
+help-bench: ; @echo "make bench            measure, and write the report"
+bench:
+	bench/run
+else
+bench: ; @echo "make bench: there is no bench/run yet" >&2; exit 2
+endif
+
+ifneq ($(wildcard tests/soak),)
+help: help-soak
+.PHONY: help-soak
+help-soak: ; @echo "make soak             load and faults for hours"
+soak:
+	tests/soak
+else
+soak: ; @echo "make soak: there is no tests/soak yet" >&2; exit 2
+endif
