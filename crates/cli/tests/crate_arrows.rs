@@ -36,8 +36,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "query",
         ],
     ),
-    ("bench", &["client"]),
-    ("cli", &["server", "client", "query", "bench"]),
+    ("bench", &["client", "platform"]),
+    (
+        "cli",
+        &["server", "client", "query", "bench", "platform", "storage"],
+    ),
 ];
 
 /// What tests, and only tests, may use besides: they drive a server as its users do.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::Semaphore;
 
-use crate::connection::serve;
+use crate::connection::{Arrival, welcome};
 use crate::core::Core;
 use crate::shard::count;
 
@@ -50,9 +51,25 @@ impl Drop for Counted {
     }
 }
 
+/// A connection's place among those allowed altogether and from its address; free again when dropped.
+pub(crate) struct Seat {
+    _all: Counted,
+    _from_address: Counted,
+}
+
 /// Accepts until the node drains.
-pub(crate) async fn accept_clients(core: Rc<Core>, listener: tokio::net::TcpListener, draining: Arc<Semaphore>) {
-    let mut doorman = Doorman { core, all: Arc::default(), by_address: HashMap::new(), next_core: 0, draining };
+pub(crate) async fn accept_clients(
+    core: Rc<Core>,
+    listener: tokio::net::TcpListener,
+    draining: Arc<Semaphore>,
+) {
+    let mut doorman = Doorman {
+        core,
+        all: Arc::default(),
+        by_address: HashMap::new(),
+        next_core: 0,
+        draining,
+    };
     let draining = doorman.draining.clone();
     loop {
         let accepted = tokio::select! {
@@ -88,9 +105,14 @@ impl Doorman {
             tracing::debug!(%peer, "a connection was refused: limits.connections or limits.connections_per_address");
             return;
         }
-        let counted = (Counted::new(&self.all), Counted::new(from_address));
+        let seat = Seat {
+            _all: Counted::new(&self.all),
+            _from_address: Counted::new(from_address),
+        };
+        count(&self.core.counters.connections_opened, 1);
         if self.by_address.len() > limits.connections {
-            self.by_address.retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
+            self.by_address
+                .retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
         }
         let stream = match stream.into_std() {
             Ok(stream) => stream,
@@ -98,18 +120,17 @@ impl Doorman {
         };
         let core = self.next_core;
         self.next_core = (self.next_core + 1) % self.core.facts.mailboxes.cores();
-        let draining = self.draining.clone();
-        self.core.facts.mailboxes.send(core, move |core| {
-            let core = core.clone();
-            match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => {
-                    tokio::task::spawn_local(async move {
-                        serve(core, stream, peer, draining).await;
-                        drop(counted);
-                    });
-                }
-                Err(error) => tracing::warn!(%error, "a connection was lost while it was handed to its core"),
-            }
-        });
+        let arrival = Arrival {
+            stream,
+            peer,
+            rest: BytesMut::new(),
+            session: None,
+            seat,
+            draining: self.draining.clone(),
+        };
+        self.core
+            .facts
+            .mailboxes
+            .send(core, move |core| welcome(core, arrival));
     }
 }

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::produce::{
-    LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
-    TopicProduceResponse,
+    LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
+    TopicProduceData, TopicProduceResponse,
 };
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::Topic;
 use record::PartitionId;
 use tokio::sync::oneshot;
 
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
@@ -34,6 +35,7 @@ enum Pending {
 /// Starts all appends of a request. The answer comes from the future; none for `acks=0`.
 pub(crate) fn produce(
     core: &Rc<Core>,
+    connection: &Connection,
     request: ProduceRequest,
     version: i16,
 ) -> impl Future<Output = Option<ProduceResponse>> + use<> {
@@ -58,7 +60,7 @@ pub(crate) fn produce(
                 }
                 (_, Err(code)) => Pending::Refused(code, None),
                 (Err(code), _) => Pending::Refused(*code, None),
-                (Ok(known), Ok(acks)) => start_append(core, known, partition, acks),
+                (Ok(known), Ok(acks)) => start_append(core, connection, known, partition, acks),
             };
             partitions.push((index, pending));
         }
@@ -73,18 +75,32 @@ pub(crate) fn produce(
             for (index, pending) in partitions {
                 partition_responses.push(answer(index, pending, deadline, &core, topic_id).await);
             }
-            responses.push(TopicProduceResponse { name, topic_id, partition_responses });
+            responses.push(TopicProduceResponse {
+                name,
+                topic_id,
+                partition_responses,
+            });
         }
-        let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints: Vec::new() };
+        let response = ProduceResponse {
+            responses,
+            throttle_time_ms: 0,
+            node_endpoints: Vec::new(),
+        };
         (request.acks != 0).then_some(response)
     }
 }
 
 /// A topic by its name, from version 13 on by its id.
-fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(record::TopicId, i32), ErrorCode> {
+fn find_topic(
+    core: &Core,
+    topic: &TopicProduceData,
+    version: i16,
+) -> Result<(record::TopicId, i32), ErrorCode> {
     let metadata = core.metadata.borrow();
     let found = match version {
-        ..=12 => metadata.topic_named(&topic.name).ok_or(ErrorCode::UnknownTopicOrPartition),
+        ..=12 => metadata
+            .topic_named(&topic.name)
+            .ok_or(ErrorCode::UnknownTopicOrPartition),
         _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
     };
     found.map(|topic: &Topic| (topic.id, topic.partition_count()))
@@ -92,6 +108,7 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(re
 
 fn start_append(
     core: &Rc<Core>,
+    connection: &Connection,
     (topic, partition_count): &(record::TopicId, i32),
     partition: PartitionProduceData,
     acks: Acks,
@@ -100,18 +117,30 @@ fn start_append(
         return Pending::Refused(ErrorCode::UnknownTopicOrPartition, None);
     }
     let batch = partition.records.unwrap_or_default();
-    let id = PartitionId { topic: *topic, index: partition.index };
+    let id = PartitionId {
+        topic: *topic,
+        index: partition.index,
+    };
+    connection.note_owner(core.facts.core_of(core.facts.shard_of(id)));
     Pending::Answer(send_to_owner(core, id, batch, acks))
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.
 fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: Bytes, acks: Acks) -> Answer {
     let (reply, answer) = oneshot::channel();
-    let request = AppendRequest { partition, batch, acks, reply };
+    let request = AppendRequest {
+        partition,
+        batch,
+        acks,
+        reply,
+    };
     let shard = core.facts.shard_of(partition);
     match core.facts.core_of(shard) {
         owner if owner == core.index => core.shard(shard).append(request),
-        owner => core.facts.mailboxes.send(owner, move |core| core.shard(shard).append(request)),
+        owner => core
+            .facts
+            .mailboxes
+            .send(owner, move |core| core.shard(shard).append(request)),
     }
     answer
 }

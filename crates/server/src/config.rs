@@ -220,10 +220,10 @@ impl Default for Config {
             journal: JournalSettings {
                 file_bytes: 64 * MIB as u64,
                 bytes_max: 512 * MIB as u64,
-                layout_trigger: 128 * MIB as u64,
+                layout_trigger: 32 * MIB as u64,
             },
             cache: CacheSettings {
-                tail_bytes: 64 * MIB,
+                tail_bytes: 128 * MIB,
                 chunk_bytes: 64 * MIB,
             },
             disk: DiskSettings {

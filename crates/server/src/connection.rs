@@ -3,6 +3,7 @@
 //! Requests are started as they come and answered as they finish, but never out of order. Memory comes before reading:
 //! a large frame is read only when the core's budget has room for it, a connection has a bounded number of requests
 //! and bytes under way, and whoever is too slow is cut off. Nothing a client sends ends anything but its own connection.
+//! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_wire::{Frame, WireError, Writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -19,23 +20,27 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
+use crate::accept::Seat;
 use crate::api::{self, Answer};
 use crate::core::Core;
+use crate::fetch_session::FetchSession;
 use crate::shard::count;
 
 /// A frame's size prefix.
 const PREFIX_BYTES: usize = 4;
 /// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
-/// Read at a time, at least and at most.
+/// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
-const READ_BYTES_MAX: usize = 1 << 20;
+const READ_BYTES_MAX: usize = 64 << 10;
 /// Slices handed to the kernel at a time.
 const SLICES_MAX: usize = 64;
 /// A client that takes nothing for this long is cut off: its answers hold memory that others need.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// How long the last answers of a connection that sends no more may take.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
+/// A connection moves after so many partitions in a row, all of one other core.
+const MOVE_AFTER: u32 = 32;
 
 /// Why a connection ended, other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -54,12 +59,46 @@ pub(crate) enum ConnectionError {
     Io(#[from] io::Error),
 }
 
+/// A client at a core's door: new, or sent on by another core.
+pub(crate) struct Arrival {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+    /// What was read of its next request already.
+    pub(crate) rest: BytesMut,
+    /// Its fetch session.
+    pub(crate) session: Option<FetchSession>,
+    /// Its place among the connections that the node allows.
+    pub(crate) seat: Seat,
+    /// Closed when the node drains.
+    pub(crate) draining: Arc<Semaphore>,
+}
+
 /// What the handlers of one connection share.
 pub(crate) struct Connection {
     /// Answers are encoded here, one at a time.
     pub(crate) writer: RefCell<Writer>,
     /// The connection's fetch session; ends with it.
     pub(crate) session: Cell<i32>,
+    /// The core whose partitions were wanted lately, and how often in a row.
+    streak: Cell<(usize, u32)>,
+}
+
+impl Connection {
+    /// Takes note that a request wanted a partition of `core`.
+    pub(crate) fn note_owner(&self, core: usize) {
+        let (last, times) = self.streak.get();
+        self.streak.set(if last == core {
+            (core, times.saturating_add(1))
+        } else {
+            (core, 1)
+        });
+    }
+
+    /// Where the connection should live, if it wants partitions of one other core only.
+    fn wants_to_move(&self, here: usize) -> Option<usize> {
+        let (core, times) = self.streak.get();
+        (core != here && times >= MOVE_AFTER).then_some(core)
+    }
 }
 
 /// An answer under way and the memory it holds until it is written.
@@ -69,71 +108,151 @@ struct Queued {
     _core_budget: Option<OwnedSemaphorePermit>,
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve(core: Rc<Core>, stream: TcpStream, peer: SocketAddr, draining: Arc<Semaphore>) {
-    let connection =
-        Rc::new(Connection { writer: RefCell::new(Writer::new()), session: Cell::new(0) });
-    count(&core.counters.connections, 1);
-    count(&core.counters.connections_opened, 1);
-    if let Err(error) = converse(&core, &connection, stream, draining).await {
-        if matches!(error, ConnectionError::Malformed(_) | ConnectionError::RequestTooLarge { .. }) {
-            count(&core.counters.malformed_requests, 1);
-        }
-        tracing::debug!(%peer, %error, "a connection was closed");
-    }
-    core.counters.connections.set(core.counters.connections.get() - 1);
-    core.sessions.borrow_mut().end(connection.session.get());
+/// Why no more requests are read here.
+enum ReadEnd {
+    /// The client sends no more, or the node drains.
+    Done,
+    /// The connection goes on at another core.
+    MoveTo(usize),
 }
 
+/// Serves a connection until it ends or moves to the core that owns what it wants.
+pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
+    let Arrival {
+        stream,
+        peer,
+        rest,
+        session,
+        seat,
+        draining,
+    } = arrival;
+    let session = session.map_or(0, |session| core.sessions.borrow_mut().adopt(session));
+    let connection = Rc::new(Connection {
+        writer: RefCell::new(Writer::new()),
+        session: Cell::new(session),
+        streak: Cell::new((core.index, 0)),
+    });
+    count(&core.counters.connections, 1);
+    let ended = converse(&core, &connection, stream, rest, &draining).await;
+    core.counters.connections.set(core.counters.connections.get() - 1);
+    let session = core.sessions.borrow_mut().take(connection.session.get());
+    match ended {
+        Ok(None) => {}
+        Ok(Some((target, stream, rest))) => {
+            count(&core.counters.connections_moved, 1);
+            let arrival = Arrival {
+                stream,
+                peer,
+                rest,
+                session,
+                seat,
+                draining,
+            };
+            core.facts.mailboxes.send(target, |core| welcome(core, arrival));
+        }
+        Err(error) => {
+            if matches!(
+                error,
+                ConnectionError::Malformed(_) | ConnectionError::RequestTooLarge { .. }
+            ) {
+                count(&core.counters.malformed_requests, 1);
+            }
+            tracing::debug!(%peer, %error, "a connection was closed");
+        }
+    }
+}
+
+/// Starts to serve a connection on the core that calls.
+pub(crate) fn welcome(core: &Rc<Core>, arrival: Arrival) {
+    tokio::task::spawn_local(serve(core.clone(), arrival));
+}
+
+/// Reads and answers until the client is done; or gives the stream back, with what was read of the next request, to go on
+/// at another core.
 async fn converse(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
-    stream: TcpStream,
-    draining: Arc<Semaphore>,
-) -> Result<(), ConnectionError> {
+    stream: std::net::TcpStream,
+    rest: BytesMut,
+    draining: &Semaphore,
+) -> Result<Option<(usize, std::net::TcpStream, BytesMut)>, ConnectionError> {
+    let stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
     let (input, output) = stream.into_split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
+    let mut frames = Frames {
+        core: core.clone(),
+        input,
+        buffer: rest,
+        read_bytes: READ_BYTES_MIN,
+        any: false,
+    };
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
-            read = read_requests(core, connection, input, queue) => read,
+            read = read_requests(core, connection, &mut frames, queue) => read,
             // Closed when the node drains.
-            _ = draining.acquire() => Ok(()),
+            _ = draining.acquire() => Ok(ReadEnd::Done),
         }
     };
     let writing = write_answers(core, output, answers);
     tokio::pin!(writing);
-    tokio::select! {
+    let end = tokio::select! {
         read = reading => read?,
-        written = &mut writing => return written,
-    }
+        written = &mut writing => return written.map(|_| None),
+    };
     // Nobody may be there any more to take the answers: not for ever.
-    timeout(LAST_ANSWERS_MAX, writing).await.unwrap_or(Err(ConnectionError::Stalled))
+    let output = timeout(LAST_ANSWERS_MAX, writing)
+        .await
+        .unwrap_or(Err(ConnectionError::Stalled))?;
+    let ReadEnd::MoveTo(target) = end else {
+        return Ok(None);
+    };
+    let stream = frames
+        .input
+        .reunite(output)
+        .expect("both halves are of this stream");
+    Ok(Some((target, stream.into_std()?, frames.buffer)))
 }
 
-/// Reads and starts requests, in order, until the client is done.
+/// Reads and starts requests, in order, until the client is done or the connection should move.
 async fn read_requests(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
-    input: OwnedReadHalf,
+    frames: &mut Frames,
     queue: mpsc::Sender<Queued>,
-) -> Result<(), ConnectionError> {
-    let in_flight_bytes = core.facts.config.limits.in_flight_bytes_per_connection.clamp(1, u32::MAX as usize);
+) -> Result<ReadEnd, ConnectionError> {
+    let in_flight_bytes = core
+        .facts
+        .config
+        .limits
+        .in_flight_bytes_per_connection
+        .clamp(1, u32::MAX as usize);
     let in_flight = Arc::new(Semaphore::new(in_flight_bytes));
-    let mut frames = Frames { core: core.clone(), input, buffer: BytesMut::new(), read_bytes: READ_BYTES_MIN, any: false };
     while let Some((frame, core_budget)) = frames.next().await? {
         let request_bytes = frame.len().clamp(1, in_flight_bytes) as u32;
-        let request_bytes =
-            in_flight.clone().acquire_many_owned(request_bytes).await.expect("the semaphore is never closed");
+        let request_bytes = in_flight
+            .clone()
+            .acquire_many_owned(request_bytes)
+            .await
+            .expect("the semaphore is never closed");
         // A place in the queue first: what is started must be answered.
-        let Ok(place) = queue.reserve().await else { return Ok(()) };
+        let Ok(place) = queue.reserve().await else {
+            return Ok(ReadEnd::Done);
+        };
         count(&core.counters.requests, 1);
         let answer = api::start(core, connection, frame)?;
-        place.send(Queued { answer, _request_bytes: request_bytes, _core_budget: core_budget });
+        place.send(Queued {
+            answer,
+            _request_bytes: request_bytes,
+            _core_budget: core_budget,
+        });
+        if let Some(target) = connection.wants_to_move(core.index) {
+            return Ok(ReadEnd::MoveTo(target));
+        }
     }
-    Ok(())
+    Ok(ReadEnd::Done)
 }
 
 /// The frames of a connection's input.
@@ -151,15 +270,23 @@ impl Frames {
     /// The next frame without its size prefix, and the budget it takes; `None` when the client is done.
     async fn next(&mut self) -> Result<Option<(Bytes, Option<OwnedSemaphorePermit>)>, ConnectionError> {
         let limits = self.core.facts.config.limits.clone();
-        let patience = if self.any { limits.connection_idle } else { limits.handshake };
+        let patience = if self.any {
+            limits.connection_idle
+        } else {
+            limits.handshake
+        };
         let filled = timeout(patience, self.fill(PREFIX_BYTES)).await;
         if !filled.map_err(|_| ConnectionError::Idle(patience))?? {
             return Ok(None);
         }
         let announced = i32::from_be_bytes(self.buffer[..PREFIX_BYTES].try_into().expect("four bytes"));
-        let size = usize::try_from(announced).ok().filter(|size| *size <= limits.request_bytes).ok_or(
-            ConnectionError::RequestTooLarge { size: announced.into(), size_max: limits.request_bytes },
-        )?;
+        let size = usize::try_from(announced)
+            .ok()
+            .filter(|size| *size <= limits.request_bytes)
+            .ok_or(ConnectionError::RequestTooLarge {
+                size: announced.into(),
+                size_max: limits.request_bytes,
+            })?;
         let budget = match size {
             ..=SMALL_FRAME_BYTES => None,
             _ => {
@@ -179,6 +306,9 @@ impl Frames {
     }
 
     /// Reads until the buffer holds `length` bytes; false if the input ends before.
+    ///
+    /// A large frame is read up to its own end and into memory of just its size, so that nothing of it, and little of the
+    /// next one, is ever moved.
     async fn fill(&mut self, length: usize) -> Result<bool, ConnectionError> {
         while self.buffer.len() < length {
             if self.buffer.is_empty() {
@@ -187,18 +317,19 @@ impl Frames {
                 self.input.readable().await?;
             }
             let missing = length - self.buffer.len();
-            let room = missing.max(self.read_bytes).min(READ_BYTES_MAX);
+            let room = missing.max(self.read_bytes);
             self.buffer.reserve(room);
-            let read = self.input.read_buf(&mut self.buffer).await?;
+            let read = self.input.read_buf(&mut (&mut self.buffer).limit(room)).await?;
             if read == 0 {
                 return Ok(false);
             }
             count(&self.core.counters.received_bytes, read as u64);
-            self.read_bytes = if read >= self.read_bytes {
-                (self.read_bytes * 2).min(READ_BYTES_MAX)
+            let fits_well = if read >= self.read_bytes {
+                self.read_bytes * 2
             } else {
-                (self.read_bytes / 2).max(READ_BYTES_MIN).max(read)
+                read
             };
+            self.read_bytes = fits_well.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
         }
         Ok(true)
     }
@@ -209,22 +340,25 @@ async fn write_answers(
     core: &Rc<Core>,
     mut output: OwnedWriteHalf,
     mut answers: mpsc::Receiver<Queued>,
-) -> Result<(), ConnectionError> {
+) -> Result<OwnedWriteHalf, ConnectionError> {
     while let Some(queued) = answers.recv().await {
         if let Some(frame) = queued.answer.await {
             count(&core.counters.sent_bytes, frame.total_bytes as u64);
             write_frame(&mut output, frame).await?;
         }
     }
-    Ok(())
+    Ok(output)
 }
 
 async fn write_frame(output: &mut OwnedWriteHalf, frame: Frame) -> Result<(), ConnectionError> {
     let mut chunks = frame.chunks;
     let mut first = 0;
     while first < chunks.len() {
-        let slices: Vec<IoSlice<'_>> =
-            chunks[first..].iter().take(SLICES_MAX).map(|chunk| IoSlice::new(chunk)).collect();
+        let slices: Vec<IoSlice<'_>> = chunks[first..]
+            .iter()
+            .take(SLICES_MAX)
+            .map(|chunk| IoSlice::new(chunk))
+            .collect();
         let written = timeout(WRITE_STALL_MAX, output.write_vectored(&slices)).await;
         let mut written = written.map_err(|_| ConnectionError::Stalled)??;
         if written == 0 {

@@ -51,7 +51,10 @@ impl Core {
         &self,
         plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
     ) -> Result<Vec<Changed>, Stopping> {
-        self.facts.mailboxes.call(0, |core| async move { core.change_here(plan).await }).await
+        self.facts
+            .mailboxes
+            .call(0, |core| async move { core.change_here(plan).await })
+            .await
     }
 
     async fn change_here(
@@ -69,15 +72,22 @@ impl Core {
         let mut applied = match committed {
             Ok(applied) => applied.into_iter(),
             Err(error) => {
-                let refuse = |plan: Result<Command, PlanError>| Err(plan.err().map_or(error.clone(), ChangeError::Plan));
+                let refuse = |plan: Result<Command, PlanError>| {
+                    Err(plan.err().map_or(error.clone(), ChangeError::Plan))
+                };
                 return planned.into_iter().map(refuse).collect();
             }
         };
         let mut outcome = |command| {
             let applied = applied.next().expect("one outcome for each command");
-            applied.map(|()| command).map_err(|error| ChangeError::Plan(PlanError::Refused(error)))
+            applied
+                .map(|()| command)
+                .map_err(|error| ChangeError::Plan(PlanError::Refused(error)))
         };
-        planned.into_iter().map(|plan| plan.map_err(ChangeError::Plan).and_then(&mut outcome)).collect()
+        planned
+            .into_iter()
+            .map(|plan| plan.map_err(ChangeError::Plan).and_then(&mut outcome))
+            .collect()
     }
 
     async fn commit(
@@ -137,13 +147,21 @@ impl Core {
         let recovered = self.take_recovered(METADATA_PARTITION);
         let settings = {
             let metadata = self.metadata.borrow();
-            protocol::metadata::TopicSettings::resolve(&protocol::metadata::TopicConfig::new(), metadata.defaults())
+            protocol::metadata::TopicSettings::resolve(
+                &protocol::metadata::TopicConfig::new(),
+                metadata.defaults(),
+            )
         };
         let shard = self.shard(0);
         shard.open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
-        let mut commands = self.read_commands().await.map_err(|error| format!("the metadata cannot be read: {error}"))??;
+        let mut commands = self
+            .read_commands()
+            .await
+            .map_err(|error| format!("the metadata cannot be read: {error}"))??;
         let added = news(&commands);
-        self.journal(&added).await.map_err(|error| format!("the metadata cannot be written: {error}"))?;
+        self.journal(&added)
+            .await
+            .map_err(|error| format!("the metadata cannot be written: {error}"))?;
         commands.extend(added);
         Ok(commands)
     }
@@ -155,10 +173,17 @@ impl Core {
             .ok_or(ReadRefusal::UnknownPartition)?;
         let mut commands = Vec::new();
         while from < tail {
-            for batches in shard.read_batches(METADATA_PARTITION, from, tail, REPLAY_BYTES).await? {
+            for batches in shard
+                .read_batches(METADATA_PARTITION, from, tail, REPLAY_BYTES)
+                .await?
+            {
                 match decode_commands(&batches, &mut commands) {
                     Ok(next) => from = next,
-                    Err(what) => return Ok(Err(format!("the metadata from offset {from} on is damaged: {what}"))),
+                    Err(what) => {
+                        return Ok(Err(format!(
+                            "the metadata from offset {from} on is damaged: {what}"
+                        )));
+                    }
                 }
             }
         }
@@ -171,7 +196,10 @@ fn decode_commands(batches: &Bytes, commands: &mut Vec<Command>) -> Result<Offse
     for batch in record::batches(batches) {
         let (header, batch) = batch.map_err(|error| error.to_string())?;
         for record in record::records(batch, &Limits::default()).map_err(|error| error.to_string())? {
-            let value = record.map_err(|error| error.to_string())?.value.unwrap_or_default();
+            let value = record
+                .map_err(|error| error.to_string())?
+                .value
+                .unwrap_or_default();
             commands.push(Command::decode(&value).map_err(|error| error.to_string())?);
         }
         next = header.next_offset();

@@ -24,8 +24,10 @@ use crate::producer_ids::ProducerIds;
 use crate::shard::Shard;
 
 /// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
-pub(crate) const METADATA_PARTITION: PartitionId =
-    PartitionId { topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), index: 0 };
+pub(crate) const METADATA_PARTITION: PartitionId = PartitionId {
+    topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+    index: 0,
+};
 
 /// Memory is lent out in units of this size.
 const BUDGET_UNIT_BYTES: usize = 1024;
@@ -68,6 +70,8 @@ pub(crate) struct CoreCounters {
     pub(crate) connections: Cell<u64>,
     pub(crate) connections_opened: Cell<u64>,
     pub(crate) connections_refused: Cell<u64>,
+    /// Sent on to the core that owns what they want.
+    pub(crate) connections_moved: Cell<u64>,
     pub(crate) requests: Cell<u64>,
     pub(crate) malformed_requests: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
@@ -140,7 +144,9 @@ impl Core {
     /// # Panics
     /// If another core owns it: the caller's mistake.
     pub(crate) fn shard(&self, index: usize) -> &Rc<Shard> {
-        self.shards.get(&index).expect("letters about a shard go to the core that owns it")
+        self.shards
+            .get(&index)
+            .expect("letters about a shard go to the core that owns it")
     }
 
     /// This core's shards.
@@ -150,7 +156,9 @@ impl Core {
 
     /// Units of the memory budget that `bytes` take, at most all there are.
     pub(crate) fn budget_units(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).unwrap_or(u32::MAX).min(self.budget_units)
+        u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES))
+            .unwrap_or(u32::MAX)
+            .min(self.budget_units)
     }
 
     /// The memory budget of requests under way.
@@ -198,22 +206,28 @@ impl Core {
         if let Some((id, first)) = first_new
             && let Some(topic) = metadata.topic(id)
         {
-            self.open_partitions(&metadata, topic, first).expect("a new partition contradicts nothing");
+            self.open_partitions(&metadata, topic, first)
+                .expect("a new partition contradicts nothing");
         }
         if let Command::SetTopicConfig { id, .. } = command
             && let Some(topic) = metadata.topic(*id)
         {
             for id in self.own_partitions(topic, 0) {
-                self.shard(self.facts.shard_of(id)).configure_partition(id, topic.settings);
+                self.shard(self.facts.shard_of(id))
+                    .configure_partition(id, topic.settings);
             }
         }
         Ok(())
     }
 
     fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
-        let Command::DeleteTopic { id } = command else { return Vec::new() };
+        let Command::DeleteTopic { id } = command else {
+            return Vec::new();
+        };
         let metadata = self.metadata.borrow();
-        metadata.topic(*id).map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+        metadata
+            .topic(*id)
+            .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
     }
 
     fn first_new_partition(&self, command: &Command) -> Option<(TopicId, i32)> {
@@ -227,14 +241,19 @@ impl Core {
     /// The partitions of a topic, from an index on, whose shard is here.
     fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
         (first_index..topic.partition_count())
-            .map(|index| PartitionId { topic: topic.id, index })
+            .map(|index| PartitionId {
+                topic: topic.id,
+                index,
+            })
             .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
             .collect()
     }
 
     fn open_partitions(&self, metadata: &Metadata, topic: &Topic, first_index: i32) -> Result<(), String> {
         for id in self.own_partitions(topic, first_index) {
-            let state = metadata.partition(id).expect("a topic's partitions are in the metadata");
+            let state = metadata
+                .partition(id)
+                .expect("a topic's partitions are in the metadata");
             let recovered = self.take_recovered(id);
             let shard = self.shard(self.facts.shard_of(id));
             shard.open_partition(id, Some(state.epoch), topic.settings, recovered.as_ref())?;

@@ -1,9 +1,9 @@
 //! Our refusals as Kafka's error codes. The only place that knows both.
 
 use kafka_wire::ErrorCode;
+use protocol::SequenceError;
 use protocol::leader::{AppendError, TrimError};
 use protocol::metadata::{ApplyError, PlanError};
-use protocol::SequenceError;
 use record::BatchError;
 
 use crate::controller::ChangeError;
@@ -27,9 +27,9 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
 
 fn batch_code(error: &BatchError) -> ErrorCode {
     match error {
-        BatchError::ChecksumMismatch { .. } | BatchError::Truncated { .. } | BatchError::LengthTooSmall { .. } => {
-            ErrorCode::CorruptMessage
-        }
+        BatchError::ChecksumMismatch { .. }
+        | BatchError::Truncated { .. }
+        | BatchError::LengthTooSmall { .. } => ErrorCode::CorruptMessage,
         BatchError::UnsupportedMagic { .. } => ErrorCode::UnsupportedForMessageFormat,
         BatchError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
         _ => ErrorCode::InvalidRecord,
@@ -83,7 +83,9 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
     match error {
         ApplyError::TopicExists { .. } | ApplyError::TopicIdExists { .. } => ErrorCode::TopicAlreadyExists,
         ApplyError::TopicName(_) | ApplyError::TopicNameCollides { .. } => ErrorCode::InvalidTopicException,
-        ApplyError::UnknownTopic { .. } | ApplyError::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
+        ApplyError::UnknownTopic { .. } | ApplyError::UnknownPartition { .. } => {
+            ErrorCode::UnknownTopicOrPartition
+        }
         ApplyError::Config(_) => ErrorCode::InvalidConfig,
         ApplyError::NoPartitions | ApplyError::PartitionsExhausted | ApplyError::PartitionsChanged { .. } => {
             ErrorCode::InvalidPartitions

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kafka_wire::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData};
+use kafka_wire::fetch::{
+    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+};
 use kafka_wire::{ErrorCode, RecordChunks};
 use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::fetch_session::{Opened, TopicKey, Wanted};
@@ -30,16 +33,29 @@ struct Planned {
 }
 
 /// Answers a Fetch.
-pub(crate) async fn fetch(core: Rc<Core>, request: FetchRequest, version: i16) -> FetchResponse {
+pub(crate) async fn fetch(
+    core: Rc<Core>,
+    connection: &Connection,
+    request: FetchRequest,
+    version: i16,
+) -> FetchResponse {
     let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
     let bytes_min = request.min_bytes.max(0) as usize;
     let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
     let committed_only = request.isolation_level == 1;
     let opened = match core.sessions.borrow_mut().open(request) {
         Ok(opened) => opened,
-        Err(code) => return FetchResponse { error_code: code.code(), ..FetchResponse::default() },
+        Err(code) => {
+            return FetchResponse {
+                error_code: code.code(),
+                ..FetchResponse::default()
+            };
+        }
     };
     let (mut outcomes, planned) = plan(&core, &opened.wanted, version);
+    for planned in &planned {
+        connection.note_owner(core.facts.core_of(core.facts.shard_of(planned.read.partition)));
+    }
     let reader = Arc::new(Notify::new());
     loop {
         let found = read_all(&core, &planned, bytes_max, &mut outcomes).await;
@@ -48,7 +64,10 @@ pub(crate) async fn fetch(core: Rc<Core>, request: FetchRequest, version: i16) -
             break;
         }
         watch_all(&core, &planned, &outcomes, &reader);
-        if tokio::time::timeout_at(deadline, reader.notified()).await.is_err() {
+        if tokio::time::timeout_at(deadline, reader.notified())
+            .await
+            .is_err()
+        {
             break;
         }
     }
@@ -62,7 +81,10 @@ fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Plan
     let mut outcomes = Vec::with_capacity(wanted.len());
     for (place, wanted) in wanted.iter().enumerate() {
         let (topic, unknown) = match version {
-            ..=12 => (metadata.topic_named(&wanted.topic.name), ErrorCode::UnknownTopicOrPartition),
+            ..=12 => (
+                metadata.topic_named(&wanted.topic.name),
+                ErrorCode::UnknownTopicOrPartition,
+            ),
             _ => (metadata.topic(wanted.topic.id), ErrorCode::UnknownTopicId),
         };
         let index = wanted.partition.partition;
@@ -76,7 +98,10 @@ fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Plan
         }
         let epoch = wanted.partition.current_leader_epoch;
         let read = ReadRequest {
-            partition: PartitionId { topic: topic.id, index },
+            partition: PartitionId {
+                topic: topic.id,
+                index,
+            },
             from: Offset(wanted.partition.fetch_offset),
             bytes_max: wanted.partition.partition_max_bytes.max(0) as usize,
             epoch: (epoch >= 0).then_some(Epoch(epoch)),
@@ -92,12 +117,26 @@ async fn read_all(core: &Rc<Core>, planned: &[Planned], bytes_max: usize, outcom
     let cores = core.facts.mailboxes.cores();
     let owner = |planned: &Planned| core.facts.core_of(core.facts.shard_of(planned.read.partition));
     // Other cores read at the same time, each with the whole budget; what is too much is left out below.
-    let remote = (0..cores).filter(|index| *index != core.index).filter_map(|index| {
-        let theirs: Vec<Planned> = planned.iter().filter(|planned| owner(planned) == index).copied().collect();
-        let call = move || core.facts.mailboxes.call(index, move |core| read_here(core, theirs, bytes_max));
-        (planned.iter().any(|planned| owner(planned) == index)).then(call)
-    });
-    let ours: Vec<Planned> = planned.iter().filter(|planned| owner(planned) == core.index).copied().collect();
+    let remote = (0..cores)
+        .filter(|index| *index != core.index)
+        .filter_map(|index| {
+            let theirs: Vec<Planned> = planned
+                .iter()
+                .filter(|planned| owner(planned) == index)
+                .copied()
+                .collect();
+            let call = move || {
+                core.facts
+                    .mailboxes
+                    .call(index, move |core| read_here(core, theirs, bytes_max))
+            };
+            (planned.iter().any(|planned| owner(planned) == index)).then(call)
+        });
+    let ours: Vec<Planned> = planned
+        .iter()
+        .filter(|planned| owner(planned) == core.index)
+        .copied()
+        .collect();
     let (ours, remote) = tokio::join!(read_here(core.clone(), ours, bytes_max), join_all(remote));
     for (place, outcome) in ours.into_iter().chain(remote.into_iter().flatten().flatten()) {
         outcomes[place] = outcome;
@@ -120,7 +159,10 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
     for Planned { place, read } in planned {
         let shard = core.shard(core.facts.shard_of(read.partition));
         // A budget that is used up still tells where the partition stands.
-        let read = ReadRequest { bytes_max: read.bytes_max.min(rest), ..read };
+        let read = ReadRequest {
+            bytes_max: read.bytes_max.min(rest),
+            ..read
+        };
         let outcome = shard.read(read).await;
         rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
         found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
@@ -130,7 +172,11 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
 
 /// Has `reader` woken as soon as the tail of one of the partitions moves beyond what was seen of it.
 fn watch_all(core: &Rc<Core>, planned: &[Planned], seen: &[Outcome], reader: &Arc<Notify>) {
-    let tail_seen = |planned: &Planned| seen[planned.place].as_ref().map_or(planned.read.from, |result| result.tail);
+    let tail_seen = |planned: &Planned| {
+        seen[planned.place]
+            .as_ref()
+            .map_or(planned.read.from, |result| result.tail)
+    };
     for shard in 0..core.facts.shards {
         let theirs: Vec<(PartitionId, Offset)> = planned
             .iter()
@@ -144,7 +190,9 @@ fn watch_all(core: &Rc<Core>, planned: &[Planned], seen: &[Outcome], reader: &Ar
             owner if owner == core.index => core.shard(shard).watch(&theirs, reader),
             owner => {
                 let reader = reader.clone();
-                core.facts.mailboxes.send(owner, move |core| core.shard(shard).watch(&theirs, &reader));
+                core.facts
+                    .mailboxes
+                    .send(owner, move |core| core.shard(shard).watch(&theirs, &reader));
             }
         }
     }
@@ -154,7 +202,10 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     let mut told: Vec<(TopicKey, i32, (i64, i64))> = Vec::new();
     for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
-        let stands = outcome.as_ref().map(|result| (result.tail.0, result.log_start.0)).ok();
+        let stands = outcome
+            .as_ref()
+            .map(|result| (result.tail.0, result.log_start.0))
+            .ok();
         let new = match (&outcome, stands) {
             (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
             (Err(_), _) => true,
@@ -178,13 +229,24 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
         }
     }
     core.sessions.borrow_mut().told(opened.session, &told);
-    FetchResponse { session_id: opened.session, responses, ..FetchResponse::default() }
+    FetchResponse {
+        session_id: opened.session,
+        responses,
+        ..FetchResponse::default()
+    }
 }
 
 fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {
     let (error_code, result) = match outcome {
         Ok(result) => (ErrorCode::None, result),
-        Err(code) => (code, ReadResult { log_start: Offset(-1), tail: Offset(-1), ..ReadResult::default() }),
+        Err(code) => (
+            code,
+            ReadResult {
+                log_start: Offset(-1),
+                tail: Offset(-1),
+                ..ReadResult::default()
+            },
+        ),
     };
     PartitionData {
         partition_index,
@@ -195,7 +257,9 @@ fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) 
         current_leader: LeaderIdAndEpoch::default(),
         aborted_transactions: committed_only.then(Vec::new),
         preferred_read_replica: -1,
-        records: RecordChunks { chunks: result.batches },
+        records: RecordChunks {
+            chunks: result.batches,
+        },
         ..PartitionData::default()
     }
 }

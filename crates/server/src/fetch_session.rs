@@ -1,7 +1,7 @@
 //! Fetch sessions (KIP-227): a consumer names its partitions once, and after that only what changes.
 //!
-//! A session lives on the core of the connection that made it; on another core it is unknown, and the consumer begins
-//! anew with a full fetch. A bounded cache: when it is full, further consumers fetch without a session.
+//! A session lives on the core of its connection and moves with it. A consumer that reconnects begins anew with a full
+//! fetch. A bounded cache: when it is full, further consumers fetch without a session.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,10 @@ pub(crate) struct Wanted {
     pub(crate) told: Option<(i64, i64)>,
 }
 
+/// One consumer's session.
 #[derive(Debug, Default)]
-struct Session {
+pub(crate) struct FetchSession {
+    id: i32,
     epoch: i32,
     wanted: Vec<Wanted>,
     places: HashMap<(TopicKey, i32), usize>,
@@ -47,7 +49,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) struct FetchSessions {
-    sessions: HashMap<i32, Session>,
+    sessions: HashMap<i32, FetchSession>,
     sessions_max: usize,
     next_id: i32,
 }
@@ -55,7 +57,11 @@ pub(crate) struct FetchSessions {
 impl FetchSessions {
     /// Sessions of one core. Cores number theirs apart, so that a consumer that comes to another core is not mistaken.
     pub(crate) fn new(core: usize, sessions_max: usize) -> FetchSessions {
-        FetchSessions { sessions: HashMap::new(), sessions_max, next_id: ((core as i32 & 0xff) << 22) + 1 }
+        FetchSessions {
+            sessions: HashMap::new(),
+            sessions_max,
+            next_id: ((core as i32 & 0xff) << 22) + 1,
+        }
     }
 
     /// How many there are.
@@ -69,16 +75,31 @@ impl FetchSessions {
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             self.sessions.remove(&id);
             let wanted = list(request);
-            let session = if epoch == INITIAL_EPOCH { self.begin(&wanted) } else { 0 };
-            return Ok(Opened { session, incremental: false, wanted });
+            let session = if epoch == INITIAL_EPOCH {
+                self.begin(&wanted)
+            } else {
+                0
+            };
+            return Ok(Opened {
+                session,
+                incremental: false,
+                wanted,
+            });
         }
-        let session = self.sessions.get_mut(&id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        let session = self
+            .sessions
+            .get_mut(&id)
+            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
         if session.epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         session.update(request);
-        Ok(Opened { session: id, incremental: true, wanted: session.wanted.clone() })
+        Ok(Opened {
+            session: id,
+            incremental: true,
+            wanted: session.wanted.clone(),
+        })
     }
 
     fn begin(&mut self, wanted: &[Wanted]) -> i32 {
@@ -87,11 +108,21 @@ impl FetchSessions {
         }
         let id = self.next_id;
         self.next_id = (self.next_id & !0x3f_ffff) | ((self.next_id + 1) & 0x3f_ffff).max(1);
-        let mut session = Session { epoch: 1, ..Session::default() };
+        let mut session = FetchSession {
+            id,
+            epoch: 1,
+            ..FetchSession::default()
+        };
         for wanted in wanted {
             // Stored for long: the names must not keep the request's whole frame alive.
-            let topic = TopicKey { name: wanted.topic.name.detached(), id: wanted.topic.id };
-            session.put(Wanted { topic, ..wanted.clone() });
+            let topic = TopicKey {
+                name: wanted.topic.name.detached(),
+                id: wanted.topic.id,
+            };
+            session.put(Wanted {
+                topic,
+                ..wanted.clone()
+            });
         }
         self.sessions.insert(id, session);
         id
@@ -99,7 +130,9 @@ impl FetchSessions {
 
     /// Notes what a partition's consumer was told, and moves the partition behind those that were not served.
     pub(crate) fn told(&mut self, session: i32, answered: &[(TopicKey, i32, (i64, i64))]) {
-        let Some(session) = self.sessions.get_mut(&session) else { return };
+        let Some(session) = self.sessions.get_mut(&session) else {
+            return;
+        };
         for (topic, index, told) in answered {
             if let Some(place) = session.places.get(&(topic.clone(), *index)) {
                 session.wanted[*place].told = Some(*told);
@@ -107,21 +140,37 @@ impl FetchSessions {
         }
     }
 
-    /// Ends a session: its connection is gone.
-    pub(crate) fn end(&mut self, session: i32) {
-        self.sessions.remove(&session);
+    /// Takes a session out: its connection is gone, or goes to another core.
+    pub(crate) fn take(&mut self, session: i32) -> Option<FetchSession> {
+        self.sessions.remove(&session)
+    }
+
+    /// Takes a session over from another core; its consumer goes on naming it as before. Returns its id.
+    pub(crate) fn adopt(&mut self, session: FetchSession) -> i32 {
+        let id = session.id;
+        self.sessions.insert(id, session);
+        id
     }
 }
 
-impl Session {
+impl FetchSession {
     fn update(&mut self, request: FetchRequest) {
         for topic in &request.forgotten_topics_data {
             for index in &topic.partitions {
-                self.forget(&TopicKey { name: topic.topic.clone(), id: topic.topic_id }, *index);
+                self.forget(
+                    &TopicKey {
+                        name: topic.topic.clone(),
+                        id: topic.topic_id,
+                    },
+                    *index,
+                );
             }
         }
         for wanted in list(request) {
-            let topic = TopicKey { name: wanted.topic.name.detached(), id: wanted.topic.id };
+            let topic = TopicKey {
+                name: wanted.topic.name.detached(),
+                id: wanted.topic.id,
+            };
             self.put(Wanted { topic, ..wanted });
         }
     }
@@ -138,18 +187,33 @@ impl Session {
     }
 
     fn forget(&mut self, topic: &TopicKey, index: i32) {
-        let Some(place) = self.places.remove(&(topic.clone(), index)) else { return };
+        let Some(place) = self.places.remove(&(topic.clone(), index)) else {
+            return;
+        };
         self.wanted.swap_remove(place);
         if let Some(moved) = self.wanted.get(place) {
-            self.places.insert((moved.topic.clone(), moved.partition.partition), place);
+            self.places
+                .insert((moved.topic.clone(), moved.partition.partition), place);
         }
     }
 }
 
 fn list(request: FetchRequest) -> Vec<Wanted> {
     let partitions = request.topics.into_iter().flat_map(|topic| {
-        let key = TopicKey { name: topic.topic, id: topic.topic_id };
-        topic.partitions.into_iter().map(move |partition| (key.clone(), partition))
+        let key = TopicKey {
+            name: topic.topic,
+            id: topic.topic_id,
+        };
+        topic
+            .partitions
+            .into_iter()
+            .map(move |partition| (key.clone(), partition))
     });
-    partitions.map(|(topic, partition)| Wanted { topic, partition, told: None }).collect()
+    partitions
+        .map(|(topic, partition)| Wanted {
+            topic,
+            partition,
+            told: None,
+        })
+        .collect()
 }

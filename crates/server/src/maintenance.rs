@@ -34,7 +34,9 @@ async fn look_at_disk(core: &Rc<Core>) {
         _ => false,
     };
     for index in 0..core.facts.mailboxes.cores() {
-        core.facts.mailboxes.send(index, move |core| core.shards().for_each(|shard| shard.set_disk_full(full)));
+        core.facts.mailboxes.send(index, move |core| {
+            core.shards().for_each(|shard| shard.set_disk_full(full))
+        });
     }
 }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
+use protocol::ProducerLimits;
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command, Metadata};
-use protocol::ProducerLimits;
 use storage::{JournalIdentity, JournalSizes, Store, StoreConfig};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
@@ -39,7 +39,9 @@ pub enum StartError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// Another process has the data directory.
-    #[error("{0} is in use by another ropewalk process; stop that one, or choose another directory with --data")]
+    #[error(
+        "{0} is in use by another ropewalk process; stop that one, or choose another directory with --data"
+    )]
     InUse(String),
     /// An address cannot be listened on.
     #[error("cannot listen on {address} ({key}): {error}")]
@@ -91,14 +93,21 @@ impl Node {
     /// See `StartError`. Nothing is left running then.
     pub fn start(config: Config) -> Result<Node, StartError> {
         let directory = config.data.display().to_string();
-        let failed = |error| DirectoryError::Disk { directory: directory.clone(), error };
+        let failed = |error| DirectoryError::Disk {
+            directory: directory.clone(),
+            error,
+        };
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&config.data).map_err(failed)?);
         let lock = disk.lock().map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => StartError::InUse(directory.clone()),
             _ => failed(error).into(),
         })?;
         let cpus = threads::available_cpus();
-        let cores = if config.cores == 0 { cpus.len().max(1) } else { config.cores };
+        let cores = if config.cores == 0 {
+            cpus.len().max(1)
+        } else {
+            config.cores
+        };
         let identity = identify(&*disk, config.node.id, cores)?;
         let kafka = listen(&config.kafka.listen, "kafka.listen")?;
         let http = listen(&config.http.listen, "http.listen")?;
@@ -127,7 +136,9 @@ impl Node {
             _lock: lock,
         };
         let pins = facts.config.pin_threads && cores <= cpus.len();
-        node.start_cores(&facts, &disk, identity, receivers, |index| pins.then(|| cpus[index]))?;
+        node.start_cores(&facts, &disk, identity, receivers, |index| {
+            pins.then(|| cpus[index])
+        })?;
         node.open(&facts, kafka)?;
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
         Ok(node)
@@ -161,7 +172,9 @@ impl Node {
             self.stop.push(stop);
         }
         for _ in 0..cores {
-            let outcome = outcomes.recv().unwrap_or_else(|_| Err("a core's thread died while it started".into()));
+            let outcome = outcomes
+                .recv()
+                .unwrap_or_else(|_| Err("a core's thread died while it started".into()));
             outcome.map_err(StartError::Storage)?;
         }
         Ok(())
@@ -178,7 +191,8 @@ impl Node {
                 let opened = open_partitions(&core, &facts, address).await;
                 let opened = opened.and_then(|()| {
                     kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
-                    let listener = tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
+                    let listener =
+                        tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
                     tokio::task::spawn_local(accept_clients(core.clone(), listener, draining));
                     maintenance::start_disk_watch(&core);
                     Ok(())
@@ -186,7 +200,9 @@ impl Node {
                 let _ = done.send(opened);
             });
         });
-        let opened = outcome.recv().unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
+        let opened = outcome
+            .recv()
+            .unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
         opened.map_err(StartError::Storage)
     }
 
@@ -223,8 +239,11 @@ impl Node {
         }
         drop(done);
         let clock = SystemClock::new();
-        let all = (0..self.mailboxes.cores())
-            .all(|_| drained.recv_timeout(deadline.saturating_sub(clock.monotonic())).is_ok());
+        let all = (0..self.mailboxes.cores()).all(|_| {
+            drained
+                .recv_timeout(deadline.saturating_sub(clock.monotonic()))
+                .is_ok()
+        });
         self.stop();
         all
     }
@@ -252,7 +271,11 @@ impl Drop for Node {
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
-    crate::accept::bind(address).map_err(|error| StartError::Listen { address: address.to_string(), key, error })
+    crate::accept::bind(address).map_err(|error| StartError::Listen {
+        address: address.to_string(),
+        key,
+        error,
+    })
 }
 
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
@@ -264,7 +287,10 @@ fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
         Some(advertised) => (advertised.host.clone(), advertised.port),
         None => (bound.ip().to_string(), bound.port()),
     };
-    Address { host: host.into(), port }
+    Address {
+        host: host.into(),
+        port,
+    }
 }
 
 fn warnings(disk: &dyn Disk, config: &Config, cores: usize, cpus: usize) -> Vec<String> {
@@ -276,7 +302,9 @@ fn warnings(disk: &dyn Disk, config: &Config, cores: usize, cpus: usize) -> Vec<
         ));
     }
     if cores > cpus {
-        warnings.push(format!("{cores} cores are configured, this machine has {cpus}; threads are not pinned"));
+        warnings.push(format!(
+            "{cores} cores are configured, this machine has {cpus}; threads are not pinned"
+        ));
     }
     warnings
 }
@@ -295,7 +323,9 @@ fn run_core(plan: CorePlan) {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = plan.opened.send(Err(format!("core {} could not start: {error}", plan.index)));
+            let _ = plan
+                .opened
+                .send(Err(format!("core {} could not start: {error}", plan.index)));
             return;
         }
     };
@@ -322,7 +352,11 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
     let (mut shards, mut recovered) = (Vec::new(), Vec::new());
     for index in (0..identity.journals).filter(|shard| facts.core_of(*shard) == plan.index) {
         let store_config = StoreConfig {
-            identity: JournalIdentity { cluster: identity.cluster, node: identity.node, journal: index as u32 },
+            identity: JournalIdentity {
+                cluster: identity.cluster,
+                node: identity.node,
+                journal: index as u32,
+            },
             journal: JournalSizes {
                 file_bytes: config.journal.file_bytes,
                 files_max: (config.journal.bytes_max / config.journal.file_bytes).max(3) as usize,
@@ -331,7 +365,8 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
             tail_cache_bytes: config.cache.tail_bytes / identity.journals,
             chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
         };
-        let (store, found) = Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
+        let (store, found) =
+            Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
         if found.frames > 0 || found.cut_bytes > 0 {
             tracing::info!(
                 journal = index,
@@ -352,26 +387,45 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
                 ..record::Limits::default()
             },
         };
-        let flusher = Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+        let flusher =
+            Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
         let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
         shard.start();
         shards.push(shard);
         recovered.extend(found.partitions);
     }
     let metadata = Metadata::new(config.topics.defaults.clone());
-    Ok(Core::new(plan.index, facts.clone(), plan.disk.clone(), metadata, shards, recovered))
+    Ok(Core::new(
+        plan.index,
+        facts.clone(),
+        plan.disk.clone(),
+        metadata,
+        shards,
+        recovered,
+    ))
 }
 
 /// On core 0: replays the metadata, journals this start, and has every core open its partitions.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
     let news = |commands: &[Command]| {
-        let format = commands.is_empty().then_some(Command::FormatCluster { cluster: facts.cluster });
-        format.into_iter().chain([Command::StartNode { node: facts.node, address }]).collect()
+        let format = commands.is_empty().then_some(Command::FormatCluster {
+            cluster: facts.cluster,
+        });
+        format
+            .into_iter()
+            .chain([Command::StartNode {
+                node: facts.node,
+                address,
+            }])
+            .collect()
     };
     let commands = Arc::new(core.replay_metadata(news).await?);
     for index in 0..facts.mailboxes.cores() {
         let commands = commands.clone();
-        let adopted = facts.mailboxes.call(index, move |core| async move { core.adopt(&commands) }).await;
+        let adopted = facts
+            .mailboxes
+            .call(index, move |core| async move { core.adopt(&commands) })
+            .await;
         adopted.map_err(|stopping| stopping.to_string())??;
     }
     Ok(())

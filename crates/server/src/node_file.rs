@@ -26,7 +26,9 @@ pub(crate) struct NodeIdentity {
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// Files of somebody else.
-    #[error("{directory} is not empty and not a ropewalk directory (it has {found} and no {NAME}); choose another with --data")]
+    #[error(
+        "{directory} is not empty and not a ropewalk directory (it has {found} and no {NAME}); choose another with --data"
+    )]
     Foreign {
         /// The directory.
         directory: String,
@@ -34,7 +36,9 @@ pub enum DirectoryError {
         found: String,
     },
     /// Written by a newer version.
-    #[error("{directory} has format {format}; this version of ropewalk knows format {FORMAT} only, and changed nothing")]
+    #[error(
+        "{directory} has format {format}; this version of ropewalk knows format {FORMAT} only, and changed nothing"
+    )]
     UnknownFormat {
         /// The directory.
         directory: String,
@@ -80,12 +84,19 @@ struct Content {
 /// Reads the identity, or makes a new one of an empty directory.
 pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdentity, DirectoryError> {
     let directory = disk.root().display().to_string();
-    let failed = |error| DirectoryError::Disk { directory: directory.clone(), error };
+    let failed = |error| DirectoryError::Disk {
+        directory: directory.clone(),
+        error,
+    };
     match disk.read_whole(Path::new(NAME), BYTES_MAX) {
         Ok(bytes) => {
             let identity = decode(&bytes, &directory)?;
             if identity.node != node {
-                return Err(DirectoryError::OtherNode { directory, stored: identity.node, configured: node });
+                return Err(DirectoryError::OtherNode {
+                    directory,
+                    stored: identity.node,
+                    configured: node,
+                });
             }
             Ok(identity)
         }
@@ -93,8 +104,13 @@ pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<No
             if let Some(found) = disk.list(Path::new("")).map_err(failed)?.into_iter().next() {
                 return Err(DirectoryError::Foreign { directory, found });
             }
-            let identity = NodeIdentity { cluster: ClusterId(random_bytes()), node, journals };
-            disk.replace(Path::new(NAME), encode(&identity).as_bytes()).map_err(failed)?;
+            let identity = NodeIdentity {
+                cluster: ClusterId(random_bytes()),
+                node,
+                journals,
+            };
+            disk.replace(Path::new(NAME), encode(&identity).as_bytes())
+                .map_err(failed)?;
             Ok(identity)
         }
         Err(error) => Err(failed(error)),
@@ -113,20 +129,37 @@ fn encode(identity: &NodeIdentity) -> String {
 }
 
 fn decode(bytes: &[u8], directory: &str) -> Result<NodeIdentity, DirectoryError> {
-    let damaged = |what: String| DirectoryError::Damaged { directory: directory.to_string(), what };
+    let damaged = |what: String| DirectoryError::Damaged {
+        directory: directory.to_string(),
+        what,
+    };
     let text = std::str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
     let format = table.get("format").and_then(toml::Value::as_integer);
-    let format = format.and_then(|format| u32::try_from(format).ok()).ok_or_else(|| damaged("no format".into()))?;
+    let format = format
+        .and_then(|format| u32::try_from(format).ok())
+        .ok_or_else(|| damaged("no format".into()))?;
     if format != FORMAT {
-        return Err(DirectoryError::UnknownFormat { directory: directory.to_string(), format });
+        return Err(DirectoryError::UnknownFormat {
+            directory: directory.to_string(),
+            format,
+        });
     }
-    let content: Content = table.try_into().map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
-    let cluster = decode_hex(&content.cluster).ok_or_else(|| damaged("cluster is not 32 hexadecimal digits".into()))?;
+    let content: Content = table
+        .try_into()
+        .map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
+    let cluster =
+        decode_hex(&content.cluster).ok_or_else(|| damaged("cluster is not 32 hexadecimal digits".into()))?;
     if content.journals == 0 {
         return Err(damaged("journals must be at least 1".into()));
     }
-    Ok(NodeIdentity { cluster: ClusterId(cluster), node: content.node, journals: content.journals })
+    Ok(NodeIdentity {
+        cluster: ClusterId(cluster),
+        node: content.node,
+        journals: content.journals,
+    })
 }
 
 fn decode_hex(text: &str) -> Option<[u8; 16]> {

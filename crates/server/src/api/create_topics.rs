@@ -10,12 +10,12 @@ use kafka_wire::create_topics::{
 };
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
 use protocol::ApplyError;
-use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig, check_topic_name};
+use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig};
 use record::TopicId;
 
 use super::describe_configs::source_code;
 use super::topic_change::{
-    Planner, Refusal, change, check_replicas, conclude, fresh_topic_id, patience, rehearse,
+    Planner, Refusal, change, check_name, check_replicas, conclude, fresh_topic_id, patience, rehearse,
 };
 use crate::core::Core;
 
@@ -23,8 +23,6 @@ use crate::core::Core;
 const DEFAULT_COUNT: i32 = -1;
 /// Replicas of a partition unless the client says otherwise.
 const DEFAULT_REPLICAS: i32 = 1;
-/// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
-const RESERVED_NAME: &str = "__cluster_metadata";
 
 pub(super) async fn handle(
     core: Rc<Core>,
@@ -83,11 +81,7 @@ fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<Ne
 
 fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) -> Result<NewTopic, Refusal> {
     // Name first: "exists already" is what a client that creates its topic on every start expects.
-    check_topic_name(&topic.name).map_err(ApplyError::from)?;
-    if topic.name == RESERVED_NAME {
-        let message = format!("{RESERVED_NAME} is reserved; choose another name");
-        return Err(Refusal::new(ErrorCode::InvalidTopicException, message));
-    }
+    check_name(&topic.name)?;
     let name: Arc<str> = topic.name.as_str().into();
     if metadata.topic_named(&name).is_some() {
         return Err(ApplyError::TopicExists { name }.into());

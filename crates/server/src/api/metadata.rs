@@ -11,10 +11,10 @@ use kafka_wire::metadata::{
     MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
-use protocol::metadata::{Metadata, NewTopic, Topic, check_topic_name};
+use protocol::metadata::{Metadata, NewTopic, Topic};
 use record::TopicId;
 
-use super::topic_change::{Planner, Refusal, change, conclude, fresh_topic_id};
+use super::topic_change::{Planner, Refusal, change, check_name, conclude, fresh_topic_id};
 use crate::core::Core;
 
 /// From here on an empty list of topics means none, not all.
@@ -101,7 +101,7 @@ fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
         Named::Id(_) => None,
     });
     names
-        .filter(|name| metadata.topic_named(name).is_none() && check_topic_name(name).is_ok())
+        .filter(|name| metadata.topic_named(name).is_none() && check_name(name).is_ok())
         .cloned()
         .collect()
 }
@@ -161,7 +161,7 @@ fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>
         Named::Name(name) => {
             let error = match refused.get(&name) {
                 Some(code) => *code,
-                None if check_topic_name(&name).is_err() => ErrorCode::InvalidTopicException,
+                None if check_name(&name).is_err() => ErrorCode::InvalidTopicException,
                 None => ErrorCode::UnknownTopicOrPartition,
             };
             MetadataResponseTopic {

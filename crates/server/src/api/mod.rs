@@ -53,16 +53,29 @@ pub(crate) const SERVED: &[ApiKey] = &[
 ///
 /// # Errors
 /// The frame is malformed, or of an API or version that is not served: the connection cannot go on.
-pub(crate) fn start(core: &Rc<Core>, connection: &Rc<Connection>, frame: Bytes) -> Result<Answer, ConnectionError> {
+pub(crate) fn start(
+    core: &Rc<Core>,
+    connection: &Rc<Connection>,
+    frame: Bytes,
+) -> Result<Answer, ConnectionError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
-    let call = Call { core, connection, header, reader };
+    let call = Call {
+        core,
+        connection,
+        header,
+        reader,
+    };
     let version = call.header.api_version;
     if call.header.api_key == ApiKey::ApiVersions {
         return Ok(call.api_versions());
     }
     if !SERVED.contains(&call.header.api_key) {
-        return Err(WireError::UnsupportedVersion { api: call.header.api_key, version }.into());
+        return Err(WireError::UnsupportedVersion {
+            api: call.header.api_key,
+            version,
+        }
+        .into());
     }
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
@@ -92,7 +105,10 @@ impl Call<'_> {
     fn decode<R: Decode>(&mut self) -> Result<R, ConnectionError> {
         let request = R::decode(&mut self.reader, self.header.api_version)?;
         if self.reader.remaining() > 0 {
-            return Err(WireError::TrailingBytes { remaining: self.reader.remaining() }.into());
+            return Err(WireError::TrailingBytes {
+                remaining: self.reader.remaining(),
+            }
+            .into());
         }
         Ok(request)
     }
@@ -100,14 +116,26 @@ impl Call<'_> {
     /// Encodes a response as the answer to this request.
     fn encoder<M: Encode>(&self) -> impl FnOnce(&M) -> Frame + use<M> {
         let connection = self.connection.clone();
-        let (api, version, correlation_id) =
-            (self.header.api_key, self.header.api_version, self.header.correlation_id);
+        let (api, version, correlation_id) = (
+            self.header.api_key,
+            self.header.api_version,
+            self.header.correlation_id,
+        );
         move |response| {
-            frame_response(&mut connection.writer.borrow_mut(), api, version, correlation_id, response)
+            frame_response(
+                &mut connection.writer.borrow_mut(),
+                api,
+                version,
+                correlation_id,
+                response,
+            )
         }
     }
 
-    fn answer<R, F>(mut self, handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static) -> Result<Answer, ConnectionError>
+    fn answer<R, F>(
+        mut self,
+        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+    ) -> Result<Answer, ConnectionError>
     where
         R: Request + 'static,
         R::Response: Encode + 'static,
@@ -116,22 +144,28 @@ impl Call<'_> {
         let request = self.decode::<R>()?;
         let encode = self.encoder::<R::Response>();
         let (core, version) = (self.core.clone(), self.header.api_version);
-        Ok(Box::pin(async move { Some(encode(&handle(core, request, version).await)) }))
+        Ok(Box::pin(async move {
+            Some(encode(&handle(core, request, version).await))
+        }))
     }
 
     fn produce(mut self) -> Result<Answer, ConnectionError> {
         let request = self.decode::<ProduceRequest>()?;
         let encode = self.encoder();
-        let response = produce(self.core, request, self.header.api_version);
+        let response = produce(self.core, self.connection, request, self.header.api_version);
         Ok(Box::pin(async move { response.await.as_ref().map(encode) }))
     }
 
     fn fetch(mut self) -> Result<Answer, ConnectionError> {
         let request = self.decode::<FetchRequest>()?;
         let encode = self.encoder();
-        let (core, connection, version) = (self.core.clone(), self.connection.clone(), self.header.api_version);
+        let (core, connection, version) = (
+            self.core.clone(),
+            self.connection.clone(),
+            self.header.api_version,
+        );
         Ok(Box::pin(async move {
-            let response = fetch(core, request, version).await;
+            let response = fetch(core, &connection, request, version).await;
             connection.session.set(response.session_id);
             Some(encode(&response))
         }))
@@ -147,7 +181,13 @@ impl Call<'_> {
         Box::pin(async move {
             let version = if known { version } else { 0 };
             let mut writer = connection.writer.borrow_mut();
-            Some(frame_response(&mut writer, header.api_key, version, header.correlation_id, &response))
+            Some(frame_response(
+                &mut writer,
+                header.api_key,
+                version,
+                header.correlation_id,
+                &response,
+            ))
         })
     }
 }

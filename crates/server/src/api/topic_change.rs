@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
 use platform::random::random_bytes;
-use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits};
+use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits, check_topic_name};
 use protocol::{ApplyError, NodeId};
 use record::TopicId;
 
@@ -172,6 +172,21 @@ impl Planner {
             self.added += partitions.len();
         }
         Ok(planned)
+    }
+}
+
+/// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
+const RESERVED_NAME: &str = "__cluster_metadata";
+
+/// Checks that a new topic may have this name.
+pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
+    check_topic_name(name).map_err(ApplyError::from)?;
+    match name == RESERVED_NAME {
+        false => Ok(()),
+        true => {
+            let message = format!("{RESERVED_NAME} is reserved; choose another name");
+            Err(Refusal::new(ErrorCode::InvalidTopicException, message))
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use protocol::Durability;
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
 use record::{BatchError, BatchHeader, Offset, PartitionId};
@@ -75,9 +76,10 @@ impl From<StageError> for AppendRefusal {
         match error {
             StageError::Full => AppendRefusal::JournalFull,
             StageError::Dead(reason) => AppendRefusal::JournalDead(reason),
-            StageError::TooLarge { bytes, file_bytes } => {
-                AppendRefusal::TooLarge { bytes, bytes_max: u32::try_from(file_bytes).unwrap_or(u32::MAX) }
-            }
+            StageError::TooLarge { bytes, file_bytes } => AppendRefusal::TooLarge {
+                bytes,
+                bytes_max: u32::try_from(file_bytes).unwrap_or(u32::MAX),
+            },
         }
     }
 }
@@ -93,13 +95,14 @@ impl Shard {
             self.stalled.borrow_mut().push_back(stalled);
             self.background.notify_one();
         }
-        self.staged.notify_one();
     }
 
     /// Tries again what was stalled, in order.
     pub(super) fn append_stalled(&self) {
         loop {
-            let Some(request) = self.stalled.borrow_mut().pop_front() else { return };
+            let Some(request) = self.stalled.borrow_mut().pop_front() else {
+                return;
+            };
             if request.reply.is_closed() && request.acks != Acks::None {
                 continue;
             }
@@ -132,7 +135,13 @@ impl Shard {
         let numbered = match partition.leader.check_append(&append) {
             Ok(Checked::New(numbered)) => numbered,
             Ok(Checked::Duplicate(written)) => {
-                self.wait(partition, written.first_offset, written.next_offset, None, request);
+                self.wait(
+                    partition,
+                    written.first_offset,
+                    written.next_offset,
+                    None,
+                    request,
+                );
                 return None;
             }
             Err(error) => return refuse(request, AppendRefusal::Leader(error)),
@@ -159,7 +168,17 @@ impl Shard {
         count(&self.counters.appended_batches, 1);
         count(&self.counters.appended_records, header.record_count as u64);
         count(&self.counters.appended_bytes, request.batch.len() as u64);
-        self.wait(partition, appended.first_offset, appended.next_offset, append_time_ms, request);
+        self.wait(
+            partition,
+            appended.first_offset,
+            appended.next_offset,
+            append_time_ms,
+            request,
+        );
+        match partition.leader.durability() {
+            Durability::Flushed => self.staged.notify_one(),
+            Durability::Memory => self.staged_in_memory.notify_one(),
+        }
         partition.act();
         None
     }
@@ -173,7 +192,11 @@ impl Shard {
         append_time_ms: Option<i64>,
         request: AppendRequest,
     ) {
-        let outcome = AppendOutcome { first_offset, log_start: partition.leader.log_start(), append_time_ms };
+        let outcome = AppendOutcome {
+            first_offset,
+            log_start: partition.leader.log_start(),
+            append_time_ms,
+        };
         let (queue, reached) = match request.acks {
             Acks::None => return,
             Acks::Leader => (&mut partition.waiting_durable, partition.leader.durable_here()),
@@ -185,27 +208,45 @@ impl Shard {
         }
         // A duplicate of a batch still under way waits among those that came before it.
         let place = queue.partition_point(|waiting| waiting.next_offset <= next_offset);
-        queue.insert(place, Waiting { next_offset, outcome, reply: request.reply });
+        queue.insert(
+            place,
+            Waiting {
+                next_offset,
+                outcome,
+                reply: request.reply,
+            },
+        );
     }
 
     fn check_batch(&self, partition: &Partition, batch: &Bytes) -> Result<BatchHeader, AppendRefusal> {
         let bytes_max = partition.topic.batch_bytes_max;
         if batch.len() > bytes_max as usize {
-            return Err(AppendRefusal::TooLarge { bytes: batch.len(), bytes_max });
+            return Err(AppendRefusal::TooLarge {
+                bytes: batch.len(),
+                bytes_max,
+            });
         }
         let header = record::validate(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
         let check_time = partition.topic.timestamp_type == TimestampType::CreateTime;
         if check_time && !self.timestamp_is_near(partition, header.max_timestamp_ms) {
-            return Err(AppendRefusal::Timestamp { timestamp_ms: header.max_timestamp_ms });
+            return Err(AppendRefusal::Timestamp {
+                timestamp_ms: header.max_timestamp_ms,
+            });
         }
         Ok(header)
     }
 
     fn timestamp_is_near(&self, partition: &Partition, timestamp_ms: i64) -> bool {
         let now_ms = self.clock.wall_ms();
-        let within = |distance_ms: i64, limit: Duration| distance_ms <= 0 || distance_ms as u128 <= limit.as_millis();
-        within(now_ms.saturating_sub(timestamp_ms), partition.topic.timestamp_before_max)
-            && within(timestamp_ms.saturating_sub(now_ms), partition.topic.timestamp_after_max)
+        let within =
+            |distance_ms: i64, limit: Duration| distance_ms <= 0 || distance_ms as u128 <= limit.as_millis();
+        within(
+            now_ms.saturating_sub(timestamp_ms),
+            partition.topic.timestamp_before_max,
+        ) && within(
+            timestamp_ms.saturating_sub(now_ms),
+            partition.topic.timestamp_after_max,
+        )
     }
 }
 

@@ -18,6 +18,9 @@ use super::{AppendRefusal, Shard, count};
 /// How long the background rests after a failure before it tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
+const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
+
 /// A flush on its way to the thread that runs it, with where its outcome goes.
 type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
 
@@ -62,17 +65,32 @@ impl Shard {
         loop {
             let next = self.store.borrow_mut().next_flush();
             let Some(flush) = next else {
-                self.staged.notified().await;
+                self.until_flush_is_wanted().await;
                 continue;
             };
             let bytes = flush.total_bytes();
             let began = self.clock.monotonic();
-            let Some((flush, result)) = self.flusher.run(flush).await else { return };
+            let Some((flush, result)) = self.flusher.run(flush).await else {
+                return;
+            };
             let took = self.clock.monotonic() - began;
             count(&self.counters.flushes, 1);
             count(&self.counters.flushed_bytes, bytes as u64);
-            self.counters.flush_time.set(self.counters.flush_time.get() + took);
+            self.counters
+                .flush_time
+                .set(self.counters.flush_time.get() + took);
             self.apply_flush(flush, result);
+        }
+    }
+
+    async fn until_flush_is_wanted(&self) {
+        let gathered = async {
+            self.staged_in_memory.notified().await;
+            tokio::time::sleep(MEMORY_FLUSH_DELAY).await;
+        };
+        tokio::select! {
+            () = self.staged.notified() => {}
+            () = gathered => {}
         }
     }
 
@@ -83,7 +101,9 @@ impl Shard {
                 let mut partitions = self.partitions.borrow_mut();
                 for (id, next_offset) in durable {
                     // A partition may have been deleted while its last batch was on its way.
-                    let Some(partition) = partitions.get_mut(&id) else { continue };
+                    let Some(partition) = partitions.get_mut(&id) else {
+                        continue;
+                    };
                     partition
                         .leader
                         .handle_durable(self.settings.node, next_offset)
@@ -99,7 +119,11 @@ impl Shard {
 
     /// A flush failed: what was not acknowledged is of unknown outcome, and nothing is accepted any more.
     fn step_down(&self, reason: &str) {
-        tracing::error!(shard = self.index, reason, "the journal is dead; this node accepts no appends to it any more");
+        tracing::error!(
+            shard = self.index,
+            reason,
+            "the journal is dead; this node accepts no appends to it any more"
+        );
         count(&self.counters.faults, 1);
         let refusal = AppendRefusal::JournalDead(reason.to_string());
         for partition in self.partitions.borrow_mut().values_mut() {
@@ -126,7 +150,9 @@ impl Shard {
     }
 
     async fn prepare_file(self: &Rc<Self>) -> bool {
-        let Some(job) = self.store.borrow_mut().next_preparation() else { return false };
+        let Some(job) = self.store.borrow_mut().next_preparation() else {
+            return false;
+        };
         let (job, result) = run(job, |job| job.run()).await;
         let prepared = self.store.borrow_mut().prepared(job, result);
         match prepared {
@@ -165,7 +191,10 @@ impl Shard {
         let job = {
             let partitions = self.partitions.borrow();
             let mut state = |id: PartitionId| {
-                let leader = &partitions.get(&id).expect("the store keeps only partitions that are led here").leader;
+                let leader = &partitions
+                    .get(&id)
+                    .expect("the store keeps only partitions that are led here")
+                    .leader;
                 let (next, state) = leader.snapshot_history(now);
                 (state, next)
             };
@@ -186,7 +215,9 @@ impl Shard {
     }
 
     async fn remove_files(self: &Rc<Self>) -> bool {
-        let Some(job) = self.store.borrow_mut().next_removal() else { return false };
+        let Some(job) = self.store.borrow_mut().next_removal() else {
+            return false;
+        };
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         if let Err(error) = removed {
@@ -204,7 +235,11 @@ impl Shard {
     /// Refuses appends while the disk has less than its reserve left.
     pub(crate) fn set_disk_full(&self, full: bool) {
         if self.disk_full.replace(full) != full {
-            tracing::warn!(shard = self.index, full, "appends are refused while the disk is nearly full");
+            tracing::warn!(
+                shard = self.index,
+                full,
+                "appends are refused while the disk is nearly full"
+            );
         }
     }
 
@@ -238,5 +273,7 @@ pub(super) async fn run<J: Send + 'static, T: Send + 'static>(
         let outcome = work(&job);
         (job, outcome)
     });
-    handle.await.expect("a storage job does not panic, and is not cancelled while its shard lives")
+    handle
+        .await
+        .expect("a storage job does not panic, and is not cancelled while its shard lives")
 }

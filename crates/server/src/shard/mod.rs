@@ -22,7 +22,7 @@ use record::{BatchHeader, Epoch, Offset, PartitionId};
 use storage::{RecoveredPartition, Store};
 use tokio::sync::Notify;
 
-pub(crate) use append::{AppendRequest, AppendOutcome, AppendRefusal, Acks};
+pub(crate) use append::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
@@ -65,8 +65,10 @@ pub(crate) struct Shard {
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     /// Appends that the journal had no room for, in the order they came. While there are any, all others queue behind.
     stalled: RefCell<VecDeque<AppendRequest>>,
-    /// Something was staged, or there is room again.
+    /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
+    /// Something was staged whose producer does not wait for the flush.
+    staged_in_memory: Notify,
     /// A flush has ended.
     flushed: Notify,
     /// Background work may be due.
@@ -95,6 +97,7 @@ impl Shard {
             partitions: RefCell::new(HashMap::new()),
             stalled: RefCell::new(VecDeque::new()),
             staged: Notify::new(),
+            staged_in_memory: Notify::new(),
             flushed: Notify::new(),
             background: Notify::new(),
             disk_full: Cell::new(false),
@@ -114,10 +117,19 @@ impl Shard {
         topic: TopicSettings,
         recovered: Option<&RecoveredPartition>,
     ) -> Result<(), String> {
-        self.store.borrow_mut().open_partition(id, partition::rolling(&topic));
-        let (log_start, next) = recovered.map_or((Offset::ZERO, Offset::ZERO), |found| (found.log_start, found.next));
+        self.store
+            .borrow_mut()
+            .open_partition(id, partition::rolling(&topic));
+        let (log_start, next) = recovered.map_or((Offset::ZERO, Offset::ZERO), |found| {
+            (found.log_start, found.next)
+        });
         let history = self.history(recovered).map_err(|what| format!("{id}: {what}"))?;
-        let next_epoch = || history.epochs.latest().map_or(Epoch(0), |latest| Epoch(latest.0 + 1));
+        let next_epoch = || {
+            history
+                .epochs
+                .latest()
+                .map_or(Epoch(0), |latest| Epoch(latest.0 + 1))
+        };
         let epoch = epoch.unwrap_or_else(next_epoch);
         let state = LeaderState {
             durability: topic.durability,
@@ -126,21 +138,27 @@ impl Shard {
         let mut leader = Leader::open(state);
         // On opening, everything that was found is committed; nobody waits for that.
         while leader.next_action().is_some() {}
-        self.partitions.borrow_mut().insert(id, Partition::new(leader, topic));
+        self.partitions
+            .borrow_mut()
+            .insert(id, Partition::new(leader, topic));
         Ok(())
     }
 
     fn history(&self, recovered: Option<&RecoveredPartition>) -> Result<History, String> {
         let limits = self.settings.producer_limits;
         let now = self.clock.monotonic();
-        let Some(found) = recovered else { return Ok(History::new(limits)) };
+        let Some(found) = recovered else {
+            return Ok(History::new(limits));
+        };
         let mut history = match found.state.is_empty() {
             true => History::new(limits),
             false => History::restore(now, limits, &found.state).map_err(|error| error.to_string())?,
         };
         history.cut_to(found.next);
         for header in &found.replay {
-            history.replay(now, &facts(header)).map_err(|error| error.to_string())?;
+            history
+                .replay(now, &facts(header))
+                .map_err(|error| error.to_string())?;
         }
         Ok(history)
     }
@@ -163,13 +181,18 @@ impl Shard {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
             partition.leader.handle_durability(topic.durability);
-            self.store.borrow_mut().open_partition(id, partition::rolling(&topic));
+            self.store
+                .borrow_mut()
+                .open_partition(id, partition::rolling(&topic));
         }
     }
 
     /// Looks at a partition's leader; `None` if the partition is not here.
     pub(crate) fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Option<T> {
-        self.partitions.borrow().get(&id).map(|partition| look(&partition.leader))
+        self.partitions
+            .borrow()
+            .get(&id)
+            .map(|partition| look(&partition.leader))
     }
 
     /// Why appends are refused, if they are.
@@ -191,11 +214,23 @@ impl Shard {
         let (log_start, frame) = {
             let mut partitions = self.partitions.borrow_mut();
             let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-            let log_start = partition.leader.handle_trim(first_kept).map_err(AppendRefusal::Trim)?;
+            let log_start = partition
+                .leader
+                .handle_trim(first_kept)
+                .map_err(AppendRefusal::Trim)?;
             while let Some(action) = partition.leader.next_action() {
-                debug_assert!(matches!(action, Action::Trim { .. }), "a trim leads to nothing else");
+                debug_assert!(
+                    matches!(action, Action::Trim { .. }),
+                    "a trim leads to nothing else"
+                );
             }
-            (log_start, self.store.borrow_mut().trim(id, log_start).map_err(AppendRefusal::from)?)
+            (
+                log_start,
+                self.store
+                    .borrow_mut()
+                    .trim(id, log_start)
+                    .map_err(AppendRefusal::from)?,
+            )
         };
         self.staged.notify_one();
         self.until_durable(frame).await?;
@@ -227,14 +262,21 @@ impl Shard {
         let store = self.store.borrow();
         let expire = |(id, partition): (&PartitionId, &mut Partition)| {
             partition.leader.handle_time(now);
-            let age_ms = partition.topic.retention.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+            let age_ms = partition
+                .topic
+                .retention
+                .map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
             let oldest_ms = age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
             let start = store.retention_start(*id, oldest_ms, partition.topic.retention_bytes)?;
             // Only committed records can be given up.
             let start = start.min(partition.leader.tail());
             (start > partition.leader.log_start()).then_some((*id, start))
         };
-        self.partitions.borrow_mut().iter_mut().filter_map(expire).collect()
+        self.partitions
+            .borrow_mut()
+            .iter_mut()
+            .filter_map(expire)
+            .collect()
     }
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {

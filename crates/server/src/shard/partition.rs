@@ -86,7 +86,11 @@ impl Partition {
 
     /// Tells everybody who waits that it was in vain.
     pub(super) fn refuse_waiting(&mut self, refusal: &AppendRefusal) {
-        for waiting in self.waiting_committed.drain(..).chain(self.waiting_durable.drain(..)) {
+        for waiting in self
+            .waiting_committed
+            .drain(..)
+            .chain(self.waiting_durable.drain(..))
+        {
             let _ = waiting.reply.send(Err(refusal.clone()));
         }
     }

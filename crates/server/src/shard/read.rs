@@ -39,15 +39,25 @@ pub(crate) enum ReadRefusal {
     #[error("epoch {wanted} has not begun, the partition is in {current}")]
     UnknownEpoch { wanted: Epoch, current: Epoch },
     #[error("offset {wanted} is outside of {log_start}..{tail}")]
-    OutOfRange { wanted: Offset, log_start: Offset, tail: Offset },
+    OutOfRange {
+        wanted: Offset,
+        log_start: Offset,
+        tail: Offset,
+    },
     #[error("{0}")]
     Fault(String),
 }
 
 impl Shard {
     /// Checks the epoch that a client believes in.
-    pub(crate) fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
-        let current = self.with_leader(partition, |leader| leader.epoch()).ok_or(ReadRefusal::UnknownPartition)?;
+    pub(crate) fn check_epoch(
+        &self,
+        partition: PartitionId,
+        wanted: Option<Epoch>,
+    ) -> Result<Epoch, ReadRefusal> {
+        let current = self
+            .with_leader(partition, |leader| leader.epoch())
+            .ok_or(ReadRefusal::UnknownPartition)?;
         match wanted {
             Some(wanted) if wanted < current => Err(ReadRefusal::FencedEpoch { wanted, current }),
             Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
@@ -59,14 +69,26 @@ impl Shard {
     pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
         self.check_epoch(request.partition, request.epoch)?;
         let (log_start, tail, next) = self
-            .with_leader(request.partition, |leader| (leader.log_start(), leader.tail(), leader.next_offset()))
+            .with_leader(request.partition, |leader| {
+                (leader.log_start(), leader.tail(), leader.next_offset())
+            })
             .ok_or(ReadRefusal::UnknownPartition)?;
         if request.from < log_start || request.from > next {
-            return Err(ReadRefusal::OutOfRange { wanted: request.from, log_start, tail });
+            return Err(ReadRefusal::OutOfRange {
+                wanted: request.from,
+                log_start,
+                tail,
+            });
         }
-        let mut result = ReadResult { log_start, tail, ..ReadResult::default() };
+        let mut result = ReadResult {
+            log_start,
+            tail,
+            ..ReadResult::default()
+        };
         if request.bytes_max > 0 && request.from < tail {
-            result.batches = self.read_batches(request.partition, request.from, tail, request.bytes_max).await?;
+            result.batches = self
+                .read_batches(request.partition, request.from, tail, request.bytes_max)
+                .await?;
             result.bytes = result.batches.iter().map(Bytes::len).sum();
             count(&self.counters.read_bytes, result.bytes as u64);
         }
@@ -95,7 +117,9 @@ impl Shard {
 
     async fn run_read(&self, job: ReadJob) -> storage::ReadOutcome {
         count(&self.counters.disk_reads, 1);
-        tokio::task::spawn_blocking(|| job.run()).await.expect("a storage job does not panic")
+        tokio::task::spawn_blocking(|| job.run())
+            .await
+            .expect("a storage job does not panic")
     }
 
     /// Where to look for the first record with a timestamp of at least `timestamp_ms`; `None` if no batch has one.
@@ -111,7 +135,10 @@ impl Shard {
                 Located::Nowhere => return Ok(None),
                 Located::Job(job) => {
                     let outcome = self.run_read(job).await;
-                    self.store.borrow_mut().finish_read(outcome).map_err(|error| self.refusal(error))?;
+                    self.store
+                        .borrow_mut()
+                        .finish_read(outcome)
+                        .map_err(|error| self.refusal(error))?;
                 }
             }
         }
@@ -137,9 +164,15 @@ impl Shard {
     fn refusal(&self, error: ReadError) -> ReadRefusal {
         match error {
             ReadError::UnknownPartition(_) => ReadRefusal::UnknownPartition,
-            ReadError::OutOfRange { wanted, log_start, next } => {
-                ReadRefusal::OutOfRange { wanted, log_start, tail: next }
-            }
+            ReadError::OutOfRange {
+                wanted,
+                log_start,
+                next,
+            } => ReadRefusal::OutOfRange {
+                wanted,
+                log_start,
+                tail: next,
+            },
             ReadError::Fault(fault) => {
                 count(&self.counters.faults, 1);
                 tracing::error!(shard = self.index, %fault, "a read found damage; the bytes are not served");

@@ -127,7 +127,10 @@ fn a_topic_that_is_only_named_comes_into_being() {
         look(&mut wire, "later").error_code,
         ErrorCode::UnknownTopicOrPartition.code()
     );
-    let response = wire.call(0, &named(&["later", "later", "not/a/name", "later"]));
+    let response = wire.call(
+        0,
+        &named(&["later", "later", "not/a/name", "__cluster_metadata", "later"]),
+    );
     let told: Vec<_> = response
         .topics
         .iter()
@@ -136,7 +139,11 @@ fn a_topic_that_is_only_named_comes_into_being() {
     let invalid = ErrorCode::InvalidTopicException.code();
     assert_eq!(
         told,
-        [(Some("later"), NONE), (Some("not/a/name"), invalid)],
+        [
+            (Some("later"), NONE),
+            (Some("not/a/name"), invalid),
+            (Some("__cluster_metadata"), invalid)
+        ],
         "each name is answered once"
     );
     assert_eq!(response.topics[0].partitions.len(), 2);
