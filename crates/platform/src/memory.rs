@@ -1,9 +1,10 @@
 //! Memory whose address is a multiple of a disk block, as O_DIRECT demands of every buffer it is given.
 //!
 //! A durable write is assembled in an `AlignedBuffer`; a read lands in one and is handed on as `Bytes` without a
-//! copy. The memory is always initialised: it starts as zeros.
+//! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -14,7 +15,10 @@ use crate::disk::BLOCK_BYTES;
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {
     start: NonNull<u8>,
+    /// Bytes that have been written to.
     length: usize,
+    /// Bytes allocated.
+    capacity: usize,
 }
 
 // SAFETY: the buffer owns its memory alone, as a Box<[u8]> does; the pointer is never shared or aliased.
@@ -25,19 +29,61 @@ unsafe impl Sync for AlignedBuffer {}
 impl AlignedBuffer {
     /// A buffer of `length` bytes, all zero. Any length is allowed; writes to a file want a multiple of `BLOCK_BYTES`.
     pub fn zeroed(length: usize) -> AlignedBuffer {
-        if length == 0 {
+        // SAFETY: called with a layout whose size is not zero, which is all that alloc_zeroed asks.
+        let mut buffer = AlignedBuffer::allocate(length, |layout| unsafe { alloc_zeroed(layout) });
+        buffer.length = length;
+        buffer
+    }
+
+    /// An empty buffer with room for `capacity` bytes, for `read_into_rest`. Zeroing what a read overwrites would cost as
+    /// much as the copy that O_DIRECT saves.
+    pub(crate) fn with_capacity(capacity: usize) -> AlignedBuffer {
+        // SAFETY: called with a layout whose size is not zero, which is all that alloc asks.
+        AlignedBuffer::allocate(capacity, |layout| unsafe { alloc(layout) })
+    }
+
+    fn allocate(capacity: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> AlignedBuffer {
+        if capacity == 0 {
             return AlignedBuffer {
                 start: NonNull::dangling(),
-                length,
+                length: 0,
+                capacity,
             };
         }
-        let layout = layout_of(length);
-        // SAFETY: the layout's size is not zero, which is all that alloc_zeroed asks.
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => AlignedBuffer { start, length },
+        let layout = layout_of(capacity);
+        match NonNull::new(allocate(layout)) {
+            Some(start) => AlignedBuffer {
+                start,
+                length: 0,
+                capacity,
+            },
             None => handle_alloc_error(layout),
         }
+    }
+
+    /// Lets `read` fill some of the rest from its front, and takes over what it says it has initialised (as `rustix`'s
+    /// reads into uninitialised memory do). Returns how much that was.
+    pub(crate) fn read_into_rest<E>(
+        &mut self,
+        read: impl for<'a> FnOnce(
+            &'a mut [MaybeUninit<u8>],
+        ) -> Result<(&'a mut [u8], &'a mut [MaybeUninit<u8>]), E>,
+    ) -> Result<usize, E> {
+        // SAFETY: the rest of the allocation (dangling but of no length if there is none), borrowed through nothing else;
+        // MaybeUninit asks for no content.
+        let rest = unsafe {
+            let start = self.start.as_ptr().add(self.length).cast::<MaybeUninit<u8>>();
+            std::slice::from_raw_parts_mut(start, self.capacity - self.length)
+        };
+        let rest_start = rest.as_ptr().cast::<u8>();
+        let (filled, _) = read(rest)?;
+        assert!(
+            filled.is_empty() || filled.as_ptr() == rest_start,
+            "the rest is filled from its front"
+        );
+        let filled = filled.len();
+        self.length += filled;
+        Ok(filled)
     }
 
     /// The smallest buffer of whole blocks that holds `bytes`; the rest is zero.
@@ -83,9 +129,9 @@ fn layout_of(length: usize) -> Layout {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        if self.length > 0 {
-            // SAFETY: allocated by `zeroed` with this very layout, and freed only here.
-            unsafe { dealloc(self.start.as_ptr(), layout_of(self.length)) }
+        if self.capacity > 0 {
+            // SAFETY: allocated by `allocate` with this very layout, and freed only here.
+            unsafe { dealloc(self.start.as_ptr(), layout_of(self.capacity)) }
         }
     }
 }

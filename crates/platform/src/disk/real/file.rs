@@ -5,11 +5,10 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 
 use crate::disk::{BLOCK_BYTES, DurableWriteMode, File};
 use crate::memory::AlignedBuffer;
@@ -64,16 +63,17 @@ pub(super) fn continue_short_writes(
     Ok(())
 }
 
-/// Fills `buffer` from `position` by calling `read_some(position, rest)` until it is full or the file ends; returns how
-/// much was read. A direct read that stops inside a block has met the end of the file.
+/// Reads `length` bytes from `position` on by calling `read_some(position)`, which says how much it got, until all
+/// is there or the file ends; returns how much was read. A direct read that stops inside a block has met the end of the
+/// file.
 pub(super) fn continue_short_reads(
     position: u64,
-    buffer: &mut [u8],
-    mut read_some: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    length: usize,
+    mut read_some: impl FnMut(u64) -> io::Result<usize>,
 ) -> io::Result<usize> {
     let mut done = 0;
-    while done < buffer.len() {
-        let read = read_some(position + done as u64, &mut buffer[done..])?;
+    while done < length {
+        let read = read_some(position + done as u64)?;
         done += read;
         if read == 0 || !done.is_multiple_of(BLOCK_BYTES) {
             break;
@@ -154,12 +154,12 @@ impl File for RealFile {
         let first = position / block * block;
         let span = usize::try_from(end.next_multiple_of(block) - first)
             .expect("little longer than a usize that fitted");
-        let mut buffer = AlignedBuffer::zeroed(span);
-        let read = continue_short_reads(first, &mut buffer, |position, rest| {
+        let mut buffer = AlignedBuffer::with_capacity(span);
+        let read = continue_short_reads(first, span, |position| {
             loop {
-                match self.file.read_at(rest, position) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    other => return other,
+                match buffer.read_into_rest(|rest| pread(&self.file, rest, position)) {
+                    Err(Errno::INTR) => {}
+                    other => return Ok(other?),
                 }
             }
         })?;
