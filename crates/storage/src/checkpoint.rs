@@ -210,3 +210,91 @@ fn decode_removal(decoder: &mut Decoder<'_>) -> Option<Removal> {
         segment: (segment >= 0).then_some(segment),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use platform::disk::SimulatedDisk;
+    use record::ClusterId;
+
+    use super::*;
+
+    const IDENTITY: JournalIdentity = JournalIdentity {
+        cluster: ClusterId([1; 16]),
+        node: 2,
+        journal: 3,
+    };
+
+    fn checkpoint() -> Checkpoint {
+        let partition = |number: u8, segments: i64| PartitionCheckpoint {
+            id: PartitionId {
+                topic: TopicId([number; 16]),
+                index: i32::from(number),
+            },
+            log_start: 5,
+            laid_out: 10 * segments,
+            segments: (0..segments)
+                .map(|index| Segment {
+                    first: 10 * index,
+                    next: 10 * index + 10,
+                    end: 4_096,
+                    max_timestamp_ms: -1,
+                    created_ms: 77,
+                    sealed: index + 1 < segments,
+                })
+                .collect(),
+            state_next: 99,
+            state: vec![number; usize::from(number)],
+        };
+        let whole = Removal {
+            partition: partition(8, 0).id,
+            segment: None,
+        };
+        Checkpoint {
+            replay: ReplayStart {
+                file_sequence: 4,
+                position: 8_192,
+                frame: 6,
+            },
+            partitions: vec![partition(0, 0), partition(1, 3), partition(200, 1)],
+            removals: vec![
+                whole,
+                Removal {
+                    segment: Some(0),
+                    ..whole
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn it_reads_back() {
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+        assert_eq!(Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"), None);
+        let empty = Checkpoint {
+            partitions: Vec::new(),
+            removals: Vec::new(),
+            ..checkpoint()
+        };
+        for written in [checkpoint(), empty, checkpoint()] {
+            written.write(&disk, &IDENTITY).expect("nothing fails");
+            assert_eq!(
+                Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"),
+                Some(written)
+            );
+        }
+    }
+
+    #[test]
+    fn content_that_does_not_add_up_is_none() {
+        let encoded = checkpoint().encode();
+        assert_eq!(decode(&encoded), Some(checkpoint()));
+        for length in 0..encoded.len() {
+            assert_eq!(decode(&encoded[..length]), None, "{length} bytes");
+        }
+        assert_eq!(decode(&[&encoded[..], b"x"].concat()), None);
+        // A count of more partitions than the bytes could hold is not believed, whatever it says.
+        let mut many = encoded;
+        many[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(decode(&many), None);
+    }
+}

@@ -57,6 +57,28 @@ impl JournalIdentity {
     }
 }
 
+/// Whose frames a journal file holds in its current use.
+///
+/// The salt is drawn anew for each use and never leaves the disk. A record's bytes lie in the journal as their producer
+/// chose them: without the salt they could be made to look like a frame where recovery searches for lost ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameIdentity {
+    pub(crate) journal: JournalIdentity,
+    pub(crate) salt: u64,
+}
+
+impl FrameIdentity {
+    /// The checksum of two parts as bytes of this journal file.
+    pub(crate) fn checksum(&self, first: &[u8], second: &[u8]) -> u64 {
+        let salt = if planted(Bug::StaleFrameAccepted) {
+            0
+        } else {
+            self.salt
+        };
+        self.journal.checksum(&[&salt.to_le_bytes(), first, second])
+    }
+}
+
 /// Whose segment a segment file is: stable when the partition moves to another node of the same cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentIdentity {
@@ -88,7 +110,11 @@ mod tests {
 
     #[test]
     fn a_turned_bit_is_found_wherever_it_is() {
-        let identity = JournalIdentity { cluster: ClusterId([7; 16]), node: 1, journal: 2 };
+        let identity = JournalIdentity {
+            cluster: ClusterId([7; 16]),
+            node: 1,
+            journal: 2,
+        };
         for length in [1_usize, 8, 48, 700] {
             let bytes: Vec<u8> = (0..length).map(|index| (index * 31) as u8).collect();
             let whole = identity.checksum(&[b"in front", &bytes]);
@@ -99,19 +125,36 @@ mod tests {
                 assert_eq!(turned_bit(difference, length), Some(bit as u64));
                 turned[0] ^= if bit < 8 { 0b11 << 6 | 0b11 } else { 0b110 };
                 let difference = whole ^ identity.checksum(&[b"in front", &turned]);
-                assert!(turned_bit(difference, length).is_none() || length == 1, "two or three bits are no single one");
+                assert!(
+                    turned_bit(difference, length).is_none() || length == 1,
+                    "two or three bits are no single one"
+                );
             }
         }
     }
 
     #[test]
     fn the_same_bytes_of_another_owner_have_another_checksum() {
-        let identity = JournalIdentity { cluster: ClusterId([7; 16]), node: 1, journal: 2 };
+        let identity = JournalIdentity {
+            cluster: ClusterId([7; 16]),
+            node: 1,
+            journal: 2,
+        };
         let others = [
-            JournalIdentity { cluster: ClusterId([8; 16]), ..identity },
+            JournalIdentity {
+                cluster: ClusterId([8; 16]),
+                ..identity
+            },
             JournalIdentity { node: 2, ..identity },
-            JournalIdentity { journal: 1, ..identity },
+            JournalIdentity {
+                journal: 1,
+                ..identity
+            },
         ];
-        assert!(others.iter().all(|other| other.checksum(&[b"x"]) != identity.checksum(&[b"x"])));
+        assert!(
+            others
+                .iter()
+                .all(|other| other.checksum(&[b"x"]) != identity.checksum(&[b"x"]))
+        );
     }
 }

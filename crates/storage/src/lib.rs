@@ -4,10 +4,12 @@
 //! Everything is synchronous and owned by one thread. What must block is a job: *planned on the owner's thread, run on
 //! any, applied on the owner's thread*. Nothing here knows topics' names, clients, or what is committed.
 
+mod check;
 mod checkpoint;
 mod checksum;
 mod encoding;
 mod fault;
+mod inspect;
 mod journal;
 mod partition;
 mod planted;
@@ -15,8 +17,10 @@ mod segment;
 mod slab;
 mod store;
 
+pub use check::{CheckProgress, CheckReport, check};
 pub use checksum::JournalIdentity;
 pub use fault::Fault;
+pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
 pub use partition::SegmentRolling;
 pub use store::{

@@ -63,7 +63,7 @@ impl Slab {
         self.buffer.put_bytes(0, padding);
         let frame = self.buffer.split().freeze();
         assert!(
-            frame.as_ptr() as usize % BLOCK_BYTES == 0,
+            (frame.as_ptr() as usize).is_multiple_of(BLOCK_BYTES),
             "a frame starts on a block boundary"
         );
         frame

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::partition::Waiting;
 use super::{Partition, Shard, count, stamp};
+use crate::core::METADATA_PARTITION;
 
 /// What the producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +120,11 @@ impl Shard {
         let Some(partition) = partitions.get_mut(&request.partition) else {
             return refuse(request, AppendRefusal::UnknownPartition);
         };
-        if let Some(refusal) = self.refuses() {
+        // The reserve is the metadata's: a full disk is helped by deleting a topic or giving it retention.
+        let reserved = |refusal: &AppendRefusal| {
+            *refusal == AppendRefusal::DiskFull && request.partition == METADATA_PARTITION
+        };
+        if let Some(refusal) = self.refuses().filter(|refusal| !reserved(refusal)) {
             return refuse(request, refusal);
         }
         let header = match self.check_batch(partition, &request.batch) {

@@ -203,6 +203,10 @@ impl Shard {
         self.staged.notify_one();
         while !self.store.borrow().checkpoint_may_run(&job) {
             self.flushed.notified().await;
+            if self.store.borrow().dead().is_some() {
+                // What the checkpoint claims will never be durable: it is not written, and nothing more is laid out.
+                return false;
+            }
         }
         let (job, result) = run(job, |job| job.run()).await;
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::disk::{Disk, File};
+use platform::random::random_bytes;
 
-use super::JournalSizes;
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
+use super::{FrameLocation, JournalSizes};
 use crate::checksum::JournalIdentity;
 use crate::planted::{Bug, planted};
 
@@ -31,6 +32,8 @@ pub struct JournalFile {
     pub(crate) sequence: u64,
     /// The sequence of the file before it.
     pub(crate) previous: u64,
+    /// See `FrameIdentity`.
+    pub(crate) salt: u64,
     /// Its size, which is not the configured one if that has changed since.
     pub(crate) file_bytes: u64,
 }
@@ -71,6 +74,7 @@ impl PrepareFile {
             file,
             sequence: self.header.sequence,
             previous: self.header.previous,
+            salt: self.header.salt,
             file_bytes: self.header.file_bytes,
         })
     }
@@ -143,7 +147,9 @@ impl Files {
         let directory = directory(&identity);
         let all = found.used.iter().chain(&found.free);
         let next_sequence = all.clone().map(|file| file.sequence + 1).max().unwrap_or(1);
-        let next_name = all.filter_map(|file| file.name.split('.').next()?.parse::<u32>().ok()).max();
+        let next_name = all
+            .filter_map(|file| file.name.split('.').next()?.parse::<u32>().ok())
+            .max();
         let mut files = Files {
             disk,
             directory,
@@ -170,7 +176,9 @@ impl Files {
 
     /// At start only, on the caller's thread. There may be no file to prepare: then layout will free one.
     fn prepare_now(&mut self) -> io::Result<()> {
-        let Some(job) = self.next_preparation() else { return Ok(()) };
+        let Some(job) = self.next_preparation() else {
+            return Ok(());
+        };
         let file = job.run();
         self.prepared(job, file)
     }
@@ -211,23 +219,37 @@ impl Files {
         let active = self.used.back().expect("one file is always being written");
         let (position, file_bytes, ready) = match self.position + earlier_bytes <= active.file_bytes {
             true => (self.position, active.file_bytes, self.ready.len()),
-            false => (FILE_HEADER_BYTES as u64, self.sizes.file_bytes, self.ready.len() - 1),
+            false => (
+                FILE_HEADER_BYTES as u64,
+                self.sizes.file_bytes,
+                self.ready.len() - 1,
+            ),
         };
         position + earlier_bytes + total_bytes <= file_bytes
             || (ready > 0 && total_bytes <= self.frame_bytes_max())
     }
 
-    /// Gives a frame of `total_bytes` its place, moving on to the next file if need be. The caller has asked `has_place`.
-    pub(super) fn place(&mut self, total_bytes: u64) -> (Arc<dyn File>, u64, u64) {
+    /// Gives `frame` of `total_bytes` its place, moving on to the next file if need be. The caller has asked `has_place`.
+    pub(super) fn place(&mut self, total_bytes: u64, frame: u64) -> FrameLocation {
         let active = self.used.back().expect("one file is always being written");
         if self.position + total_bytes > active.file_bytes {
             assert!(self.activate(), "a frame is not built unless it has a place");
         }
         let active = self.used.back().expect("one file is always being written");
-        assert!(self.position + total_bytes <= active.file_bytes, "a frame lies within its file");
+        assert!(
+            self.position + total_bytes <= active.file_bytes,
+            "a frame lies within its file"
+        );
         let position = self.position;
         self.position += total_bytes;
-        (active.file.clone(), active.sequence, position)
+        FrameLocation {
+            file: active.file.clone(),
+            file_sequence: active.sequence,
+            salt: active.salt,
+            frame_sequence: frame,
+            position,
+            total_bytes: u32::try_from(total_bytes).expect("a frame is far smaller than 4 GiB"),
+        }
     }
 
     /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on.
@@ -258,6 +280,7 @@ impl Files {
             sequence: self.next_sequence - 1,
             previous: before.map_or(0, |file| file.sequence),
             file_bytes: self.sizes.file_bytes,
+            salt: u64::from_le_bytes(random_bytes()),
         };
         Some(PrepareFile {
             disk: self.disk.clone(),

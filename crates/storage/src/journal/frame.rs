@@ -10,7 +10,7 @@
 
 use record::{Epoch, Offset, PartitionId, TopicId};
 
-use crate::checksum::{JournalIdentity, turned_bit};
+use crate::checksum::{FrameIdentity, JournalIdentity, turned_bit};
 use crate::planted::{Bug, planted};
 
 /// The version of the journal's layout that this code writes and reads.
@@ -33,6 +33,8 @@ pub(crate) struct FileHeader {
     /// The sequence of the file whose frames come before this one's, by which a lost file is noticed; zero if none.
     pub(crate) previous: u64,
     pub(crate) file_bytes: u64,
+    /// Part of the identity of its frames in this use.
+    pub(crate) salt: u64,
 }
 
 /// Why a file header was not accepted.
@@ -53,6 +55,7 @@ impl FileHeader {
         put_u64(&mut block, 16, self.sequence);
         put_u64(&mut block, 24, self.file_bytes);
         put_u64(&mut block, 32, self.previous);
+        put_u64(&mut block, 40, self.salt);
         let checksum = identity.checksum(&[&block[..FILE_CHECKED_BYTES]]);
         put_u64(&mut block, FILE_CHECKED_BYTES, checksum);
         block
@@ -70,6 +73,7 @@ impl FileHeader {
                 sequence: get_u64(block, 16),
                 file_bytes: get_u64(block, 24),
                 previous: get_u64(block, 32),
+                salt: get_u64(block, 40),
             }),
             unknown => Err(FileHeaderError::UnknownVersion(unknown)),
         }
@@ -91,7 +95,7 @@ impl FrameHeader {
     /// Completes `frame`, whose first `FRAME_HEADER_BYTES` are reserved for the header and whose rest is the body.
     pub(crate) fn complete(
         frame: &mut [u8],
-        identity: &JournalIdentity,
+        identity: &FrameIdentity,
         file_sequence: u64,
         frame_sequence: u64,
         entry_count: u32,
@@ -105,18 +109,18 @@ impl FrameHeader {
         put_u64(header, 16, frame_sequence);
         put_u32(header, 24, entry_count);
         // The body's place in history is part of its identity: a frame of an earlier use must not pass for this one.
-        let body_checksum = identity.checksum(&[&header[8..24], body]);
+        let body_checksum = identity.checksum(&header[8..24], body);
         put_u64(header, 32, body_checksum);
-        let header_checksum = identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]);
+        let header_checksum = identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]);
         put_u64(header, FRAME_CHECKED_BYTES, header_checksum);
     }
 
     /// Reads a header; `None` if these bytes are not a whole, undamaged frame header of this journal.
-    pub(crate) fn decode(header: &[u8], identity: &JournalIdentity) -> Option<FrameHeader> {
+    pub(crate) fn decode(header: &[u8], identity: &FrameIdentity) -> Option<FrameHeader> {
         if header.len() < FRAME_HEADER_BYTES || get_u32(header, 0) != FRAME_MAGIC {
             return None;
         }
-        if get_u64(header, FRAME_CHECKED_BYTES) != identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]) {
+        if get_u64(header, FRAME_CHECKED_BYTES) != identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]) {
             return None;
         }
         Some(FrameHeader {
@@ -129,27 +133,29 @@ impl FrameHeader {
     }
 
     /// Whether `body` is the body that this header was written for.
-    pub(crate) fn body_holds(&self, body: &[u8], identity: &JournalIdentity) -> bool {
+    pub(crate) fn body_holds(&self, body: &[u8], identity: &FrameIdentity) -> bool {
         let holds = body.len() == self.body_bytes as usize && self.body_difference(body, identity) == 0;
         holds || planted(Bug::FrameChecksumIgnored)
     }
 
     /// How the checksum of `body` differs from the one that this header was written with.
-    pub(crate) fn body_difference(&self, body: &[u8], identity: &JournalIdentity) -> u64 {
+    pub(crate) fn body_difference(&self, body: &[u8], identity: &FrameIdentity) -> u64 {
         let mut history = [0u8; 16];
         history[..8].copy_from_slice(&self.file_sequence.to_le_bytes());
         history[8..].copy_from_slice(&self.frame_sequence.to_le_bytes());
-        identity.checksum(&[&history, body]) ^ self.body_checksum
+        identity.checksum(&history, body) ^ self.body_checksum
     }
 
     /// The single bit of a header that has turned (`Some(None)`: none has); `None` if that does not explain its state.
-    pub(crate) fn turned_bit(header: &[u8], identity: &JournalIdentity) -> Option<Option<u64>> {
+    pub(crate) fn turned_bit(header: &[u8], identity: &FrameIdentity) -> Option<Option<u64>> {
         let stored = get_u64(header.get(..FRAME_HEADER_BYTES)?, FRAME_CHECKED_BYTES);
-        let difference = stored ^ identity.checksum(&[&header[..FRAME_CHECKED_BYTES]]);
+        let difference = stored ^ identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]);
         match difference.count_ones() {
             0 => Some(None),
             // One of the checksum's own.
-            1 => Some(Some(8 * FRAME_CHECKED_BYTES as u64 + u64::from(difference.trailing_zeros()))),
+            1 => Some(Some(
+                8 * FRAME_CHECKED_BYTES as u64 + u64::from(difference.trailing_zeros()),
+            )),
             _ => turned_bit(difference, FRAME_CHECKED_BYTES).map(Some),
         }
     }

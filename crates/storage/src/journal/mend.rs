@@ -8,10 +8,10 @@
 use bytes::{Bytes, BytesMut};
 
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::checksum::{JournalIdentity, turned_bit};
+use crate::checksum::{FrameIdentity, turned_bit};
 
 /// The header that `block` began with before one of its bits turned, or none did.
-pub(super) fn mend_header(block: &[u8], identity: &JournalIdentity) -> Option<FrameHeader> {
+pub(super) fn mend_header(block: &[u8], identity: &FrameIdentity) -> Option<FrameHeader> {
     let mut header = BytesMut::from(block.get(..FRAME_HEADER_BYTES)?);
     if let Some(bit) = FrameHeader::turned_bit(block, identity)? {
         turn(&mut header, bit);
@@ -20,7 +20,7 @@ pub(super) fn mend_header(block: &[u8], identity: &JournalIdentity) -> Option<Fr
 }
 
 /// What the whole `frame` was before one of its bits turned; `None` if no single bit explains it.
-pub(super) fn mend(frame: &Bytes, identity: &JournalIdentity) -> Option<(FrameHeader, Bytes)> {
+pub(super) fn mend(frame: &Bytes, identity: &FrameIdentity) -> Option<(FrameHeader, Bytes)> {
     let header = mend_header(frame, identity)?;
     let mut mended = BytesMut::from(&frame[..]);
     let header_turned = FrameHeader::turned_bit(frame, identity)?;

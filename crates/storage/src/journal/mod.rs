@@ -26,7 +26,7 @@ pub(crate) use reread::{FrameBatches, RereadError};
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
 use crate::checkpoint::CHECKPOINTS;
-use crate::checksum::JournalIdentity;
+use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::planted::{Bug, planted};
 use crate::segment::PARTITIONS;
 use crate::slab::{Slab, round_up_to_block};
@@ -54,11 +54,11 @@ pub enum StageError {
     #[error("the journal is closed: {0}")]
     Dead(String),
     /// The entry would not fit into an empty journal file.
-    #[error("an entry of {bytes} bytes does not fit into a journal file of {file_bytes} bytes")]
+    #[error("an entry of {bytes} bytes does not fit into the {file_bytes} bytes of a journal file")]
     TooLarge {
         /// The entry's size.
         bytes: usize,
-        /// The size of a journal file.
+        /// What an empty journal file can take.
         file_bytes: u64,
     },
 }
@@ -72,10 +72,7 @@ pub(crate) struct Staged {
 
 /// A sealed frame. `bytes` is empty once the tail cache has let go of it.
 struct FrameRecord {
-    file: Arc<dyn File>,
-    file_sequence: u64,
-    position: u64,
-    total_bytes: u32,
+    location: FrameLocation,
     bytes: Bytes,
     /// The furthest offset of each partition in the frame, in order of first appearance in a row.
     appended: Vec<(PartitionId, i64)>,
@@ -86,6 +83,8 @@ struct FrameRecord {
 pub(crate) struct FrameLocation {
     pub(crate) file: Arc<dyn File>,
     pub(crate) file_sequence: u64,
+    /// The file's, in this use.
+    pub(crate) salt: u64,
     pub(crate) frame_sequence: u64,
     pub(crate) position: u64,
     pub(crate) total_bytes: u32,
@@ -176,10 +175,13 @@ impl Journal {
         scanned: Scanned,
     ) -> io::Result<Journal> {
         assert!(
-            sizes.file_bytes % FILE_HEADER_BYTES as u64 == 0,
+            sizes.file_bytes.is_multiple_of(FILE_HEADER_BYTES as u64),
             "journal files are whole blocks"
         );
-        assert!(sizes.files_max >= 2, "one file is written while another is laid out");
+        assert!(
+            sizes.files_max >= 2,
+            "one file is written while another is laid out"
+        );
         // From here on, not before: what is found damaged or of an unknown version stays as it is.
         create_directories(&disk, &identity)?;
         if let Some(last) = scanned.frames.last()
@@ -193,10 +195,7 @@ impl Journal {
             .frames
             .into_iter()
             .map(|location| FrameRecord {
-                file: location.file,
-                file_sequence: location.file_sequence,
-                position: location.position,
-                total_bytes: location.total_bytes,
+                location,
                 bytes: Bytes::new(),
                 appended: Vec::new(),
             })
@@ -252,7 +251,10 @@ impl Journal {
     /// Bytes of sealed and pending frames that are not yet durable.
     pub(crate) fn unflushed_bytes(&self) -> usize {
         let sealed: usize = (self.durable_before..self.pending_frame())
-            .map(|frame| self.record(frame).map_or(0, |record| record.total_bytes as usize))
+            .map(|frame| {
+                self.record(frame)
+                    .map_or(0, |record| record.location.total_bytes as usize)
+            })
             .sum();
         sealed + self.slab.filled()
     }
@@ -300,7 +302,11 @@ impl Journal {
         let frame_bytes_max = self.files.frame_bytes_max();
         let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
         if alone as u64 > frame_bytes_max {
-            return Err(StageError::TooLarge { bytes: entry_bytes, file_bytes: frame_bytes_max });
+            let file_bytes = frame_bytes_max - FRAME_HEADER_BYTES as u64;
+            return Err(StageError::TooLarge {
+                bytes: entry_bytes,
+                file_bytes,
+            });
         }
         if self.pending_entries > 0 {
             let together = round_up_to_block(self.slab.filled() + entry_bytes);
@@ -325,18 +331,24 @@ impl Journal {
     /// Ends the frame being built and gives it its place on disk.
     fn seal(&mut self) {
         assert!(self.pending_entries > 0, "an empty frame is never sealed");
-        let frame_sequence = self.pending_frame();
         let total_bytes = round_up_to_block(self.slab.filled());
-        let (file, file_sequence, position) = self.files.place(total_bytes as u64);
+        let location = self.files.place(total_bytes as u64, self.pending_frame());
         let entries = std::mem::take(&mut self.pending_entries);
-        FrameHeader::complete(self.slab.frame_mut(), &self.identity, file_sequence, frame_sequence, entries);
+        let identity = FrameIdentity {
+            journal: self.identity,
+            salt: location.salt,
+        };
+        FrameHeader::complete(
+            self.slab.frame_mut(),
+            &identity,
+            location.file_sequence,
+            location.frame_sequence,
+            entries,
+        );
         let bytes = self.slab.cut_frame();
         self.resident_bytes += bytes.len();
         self.records.push_back(FrameRecord {
-            file,
-            file_sequence,
-            position,
-            total_bytes: total_bytes as u32,
+            location,
             bytes,
             appended: std::mem::take(&mut self.pending_appended),
         });
@@ -358,8 +370,8 @@ impl Journal {
             .record(frame)
             .expect("a frame that waits for its flush has a record");
         let flush = Flush {
-            file: record.file.clone(),
-            position: record.position,
+            file: record.location.file.clone(),
+            position: record.location.position,
             bytes: record.bytes.clone(),
             frame,
         };
@@ -401,13 +413,7 @@ impl Journal {
 
     /// Where a sealed frame stands on disk.
     pub(crate) fn location(&self, frame: u64) -> Option<FrameLocation> {
-        self.record(frame).map(|record| FrameLocation {
-            file: record.file.clone(),
-            file_sequence: record.file_sequence,
-            frame_sequence: frame,
-            position: record.position,
-            total_bytes: record.total_bytes,
-        })
+        self.record(frame).map(|record| record.location.clone())
     }
 
     fn record(&self, frame: u64) -> Option<&FrameRecord> {
@@ -427,16 +433,24 @@ impl Journal {
 
     /// Where the journal must be read from if everything before `frame` is in segments.
     pub(crate) fn replay_start(&self, frame: u64) -> ReplayStart {
-        let (file_sequence, position) = self
-            .record(frame)
-            .map_or_else(|| self.files.next_place(), |record| (record.file_sequence, record.position));
-        ReplayStart { file_sequence, position, frame }
+        let (file_sequence, position) = self.record(frame).map_or_else(
+            || self.files.next_place(),
+            |record| (record.location.file_sequence, record.location.position),
+        );
+        ReplayStart {
+            file_sequence,
+            position,
+            frame,
+        }
     }
 
     /// Gives up what comes before `start`, where a durable checkpoint says that recovery begins. Files are reused by what
     /// it says and not by where frames are now: the frame that it names may have gone to the next file since.
     pub(crate) fn release_before(&mut self, start: &ReplayStart) {
-        assert!(start.frame <= self.durable_before, "only what is durable may be released");
+        assert!(
+            start.frame <= self.durable_before,
+            "only what is durable may be released"
+        );
         self.files.release_before(start.file_sequence);
         self.released_before = start.frame;
         while self.first_record < start.frame.min(self.resident_from) {

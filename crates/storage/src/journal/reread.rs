@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::FrameLocation;
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::checksum::JournalIdentity;
+use crate::checksum::{FrameIdentity, JournalIdentity};
 
 /// Some batches of one frame, in order.
 pub(crate) struct FrameBatches {
@@ -26,8 +26,12 @@ pub(crate) enum RereadError {
 
 impl FrameBatches {
     /// The batches, as slices of one read. Blocks.
-    pub(crate) fn read(&self, identity: &JournalIdentity) -> Result<Vec<Bytes>, RereadError> {
+    pub(crate) fn read(&self, journal: &JournalIdentity) -> Result<Vec<Bytes>, RereadError> {
         let location = &self.location;
+        let identity = &FrameIdentity {
+            journal: *journal,
+            salt: location.salt,
+        };
         let frame = location
             .file
             .read(location.position, location.total_bytes as usize)

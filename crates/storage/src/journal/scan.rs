@@ -21,7 +21,7 @@ use super::frame::{
     Entry, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader, entries,
 };
 use super::mend::{mend, mend_header};
-use crate::checksum::JournalIdentity;
+use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::Fault;
 use crate::planted::{Bug, planted};
 
@@ -62,13 +62,20 @@ pub(crate) fn scan(
     start: Option<ReplayStart>,
     visit: &mut Visit<'_>,
 ) -> Result<Scanned, Fault> {
-    let scan = Scan { disk, identity, directory: directory(identity) };
+    let scan = Scan {
+        disk,
+        identity,
+        directory: directory(identity),
+    };
     let mut files = scan.open_files()?;
     let first_sequence = start.map_or(0, |start| start.file_sequence);
     let from = files.partition_point(|file| file.sequence < first_sequence);
     let waiting = files.split_off(from);
     scan.refuse_lost_files(&waiting, start)?;
-    let mut found = Scanned { next_frame: start.map_or(0, |start| start.frame), ..Scanned::default() };
+    let mut found = Scanned {
+        next_frame: start.map_or(0, |start| start.frame),
+        ..Scanned::default()
+    };
     let idle = scan.follow(waiting, start, &mut found, visit)?;
     scan.refuse_later_frames(&idle, &found)?;
     let idle = scan.finish_tail(idle, &mut found, visit)?;
@@ -84,27 +91,51 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
+    /// Of a file, or with no name of the directory.
     fn path(&self, name: &str) -> String {
-        self.disk.root().join(&self.directory).join(name).display().to_string()
+        let directory = self.disk.root().join(&self.directory);
+        let path = if name.is_empty() {
+            directory
+        } else {
+            directory.join(name)
+        };
+        path.display().to_string()
     }
 
     fn damaged(&self, name: &str, position: u64, what: String) -> Fault {
-        Fault::Damaged { file: self.path(name), position, what }
+        Fault::Damaged {
+            file: self.path(name),
+            position,
+            what,
+        }
     }
 
     fn failed(&self, name: &str, error: io::Error) -> Fault {
-        Fault::Disk { file: self.path(name), error }
+        Fault::Disk {
+            file: self.path(name),
+            error,
+        }
     }
 
     /// All files, in the order of their sequences.
     fn open_files(&self) -> Result<Vec<JournalFile>, Fault> {
-        let names = self.disk.list(&self.directory).map_err(|error| self.failed("", error))?;
-        let complete = names.into_iter().filter(|name| Path::new(name).extension().is_some_and(|end| end == COMPLETE));
-        let mut files = complete.map(|name| self.open_file(name)).collect::<Result<Vec<_>, Fault>>()?;
+        let names = self
+            .disk
+            .list(&self.directory)
+            .map_err(|error| self.failed("", error))?;
+        let complete = names
+            .into_iter()
+            .filter(|name| Path::new(name).extension().is_some_and(|end| end == COMPLETE));
+        let mut files = complete
+            .map(|name| self.open_file(name))
+            .collect::<Result<Vec<_>, Fault>>()?;
         files.sort_by_key(|file| file.sequence);
         match files.windows(2).find(|pair| pair[0].sequence == pair[1].sequence) {
             Some(pair) => {
-                let what = format!("it has sequence {}, as {} has: one is a copy", pair[1].sequence, pair[0].name);
+                let what = format!(
+                    "it has sequence {}, as {} has: one is a copy",
+                    pair[1].sequence, pair[0].name
+                );
                 Err(self.damaged(&pair[1].name, 0, what))
             }
             None => Ok(files),
@@ -112,41 +143,71 @@ impl Scan<'_> {
     }
 
     fn open_file(&self, name: String) -> Result<JournalFile, Fault> {
-        let file = self.disk.open(&self.directory.join(&name)).map_err(|error| self.failed(&name, error))?;
+        let file = self
+            .disk
+            .open(&self.directory.join(&name))
+            .map_err(|error| self.failed(&name, error))?;
         let length = file.length().map_err(|error| self.failed(&name, error))?;
         let block = self.read(&*file, &name, 0, FILE_HEADER_BYTES.min(length as usize))?;
         match FileHeader::decode(&block, self.identity) {
-            Ok(FileHeader { sequence, previous, file_bytes }) if file_bytes == length => {
-                Ok(JournalFile { name, file, sequence, previous, file_bytes })
-            }
+            Ok(FileHeader {
+                sequence,
+                previous,
+                file_bytes,
+                salt,
+            }) if file_bytes == length => Ok(JournalFile {
+                name,
+                file,
+                sequence,
+                previous,
+                salt,
+                file_bytes,
+            }),
             Ok(header) => {
-                let what = format!("it is {length} bytes long, but was made with {}", header.file_bytes);
+                let what = format!(
+                    "it is {length} bytes long, but was made with {}",
+                    header.file_bytes
+                );
                 Err(self.damaged(&name, length.min(header.file_bytes), what))
             }
-            Err(FileHeaderError::UnknownVersion(version)) => {
-                Err(Fault::UnknownVersion { file: self.path(&name), version })
-            }
+            Err(FileHeaderError::UnknownVersion(version)) => Err(Fault::UnknownVersion {
+                file: self.path(&name),
+                version,
+            }),
             Err(FileHeaderError::Invalid) => {
                 Err(self.damaged(&name, 0, "its header is damaged, or another journal's".into()))
             }
         }
     }
 
+    fn frames_of(&self, file: &JournalFile) -> FrameIdentity {
+        FrameIdentity {
+            journal: *self.identity,
+            salt: file.salt,
+        }
+    }
+
     fn read(&self, file: &dyn File, name: &str, position: u64, length: usize) -> Result<Bytes, Fault> {
-        file.read(position, length).map_err(|error| self.failed(name, error))
+        file.read(position, length)
+            .map_err(|error| self.failed(name, error))
     }
 
     /// Each file names the one before it; those from the start on must all be there.
     fn refuse_lost_files(&self, waiting: &[JournalFile], start: Option<ReplayStart>) -> Result<(), Fault> {
         let is_there = |sequence: u64| waiting.iter().any(|file| file.sequence == sequence);
-        let missing = |sequence: u64| self.damaged("", 0, format!("the file with sequence {sequence} is missing"));
+        let missing =
+            |sequence: u64| self.damaged("", 0, format!("the file with sequence {sequence} is missing"));
         if let Some(start) = start.filter(|start| !is_there(start.file_sequence)) {
             return Err(missing(start.file_sequence));
         }
         let first_sequence = start.map_or(1, |start| start.file_sequence);
         let behind_the_first = waiting.iter().filter(|file| file.sequence > first_sequence);
-        let mut previous = behind_the_first.map(|file| file.previous).filter(|previous| *previous >= first_sequence);
-        previous.find(|previous| !is_there(*previous)).map_or(Ok(()), |lost| Err(missing(lost)))
+        let mut previous = behind_the_first
+            .map(|file| file.previous)
+            .filter(|previous| *previous >= first_sequence);
+        previous
+            .find(|previous| !is_there(*previous))
+            .map_or(Ok(()), |lost| Err(missing(lost)))
     }
 
     /// Follows the frames from file to file; gives back the files that hold none of them.
@@ -205,6 +266,7 @@ impl Scan<'_> {
         let location = FrameLocation {
             file: file.file.clone(),
             file_sequence: file.sequence,
+            salt: file.salt,
             frame_sequence: header.frame_sequence,
             position,
             total_bytes: frame.len() as u32,
@@ -226,7 +288,7 @@ impl Scan<'_> {
         let Some(block) = self.window(file, position, BLOCK_BYTES, window)? else {
             return Ok(None);
         };
-        let Some(header) = FrameHeader::decode(&block, self.identity) else {
+        let Some(header) = FrameHeader::decode(&block, &self.frames_of(file)) else {
             return Ok(None);
         };
         let is_stale = header.file_sequence != file.sequence || header.frame_sequence != expected;
@@ -237,7 +299,9 @@ impl Scan<'_> {
             return Ok(None);
         };
         let body = &frame[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + header.body_bytes as usize];
-        Ok(header.body_holds(body, self.identity).then_some((header, frame)))
+        Ok(header
+            .body_holds(body, &self.frames_of(file))
+            .then_some((header, frame)))
     }
 
     /// `length` bytes at `position`, read ahead by the window; `None` beyond the file's end.
@@ -269,22 +333,33 @@ impl Scan<'_> {
         let Some(block) = self.window(file, position, BLOCK_BYTES, &mut Window::default())? else {
             return Ok(0);
         };
-        Ok(FrameHeader::decode(&block, self.identity)
+        Ok(FrameHeader::decode(&block, &self.frames_of(file))
             .filter(|header| header.file_sequence == file.sequence && header.frame_sequence == expected)
             .map_or(0, |header| header.frame_bytes() as u64))
     }
 
     /// Behind the end no frame may stand that was begun after the end's frame was durable.
     fn refuse_later_frames(&self, idle: &[JournalFile], found: &Scanned) -> Result<(), Fault> {
-        let Some(last) = found.files.used.last() else { return Ok(()) };
+        let Some(last) = found.files.used.last() else {
+            return Ok(());
+        };
         if planted(Bug::TailCutDespiteLaterFrames) {
             return Ok(());
         }
-        let places = std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
+        let places =
+            std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         for (file, from) in places {
-            let Some((position, later)) = self.find_later(file, from, found.next_frame)? else { continue };
+            // A torn frame holds what producers chose; its header says where it ends.
+            let behind = from + self.torn_bytes(file, from, found.next_frame)?;
+            let Some((position, later)) = self.find_later(file, behind, found.next_frame)? else {
+                continue;
+            };
             // If the later frame is the first of its file, the bad one stands at the end of the file before.
-            let (bad, at) = if position > from { (file, from) } else { (last, found.files.position) };
+            let (bad, at) = if position > from {
+                (file, from)
+            } else {
+                (last, found.files.position)
+            };
             let what = format!(
                 "frame {} is not whole, although frame {later} at byte {position} of {} was written after it",
                 found.next_frame, file.name
@@ -299,7 +374,7 @@ impl Scan<'_> {
         let mut window = Window::default();
         let mut position = from;
         while let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? {
-            if let Some(header) = FrameHeader::decode(&block, self.identity)
+            if let Some(header) = FrameHeader::decode(&block, &self.frames_of(file))
                 && header.file_sequence == file.sequence
                 && header.frame_sequence > next
             {
@@ -318,8 +393,11 @@ impl Scan<'_> {
         found: &mut Scanned,
         visit: &mut Visit<'_>,
     ) -> Result<Vec<JournalFile>, Fault> {
-        let Some(last) = found.files.used.last() else { return Ok(idle) };
-        let places = std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
+        let Some(last) = found.files.used.last() else {
+            return Ok(idle);
+        };
+        let places =
+            std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         let mut mended = None;
         for (index, (file, position)) in places.enumerate() {
             found.cut_bytes += self.torn_bytes(file, position, found.next_frame)?;
@@ -328,7 +406,9 @@ impl Scan<'_> {
                 break;
             }
         }
-        let Some((index, position, header, frame)) = mended else { return Ok(idle) };
+        let Some((index, position, header, frame)) = mended else {
+            return Ok(idle);
+        };
         if index > 0 {
             found.files.used.push(idle.remove(index - 1));
         }
@@ -349,12 +429,16 @@ impl Scan<'_> {
         expected: u64,
     ) -> Result<Option<(FrameHeader, Bytes)>, Fault> {
         let mut window = Window::default();
-        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? else { return Ok(None) };
+        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? else {
+            return Ok(None);
+        };
         let is_wanted =
             |header: &FrameHeader| header.file_sequence == file.sequence && header.frame_sequence == expected;
-        let Some(header) = mend_header(&block, self.identity).filter(is_wanted) else { return Ok(None) };
+        let Some(header) = mend_header(&block, &self.frames_of(file)).filter(is_wanted) else {
+            return Ok(None);
+        };
         let frame = self.window(file, position, header.frame_bytes(), &mut window)?;
-        Ok(frame.and_then(|frame| mend(&frame, self.identity)))
+        Ok(frame.and_then(|frame| mend(&frame, &self.frames_of(file))))
     }
 }
 

@@ -1,1 +1,183 @@
+//! Tests of the journal's bytes, and of what a scan makes of files that no run of ours leaves behind.
 
+use record::{ClusterId, Epoch, Offset, PartitionId, TopicId};
+
+use super::frame::*;
+use crate::checksum::{FrameIdentity, JournalIdentity};
+
+const IDENTITY: JournalIdentity = JournalIdentity {
+    cluster: ClusterId([1; 16]),
+    node: 2,
+    journal: 3,
+};
+
+const FRAMES: FrameIdentity = FrameIdentity {
+    journal: IDENTITY,
+    salt: 55,
+};
+
+fn entry(kind: EntryKind, payload_bytes: u32) -> EntryHeader {
+    EntryHeader {
+        kind,
+        partition: PartitionId {
+            topic: TopicId([4; 16]),
+            index: 5,
+        },
+        epoch: Epoch(6),
+        first: Offset(70),
+        next: Offset(77),
+        payload_bytes,
+    }
+}
+
+/// A frame with one entry of each kind.
+fn frame() -> Vec<u8> {
+    let mut frame = vec![0; FRAME_HEADER_BYTES];
+    frame.extend(entry(EntryKind::Batch, 3).encode());
+    frame.extend(b"abc");
+    frame.extend(entry(EntryKind::Trim, 0).encode());
+    frame.extend(entry(EntryKind::Delete, 0).encode());
+    FrameHeader::complete(&mut frame, &FRAMES, 8, 9, 3);
+    frame
+}
+
+#[test]
+fn a_file_header_reads_back_and_every_turned_bit_shows() {
+    let header = FileHeader {
+        sequence: 11,
+        previous: 10,
+        file_bytes: 1 << 20,
+        salt: 55,
+    };
+    let block = header.encode(&IDENTITY);
+    assert_eq!(block.len(), FILE_HEADER_BYTES);
+    assert_eq!(FileHeader::decode(&block, &IDENTITY), Ok(header));
+    for bit in 0..8 * 56 {
+        let mut damaged = block.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(
+            FileHeader::decode(&damaged, &IDENTITY),
+            Err(FileHeaderError::Invalid),
+            "bit {bit}"
+        );
+    }
+    for length in 0..FILE_HEADER_BYTES {
+        assert_eq!(
+            FileHeader::decode(&block[..length], &IDENTITY),
+            Err(FileHeaderError::Invalid)
+        );
+    }
+    let other = JournalIdentity {
+        journal: 4,
+        ..IDENTITY
+    };
+    assert_eq!(FileHeader::decode(&block, &other), Err(FileHeaderError::Invalid));
+}
+
+#[test]
+fn a_file_header_of_an_unknown_version_says_which() {
+    let mut block = FileHeader {
+        sequence: 1,
+        previous: 0,
+        file_bytes: 4096,
+        salt: 55,
+    }
+    .encode(&IDENTITY);
+    put_u32(&mut block, 8, 77);
+    let checksum = IDENTITY.checksum(&[&block[..48]]);
+    put_u64(&mut block, 48, checksum);
+    assert_eq!(
+        FileHeader::decode(&block, &IDENTITY),
+        Err(FileHeaderError::UnknownVersion(77))
+    );
+}
+
+#[test]
+fn a_frame_reads_back_with_its_entries() {
+    let frame = frame();
+    let header = FrameHeader::decode(&frame, &FRAMES).expect("it is whole");
+    assert_eq!(
+        (header.file_sequence, header.frame_sequence, header.entry_count),
+        (8, 9, 3)
+    );
+    let body = &frame[FRAME_HEADER_BYTES..];
+    assert!(header.body_holds(body, &FRAMES));
+    let found = entries(&header, body).expect("they add up");
+    let kinds: Vec<_> = found.iter().map(|entry| entry.header.kind).collect();
+    assert_eq!(kinds, [EntryKind::Batch, EntryKind::Trim, EntryKind::Delete]);
+    assert_eq!(found[0].header, entry(EntryKind::Batch, 3));
+    assert_eq!(&frame[found[0].payload_start..][..3], b"abc");
+}
+
+#[test]
+fn every_turned_bit_of_a_frame_shows_and_can_be_mended() {
+    let frame = frame();
+    let whole = FrameHeader::decode(&frame, &FRAMES).expect("it is whole");
+    for bit in 0..8 * frame.len() {
+        let mut damaged = frame.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let header = FrameHeader::decode(&damaged, &FRAMES);
+        let holds = header.is_some_and(|header| header.body_holds(&damaged[FRAME_HEADER_BYTES..], &FRAMES));
+        let is_spare = (8 * 56..8 * 64).contains(&bit);
+        assert_eq!(holds, is_spare, "bit {bit}");
+        let (header, mended) = super::mend::mend(&damaged.into(), &FRAMES).expect("one bit can be mended");
+        assert_eq!(header, whole);
+        assert!(is_spare || mended == frame, "bit {bit}");
+    }
+}
+
+#[test]
+fn two_turned_bits_are_not_mended() {
+    let frame = frame();
+    for bit in 0..8 * frame.len() - 8 * 9 {
+        let mut damaged = frame.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        damaged[bit / 8 + 9] ^= 0x10;
+        let spare = 56..64;
+        if spare.contains(&(bit / 8)) || spare.contains(&(bit / 8 + 9)) {
+            continue;
+        }
+        assert!(super::mend::mend(&damaged.into(), &FRAMES).is_none(), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_frame_of_another_place_in_history_is_not_this_one() {
+    let frame = frame();
+    let mut moved = frame.clone();
+    FrameHeader::complete(&mut moved, &FRAMES, 8, 10, 3);
+    // The new header before the old body: the body's checksum is of another frame.
+    let mut mixed = frame;
+    mixed[..FRAME_HEADER_BYTES].copy_from_slice(&moved[..FRAME_HEADER_BYTES]);
+    let mut header = FrameHeader::decode(&mixed, &FRAMES).expect("the header is whole");
+    assert!(
+        header.body_holds(&mixed[FRAME_HEADER_BYTES..], &FRAMES),
+        "only its own"
+    );
+    header.frame_sequence = 9;
+    assert!(!header.body_holds(&mixed[FRAME_HEADER_BYTES..], &FRAMES));
+}
+
+#[test]
+fn entries_that_do_not_add_up_are_none() {
+    let frame = frame();
+    let header = FrameHeader::decode(&frame, &FRAMES).expect("it is whole");
+    let body = &frame[FRAME_HEADER_BYTES..];
+    for length in 0..body.len() {
+        assert!(entries(&header, &body[..length]).is_none(), "{length} bytes");
+    }
+    let mut unknown = body.to_vec();
+    unknown[0] = 4;
+    assert!(entries(&header, &unknown).is_none(), "an unknown kind");
+    let mut long = body.to_vec();
+    put_u32(&mut long, 4, u32::MAX);
+    assert!(entries(&header, &long).is_none(), "a length beyond the body");
+}
+
+#[test]
+fn a_frame_of_another_use_of_the_file_is_none() {
+    let frame = frame();
+    let other = FrameIdentity { salt: 56, ..FRAMES };
+    assert!(FrameHeader::decode(&frame, &other).is_none());
+    assert!(super::mend::mend(&frame.into(), &other).is_none());
+}

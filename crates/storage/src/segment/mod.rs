@@ -59,3 +59,6 @@ pub(crate) const PARTITIONS: &str = "partitions";
 pub(crate) fn path(partition: &PartitionId, first: i64) -> PathBuf {
     directory(partition).join(format!("{first:020}.segment"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,7 +88,10 @@ pub(crate) enum TrailerError {
 impl Trailer {
     /// The trailer as the last bytes before `end`.
     pub(crate) fn encode(&self, identity: &SegmentIdentity, end: u64) -> [u8; TRAILER_BYTES] {
-        assert!(end % BLOCK_BYTES as u64 == 0, "a run ends on a block boundary");
+        assert!(
+            end.is_multiple_of(BLOCK_BYTES as u64),
+            "a run ends on a block boundary"
+        );
         let mut bytes = [0u8; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&TRAILER_MAGIC);
         put_u32(&mut bytes, 8, FORMAT_VERSION);

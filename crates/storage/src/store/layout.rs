@@ -19,7 +19,9 @@ use crate::fault::Fault;
 use crate::journal::{FrameBatches, RereadError, Staged};
 use crate::partition::PartitionLog;
 use crate::planted::{Bug, planted};
-use crate::segment::{Batch, Chunk, PARTITIONS, Run, Segment, SegmentFile, directory, path, read_table, write_run};
+use crate::segment::{
+    Batch, Chunk, PARTITIONS, Run, Segment, SegmentFile, directory, path, read_table, write_run,
+};
 
 /// The most that one step lays out: bounds the memory it pins and the time the owner's thread spends planning it.
 const STEP_BYTES: usize = 4 << 20;
@@ -363,7 +365,11 @@ impl Store {
             let extended: Vec<Chunk> = table.iter().chain(&done.chunks).copied().collect();
             self.tables.insert(key, Arc::new(extended));
         }
-        self.give_up_below(job.partition, log_start, self.journal.staged_before().saturating_sub(1));
+        self.give_up_below(
+            job.partition,
+            log_start,
+            self.journal.staged_before().saturating_sub(1),
+        );
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use record::{Epoch, Offset, PartitionId, batch};
 pub use checkpointing::CheckpointJob;
 pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
+pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 pub use removal::RemovalJob;
 
@@ -240,6 +241,9 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) use tests::rig as testing;
 
 #[cfg(test)]
 mod tests;

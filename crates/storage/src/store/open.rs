@@ -12,8 +12,8 @@ use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_SHARE};
 use crate::checkpoint::{Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
-use crate::journal::frame::{Entry, EntryKind};
-use crate::journal::{FrameLocation, Journal, directory, scan};
+use crate::journal::frame::{Entry, EntryHeader, EntryKind};
+use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 
 /// What recovery found, for the owner to build its own state from.
@@ -27,6 +27,8 @@ pub struct Recovered {
     pub journal_bytes: u64,
     /// Bytes of a torn, never acknowledged frame that were cut off.
     pub cut_bytes: u64,
+    /// The last frame had a turned bit, which was put right.
+    pub mended: bool,
 }
 
 /// One partition as recovered.
@@ -44,32 +46,50 @@ pub struct RecoveredPartition {
     pub replay: Vec<BatchHeader>,
 }
 
-struct Replay {
-    logs: HashMap<PartitionId, PartitionLog>,
+/// What the checkpoint and the journal add up to.
+pub(crate) struct Replay {
+    pub(crate) logs: HashMap<PartitionId, PartitionLog>,
     recovered: HashMap<PartitionId, RecoveredPartition>,
     state_next: HashMap<PartitionId, i64>,
-    removals: VecDeque<(Removal, u64)>,
+    pub(crate) removals: VecDeque<(Removal, u64)>,
     /// Partitions seen in the journal whose beginning is nowhere: a later entry must say that they were deleted.
     headless: HashMap<PartitionId, i64>,
+}
+
+/// Called with each batch of the journal and its entry; an error message stops the recovery as damage.
+pub(crate) type LookAt<'a> = dyn FnMut(&EntryHeader, &[u8]) -> Result<(), String> + 'a;
+
+/// Reads the checkpoint and the journal since then. Changes nothing.
+pub(crate) fn recover(
+    disk: &Arc<dyn Disk>,
+    identity: &JournalIdentity,
+    look_at: &mut LookAt<'_>,
+) -> Result<(Replay, Scanned), Fault> {
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
+    let mut replay = Replay::new(checkpoint);
+    let mut visit = |location: &FrameLocation, frame: &bytes::Bytes, entries: &[Entry]| {
+        entries.iter().try_for_each(|entry| {
+            look_at(
+                &entry.header,
+                &frame[entry.payload_start..][..entry.header.payload_bytes as usize],
+            )?;
+            replay.apply(location, frame, entry)
+        })
+    };
+    let scanned = scan(disk, identity, start, &mut visit)?;
+    replay.finish(disk, identity)?;
+    Ok((replay, scanned))
 }
 
 impl Store {
     /// Opens the store of `config.identity`, creating it if nothing is there. Blocks.
     ///
     /// # Errors
-    /// Damage, unknown versions and disk errors, with the file's name. Nothing was changed then, except that journal
-    /// files may have been made ready.
+    /// Damage, unknown versions and disk errors, with the file's name. Nothing was changed then, except that after a disk
+    /// error directories and journal files may have been made ready.
     pub fn open(disk: Arc<dyn Disk>, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
-        let checkpoint = Checkpoint::read(&disk, &config.identity)?;
-        let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
-        let mut replay = Replay::new(checkpoint);
-        let mut visit = |location: &FrameLocation, frame: &bytes::Bytes, entries: &[Entry]| {
-            entries
-                .iter()
-                .try_for_each(|entry| replay.apply(location, frame, entry))
-        };
-        let scanned = scan(&disk, &config.identity, start, &mut visit)?;
-        replay.finish(&disk, &config.identity)?;
+        let (mut replay, scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
         let mut recovered = Recovered {
             frames: scanned.frames.len() as u64,
             journal_bytes: scanned
@@ -78,6 +98,7 @@ impl Store {
                 .map(|frame| u64::from(frame.total_bytes))
                 .sum(),
             cut_bytes: scanned.cut_bytes,
+            mended: scanned.mended.is_some(),
             partitions: Vec::new(),
         };
         let journal =
@@ -125,7 +146,7 @@ fn queue_for_layout(logs: &mut HashMap<PartitionId, PartitionLog>) -> VecDeque<P
 }
 
 impl Replay {
-    fn new(checkpoint: Option<Checkpoint>) -> Replay {
+    pub(crate) fn new(checkpoint: Option<Checkpoint>) -> Replay {
         let mut replay = Replay {
             logs: HashMap::new(),
             recovered: HashMap::new(),

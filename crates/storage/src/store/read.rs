@@ -87,7 +87,7 @@ struct Wanted {
 /// A read that needs the disk.
 pub struct ReadJob {
     wanted: Wanted,
-    source: Source,
+    source: Box<Source>,
 }
 
 enum Source {
@@ -131,7 +131,7 @@ enum Failed {
 impl ReadJob {
     /// Does the reading; blocks.
     pub fn run(self) -> ReadOutcome {
-        let result = match &self.source {
+        let result = match &*self.source {
             Source::Journal { frames, identity } => read_frames(frames, identity),
             Source::Segment(source) => source.load(&self.wanted).map_err(Failed::Fault),
         };
@@ -265,7 +265,8 @@ impl Store {
             partition: id,
             from: from.0,
             until: until.0.min(log.next),
-            bytes_max,
+            // Zero asks for an index only, as `locate_timestamp` does.
+            bytes_max: bytes_max.max(1),
         };
         if wanted.from >= wanted.until {
             return Ok(Read::Ready(Vec::new()));
@@ -328,10 +329,10 @@ impl Store {
         }
         ReadJob {
             wanted,
-            source: Source::Journal {
+            source: Box::new(Source::Journal {
                 frames,
                 identity: self.config.identity,
-            },
+            }),
         }
     }
 
@@ -385,7 +386,7 @@ impl Store {
         };
         ReadJob {
             wanted,
-            source: Source::Segment(source),
+            source: Box::new(Source::Segment(source)),
         }
     }
 

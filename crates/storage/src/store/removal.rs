@@ -70,11 +70,19 @@ impl Store {
     /// to the open one: that one goes when the step is back.
     pub(super) fn give_up_below(&mut self, id: PartitionId, log_start: i64, frame: u64) {
         let stepping = self.round.as_ref().is_some_and(|round| round.stepping);
-        let Some(log) = self.partitions.get_mut(&id) else { return };
+        let Some(log) = self.partitions.get_mut(&id) else {
+            return;
+        };
         for segment in log.trim(log_start, stepping && !planted(Bug::RunInTrimmedSegment)) {
             self.files.remove(&(id, segment.first));
             self.tables.remove(&(id, segment.first));
-            self.removals.push_back((Removal { partition: id, segment: Some(segment.first) }, frame));
+            self.removals.push_back((
+                Removal {
+                    partition: id,
+                    segment: Some(segment.first),
+                },
+                frame,
+            ));
         }
     }
 
@@ -127,7 +135,12 @@ impl Store {
 
     /// Where the log should start so that nothing is kept that is older than `oldest_ms`, and no sealed segment that a size
     /// of `bytes_max` has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`.
-    pub fn retention_start(&self, id: PartitionId, oldest_ms: Option<i64>, bytes_max: Option<u64>) -> Option<Offset> {
+    pub fn retention_start(
+        &self,
+        id: PartitionId,
+        oldest_ms: Option<i64>,
+        bytes_max: Option<u64>,
+    ) -> Option<Offset> {
         let log = self.partitions.get(&id)?;
         let too_old = |max_timestamp_ms: i64| oldest_ms.is_some_and(|oldest| max_timestamp_ms < oldest);
         let mut excess = bytes_max.map_or(0, |most| self.partition_bytes(id).saturating_sub(most));

@@ -11,5 +11,5 @@ mod planted_bugs;
 mod reads;
 mod recovery;
 mod removals;
-mod rig;
+pub(crate) mod rig;
 mod workload;

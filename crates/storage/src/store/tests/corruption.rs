@@ -37,7 +37,10 @@ impl Victim {
         driver.run(&draw(seed, steps));
         driver.prepare();
         driver.flush_all();
-        Victim { disk: copy(&disk), history: driver.history }
+        Victim {
+            disk: copy(&disk),
+            history: driver.history,
+        }
     }
 
     fn paths(&self, extension: &str) -> Vec<PathBuf> {
@@ -68,11 +71,16 @@ impl Victim {
         };
         let frames = store.pending_frame();
         if frames != self.history.frames() {
-            return Err(format!("{frames} frames of {} acknowledged are left", self.history.frames()));
+            return Err(format!(
+                "{frames} frames of {} acknowledged are left",
+                self.history.frames()
+            ));
         }
         let found_before = outcomes.found;
         for (id, expected) in state.iter() {
-            if store.bounds(*id).map(|(first, next)| (first.0, next.0)) != Some((expected.log_start, expected.next)) {
+            if store.bounds(*id).map(|(first, next)| (first.0, next.0))
+                != Some((expected.log_start, expected.next))
+            {
                 return Err(format!("{id} has other bounds"));
             }
             match read_all(&mut store, *id, 100_000) {
@@ -123,8 +131,10 @@ impl Victim {
         let paths = self.paths(extension);
         for (index, first) in paths.iter().enumerate() {
             for second in &paths[index + 1..] {
-                self.judge(&[first, second], &mut outcomes, |disk| disk.swap_files(first, second))
-                    .map_err(|why| format!("{} swapped with {}: {why}", first.display(), second.display()))?;
+                self.judge(&[first, second], &mut outcomes, |disk| {
+                    disk.swap_files(first, second)
+                })
+                .map_err(|why| format!("{} swapped with {}: {why}", first.display(), second.display()))?;
             }
         }
         Ok(outcomes)
@@ -144,7 +154,9 @@ fn is_edge(at: u64) -> bool {
 
 #[test]
 fn a_turned_bit_in_a_journal_is_reported_or_mended() {
-    let outcomes = Victim::new(11, 130).turn_journal_bits(61).unwrap_or_else(|why| panic!("{why}"));
+    let outcomes = Victim::new(11, 130)
+        .turn_journal_bits(61)
+        .unwrap_or_else(|why| panic!("{why}"));
     eprintln!("bits of journal files turned: {outcomes:?}");
     assert!(outcomes.refused > 300 && outcomes.untouched > 300);
 }
@@ -177,9 +189,15 @@ fn every_turned_bit_in_a_checkpoint_is_reported() {
 fn a_file_cut_short_is_reported_at_every_length() {
     let victim = Victim::new(14, 130);
     let near = |length: u64| (length + 2) % 4096 < 5 || length.is_multiple_of(211);
-    let checkpoints = victim.cut_short("checkpoint", |_| true).unwrap_or_else(|why| panic!("{why}"));
-    let journals = victim.cut_short("journal", near).unwrap_or_else(|why| panic!("{why}"));
-    let segments = victim.cut_short("segment", near).unwrap_or_else(|why| panic!("{why}"));
+    let checkpoints = victim
+        .cut_short("checkpoint", |_| true)
+        .unwrap_or_else(|why| panic!("{why}"));
+    let journals = victim
+        .cut_short("journal", near)
+        .unwrap_or_else(|why| panic!("{why}"));
+    let segments = victim
+        .cut_short("segment", near)
+        .unwrap_or_else(|why| panic!("{why}"));
     eprintln!("cut short: checkpoints {checkpoints:?}, journals {journals:?}, segments {segments:?}");
     assert!(checkpoints.untouched == 0 && journals.untouched == 0 && segments.refused == 0);
 }
@@ -190,7 +208,10 @@ fn swapped_files_are_reported_or_make_no_difference() {
     let journals = victim.swap("journal").unwrap_or_else(|why| panic!("{why}"));
     let segments = victim.swap("segment").unwrap_or_else(|why| panic!("{why}"));
     // A journal file knows its place by itself, whatever it is called.
-    assert!(journals.refused == 0 && journals.found == 0 && journals.untouched > 0, "{journals:?}");
+    assert!(
+        journals.refused == 0 && journals.found == 0 && journals.untouched > 0,
+        "{journals:?}"
+    );
     assert!(segments.found > 5 && segments.untouched == 0, "{segments:?}");
 }
 
@@ -205,7 +226,9 @@ pub(super) fn swap_twins() -> Result<(), String> {
     let (mut rig, _) = rig.restart();
     for (number, path) in [(0, &paths[0]), (1, &paths[1])] {
         match read_all(&mut rig.store, partition(number), 4_000) {
-            Ok(bytes) if bytes == appended[usize::from(number)] => return Err("swapping changed nothing".into()),
+            Ok(bytes) if bytes == appended[usize::from(number)] => {
+                return Err("swapping changed nothing".into());
+            }
             Ok(_) => return Err("the records of another partition are served".into()),
             Err(ReadError::Fault(fault)) => check_names(&fault, &[path])?,
             Err(error) => return Err(error.to_string()),
@@ -241,7 +264,11 @@ fn a_lost_or_copied_file_is_reported() {
     for path in victim.paths("journal") {
         let copied = path.with_file_name("777777.journal");
         let result = victim.judge(&[&copied, &path], &mut outcomes, |disk| {
-            write_file(disk, &copied, &victim.disk.file_bytes(&path).expect("it is listed"));
+            write_file(
+                disk,
+                &copied,
+                &victim.disk.file_bytes(&path).expect("it is listed"),
+            );
         });
         result.unwrap_or_else(|why| panic!("{} copied: {why}", path.display()));
     }
@@ -249,7 +276,8 @@ fn a_lost_or_copied_file_is_reported() {
     assert!(outcomes.refused >= 3 && outcomes.found > 3);
     // Without its checkpoint a journal whose files were reused is no beginning.
     let disk = copy(&victim.disk);
-    disk.remove(Path::new("checkpoints/000.checkpoint")).expect("nothing fails");
+    disk.remove(Path::new("checkpoints/000.checkpoint"))
+        .expect("nothing fails");
     assert!(matches!(open(&disk), Err(Fault::Damaged { .. })));
 }
 
@@ -258,14 +286,21 @@ fn the_files_of_another_owner_are_refused_and_left_alone() {
     let victim = Victim::new(17, 130);
     let ours = config();
     let others = [
-        JournalIdentity { cluster: ClusterId([9; 16]), ..ours.identity },
-        JournalIdentity { node: 9, ..ours.identity },
+        JournalIdentity {
+            cluster: ClusterId([9; 16]),
+            ..ours.identity
+        },
+        JournalIdentity {
+            node: 9,
+            ..ours.identity
+        },
     ];
     for identity in others {
         for with_checkpoint in [true, false] {
             let disk = copy(&victim.disk);
             if !with_checkpoint {
-                disk.remove(Path::new("checkpoints/000.checkpoint")).expect("nothing fails");
+                disk.remove(Path::new("checkpoints/000.checkpoint"))
+                    .expect("nothing fails");
             }
             let before = disk.operation_count();
             let opened = open_as(&disk, StoreConfig { identity, ..ours });
@@ -279,11 +314,19 @@ fn the_files_of_another_owner_are_refused_and_left_alone() {
 fn another_journals_checkpoint_is_refused() {
     let victim = Victim::new(17, 130);
     let disk = copy(&victim.disk);
-    let content = disk.file_bytes(Path::new("checkpoints/000.checkpoint")).expect("there is one");
+    let content = disk
+        .file_bytes(Path::new("checkpoints/000.checkpoint"))
+        .expect("there is one");
     write_file(&disk, Path::new("checkpoints/001.checkpoint"), &content);
     let ours = config();
-    let identity = JournalIdentity { journal: 1, ..ours.identity };
-    assert!(matches!(open_as(&disk, StoreConfig { identity, ..ours }), Err(Fault::Damaged { .. })));
+    let identity = JournalIdentity {
+        journal: 1,
+        ..ours.identity
+    };
+    assert!(matches!(
+        open_as(&disk, StoreConfig { identity, ..ours }),
+        Err(Fault::Damaged { .. })
+    ));
 }
 
 #[test]
@@ -301,8 +344,11 @@ fn unknown_versions_are_refused_and_left_alone() {
         let checksum = identity.checksum(&[&bytes[..48]]);
         bytes[48..56].copy_from_slice(&checksum.to_le_bytes());
     };
-    let cases: [(PathBuf, &dyn Fn(&mut [u8])); 2] =
-        [("checkpoints/000.checkpoint".into(), &checkpoint), (victim.paths("journal").remove(0), &journal)];
+    type Age<'a> = &'a dyn Fn(&mut [u8]);
+    let cases: [(PathBuf, Age<'_>); 2] = [
+        ("checkpoints/000.checkpoint".into(), &checkpoint),
+        (victim.paths("journal").remove(0), &journal),
+    ];
     for (path, age) in cases {
         let disk = copy(&victim.disk);
         let mut bytes = disk.file_bytes(&path).expect("it is there");
@@ -310,7 +356,10 @@ fn unknown_versions_are_refused_and_left_alone() {
         write_file(&disk, &path, &bytes);
         let before = disk.operation_count();
         let fault = open(&disk).map(|_| ()).expect_err("nobody knows version 9");
-        assert!(matches!(&fault, Fault::UnknownVersion { version: 9, file } if Path::new(file).ends_with(&path)), "{fault}");
+        assert!(
+            matches!(&fault, Fault::UnknownVersion { version: 9, file } if Path::new(file).ends_with(&path)),
+            "{fault}"
+        );
         assert_eq!(disk.operation_count(), before, "nothing was written");
     }
 }

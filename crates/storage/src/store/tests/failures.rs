@@ -14,9 +14,18 @@ use super::workload::{Driver, Op, draw};
 const EIO: i32 = 5;
 
 pub(super) const KINDS: [FaultKind; 7] = [
-    FaultKind::Error { errno: EIO, applied: Applied::Nothing },
-    FaultKind::Error { errno: EIO, applied: Applied::Part },
-    FaultKind::Error { errno: EIO, applied: Applied::All },
+    FaultKind::Error {
+        errno: EIO,
+        applied: Applied::Nothing,
+    },
+    FaultKind::Error {
+        errno: EIO,
+        applied: Applied::Part,
+    },
+    FaultKind::Error {
+        errno: EIO,
+        applied: Applied::All,
+    },
     FaultKind::NoSpace { until_lifted: false },
     FaultKind::NoSpace { until_lifted: true },
     FaultKind::ShortWrite,
@@ -62,7 +71,8 @@ pub(super) fn sweep(seed: u64, steps: usize, stride: usize) -> Result<usize, Str
     let mut runs = 0;
     for (shift, kind) in KINDS.into_iter().enumerate() {
         for index in (shift as u64 % stride as u64..calls_of(&ops)).step_by(stride) {
-            run_with_failure(&ops, index, kind).map_err(|why| format!("seed {seed}, {kind:?} at call {index}: {why}"))?;
+            run_with_failure(&ops, index, kind)
+                .map_err(|why| format!("seed {seed}, {kind:?} at call {index}: {why}"))?;
             runs += 1;
         }
     }
@@ -74,7 +84,9 @@ fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), Strin
     let hit = failing(&disk, index, kind);
     let Ok(mut driver) = Driver::new(&disk) else {
         disk.clear_faults();
-        return Driver::new(&disk).map(|_| ()).map_err(|fault| format!("it does not start afterwards: {fault}"));
+        return Driver::new(&disk)
+            .map(|_| ())
+            .map_err(|fault| format!("it does not start afterwards: {fault}"));
     };
     driver.errors_expected = true;
     driver.run(&ops[..ops.len() * 2 / 3]);
@@ -92,7 +104,9 @@ fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), Strin
     if hit.is_some_and(|call| call.kind == OperationKind::SyncDirectory) {
         return Ok(());
     }
-    driver.start_again().map_err(|why| format!("started again: {why}"))?;
+    driver
+        .start_again()
+        .map_err(|why| format!("started again: {why}"))?;
     check_cuts(&disk, &driver.history, 2).map_err(|why| format!("started again: {why}"))?;
     driver.errors_expected = false;
     driver.run(&ops[..ops.len().min(12)]);
@@ -103,12 +117,16 @@ fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), Strin
 /// A journal is dead exactly if one of its flushes failed, and nothing is written to it from then on.
 fn check_death(driver: &Driver, hit: Option<&Call>, kind: FaultKind) -> Result<(), String> {
     let failed_flush = hit.is_some_and(|call| {
-        call.kind == OperationKind::WriteDurable && call.position > 0 && matches!(kind, FaultKind::Error { .. })
+        call.kind == OperationKind::WriteDurable
+            && call.position > 0
+            && matches!(kind, FaultKind::Error { .. })
     });
     if failed_flush && driver.died_at.is_none() {
         return Err("a flush failed, and the journal goes on".into());
     }
-    let Some(died_at) = driver.died_at else { return Ok(()) };
+    let Some(died_at) = driver.died_at else {
+        return Ok(());
+    };
     let operations = driver.disk.operations();
     let mut later = operations.iter().filter(|operation| operation.index >= died_at);
     match later.find(|operation| operation.kind == OperationKind::WriteDurable && operation.position > 0) {
@@ -128,7 +146,13 @@ pub(super) fn kill(seed: u64, steps: usize, stride: usize) -> Result<usize, Stri
     for index in (disk.call_count()..calls_of(&ops)).step_by(stride) {
         let disk = SimulatedDisk::new();
         let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
-        disk.fail_when(move |call| if call.index == index { resume_unwind(Box::new(Killed)) } else { None });
+        disk.fail_when(move |call| {
+            if call.index == index {
+                resume_unwind(Box::new(Killed))
+            } else {
+                None
+            }
+        });
         let run = catch_unwind(AssertUnwindSafe(|| driver.run(&ops)));
         if let Err(cause) = run
             && !cause.is::<Killed>()
@@ -166,7 +190,9 @@ fn sweep_recovery(seed: u64, steps: usize, stride: usize) -> Result<usize, Strin
             crashed.clear_faults();
             crashed.count_reads(false);
             let checked = recover_and_cut(&crashed, &driver.history, acknowledged, &hit);
-            checked.map_err(|why| format!("seed {seed}, crash after {operation}, {kind:?} at call {index}: {why}"))?;
+            checked.map_err(|why| {
+                format!("seed {seed}, crash after {operation}, {kind:?} at call {index}: {why}")
+            })?;
             runs += 1;
         }
     }
@@ -188,12 +214,17 @@ fn recover_and_cut(
     }
     let cut = crashed.crash(acknowledged);
     let (mut store, recovered) = open(&cut).map_err(|fault| format!("cut: {fault}"))?;
-    history.check(&mut store, &recovered, frames).map(|_| ()).map_err(|why| format!("cut: {why}"))
+    history
+        .check(&mut store, &recovered, frames)
+        .map(|_| ())
+        .map_err(|why| format!("cut: {why}"))
 }
 
 #[test]
 fn any_call_of_a_run_may_fail() {
-    let runs: usize = (1..=3).map(|seed| sweep(seed, 90, 5).unwrap_or_else(|why| panic!("{why}"))).sum();
+    let runs: usize = (1..=3)
+        .map(|seed| sweep(seed, 90, 5).unwrap_or_else(|why| panic!("{why}")))
+        .sum();
     eprintln!("{runs} runs with one failed call each");
     assert!(runs > 500);
 }
@@ -207,7 +238,22 @@ fn any_call_of_a_recovery_may_fail() {
 
 #[test]
 fn the_process_may_be_killed_before_any_call() {
-    let kills: usize = (5..=8).map(|seed| kill(seed, 100, 3).unwrap_or_else(|why| panic!("{why}"))).sum();
+    let kills: usize = (5..=8)
+        .map(|seed| kill(seed, 100, 3).unwrap_or_else(|why| panic!("{why}")))
+        .sum();
     eprintln!("{kills} processes killed");
     assert!(kills > 100);
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to recovery"]
+fn every_call_of_many_runs_may_fail() {
+    let sum = |runs: &mut dyn Iterator<Item = Result<usize, String>>| -> usize {
+        runs.map(|outcome| outcome.unwrap_or_else(|why| panic!("{why}")))
+            .sum()
+    };
+    let runs = sum(&mut (100..115).map(|seed| sweep(seed, 120, 1)));
+    let recoveries = sum(&mut (100..110).map(|seed| sweep_recovery(seed, 120, 7)));
+    let kills = sum(&mut (100..140).map(|seed| kill(seed, 150, 1)));
+    eprintln!("{runs} runs and {recoveries} recoveries with a failed call, {kills} processes killed");
 }

@@ -11,9 +11,18 @@ use super::rig::read_all;
 use crate::store::{Recovered, Store};
 
 pub(super) enum Event {
-    Batch { partition: PartitionId, next: i64, bytes: Bytes },
-    Trim { partition: PartitionId, log_start: i64 },
-    Delete { partition: PartitionId },
+    Batch {
+        partition: PartitionId,
+        next: i64,
+        bytes: Bytes,
+    },
+    Trim {
+        partition: PartitionId,
+        log_start: i64,
+    },
+    Delete {
+        partition: PartitionId,
+    },
 }
 
 /// One partition's log as it should be.
@@ -38,7 +47,10 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn note(&mut self, frame: u64, event: Event) {
-        assert!(self.events.last().is_none_or(|(last, _)| *last <= frame), "frames follow each other");
+        assert!(
+            self.events.last().is_none_or(|(last, _)| *last <= frame),
+            "frames follow each other"
+        );
         self.states.borrow_mut().clear();
         self.events.push((frame, event));
     }
@@ -71,7 +83,11 @@ impl History {
     /// What there is after `frames` frames.
     pub(super) fn state_after(&self, frames: u64) -> Rc<State> {
         let replay = || Rc::new(replay(self.events.iter().filter(|(frame, _)| *frame < frames)));
-        self.states.borrow_mut().entry(frames).or_insert_with(replay).clone()
+        self.states
+            .borrow_mut()
+            .entry(frames)
+            .or_insert_with(replay)
+            .clone()
     }
 
     /// Compares a freshly recovered store with this history; gives back how many frames it has and how many acknowledged
@@ -85,12 +101,21 @@ impl History {
         let frames = store.pending_frame();
         if frames < acknowledged || frames > self.frames() {
             let staged = self.frames();
-            return Err(format!("{frames} frames recovered of {staged} written and {acknowledged} acknowledged"));
+            return Err(format!(
+                "{frames} frames recovered of {staged} written and {acknowledged} acknowledged"
+            ));
         }
         let state = self.state_after(frames);
-        let ids: Vec<_> = recovered.partitions.iter().map(|partition| partition.id).collect();
+        let ids: Vec<_> = recovered
+            .partitions
+            .iter()
+            .map(|partition| partition.id)
+            .collect();
         if !ids.iter().eq(state.keys()) {
-            return Err(format!("partitions {ids:?} recovered instead of {:?}", state.keys()));
+            return Err(format!(
+                "partitions {ids:?} recovered instead of {:?}",
+                state.keys()
+            ));
         }
         for (partition, expected) in recovered.partitions.iter().zip(state.values()) {
             check_replay(partition, expected)?;
@@ -106,7 +131,10 @@ pub(super) fn compare(store: &mut Store, state: &State) -> Result<usize, String>
     for (id, expected) in state {
         let bounds = store.bounds(*id).map(|(log_start, next)| (log_start.0, next.0));
         if bounds != Some((expected.log_start, expected.next)) {
-            return Err(format!("{id} spans {bounds:?} instead of {}..{}", expected.log_start, expected.next));
+            return Err(format!(
+                "{id} spans {bounds:?} instead of {}..{}",
+                expected.log_start, expected.next
+            ));
         }
         let read = read_all(store, *id, 4_000).map_err(|error| format!("reading {id}: {error}"))?;
         if read != expected.bytes() {
@@ -120,7 +148,9 @@ pub(super) fn compare(store: &mut Store, state: &State) -> Result<usize, String>
 impl Expected {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut all = Vec::new();
-        self.batches.iter().for_each(|(_, bytes)| all.extend_from_slice(bytes));
+        self.batches
+            .iter()
+            .for_each(|(_, bytes)| all.extend_from_slice(bytes));
         all
     }
 }
@@ -133,17 +163,25 @@ fn check_replay(partition: &crate::store::RecoveredPartition, expected: &Expecte
         Err(_) => 0,
     };
     if reached > expected.next {
-        return Err(format!("{id} has a state of records up to {reached}, but ends at {}", expected.next));
+        return Err(format!(
+            "{id} has a state of records up to {reached}, but ends at {}",
+            expected.next
+        ));
     }
     for header in &partition.replay {
         if header.base_offset.0 != reached {
-            return Err(format!("{id} replays from {} where {reached} is expected", header.base_offset));
+            return Err(format!(
+                "{id} replays from {} where {reached} is expected",
+                header.base_offset
+            ));
         }
         reached = header.next_offset().0;
     }
     let (log_start, next) = (partition.log_start.0, partition.next.0);
     if reached != expected.next || next != expected.next || log_start != expected.log_start {
-        return Err(format!("{id} replays up to {reached}, says {log_start}..{next}, but is {expected:?}"));
+        return Err(format!(
+            "{id} replays up to {reached}, says {log_start}..{next}, but is {expected:?}"
+        ));
     }
     Ok(())
 }
@@ -152,7 +190,11 @@ fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
     let mut state = State::new();
     for (_, event) in events {
         match event {
-            Event::Batch { partition, next, bytes } => {
+            Event::Batch {
+                partition,
+                next,
+                bytes,
+            } => {
                 let log = state.entry(*partition).or_default();
                 log.next = *next;
                 log.batches.push((*next, bytes.clone()));

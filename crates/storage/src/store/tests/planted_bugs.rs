@@ -15,7 +15,9 @@ fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
         Ok(Ok(())) => panic!("{bug:?} was not caught"),
         Ok(Err(why)) => eprintln!("{bug:?} is caught: {why}"),
         Err(cause) => {
-            let why = cause.downcast_ref::<String>().map_or("a broken invariant", String::as_str);
+            let why = cause
+                .downcast_ref::<String>()
+                .map_or("a broken invariant", String::as_str);
             eprintln!("{bug:?} is caught by a panic: {why}");
         }
     }
@@ -48,7 +50,9 @@ fn a_stale_frame_that_is_accepted_is_caught() {
 
 #[test]
 fn cutting_off_frames_that_were_acknowledged_is_caught() {
-    catches(Bug::TailCutDespiteLaterFrames, || Victim::new(11, 130).turn_journal_bits(61).map(|_| ()));
+    catches(Bug::TailCutDespiteLaterFrames, || {
+        Victim::new(11, 130).turn_journal_bits(61).map(|_| ())
+    });
 }
 
 #[test]

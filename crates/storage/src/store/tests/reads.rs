@@ -1,1 +1,240 @@
-//! To come.
+//! Reading: from memory, the journal, segments and caches, at every boundary; and finding a time.
+
+use record::{Offset, batches, checksum_holds};
+
+use super::rig::{Rig, batch, config, open_as, partition, read, stage};
+use crate::store::{Located, Read, ReadError, StoreConfig};
+
+/// Three records a batch, so that offsets 0, 3, 6 … begin one.
+fn append_threes(rig: &mut Rig, batches: usize, value_bytes: usize) -> Vec<bytes::Bytes> {
+    (0..batches)
+        .map(|_| rig.try_append(0, 3, value_bytes).expect("there is room"))
+        .collect()
+}
+
+/// Reads from every offset up to every other with several limits and compares.
+fn check_all_ranges(rig: &mut Rig, appended: &[bytes::Bytes]) {
+    let next = 3 * appended.len() as i64;
+    for from in 0..=next {
+        for until in 0..=next {
+            for bytes_max in [0, 1, appended[0].len() * 2, 1 << 20] {
+                let found =
+                    read(&mut rig.store, partition(0), from, until, bytes_max).expect("it is in range");
+                let (first, last) = (from as usize / 3, until as usize / 3);
+                let whole = appended.get(first..last.max(first)).unwrap_or_default();
+                if whole.is_empty() || from >= until {
+                    assert!(found.is_empty(), "{from}..{until}");
+                    continue;
+                }
+                assert!(
+                    whole.concat().starts_with(&found),
+                    "{from}..{until} of {bytes_max} bytes"
+                );
+                assert!(
+                    found.len() >= whole[0].len(),
+                    "at least one batch, {from}..{until} of {bytes_max} bytes"
+                );
+                assert!(
+                    found.len() <= bytes_max.max(whole[0].len()),
+                    "{from}..{until} of {bytes_max} bytes"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_range_is_read_from_memory() {
+    let mut rig = Rig::new();
+    let appended = append_threes(&mut rig, 5, 100);
+    check_all_ranges(&mut rig, &appended);
+    rig.flush();
+    check_all_ranges(&mut rig, &appended);
+    assert!(matches!(
+        rig.store.read(partition(0), Offset(0), Offset(15), 1 << 20),
+        Ok(Read::Ready(_))
+    ));
+}
+
+#[test]
+fn every_range_is_read_from_the_journal() {
+    let mut rig = Rig::new();
+    let appended = append_threes(&mut rig, 3, 100);
+    rig.flush();
+    let appended = [appended, append_threes(&mut rig, 2, 100)].concat();
+    rig.flush();
+    let (mut rig, _) = rig.restart();
+    assert!(matches!(
+        rig.store.read(partition(0), Offset(0), Offset(15), 1 << 20),
+        Ok(Read::Job(_))
+    ));
+    check_all_ranges(&mut rig, &appended);
+}
+
+#[test]
+fn every_range_is_read_from_segments() {
+    let mut rig = Rig::new();
+    let mut appended = Vec::new();
+    for _ in 0..3 {
+        appended.extend(append_threes(&mut rig, 2, 900));
+        rig.flush();
+        rig.lay_out();
+    }
+    let (mut rig, _) = rig.restart();
+    assert!(rig.segments(0).len() >= 2);
+    check_all_ranges(&mut rig, &appended);
+    let status = rig.store.status();
+    assert!(status.chunk_cache_hits > 0 && status.chunk_cache_bytes > 0);
+}
+
+#[test]
+fn a_read_goes_on_across_segments_journal_and_memory() {
+    let mut rig = Rig::new();
+    let mut appended = append_threes(&mut rig, 2, 900);
+    rig.flush();
+    rig.lay_out();
+    appended.extend(append_threes(&mut rig, 2, 900));
+    rig.flush();
+    let (mut rig, _) = rig.restart();
+    appended.extend(append_threes(&mut rig, 2, 900));
+    let read = rig.read(0);
+    assert_eq!(read, appended.concat());
+    for batch in batches(&read) {
+        let (header, bytes) = batch.expect("whole");
+        assert!(checksum_holds(bytes));
+        assert_eq!(header.leader_epoch.0, 5);
+    }
+}
+
+#[test]
+fn what_lies_outside_is_refused() {
+    let mut rig = Rig::new();
+    append_threes(&mut rig, 1, 10);
+    for from in [-1, 4, i64::MAX] {
+        let read = rig.store.read(partition(0), Offset(from), Offset(9), 100);
+        assert!(matches!(read, Err(ReadError::OutOfRange { .. })), "{from}");
+    }
+    let at_the_end = read(&mut rig.store, partition(0), 3, i64::MAX, 100).expect("the end is no error");
+    assert!(at_the_end.is_empty());
+    let unknown = rig.store.read(partition(5), Offset(0), Offset(9), 100);
+    assert!(matches!(unknown, Err(ReadError::UnknownPartition(_))));
+}
+
+#[test]
+fn a_job_overtaken_by_layout_and_reuse_reads_again() {
+    let mut rig = Rig::new();
+    let first = rig.append(0, 2_000);
+    rig.flush();
+    let (mut rig, _) = rig.restart();
+    let Ok(Read::Job(job)) = rig.store.read(partition(0), Offset(0), Offset(1), 100) else {
+        panic!("nothing is in memory after a start")
+    };
+    // Meanwhile the frame is laid out and its place in the journal written over.
+    for _ in 0..12 {
+        rig.append(1, 9_000);
+        rig.flush();
+        rig.lay_out();
+    }
+    let mut next = rig
+        .store
+        .finish_read(job.run())
+        .expect("it moved, it is not lost");
+    let found = loop {
+        match next {
+            Read::Ready(parts) => break parts.concat(),
+            Read::Job(job) => next = rig.store.finish_read(job.run()).expect("it is in a segment"),
+        }
+    };
+    assert_eq!(found, first);
+}
+
+#[test]
+fn the_tail_cache_keeps_to_its_size() {
+    let mut rig = Rig::on(
+        platform::disk::SimulatedDisk::new(),
+        StoreConfig {
+            tail_cache_bytes: 8 << 10,
+            ..config()
+        },
+    );
+    for _ in 0..5 {
+        rig.append(0, 3_000);
+        rig.flush();
+        assert!(rig.store.status().tail_cache_bytes <= 8 << 10);
+    }
+    let from_memory = rig.store.read(partition(0), Offset(4), Offset(5), 100);
+    assert!(matches!(from_memory, Ok(Read::Ready(_))));
+    let from_disk = rig.store.read(partition(0), Offset(0), Offset(5), 100);
+    assert!(matches!(from_disk, Ok(Read::Job(_))));
+}
+
+#[test]
+fn an_append_time_is_written_into_the_batch() {
+    let mut rig = Rig::new();
+    rig.store.open_partition(partition(0), super::rig::ROLLING);
+    let bytes = batch(2, 10, 77, 1);
+    let append = crate::store::Append {
+        epoch: record::Epoch(1),
+        first: Offset(0),
+        next: Offset(2),
+        max_timestamp_ms: 78,
+        append_time_ms: Some(5_000),
+        batch: &bytes,
+    };
+    rig.store.append(partition(0), &append).expect("there is room");
+    assert_eq!(rig.store.max_timestamp(partition(0)), Some(5_000));
+    let stored = rig.read(0);
+    let header = record::BatchHeader::read(&stored).expect("whole");
+    assert_eq!(header.max_timestamp_ms, 5_000);
+    assert!(checksum_holds(&stored));
+}
+
+/// Asks until no index is missing any more.
+fn locate(rig: &mut Rig, timestamp_ms: i64) -> Option<i64> {
+    loop {
+        match rig
+            .store
+            .locate_timestamp(partition(0), timestamp_ms)
+            .expect("it is known")
+        {
+            Located::From(offset) => return Some(offset.0),
+            Located::Nowhere => return None,
+            Located::Job(job) => {
+                rig.store.finish_read(job.run()).expect("nothing is damaged");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_timestamp_is_located_in_segments_and_tail() {
+    let mut rig = Rig::new();
+    // Batch n has timestamps from 1,000 n to 1,000 n + 2.
+    for number in 0..6 {
+        let bytes = batch(3, 1_500, 1_000 * number, number as u64);
+        stage(&mut rig.store, partition(0), &bytes).expect("there is room");
+        rig.flush();
+        if number == 1 || number == 3 {
+            rig.lay_out();
+        }
+    }
+    for restarted in [false, true] {
+        if restarted {
+            rig = rig.restart().0;
+        }
+        for timestamp in [-5, 0, 1, 2, 3, 1_000, 2_001, 3_002, 3_003, 4_000, 5_002] {
+            let from = locate(&mut rig, timestamp).expect("there is a later one");
+            let number = (0..6)
+                .find(|number| 1_000 * number + 2 >= timestamp)
+                .expect("there is a later one");
+            assert!(
+                from <= 3 * number && from >= 3 * (number - 2),
+                "{timestamp}: from {from}, the batch is at {number}"
+            );
+        }
+        assert_eq!(locate(&mut rig, 5_003), None);
+    }
+    rig.trim(0, 7);
+    assert_eq!(locate(&mut rig, 0), Some(7), "never below the start");
+    assert!(open_as(&rig.disk, config()).is_ok());
+}

@@ -1,1 +1,142 @@
-//! To come.
+//! Recovery after a clean end and after one at each stage of a round of layout, and what it hands to the owner.
+
+use bytes::Bytes;
+
+use super::rig::{Rig, begin_checkpoint, open, partition};
+
+#[test]
+fn an_empty_disk_gives_an_empty_store() {
+    let rig = Rig::new();
+    let (rig, recovered) = rig.restart();
+    assert!(recovered.partitions.is_empty());
+    assert_eq!(
+        (recovered.frames, recovered.journal_bytes, recovered.cut_bytes),
+        (0, 0, 0)
+    );
+    assert_eq!(rig.store.status().partitions, 0);
+}
+
+/// Ends the process after each of the stages of a round; all must give the same records.
+#[test]
+fn a_round_may_end_at_any_stage() {
+    for stage in 0..7 {
+        let mut rig = Rig::new();
+        let mut appended: Vec<Bytes> = Vec::new();
+        for round in 0..3 {
+            appended.extend([rig.append(0, 800), rig.append(0, 2_500)]);
+            rig.append(1, 800);
+            rig.flush();
+            if round < 2 {
+                rig.lay_out();
+            }
+        }
+        end_at(&mut rig, stage);
+        let (mut rig, recovered) = rig.restart();
+        assert_eq!(rig.read(0), appended.concat(), "stage {stage}");
+        assert_eq!(recovered.partitions.len(), 2);
+        appended.push(rig.append(0, 100));
+        rig.flush();
+        rig.lay_out();
+        let (mut rig, _) = rig.restart();
+        assert_eq!(rig.read(0), appended.concat(), "stage {stage}, gone on");
+    }
+}
+
+fn end_at(rig: &mut Rig, stage: usize) {
+    let stages: [&dyn Fn(&mut Rig); 6] = [
+        &|rig| rig.store.begin_layout(),
+        &|rig| {
+            let job = rig.store.next_layout(rig.now_ms).expect("two partitions wait");
+            job.run().map(|_| ()).expect("the disk works");
+            // Run, but never applied; then given up.
+            let result = job.run();
+            rig.store.laid_out(job, result).expect("the disk works");
+        },
+        &|rig| {
+            rig.step();
+        },
+        &|rig| {
+            let job = begin_checkpoint(&mut rig.store);
+            job.run().expect("the disk works");
+            rig.store.checkpointed(job, Ok(())).expect("it was written");
+        },
+        &Rig::prepare,
+        &|rig| {
+            rig.remove();
+        },
+    ];
+    stages.iter().take(stage).for_each(|run| run(rig));
+}
+
+#[test]
+fn the_owners_state_comes_back_with_what_came_after_it() {
+    let mut rig = Rig::new();
+    rig.append(0, 100);
+    rig.append(0, 100);
+    rig.flush();
+    rig.lay_out();
+    rig.append(0, 100);
+    rig.append(1, 100);
+    rig.flush();
+    let (_, recovered) = rig.restart();
+    let [first, second] = &recovered.partitions[..] else {
+        panic!("two partitions")
+    };
+    assert_eq!((first.id, second.id), (partition(0), partition(1)));
+    assert_eq!(first.state, 2_i64.to_le_bytes());
+    assert_eq!(
+        first
+            .replay
+            .iter()
+            .map(|header| header.base_offset.0)
+            .collect::<Vec<_>>(),
+        [2]
+    );
+    assert!(second.state.is_empty());
+    assert_eq!(second.replay.len(), 1);
+    assert_eq!(recovered.frames, 1);
+}
+
+#[test]
+fn a_torn_frame_is_cut_off_and_its_place_used_again() {
+    let mut rig = Rig::new();
+    let kept = rig.append(0, 100);
+    rig.flush();
+    rig.append(0, 9_000);
+    let flush = rig.store.next_flush().expect("something is staged");
+    flush.run().expect("the disk works");
+    // Its last block never arrived.
+    let path = rig
+        .disk
+        .paths()
+        .into_iter()
+        .find(|path| path.ends_with("000000.journal"))
+        .expect("the first file");
+    let bytes = rig.disk.file_bytes(&path).expect("it is listed");
+    let disk = super::rig::copy(&rig.disk);
+    let mut torn = bytes.clone();
+    torn[4_096 * 4..4_096 * 5].fill(0);
+    super::rig::write_file(&disk, &path, &torn);
+    let (store, recovered) = open(&disk).expect("a torn frame is no damage");
+    assert_eq!(recovered.cut_bytes, 3 * 4_096);
+    let mut rig = Rig { store, disk, ..rig };
+    assert_eq!(rig.read(0), kept);
+    let next = rig.append(0, 50);
+    rig.flush();
+    let (mut rig, recovered) = rig.restart();
+    assert_eq!(recovered.cut_bytes, 0);
+    assert_eq!(rig.read(0), [kept, next].concat());
+}
+
+#[test]
+fn a_disk_without_room_can_be_opened_and_read() {
+    let mut rig = Rig::new();
+    let appended = [rig.append(0, 3_000), rig.append(0, 3_000)];
+    rig.flush();
+    rig.lay_out();
+    let last = rig.append(0, 3_000);
+    rig.flush();
+    rig.disk.set_capacity(Some(0));
+    let (mut rig, _) = rig.restart();
+    assert_eq!(rig.read(0), [appended.concat(), last.to_vec()].concat());
+}

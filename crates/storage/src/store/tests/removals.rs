@@ -14,11 +14,17 @@ pub(super) fn trim_while_a_run_is_written() -> Result<(), String> {
     let kept = rig.append(0, 300);
     rig.flush();
     rig.store.begin_layout();
-    let job = rig.store.next_layout(rig.now_ms).ok_or("there is something to lay out")?;
+    let job = rig
+        .store
+        .next_layout(rig.now_ms)
+        .ok_or("there is something to lay out")?;
     rig.trim(0, 1);
     rig.flush();
     let result = job.run();
-    rig.store.laid_out(job, result).map_err(|fault| fault.to_string())?;
+    rig.store
+        .laid_out(job, result)
+        .map_err(|fault| fault.to_string())?;
+    rig.step();
     rig.checkpoint();
     rig.remove();
     let (mut rig, _) = rig.restart();
@@ -61,7 +67,14 @@ fn trimmed_segments_go_when_the_trim_is_durable() {
     assert!(rig.segments(0).len() < before);
     assert_eq!(rig.read(0), appended[5..].concat());
     let outside = read(&mut rig.store, partition(0), 4, 8, 4_000);
-    assert!(matches!(outside, Err(ReadError::OutOfRange { log_start: Offset(5), next: Offset(8), .. })));
+    assert!(matches!(
+        outside,
+        Err(ReadError::OutOfRange {
+            log_start: Offset(5),
+            next: Offset(8),
+            ..
+        })
+    ));
 
     let (mut rig, recovered) = rig.restart();
     assert_eq!(recovered.partitions[0].log_start, Offset(5));
@@ -116,7 +129,9 @@ fn a_deleted_partition_stays_deleted_and_its_files_go() {
     let (mut rig, _) = laid_out_rig();
     let other = rig.append(1, 100);
     rig.store.delete_partition(partition(0)).expect("there is room");
-    rig.store.delete_partition(partition(7)).expect("deleting what is not there is nothing");
+    rig.store
+        .delete_partition(partition(7))
+        .expect("deleting what is not there is nothing");
     assert!(rig.store.bounds(partition(0)).is_none());
     assert_eq!(rig.remove(), 0, "not before it is durable");
     rig.flush();
@@ -149,7 +164,10 @@ fn a_partition_deleted_while_it_is_laid_out_leaves_nothing() {
     rig.append(0, 100);
     rig.flush();
     rig.store.begin_layout();
-    let job = rig.store.next_layout(rig.now_ms).expect("there is something to lay out");
+    let job = rig
+        .store
+        .next_layout(rig.now_ms)
+        .expect("there is something to lay out");
     rig.store.delete_partition(partition(0)).expect("there is room");
     rig.flush();
     assert!(rig.store.next_removal().is_none(), "the step is writing there");
@@ -167,33 +185,60 @@ fn a_partition_deleted_while_it_is_laid_out_leaves_nothing() {
 fn a_read_that_a_trim_overtakes_says_so() {
     let (rig, _) = laid_out_rig();
     let (mut rig, _) = rig.restart();
-    let read = rig.store.read(partition(0), Offset(0), Offset(8), 4_000).expect("it is there");
-    let crate::store::Read::Job(job) = read else { panic!("nothing is in memory after a start") };
+    let read = rig
+        .store
+        .read(partition(0), Offset(0), Offset(8), 4_000)
+        .expect("it is there");
+    let crate::store::Read::Job(job) = read else {
+        panic!("nothing is in memory after a start")
+    };
     rig.trim(0, 8);
     rig.flush();
     rig.remove();
     let outcome = job.run();
     let overtaken = rig.store.finish_read(outcome);
-    assert!(matches!(overtaken, Err(ReadError::OutOfRange { .. })), "no damage");
+    assert!(
+        matches!(overtaken, Err(ReadError::OutOfRange { .. })),
+        "no damage"
+    );
 }
 
 #[test]
 fn retention_goes_by_age_and_by_size() {
     let (mut rig, _) = laid_out_rig();
     let id = partition(0);
-    let sealed: Vec<_> = rig.store.partitions[&id].segments.iter().filter(|segment| segment.sealed).copied().collect();
+    let sealed: Vec<_> = rig.store.partitions[&id]
+        .segments
+        .iter()
+        .filter(|segment| segment.sealed)
+        .copied()
+        .collect();
     assert!(sealed.len() >= 2);
     assert_eq!(rig.store.retention_start(id, None, None), None);
     assert_eq!(rig.store.retention_start(id, Some(0), Some(1 << 30)), None);
     let behind_first = sealed[0].max_timestamp_ms + 1;
-    assert_eq!(rig.store.retention_start(id, Some(behind_first), None), Some(Offset(sealed[0].next)));
+    assert_eq!(
+        rig.store.retention_start(id, Some(behind_first), None),
+        Some(Offset(sealed[0].next))
+    );
     let bytes = rig.store.partition_bytes(id);
     assert_eq!(rig.store.retention_start(id, None, Some(bytes)), None);
-    assert_eq!(rig.store.retention_start(id, None, Some(bytes - sealed[0].end + 1)), None, "it would be too little");
+    assert_eq!(
+        rig.store
+            .retention_start(id, None, Some(bytes - sealed[0].end + 1)),
+        None,
+        "it would be too little"
+    );
     let one = rig.store.retention_start(id, None, Some(bytes - sealed[0].end));
     assert_eq!(one, Some(Offset(sealed[0].next)));
     // By age everything may go, what is in the journal only too.
     rig.append(0, 50);
-    assert_eq!(rig.store.retention_start(id, Some(i64::MAX), None), Some(Offset(9)));
-    assert_eq!(rig.store.retention_start(partition(9), Some(i64::MAX), None), None);
+    assert_eq!(
+        rig.store.retention_start(id, Some(i64::MAX), None),
+        Some(Offset(9))
+    );
+    assert_eq!(
+        rig.store.retention_start(partition(9), Some(i64::MAX), None),
+        None
+    );
 }

@@ -15,25 +15,38 @@ use crate::journal::{JournalSizes, StageError};
 use crate::partition::SegmentRolling;
 use crate::store::{Append, Read, ReadError, Recovered, Store, StoreConfig};
 
-pub(super) const ROLLING: SegmentRolling = SegmentRolling { bytes: 8 << 10, age_ms: 60_000 };
+pub(crate) const ROLLING: SegmentRolling = SegmentRolling {
+    bytes: 8 << 10,
+    age_ms: 60_000,
+};
 
 /// Everything tiny, so that a short run passes through all of it.
-pub(super) fn config() -> StoreConfig {
+pub(crate) fn config() -> StoreConfig {
     StoreConfig {
-        identity: JournalIdentity { cluster: ClusterId([3; 16]), node: 1, journal: 0 },
-        journal: JournalSizes { file_bytes: 32 << 10, files_max: 3 },
+        identity: JournalIdentity {
+            cluster: ClusterId([3; 16]),
+            node: 1,
+            journal: 0,
+        },
+        journal: JournalSizes {
+            file_bytes: 32 << 10,
+            files_max: 3,
+        },
         layout_trigger_bytes: 12 << 10,
         tail_cache_bytes: 12 << 10,
         chunk_cache_bytes: 64 << 10,
     }
 }
 
-pub(super) fn partition(number: u8) -> PartitionId {
-    PartitionId { topic: TopicId([number; 16]), index: i32::from(number) }
+pub(crate) fn partition(number: u8) -> PartitionId {
+    PartitionId {
+        topic: TopicId([number; 16]),
+        index: i32::from(number),
+    }
 }
 
 /// A batch of `records` records, each with a value of `value_bytes` bytes drawn from `fill`.
-pub(super) fn batch(records: i64, value_bytes: usize, timestamp_ms: i64, fill: u64) -> Bytes {
+pub(crate) fn batch(records: i64, value_bytes: usize, timestamp_ms: i64, fill: u64) -> Bytes {
     let mut random = platform::random::SeededRandom::new(fill);
     let mut builder = BatchBuilder::new(Compression::None);
     for record in 0..records {
@@ -44,11 +57,11 @@ pub(super) fn batch(records: i64, value_bytes: usize, timestamp_ms: i64, fill: u
     builder.build()
 }
 
-pub(super) fn open(disk: &SimulatedDisk) -> Result<(Store, Recovered), Fault> {
+pub(crate) fn open(disk: &SimulatedDisk) -> Result<(Store, Recovered), Fault> {
     open_as(disk, config())
 }
 
-pub(super) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
+pub(crate) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let (mut store, recovered) = Store::open(disk, config)?;
     for partition in &recovered.partitions {
@@ -58,39 +71,50 @@ pub(super) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Stor
 }
 
 /// A copy of the disk as it is when nothing is on its way.
-pub(super) fn copy(disk: &SimulatedDisk) -> SimulatedDisk {
+pub(crate) fn copy(disk: &SimulatedDisk) -> SimulatedDisk {
     disk.crash(8)
 }
 
-pub(super) struct Rig {
-    pub(super) disk: SimulatedDisk,
-    pub(super) store: Store,
-    pub(super) now_ms: i64,
-    fill: u64,
+pub(crate) struct Rig {
+    pub(crate) disk: SimulatedDisk,
+    pub(crate) store: Store,
+    pub(crate) now_ms: i64,
+    pub(crate) fill: u64,
 }
 
 impl Rig {
-    pub(super) fn new() -> Rig {
+    pub(crate) fn new() -> Rig {
         Rig::on(SimulatedDisk::new(), config())
     }
 
-    pub(super) fn on(disk: SimulatedDisk, config: StoreConfig) -> Rig {
+    pub(crate) fn on(disk: SimulatedDisk, config: StoreConfig) -> Rig {
         let (store, _) = open_as(&disk, config).expect("nothing is wrong with the disk");
-        Rig { disk, store, now_ms: 1_000, fill: 0 }
+        Rig {
+            disk,
+            store,
+            now_ms: 1_000,
+            fill: 0,
+        }
     }
 
     /// Ends the process and starts another one on the same disk.
-    pub(super) fn restart(self) -> (Rig, Recovered) {
-        let (store, recovered) = open_as(&self.disk, self.store.config).expect("nothing is wrong with the disk");
+    pub(crate) fn restart(self) -> (Rig, Recovered) {
+        let (store, recovered) =
+            open_as(&self.disk, self.store.config).expect("nothing is wrong with the disk");
         (Rig { store, ..self }, recovered)
     }
 
     /// Appends a batch of one record; gives back what is to be read of it.
-    pub(super) fn append(&mut self, number: u8, value_bytes: usize) -> Bytes {
+    pub(crate) fn append(&mut self, number: u8, value_bytes: usize) -> Bytes {
         self.try_append(number, 1, value_bytes).expect("there is room")
     }
 
-    pub(super) fn try_append(&mut self, number: u8, records: i64, value_bytes: usize) -> Result<Bytes, StageError> {
+    pub(crate) fn try_append(
+        &mut self,
+        number: u8,
+        records: i64,
+        value_bytes: usize,
+    ) -> Result<Bytes, StageError> {
         self.fill += 1;
         self.now_ms += 1;
         let bytes = batch(records, value_bytes, self.now_ms, self.fill);
@@ -98,18 +122,20 @@ impl Rig {
     }
 
     /// Flushes one frame; false if there was none.
-    pub(super) fn flush_one(&mut self) -> bool {
-        let Some(flush) = self.store.next_flush() else { return false };
+    pub(crate) fn flush_one(&mut self) -> bool {
+        let Some(flush) = self.store.next_flush() else {
+            return false;
+        };
         let result = flush.run();
         self.store.flushed(flush, result).expect("the disk works");
         true
     }
 
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         while self.flush_one() {}
     }
 
-    pub(super) fn prepare(&mut self) {
+    pub(crate) fn prepare(&mut self) {
         while let Some(job) = self.store.next_preparation() {
             let file = job.run();
             self.store.prepared(job, file).expect("the disk works");
@@ -117,8 +143,13 @@ impl Rig {
     }
 
     /// All steps of a round, without the checkpoint; the number of steps.
-    pub(super) fn lay_out_only(&mut self) -> usize {
+    pub(crate) fn lay_out_only(&mut self) -> usize {
         self.store.begin_layout();
+        self.step()
+    }
+
+    /// The steps that are left of a round.
+    pub(crate) fn step(&mut self) -> usize {
         let mut steps = 0;
         while let Some(job) = self.store.next_layout(self.now_ms) {
             let result = job.run();
@@ -128,7 +159,7 @@ impl Rig {
         steps
     }
 
-    pub(super) fn checkpoint(&mut self) {
+    pub(crate) fn checkpoint(&mut self) {
         assert!(self.store.checkpoint_is_due());
         let job = begin_checkpoint(&mut self.store);
         self.flush();
@@ -138,7 +169,7 @@ impl Rig {
     }
 
     /// A whole round, and the file that it freed prepared.
-    pub(super) fn lay_out(&mut self) -> usize {
+    pub(crate) fn lay_out(&mut self) -> usize {
         let steps = self.lay_out_only();
         self.checkpoint();
         self.prepare();
@@ -146,7 +177,7 @@ impl Rig {
     }
 
     /// Removes what may go; the number of removals.
-    pub(super) fn remove(&mut self) -> usize {
+    pub(crate) fn remove(&mut self) -> usize {
         let mut removals = 0;
         while let Some(job) = self.store.next_removal() {
             let result = job.run();
@@ -156,27 +187,36 @@ impl Rig {
         removals
     }
 
-    pub(super) fn read(&mut self, number: u8) -> Vec<u8> {
+    pub(crate) fn read(&mut self, number: u8) -> Vec<u8> {
         read_all(&mut self.store, partition(number), 4_000).expect("all of it can be read")
     }
 
-    pub(super) fn bounds(&self, number: u8) -> (i64, i64) {
-        let (log_start, next) = self.store.bounds(partition(number)).expect("the partition is known");
+    pub(crate) fn bounds(&self, number: u8) -> (i64, i64) {
+        let (log_start, next) = self
+            .store
+            .bounds(partition(number))
+            .expect("the partition is known");
         (log_start.0, next.0)
     }
 
-    pub(super) fn trim(&mut self, number: u8, log_start: i64) -> u64 {
-        self.store.trim(partition(number), Offset(log_start)).expect("there is room")
+    pub(crate) fn trim(&mut self, number: u8, log_start: i64) -> u64 {
+        self.store
+            .trim(partition(number), Offset(log_start))
+            .expect("there is room")
     }
 
-    pub(super) fn segments(&self, number: u8) -> Vec<PathBuf> {
+    pub(crate) fn segments(&self, number: u8) -> Vec<PathBuf> {
         let directory = crate::segment::directory(&partition(number));
-        self.disk.paths().into_iter().filter(|path| path.starts_with(&directory)).collect()
+        self.disk
+            .paths()
+            .into_iter()
+            .filter(|path| path.starts_with(&directory))
+            .collect()
     }
 }
 
 /// Appends a batch at the partition's end; gives back its bytes as they will be read.
-pub(super) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<Bytes, StageError> {
+pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<Bytes, StageError> {
     if store.bounds(id).is_none() {
         store.open_partition(id, ROLLING);
     }
@@ -201,8 +241,9 @@ pub(super) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
 }
 
 /// Takes a checkpoint whose states say up to where they reach, which includes what is only staged.
-pub(super) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob {
-    let next: std::collections::HashMap<_, _> = store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
+pub(crate) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob {
+    let next: std::collections::HashMap<_, _> =
+        store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
     store.begin_checkpoint(&mut |id| {
         let next = next[&id];
         (Bytes::copy_from_slice(&next.to_le_bytes()), Offset(next))
@@ -210,7 +251,7 @@ pub(super) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob
 }
 
 /// Runs a read to its end, whatever jobs it takes.
-pub(super) fn read(
+pub(crate) fn read(
     store: &mut Store,
     id: PartitionId,
     from: i64,
@@ -227,7 +268,7 @@ pub(super) fn read(
 }
 
 /// All batches from the log's start on, `bytes_max` at a time; each whole and following the one before.
-pub(super) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
+pub(crate) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
     let (log_start, next) = store.bounds(id).ok_or(ReadError::UnknownPartition(id))?;
     let (mut all, mut from) = (Vec::new(), log_start.0);
     while from < next.0 {
@@ -235,7 +276,10 @@ pub(super) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> 
         assert!(!bytes.is_empty(), "{id} has a batch with offset {from}");
         for batch in batches(&bytes) {
             let (header, _) = batch.expect("batches are read whole");
-            assert!(header.base_offset.0 <= from && from < header.next_offset().0, "{id} goes on at {from}");
+            assert!(
+                header.base_offset.0 <= from && from < header.next_offset().0,
+                "{id} goes on at {from}"
+            );
             from = header.next_offset().0;
         }
         all.extend_from_slice(&bytes);
@@ -244,6 +288,7 @@ pub(super) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> 
 }
 
 /// Writes a new file with this content, outside of any store.
-pub(super) fn write_file(disk: &SimulatedDisk, path: &Path, content: &[u8]) {
-    disk.replace(path, content).expect("the directory is there and nothing fails");
+pub(crate) fn write_file(disk: &SimulatedDisk, path: &Path, content: &[u8]) {
+    disk.replace(path, content)
+        .expect("the directory is there and nothing fails");
 }

@@ -15,13 +15,21 @@ pub(super) const PARTITIONS: u8 = 4;
 
 #[derive(Debug, Clone)]
 pub(super) enum Op {
-    Append { partition: u8, value_bytes: u16 },
+    Append {
+        partition: u8,
+        value_bytes: u16,
+    },
     /// Takes the next flush, or runs and applies the one that was taken.
     Flush,
     /// Plans the next background job, or runs and applies the one that was planned.
     Background,
-    Trim { partition: u8, eighths: u8 },
-    Delete { partition: u8 },
+    Trim {
+        partition: u8,
+        eighths: u8,
+    },
+    Delete {
+        partition: u8,
+    },
     /// Ends the process when all is flushed, and starts it again.
     Restart,
 }
@@ -84,7 +92,10 @@ impl Driver {
             return;
         }
         match *op {
-            Op::Append { partition, value_bytes } => self.append(partition, usize::from(value_bytes)),
+            Op::Append {
+                partition,
+                value_bytes,
+            } => self.append(partition, usize::from(value_bytes)),
             Op::Flush => self.flush(),
             Op::Background => self.background(),
             Op::Trim { partition, eighths } => self.trim(partition, i64::from(eighths)),
@@ -100,7 +111,11 @@ impl Driver {
         let staged = self.with_room(|store| stage(store, id, &bytes));
         if let Some(bytes) = staged {
             let next = self.store.bounds(id).expect("appended to").1.0;
-            self.note(Event::Batch { partition: id, next, bytes });
+            self.note(Event::Batch {
+                partition: id,
+                next,
+                bytes,
+            });
         }
     }
 
@@ -110,10 +125,18 @@ impl Driver {
 
     fn trim(&mut self, number: u8, eighths: i64) {
         let id = self.id(number);
-        let Some((log_start, next)) = self.store.bounds(id) else { return };
+        let Some((log_start, next)) = self.store.bounds(id) else {
+            return;
+        };
         let log_start = log_start.0 + (next.0 - log_start.0) * eighths / 8;
-        if self.with_room(|store| store.trim(id, Offset(log_start))).is_some() {
-            self.note(Event::Trim { partition: id, log_start });
+        if self
+            .with_room(|store| store.trim(id, Offset(log_start)))
+            .is_some()
+        {
+            self.note(Event::Trim {
+                partition: id,
+                log_start,
+            });
         }
     }
 
@@ -138,7 +161,10 @@ impl Driver {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(self.errors_expected, "nothing keeps the background from making room, but the journal stays full");
+        assert!(
+            self.errors_expected,
+            "nothing keeps the background from making room, but the journal stays full"
+        );
         None
     }
 
@@ -163,7 +189,11 @@ impl Driver {
 
     /// Ends the job that is out and sees to it that a journal file is ready.
     pub(super) fn prepare(&mut self) {
-        while let Some(job) = self.job.take().or_else(|| self.store.next_preparation().map(Job::Prepare)) {
+        while let Some(job) = self
+            .job
+            .take()
+            .or_else(|| self.store.next_preparation().map(Job::Prepare))
+        {
             self.finish(job);
         }
     }
@@ -177,15 +207,23 @@ impl Driver {
     fn flush(&mut self) {
         let Some(flush) = self.flush.take() else {
             self.flush = self.store.next_flush();
-            assert!(self.flush.is_none() || self.store.next_flush().is_none(), "one flush at a time");
+            assert!(
+                self.flush.is_none() || self.store.next_flush().is_none(),
+                "one flush at a time"
+            );
             return;
         };
         let result = flush.run();
         match self.store.flushed(flush, result) {
-            Ok(_) => self.history.acknowledge(self.disk.operation_count(), self.store.journal.durable_before()),
+            Ok(_) => self
+                .history
+                .acknowledge(self.disk.operation_count(), self.store.journal.durable_before()),
             Err(error) => {
                 assert!(self.errors_expected, "{error}");
-                assert!(self.store.next_flush().is_none(), "a flush that failed is never tried again");
+                assert!(
+                    self.store.next_flush().is_none(),
+                    "a flush that failed is never tried again"
+                );
                 self.died_at = Some(self.disk.operation_count());
             }
         }
@@ -227,11 +265,15 @@ impl Driver {
         let outcome = match job {
             Job::Prepare(job) => {
                 let result = job.run();
-                self.store.prepared(job, result).map_err(|error| error.to_string())
+                self.store
+                    .prepared(job, result)
+                    .map_err(|error| error.to_string())
             }
             Job::Layout(job) => {
                 let result = job.run();
-                self.store.laid_out(job, result).map_err(|error| error.to_string())
+                self.store
+                    .laid_out(job, result)
+                    .map_err(|error| error.to_string())
             }
             Job::Checkpoint(job) if !self.store.checkpoint_may_run(&job) => {
                 self.job = Some(Job::Checkpoint(job));
@@ -240,7 +282,9 @@ impl Driver {
             }
             Job::Checkpoint(job) => {
                 let result = job.run();
-                self.store.checkpointed(job, result).map_err(|error| error.to_string())
+                self.store
+                    .checkpointed(job, result)
+                    .map_err(|error| error.to_string())
             }
             Job::Removal(job) => {
                 let result = job.run();
@@ -268,7 +312,9 @@ impl Driver {
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job) = (None, None);
         let (mut store, recovered) = open(&self.disk).map_err(|fault| fault.to_string())?;
-        let (frames, _) = self.history.check(&mut store, &recovered, self.history.acknowledged())?;
+        let (frames, _) = self
+            .history
+            .check(&mut store, &recovered, self.history.acknowledged())?;
         self.history.recovered(self.disk.operation_count(), frames);
         self.store = store;
         self.died_at = None;
@@ -288,7 +334,9 @@ pub(super) fn draw(seed: u64, count: usize) -> Vec<Op> {
 
 fn draw_one(random: &mut SeededRandom) -> Op {
     // The first partition gets most; the last is nearly idle.
-    let partition = random.below(u64::from(PARTITIONS)).min(random.below(u64::from(PARTITIONS))) as u8;
+    let partition = random
+        .below(u64::from(PARTITIONS))
+        .min(random.below(u64::from(PARTITIONS))) as u8;
     match random.below(100) {
         0..40 => {
             let value_bytes = match random.below(10) {
@@ -296,11 +344,17 @@ fn draw_one(random: &mut SeededRandom) -> Op {
                 1..4 => 2_000 + random.below(3_000),
                 _ => 10 + random.below(500),
             };
-            Op::Append { partition, value_bytes: value_bytes as u16 }
+            Op::Append {
+                partition,
+                value_bytes: value_bytes as u16,
+            }
         }
         40..62 => Op::Flush,
         62..93 => Op::Background,
-        93..97 => Op::Trim { partition, eighths: random.below(9) as u8 },
+        93..97 => Op::Trim {
+            partition,
+            eighths: random.below(9) as u8,
+        },
         97..98 => Op::Delete { partition },
         _ => Op::Restart,
     }

@@ -1,0 +1,271 @@
+//! Offline verification of one journal and its segments: every checksum, every batch, every offset. Changes nothing.
+//!
+//! It must not run beside a store that is open: what that is writing would look damaged. Recovery checks what it needs to
+//! start; this checks everything that is stored, and goes on after a fault to find them all.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use platform::disk::Disk;
+use record::{BatchHeader, PartitionId, batches, checksum_holds};
+
+use crate::checkpoint::Checkpoint;
+use crate::checksum::JournalIdentity;
+use crate::fault::Fault;
+use crate::partition::PartitionLog;
+use crate::segment::{Chunk, Segment, SegmentFile, directory, path, read_chunks, read_table};
+use crate::store::{Replay, recover};
+
+/// How far a check has come.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckProgress<'a> {
+    /// The file that was checked last.
+    pub file: &'a str,
+    /// Bytes of segments checked so far.
+    pub bytes: u64,
+    /// Bytes of all segments.
+    pub bytes_total: u64,
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// Frames that recovery would replay.
+    pub frames: u64,
+    /// Bytes of a torn, never acknowledged frame that recovery would cut off.
+    pub cut_bytes: u64,
+    /// The last frame has a turned bit that recovery would put right.
+    pub mended: bool,
+    /// Partitions with anything stored.
+    pub partitions: u64,
+    /// Segments looked through.
+    pub segments: u64,
+    /// Chunks of segments whose checksums held.
+    pub chunks: u64,
+    /// Batches that are whole and in order, of the journal and of segments; what is in both counts twice.
+    pub batches: u64,
+    /// Bytes of segments looked through.
+    pub segment_bytes: u64,
+    /// Files that nothing refers to, left behind by a crash. They do no harm; layout removes them as it comes by.
+    pub orphans: Vec<String>,
+    /// Everything that is wrong.
+    pub faults: Vec<Fault>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+/// Checks everything of one journal: its checkpoint, its files, and the segments of its partitions. Blocks.
+///
+/// # Errors
+/// When the checkpoint cannot be read or believed: then nothing says what should be there. All else is in the report.
+pub fn check(
+    disk: &Arc<dyn Disk>,
+    identity: &JournalIdentity,
+    progress: &mut dyn FnMut(CheckProgress<'_>),
+) -> Result<CheckReport, Fault> {
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    let mut check = Check {
+        disk,
+        identity,
+        report: CheckReport::default(),
+    };
+    let replay = check.journal().unwrap_or_else(|| Replay::new(checkpoint));
+    let mut logs: Vec<&PartitionLog> = replay.logs.values().collect();
+    logs.sort_unstable_by_key(|log| log.id);
+    let bytes_total = logs.iter().map(|log| log.segment_bytes()).sum();
+    for log in logs {
+        check.report.partitions += 1;
+        check.continuity(log);
+        for segment in &log.segments {
+            let file = check.file_name(&log.id, segment);
+            if let Err(fault) = check.segment(&log.id, segment, &file) {
+                check.report.faults.push(fault);
+            }
+            check.report.segments += 1;
+            check.report.segment_bytes += segment.end;
+            progress(CheckProgress {
+                file: &file,
+                bytes: check.report.segment_bytes,
+                bytes_total,
+            });
+        }
+        check.orphans(log, &replay);
+    }
+    Ok(check.report)
+}
+
+struct Check<'a> {
+    disk: &'a Arc<dyn Disk>,
+    identity: &'a JournalIdentity,
+    report: CheckReport,
+}
+
+impl Check<'_> {
+    fn file_name(&self, id: &PartitionId, segment: &Segment) -> String {
+        self.disk
+            .root()
+            .join(path(id, segment.first))
+            .display()
+            .to_string()
+    }
+
+    /// The journal since the checkpoint; `None` if it is damaged: then the checkpoint alone says what segments hold.
+    fn journal(&mut self) -> Option<Replay> {
+        let mut batches = 0;
+        let recovered = recover(self.disk, self.identity, &mut |entry, payload| {
+            if !payload.is_empty() {
+                check_batch(payload).map_err(|what| format!("{}: {what}", entry.partition))?;
+                batches += 1;
+            }
+            Ok(())
+        });
+        self.report.batches += batches;
+        match recovered {
+            Ok((replay, scanned)) => {
+                self.report.frames = scanned.frames.len() as u64;
+                self.report.cut_bytes = scanned.cut_bytes;
+                self.report.mended = scanned.mended.is_some();
+                Some(replay)
+            }
+            Err(fault) => {
+                self.report.faults.push(fault);
+                None
+            }
+        }
+    }
+
+    /// Segments follow each other without gaps, from the log's start to where the journal goes on.
+    fn continuity(&mut self, log: &PartitionLog) {
+        let ends = log.segments.iter().map(|segment| segment.next);
+        let begins = log
+            .segments
+            .iter()
+            .skip(1)
+            .map(|segment| segment.first)
+            .chain([log.laid_out]);
+        let gap = ends.zip(begins).find(|(end, begin)| end != begin);
+        let start = log.segments.first().map_or(log.laid_out, |segment| segment.first);
+        let what = match gap {
+            Some((end, begin)) => format!("offsets {end}..{begin} are in no segment"),
+            None if start > log.log_start => format!("offsets {}..{start} are in no segment", log.log_start),
+            None => return,
+        };
+        let file = self.disk.root().join(directory(&log.id)).display().to_string();
+        self.report.faults.push(Fault::Damaged {
+            file,
+            position: 0,
+            what,
+        });
+    }
+
+    /// Every chunk is read, also behind a bad one.
+    fn segment(&mut self, id: &PartitionId, segment: &Segment, name: &str) -> Result<(), Fault> {
+        let file = self
+            .disk
+            .open(&path(id, segment.first))
+            .map_err(|error| Fault::Disk {
+                file: name.to_string(),
+                error,
+            })?;
+        let identity = segment.identity(self.identity.cluster, *id);
+        let file = SegmentFile {
+            file,
+            identity,
+            path: name.to_string(),
+        };
+        let mut next = segment.first;
+        for chunk in read_table(&file, segment)? {
+            let damaged = |what| Fault::Damaged {
+                file: name.to_string(),
+                position: chunk.position,
+                what,
+            };
+            let checked = read_chunks(&file, &[chunk])
+                .and_then(|content| check_chunk(&chunk, next, &content[0]).map_err(damaged));
+            match checked {
+                Ok(batches) => {
+                    self.report.chunks += 1;
+                    self.report.batches += batches;
+                }
+                Err(fault) => self.report.faults.push(fault),
+            }
+            next = chunk.next;
+        }
+        Ok(())
+    }
+
+    fn orphans(&mut self, log: &PartitionLog, replay: &Replay) {
+        let removals = replay
+            .removals
+            .iter()
+            .filter(|(removal, _)| removal.partition == log.id);
+        let removed = removals.filter_map(|(removal, _)| removal.segment);
+        let known = log.segments.iter().map(|segment| segment.first).chain(removed);
+        let known: BTreeSet<_> = known.map(|first| path(&log.id, first)).collect();
+        let directory = directory(&log.id);
+        match self.disk.list(&directory) {
+            Ok(names) => {
+                let unknown = names
+                    .iter()
+                    .map(|name| directory.join(name))
+                    .filter(|path| !known.contains(path));
+                let unknown = unknown.map(|path| self.disk.root().join(path).display().to_string());
+                self.report.orphans.extend(unknown);
+            }
+            Err(error) => {
+                let file = self.disk.root().join(&directory).display().to_string();
+                self.report.faults.push(Fault::Disk { file, error });
+            }
+        }
+    }
+}
+
+fn check_batch(bytes: &[u8]) -> Result<BatchHeader, String> {
+    let header = BatchHeader::read(bytes).map_err(|error| error.to_string())?;
+    match checksum_holds(bytes) {
+        true => Ok(header),
+        false => Err(format!(
+            "the batch at offset {} does not match its own checksum",
+            header.base_offset
+        )),
+    }
+}
+
+/// The number of batches of a chunk, which must begin at offset `next` and be as the table says.
+fn check_chunk(chunk: &Chunk, mut next: i64, content: &[u8]) -> Result<u64, String> {
+    if chunk.first != next {
+        return Err(format!(
+            "a chunk begins at offset {} where {next} is expected",
+            chunk.first
+        ));
+    }
+    let (mut count, mut newest) = (0, i64::MIN);
+    for batch in batches(content) {
+        let (_, bytes) = batch.map_err(|error| error.to_string())?;
+        let header = check_batch(bytes)?;
+        if header.base_offset.0 != next {
+            return Err(format!(
+                "a batch begins at offset {} where {next} is expected",
+                header.base_offset
+            ));
+        }
+        next = header.next_offset().0;
+        newest = newest.max(header.max_timestamp_ms);
+        count += 1;
+    }
+    if next != chunk.next || newest != chunk.max_timestamp_ms {
+        let (end, limit) = (chunk.next, chunk.max_timestamp_ms);
+        return Err(format!(
+            "a chunk up to offset {end} and time {limit} ends at {next} and {newest}"
+        ));
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests;

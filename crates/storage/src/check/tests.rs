@@ -1,0 +1,175 @@
+//! Tests of the offline check and of the listings, on a store's files.
+
+use std::path::{Path, PathBuf};
+
+use platform::disk::{Disk, File, SimulatedDisk};
+use record::Offset;
+
+use super::*;
+use crate::inspect::{EntryListing, list_frames, list_segments};
+use crate::store::testing::{Rig, batch, config, copy, partition, stage};
+
+/// Two partitions in segments and in the journal.
+fn stored() -> SimulatedDisk {
+    let mut rig = Rig::new();
+    for _ in 0..3 {
+        for number in [0, 1] {
+            rig.append(number, 2_000);
+            rig.append(number, 3_000);
+        }
+        rig.flush();
+        rig.lay_out();
+    }
+    rig.append(0, 100);
+    rig.flush();
+    rig.trim(1, 1);
+    rig.flush();
+    copy(&rig.disk)
+}
+
+fn run(disk: &SimulatedDisk) -> Result<CheckReport, Fault> {
+    let before = disk.operation_count();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let report = check(&shared, &config().identity, &mut |_| {});
+    assert_eq!(disk.operation_count(), before, "a check changes nothing");
+    report
+}
+
+fn paths(disk: &SimulatedDisk, extension: &str) -> Vec<PathBuf> {
+    let ends = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
+    disk.paths().into_iter().filter(ends).collect()
+}
+
+#[test]
+fn sound_files_are_counted() {
+    let disk = stored();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut steps = Vec::new();
+    let report = check(&shared, &config().identity, &mut |progress| {
+        steps.push((progress.file.to_string(), progress.bytes, progress.bytes_total));
+    });
+    let report = report.expect("the checkpoint is sound");
+    assert!(report.is_sound(), "{:?}", report.faults);
+    assert_eq!((report.partitions, report.frames, report.batches), (2, 2, 13));
+    assert_eq!(report.segments as usize, paths(&disk, "segment").len());
+    assert_eq!(report.segments as usize, steps.len());
+    assert!(report.orphans.is_empty() && report.cut_bytes == 0 && !report.mended);
+    let (_, bytes, total) = steps.last().expect("there are segments");
+    assert_eq!(bytes, total);
+    assert!(
+        run(&SimulatedDisk::new())
+            .expect("nothing is no fault")
+            .is_sound()
+    );
+}
+
+#[test]
+fn damage_in_each_file_is_found_and_the_rest_is_checked() {
+    let disk = stored();
+    let all = run(&disk).expect("the checkpoint is sound");
+    for path in paths(&disk, "segment") {
+        let damaged = copy(&disk);
+        damaged.flip_bit(&path, 8 * 1_000 + 3);
+        let report = run(&damaged).expect("the checkpoint is sound");
+        let [Fault::Damaged { file, .. }] = &report.faults[..] else {
+            panic!("{:?}", report.faults)
+        };
+        assert!(Path::new(file).ends_with(&path));
+        assert_eq!(report.segments, all.segments);
+        assert!(report.chunks < all.chunks && report.chunks > 0);
+        damaged.remove(&path).expect("nothing fails");
+        assert!(!run(&damaged).expect("the checkpoint is sound").is_sound());
+    }
+    let journal = list_frames(&(Arc::new(disk.clone()) as Arc<dyn Disk>), &config().identity).expect("sound");
+    let damaged = copy(&disk);
+    let path = Path::new(&journal[0].file)
+        .strip_prefix(disk.root())
+        .expect("it is below the root")
+        .to_path_buf();
+    damaged.flip_bit(&path, 8 * (journal[0].position + 200));
+    let report = run(&damaged).expect("the checkpoint is sound");
+    assert!(matches!(&report.faults[..], [Fault::Damaged { file, .. }] if *file == journal[0].file));
+    assert!(report.chunks > 0, "segments are checked all the same");
+
+    damaged.flip_bit(Path::new("checkpoints/000.checkpoint"), 300);
+    assert!(matches!(run(&damaged), Err(Fault::Damaged { .. })));
+}
+
+#[test]
+fn a_turned_bit_in_the_last_frame_is_told() {
+    let disk = stored();
+    let frames = list_frames(&(Arc::new(disk.clone()) as Arc<dyn Disk>), &config().identity).expect("sound");
+    let last = frames.last().expect("there are frames");
+    let path = Path::new(&last.file)
+        .strip_prefix(disk.root())
+        .expect("it is below the root")
+        .to_path_buf();
+    disk.flip_bit(&path, 8 * (last.position + 70));
+    let report = run(&disk).expect("the checkpoint is sound");
+    assert!(report.mended && report.is_sound());
+}
+
+#[test]
+fn a_batch_that_was_bad_when_it_came_is_found() {
+    let mut rig = Rig::new();
+    let mut bytes = batch(1, 100, 1, 1).to_vec();
+    bytes[90] ^= 1;
+    stage(&mut rig.store, partition(0), &bytes).expect("there is room");
+    rig.flush();
+    let in_journal = run(&copy(&rig.disk)).expect("there is no checkpoint");
+    assert_eq!(in_journal.faults.len(), 1);
+    rig.lay_out();
+    let in_segment = run(&copy(&rig.disk)).expect("the checkpoint is sound");
+    assert!(
+        in_segment.faults[0].to_string().contains("its own checksum"),
+        "{}",
+        in_segment.faults[0]
+    );
+}
+
+#[test]
+fn files_that_nothing_refers_to_are_named() {
+    let disk = stored();
+    let directory = directory(&partition(0));
+    let stray = directory.join("00000000000000009999.segment");
+    let file: Arc<dyn File> = disk.create(&stray).expect("nothing fails");
+    drop(file);
+    let report = run(&disk).expect("the checkpoint is sound");
+    assert!(report.is_sound());
+    assert!(matches!(&report.orphans[..], [name] if Path::new(name).ends_with(&stray)));
+}
+
+#[test]
+fn listings_show_what_was_stored() {
+    let disk = stored();
+    let shared: Arc<dyn Disk> = Arc::new(disk);
+    let frames = list_frames(&shared, &config().identity).expect("all is sound");
+    let [appended, trimmed] = &frames[..] else {
+        panic!("{frames:?}")
+    };
+    assert!(matches!(
+        appended.entries[..],
+        [EntryListing::Batch { partition: id, first: Offset(6), next: Offset(7), .. }] if id == partition(0)
+    ));
+    assert!(matches!(
+        trimmed.entries[..],
+        [EntryListing::Trim {
+            log_start: Offset(1),
+            ..
+        }]
+    ));
+    assert_eq!(trimmed.frame, appended.frame + 1);
+
+    let segments = list_segments(&shared, &config().identity, None).expect("all is sound");
+    let of_one = list_segments(&shared, &config().identity, Some(partition(1))).expect("all is sound");
+    assert!(of_one.iter().all(|segment| segment.partition == partition(1)));
+    assert_eq!(segments.len(), 2 * of_one.len());
+    for pair in of_one.windows(2) {
+        assert_eq!(pair[0].next, pair[1].first);
+        assert!(pair[0].sealed);
+    }
+    for segment in &segments {
+        assert_eq!(segment.chunks[0].first, segment.first);
+        assert_eq!(segment.chunks.last().map(|chunk| chunk.next), Some(segment.next));
+    }
+}

@@ -1,0 +1,260 @@
+//! Tests of segments by themselves: runs, seals, damage, and the identity of every byte.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use platform::disk::{BLOCK_BYTES, Disk, SimulatedDisk};
+use record::{ClusterId, PartitionId, TopicId};
+
+use super::table::{CHUNK_BYTES, TRAILER_BYTES, Trailer, TrailerError};
+use super::*;
+use crate::fault::Fault;
+
+const FIRST: i64 = 100;
+
+fn identity() -> SegmentIdentity {
+    let partition = PartitionId {
+        topic: TopicId([2; 16]),
+        index: 3,
+    };
+    SegmentIdentity {
+        cluster: ClusterId([1; 16]),
+        partition,
+        segment_first: FIRST,
+    }
+}
+
+/// Batches of ten offsets each, of these sizes; here any bytes will do.
+fn batches(first: i64, sizes: &[usize]) -> Vec<Batch> {
+    let batch = |(index, size): (usize, &usize)| Batch {
+        first: first + 10 * index as i64,
+        next: first + 10 * index as i64 + 10,
+        max_timestamp_ms: 1_000 + index as i64,
+        bytes: Bytes::from(vec![index as u8 + 1; *size]),
+    };
+    sizes.iter().enumerate().map(batch).collect()
+}
+
+fn new_file(disk: &SimulatedDisk) -> SegmentFile {
+    let file = disk.create(Path::new("0.segment")).expect("nothing fails");
+    SegmentFile {
+        file,
+        identity: identity(),
+        path: "0.segment".into(),
+    }
+}
+
+/// Writes runs of batches, the last one sealing; gives back the segment as the checkpoint would know it, and all chunks.
+fn write(file: &SegmentFile, runs: &[&[usize]], seal: bool) -> (Segment, Vec<Chunk>) {
+    let (mut next, mut end) = (FIRST, 0);
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for (index, sizes) in runs.iter().enumerate() {
+        let batches = batches(next, sizes);
+        let sealing = seal && index + 1 == runs.len();
+        let run = Run {
+            identity: identity(),
+            start: end,
+            seal: sealing.then_some(&*chunks),
+        };
+        let (written, new_end) = write_run(&*file.file, &run, &batches).expect("nothing fails");
+        assert!(new_end.is_multiple_of(BLOCK_BYTES as u64) && new_end > end);
+        chunks.extend(written);
+        (next, end) = (next + 10 * sizes.len() as i64, new_end);
+    }
+    let segment = Segment {
+        first: FIRST,
+        next,
+        end,
+        max_timestamp_ms: 0,
+        created_ms: 0,
+        sealed: seal,
+    };
+    (segment, chunks)
+}
+
+#[test]
+fn runs_read_back_with_and_without_a_seal() {
+    let runs: [&[usize]; 4] = [&[10], &[5_000, 70_000, 3], &[200_000], &[1, 2, 3]];
+    for seal in [false, true] {
+        for count in 1..=runs.len() {
+            let disk = SimulatedDisk::new();
+            let file = new_file(&disk);
+            let (segment, chunks) = write(&file, &runs[..count], seal);
+            assert_eq!(read_table(&file, &segment).expect("nothing is damaged"), chunks);
+            let contents = read_chunks(&file, &chunks).expect("nothing is damaged");
+            let expected: Vec<u8> = runs[..count]
+                .iter()
+                .flat_map(|sizes| {
+                    batches(0, sizes)
+                        .into_iter()
+                        .flat_map(|batch| batch.bytes.to_vec())
+                })
+                .collect();
+            assert_eq!(contents.concat(), expected);
+        }
+    }
+}
+
+#[test]
+fn chunks_hold_whole_batches_of_at_least_their_size() {
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let (_, chunks) = write(&file, &[&[CHUNK_BYTES - 1, 2, 7, CHUNK_BYTES, 9]], true);
+    let spans: Vec<_> = chunks
+        .iter()
+        .map(|chunk| (chunk.first - FIRST, chunk.next - FIRST, chunk.length))
+        .collect();
+    let size = CHUNK_BYTES as u32;
+    assert_eq!(spans, [(0, 20, size + 1), (20, 40, size + 7), (40, 50, 9)]);
+    assert_eq!(chunks[1].max_timestamp_ms, 1_003);
+}
+
+#[test]
+fn every_turned_bit_of_the_index_and_every_byte_of_the_data_shows() {
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let (segment, chunks) = write(&file, &[&[300, 200], &[100]], false);
+    let path = Path::new("0.segment");
+    let starts = [chunks[0].position, chunks[1].position];
+    for byte in 0..segment.end {
+        disk.flip_bit(path, 8 * byte + byte % 8);
+        let read = read_table(&file, &segment).and_then(|table| read_chunks(&file, &table));
+        let in_run = byte
+            - starts
+                .into_iter()
+                .rfind(|start| *start <= byte)
+                .expect("runs begin at zero");
+        let data_and_table = if byte < starts[1] { 500 + 40 } else { 100 + 40 };
+        let is_padding = in_run >= data_and_table && in_run < (BLOCK_BYTES - TRAILER_BYTES) as u64;
+        assert_eq!(read.is_ok(), is_padding, "byte {byte}");
+        if let Err(fault) = read {
+            assert!(matches!(fault, Fault::Damaged { file, .. } if file == "0.segment"));
+        }
+        disk.flip_bit(path, 8 * byte + byte % 8);
+    }
+}
+
+#[test]
+fn the_same_bytes_elsewhere_are_not_believed() {
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let (segment, chunks) = write(&file, &[&[300]], true);
+    let ours = identity();
+    let others = [
+        SegmentIdentity {
+            cluster: ClusterId([9; 16]),
+            ..ours
+        },
+        SegmentIdentity {
+            partition: PartitionId {
+                index: 4,
+                ..ours.partition
+            },
+            ..ours
+        },
+        SegmentIdentity {
+            partition: PartitionId {
+                topic: TopicId([9; 16]),
+                ..ours.partition
+            },
+            ..ours
+        },
+        SegmentIdentity {
+            segment_first: FIRST + 1,
+            ..ours
+        },
+    ];
+    for identity in others {
+        let other = SegmentFile {
+            identity,
+            ..file.clone()
+        };
+        assert!(
+            matches!(read_table(&other, &segment), Err(Fault::Damaged { .. })),
+            "{identity:?}"
+        );
+        assert!(
+            matches!(read_chunks(&other, &chunks), Err(Fault::Damaged { .. })),
+            "{identity:?}"
+        );
+    }
+    let trailer = Trailer {
+        table_position: 0,
+        chunk_count: 1,
+        table_checksum: 0,
+        previous_end: 0,
+        next: 1,
+    };
+    let bytes = trailer.encode(&ours, 4_096);
+    assert_eq!(Trailer::decode(&bytes, &ours, 4_096), Ok(trailer));
+    assert_eq!(
+        Trailer::decode(&bytes, &ours, 8_192),
+        Err(TrailerError::Damaged),
+        "another place of the same file"
+    );
+}
+
+#[test]
+fn a_segment_known_with_another_end_or_span_is_not_believed() {
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let (segment, _) = write(&file, &[&[300], &[300]], false);
+    let others = [
+        Segment {
+            end: segment.end - 512,
+            ..segment
+        },
+        Segment {
+            end: segment.end + 4_096,
+            ..segment
+        },
+        Segment { end: 64, ..segment },
+        Segment {
+            next: segment.next + 1,
+            ..segment
+        },
+        Segment {
+            first: segment.first + 1,
+            ..segment
+        },
+        Segment { end: 0, ..segment },
+    ];
+    for other in others {
+        assert!(
+            matches!(read_table(&file, &other), Err(Fault::Damaged { .. })),
+            "{other:?}"
+        );
+    }
+    // What lies behind the end that counts does not matter.
+    let shorter = Segment {
+        end: segment.end / 2,
+        next: FIRST + 10,
+        ..segment
+    };
+    assert_eq!(
+        read_table(&file, &shorter)
+            .expect("the first run by itself")
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn an_unknown_version_says_which() {
+    let ours = identity();
+    let trailer = Trailer {
+        table_position: 0,
+        chunk_count: 1,
+        table_checksum: 0,
+        previous_end: 0,
+        next: 1,
+    };
+    let mut bytes = trailer.encode(&ours, 4_096);
+    bytes[8] = 9;
+    let checksum = ours.checksum(4_096, &bytes[..TRAILER_BYTES - 8]);
+    bytes[TRAILER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(
+        Trailer::decode(&bytes, &ours, 4_096),
+        Err(TrailerError::UnknownVersion(9))
+    );
+}
