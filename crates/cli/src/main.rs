@@ -4,8 +4,11 @@
 //! codes: 0 done, 1 failed, 2 the command line makes no sense, 130 interrupted.
 
 mod bench_command;
+mod check;
 mod consume;
+mod directory;
 mod failure;
+mod inspect;
 mod logging;
 mod node_options;
 mod output;
@@ -60,6 +63,10 @@ enum Command {
     Produce(produce::ProduceArguments),
     /// Print a topic's records
     Consume(consume::ConsumeArguments),
+    /// Verify every stored byte of a directory that no node is running on
+    Check(check::CheckArguments),
+    /// List what the journals and segments of a directory at rest hold
+    Inspect(inspect::InspectArguments),
     /// Measure: what the machine allows, how fast a broker appends and is read
     Bench(bench_command::BenchArguments),
 }
@@ -71,6 +78,8 @@ fn main() -> ExitCode {
         Command::Topic(arguments) => topic::run(arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench_command::run(arguments),
     };
     match done {

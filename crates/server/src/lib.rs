@@ -24,4 +24,4 @@ mod producer_ids;
 mod shard;
 
 pub use node::{Node, StartError};
-pub use node_file::DirectoryError;
+pub use node_file::{DirectoryError, NodeIdentity};

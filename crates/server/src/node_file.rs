@@ -8,6 +8,7 @@ use record::ClusterId;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
+use storage::JournalIdentity;
 
 const NAME: &str = "node.toml";
 const FORMAT: u32 = 1;
@@ -15,20 +16,52 @@ const BYTES_MAX: usize = 64 << 10;
 
 /// Whose directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NodeIdentity {
-    pub(crate) cluster: ClusterId,
-    pub(crate) node: i32,
+pub struct NodeIdentity {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The node in it.
+    pub node: i32,
     /// How many journals it has. Fixed: partitions are spread over them by number.
-    pub(crate) journals: usize,
+    pub journals: usize,
+}
+
+impl NodeIdentity {
+    /// What the bytes of each journal are checked against.
+    pub fn journal_identities(&self) -> impl Iterator<Item = JournalIdentity> + use<> {
+        let NodeIdentity {
+            cluster,
+            node,
+            journals,
+        } = *self;
+        (0..journals as u32).map(move |journal| JournalIdentity {
+            cluster,
+            node,
+            journal,
+        })
+    }
+
+    /// Reads the identity of a directory, and changes nothing.
+    ///
+    /// # Errors
+    /// It is none of ropewalk's, or of a version that is not known here.
+    pub fn read(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
+        let directory = disk.root().display().to_string();
+        match disk.read_whole(Path::new(NAME), BYTES_MAX) {
+            Ok(bytes) => decode(&bytes, &directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DirectoryError::Foreign {
+                directory,
+                found: "other files".into(),
+            }),
+            Err(error) => Err(DirectoryError::Disk { directory, error }),
+        }
+    }
 }
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// Files of somebody else.
-    #[error(
-        "{directory} is not empty and not a ropewalk directory (it has {found} and no {NAME}); choose another with --data"
-    )]
+    #[error("{directory} is not a ropewalk directory (it has {found} and no {NAME}); choose another one")]
     Foreign {
         /// The directory.
         directory: String,

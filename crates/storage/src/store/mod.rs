@@ -198,9 +198,9 @@ impl Store {
         Ok(durable.into_iter().map(|(id, next)| (id, Offset(next))).collect())
     }
 
-    /// The frame that the next staged entry will be part of, for `is_durable`.
-    pub fn pending_frame(&self) -> u64 {
-        self.journal.pending_frame()
+    /// Frames before this one hold everything staged so far, for `is_durable`.
+    pub fn staged_before(&self) -> u64 {
+        self.journal.staged_before()
     }
 
     /// Whether everything staged in `frame` is on the disk.

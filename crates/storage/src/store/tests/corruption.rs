@@ -69,7 +69,7 @@ impl Victim {
                 return check_names(&fault, blamed);
             }
         };
-        let frames = store.pending_frame();
+        let frames = store.journal.pending_frame();
         if frames != self.history.frames() {
             return Err(format!(
                 "{frames} frames of {} acknowledged are left",

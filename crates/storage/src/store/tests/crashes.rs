@@ -101,10 +101,10 @@ fn check_state(
     counts.torn += usize::from(recovered.cut_bytes > 0);
 
     let (mut store, recovered) = open(crashed).map_err(|fault| format!("the second time: {fault}"))?;
-    if store.pending_frame() != frames {
+    if store.journal.pending_frame() != frames {
         return Err(format!(
             "{frames} frames recovered first, then {}",
-            store.pending_frame()
+            store.journal.pending_frame()
         ));
     }
     let ids = recovered

@@ -98,7 +98,7 @@ impl History {
         recovered: &Recovered,
         acknowledged: u64,
     ) -> Result<(u64, usize), String> {
-        let frames = store.pending_frame();
+        let frames = store.journal.pending_frame();
         if frames < acknowledged || frames > self.frames() {
             let staged = self.frames();
             return Err(format!(

@@ -1,0 +1,110 @@
+//! `ropewalk check`: verifies every stored byte of a directory at rest, and changes nothing.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use storage::{CheckProgress, CheckReport};
+
+use crate::directory::RestingDirectory;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  ropewalk check ./ropewalk-data
+  ropewalk check ./ropewalk-data --json
+
+The node must not be running. Exit code 0: every checksum holds; 1: something is damaged, and each damaged place is named.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CheckArguments {
+    /// The data directory of a node that is not running
+    directory: PathBuf,
+    /// Report as JSON, a line for each journal
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
+    let resting = RestingDirectory::open(&arguments.directory)?;
+    let mut output = Output::open();
+    let mut faults = 0;
+    for identity in resting.identity.journal_identities() {
+        let report = storage::check(&resting.disk, &identity, &mut show_progress)?;
+        clear_progress();
+        faults += report.faults.len();
+        match arguments.json {
+            true => output.json(&as_json(identity.journal, &report))?,
+            false => output.line(as_text(identity.journal, &report))?,
+        }
+    }
+    output.flush()?;
+    match faults {
+        0 => Ok(()),
+        1 => bail!("one place is damaged; restore it from a replica or a backup"),
+        _ => bail!("{faults} places are damaged; restore them from a replica or a backup"),
+    }
+}
+
+fn show_progress(progress: CheckProgress<'_>) {
+    if stderr().is_terminal() {
+        let percent = 100 * progress.bytes / progress.bytes_total.max(1);
+        // A progress line that cannot be written is no reason to stop.
+        let _ = write!(stderr(), "\r\x1b[K{percent:3} %  {}", progress.file);
+    }
+}
+
+fn clear_progress() {
+    if stderr().is_terminal() {
+        let _ = write!(stderr(), "\r\x1b[K");
+    }
+}
+
+fn as_text(journal: u32, report: &CheckReport) -> String {
+    let mut text = format!(
+        "journal {journal}: {} frames; {} partitions, {} segments, {} chunks, {} batches, {} bytes: {}",
+        report.frames,
+        report.partitions,
+        report.segments,
+        report.chunks,
+        report.batches,
+        report.segment_bytes,
+        if report.is_sound() { "sound" } else { "DAMAGED" }
+    );
+    if report.cut_bytes > 0 {
+        text += &format!(
+            "\n  a torn write of {} bytes at the end, never acknowledged: the next start cuts it",
+            report.cut_bytes
+        );
+    }
+    if report.mended {
+        text += "\n  a single bit of the last frame had turned: the next start mends it";
+    }
+    let orphans = report
+        .orphans
+        .iter()
+        .map(|file| format!("\n  left over, does not count: {file}"));
+    let faults = report.faults.iter().map(|fault| format!("\n  {fault}"));
+    text.extend(orphans.chain(faults));
+    text
+}
+
+fn as_json(journal: u32, report: &CheckReport) -> Value {
+    json!({
+        "journal": journal,
+        "sound": report.is_sound(),
+        "frames": report.frames,
+        "cut_bytes": report.cut_bytes,
+        "mended": report.mended,
+        "partitions": report.partitions,
+        "segments": report.segments,
+        "chunks": report.chunks,
+        "batches": report.batches,
+        "segment_bytes": report.segment_bytes,
+        "orphans": report.orphans,
+        "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}

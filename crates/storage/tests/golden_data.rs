@@ -1,0 +1,277 @@
+//! Data of each released format, as it was written then, can be opened and read in full. Never write these files anew for
+//! a format that was released: a new format gets a new folder beside the old ones.
+//!
+//! `testdata/format-1` is a whole node's store in small: journal files that were used again, a sealed segment and an open
+//! one, all codecs, a trim, a deletion, and batches that are in the journal only.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::{Disk, RealDisk, SimulatedDisk};
+use record::{
+    BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, Record, TopicId, batches,
+    records,
+};
+use storage::{Append, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store, StoreConfig, check};
+
+const IDENTITY: JournalIdentity = JournalIdentity {
+    cluster: ClusterId(*b"golden cluster 1"),
+    node: 7,
+    journal: 0,
+};
+const CONFIG: StoreConfig = StoreConfig {
+    identity: IDENTITY,
+    journal: JournalSizes {
+        file_bytes: 20 << 10,
+        files_max: 3,
+    },
+    layout_trigger_bytes: 8 << 10,
+    tail_cache_bytes: 8 << 10,
+    chunk_cache_bytes: 64 << 10,
+};
+/// So small that the second run seals a segment.
+const ROLLING: SegmentRolling = SegmentRolling {
+    bytes: 6 << 10,
+    age_ms: 1_000_000,
+};
+const EPOCH: Epoch = Epoch(3);
+const NOW_MS: i64 = 1_700_000_000_000;
+const CODECS: [Compression; 5] = [
+    Compression::None,
+    Compression::Gzip,
+    Compression::Snappy,
+    Compression::Lz4,
+    Compression::Zstd,
+];
+
+/// Files by their paths in the store, compiled in: a test touches no file outside of `platform`.
+type Files = &'static [(&'static str, &'static [u8])];
+
+macro_rules! golden {
+    ($folder:literal: $($path:literal,)*) => {
+        &[$(($path, include_bytes!(concat!("../testdata/", $folder, "/", $path)))),*]
+    };
+}
+
+const FORMAT_1: Files = golden! { "format-1":
+    "checkpoints/000.checkpoint",
+    "journals/000/000000.journal",
+    "journals/000/000001.journal",
+    "journals/000/000002.journal",
+    "partitions/01010101010101010101010101010101-1/00000000000000000000.segment",
+    "partitions/01010101010101010101010101010101-1/00000000000000000045.segment",
+    "partitions/02020202020202020202020202020202-2/00000000000000000000.segment",
+    "partitions/02020202020202020202020202020202-2/00000000000000000009.segment",
+    "partitions/03030303030303030303030303030303-3/00000000000000000000.segment",
+};
+
+fn partition(number: u8) -> PartitionId {
+    PartitionId {
+        topic: TopicId([number; 16]),
+        index: i32::from(number),
+    }
+}
+
+/// The record at an offset; a run of bytes makes it worth compressing.
+fn value(number: u8, offset: i64) -> String {
+    format!("record {offset} of partition {number} {}", "=".repeat(80))
+}
+
+fn assert_golden(number: u8, record: &Record) {
+    let offset = record.offset.0;
+    assert_eq!(record.timestamp_ms, NOW_MS + offset);
+    assert_eq!(record.key, Some(Bytes::from(format!("key {offset}"))));
+    assert_eq!(record.value, Some(Bytes::from(value(number, offset))));
+    assert_eq!(
+        record.headers,
+        [(Bytes::from_static(b"header"), Some(Bytes::from_static(b"1")))]
+    );
+}
+
+fn load(files: Files) -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    for (path, content) in files {
+        let path = Path::new(path);
+        disk.create_directory(path.parent().expect("a file has a directory"))
+            .expect("nothing fails");
+        disk.replace(path, content).expect("nothing fails");
+    }
+    disk
+}
+
+fn open(disk: &SimulatedDisk) -> (Store, Recovered) {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (mut store, recovered) = Store::open(disk, CONFIG).expect("nothing is damaged");
+    for partition in &recovered.partitions {
+        store.open_partition(partition.id, ROLLING);
+    }
+    (store, recovered)
+}
+
+fn append(store: &mut Store, number: u8, compression: Compression) {
+    let id = partition(number);
+    store.open_partition(id, ROLLING);
+    let (_, first) = store.bounds(id).expect("just opened");
+    let mut builder = BatchBuilder::new(compression).with_producer(11, 0, i32::try_from(first.0).expect("few records"));
+    for offset in first.0..first.0 + 3 {
+        let key = format!("key {offset}");
+        let headers: [(&[u8], Option<&[u8]>); 1] = [(b"header", Some(b"1"))];
+        builder.append(
+            NOW_MS + offset,
+            Some(key.as_bytes()),
+            Some(value(number, offset).as_bytes()),
+            &headers,
+        );
+    }
+    let batch = builder.build();
+    let append = Append {
+        epoch: EPOCH,
+        first,
+        next: first.advance(3),
+        max_timestamp_ms: NOW_MS + first.0 + 2,
+        append_time_ms: None,
+        batch: &batch,
+    };
+    store.append(id, &append).expect("there is room");
+}
+
+fn flush(store: &mut Store) {
+    while let Some(flush) = store.next_flush() {
+        let result = flush.run();
+        store.flushed(flush, result).expect("nothing fails");
+        prepare(store);
+    }
+}
+
+fn prepare(store: &mut Store) {
+    while let Some(job) = store.next_preparation() {
+        let file = job.run();
+        store.prepared(job, file).expect("nothing fails");
+    }
+}
+
+fn lay_out(store: &mut Store) {
+    store.begin_layout();
+    while let Some(job) = store.next_layout(NOW_MS) {
+        let result = job.run();
+        store.laid_out(job, result).expect("nothing fails");
+    }
+    let ends: Vec<_> = (1..=3)
+        .map(|number| store.bounds(partition(number)).map(|bounds| bounds.1))
+        .collect();
+    let job = store.begin_checkpoint(&mut |id| {
+        let end = ends[id.index as usize - 1].expect("it is one of three");
+        (Bytes::from(format!("state up to {end}")), end)
+    });
+    flush(store);
+    let result = job.run();
+    store.checkpointed(job, result).expect("nothing fails");
+    prepare(store);
+}
+
+fn read_all(store: &mut Store, number: u8) -> Vec<Record> {
+    let id = partition(number);
+    let (log_start, next) = store.bounds(id).expect("it is known");
+    let (mut found, mut from) = (Vec::new(), log_start);
+    while from < next {
+        let mut read = store.read(id, from, next, 2_000).expect("within the bounds");
+        let parts = loop {
+            match read {
+                Read::Ready(parts) => break parts,
+                Read::Job(job) => read = store.finish_read(job.run()).expect("nothing is damaged"),
+            }
+        };
+        for batch in batches(&parts.concat()) {
+            let (header, bytes) = batch.expect("batches are read whole");
+            assert_eq!(header.leader_epoch, EPOCH);
+            assert!(record::checksum_holds(bytes));
+            let records = records(bytes, &Limits::default()).expect("it was let in once");
+            found.extend(records.map(|record| record.expect("it was let in once")));
+            from = header.next_offset();
+        }
+    }
+    found
+}
+
+#[test]
+fn format_1_can_be_read() {
+    let disk = load(FORMAT_1);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let report = check(&shared, &IDENTITY, &mut |_| {}).expect("there is a checkpoint");
+    assert!(report.is_sound(), "{:?}", report.faults);
+    assert!(report.frames > 0 && report.segments >= 3 && report.cut_bytes == 0 && !report.mended);
+
+    let (mut store, recovered) = open(&disk);
+    let [first, second] = &recovered.partitions[..] else {
+        panic!("two partitions are left")
+    };
+    assert_eq!((first.id, first.log_start, first.next), (partition(1), Offset(0), Offset(75)));
+    assert_eq!((second.id, second.log_start, second.next), (partition(2), Offset(4), Offset(15)));
+    assert_eq!((&first.state[..], &second.state[..]), (&b"state up to 60"[..], &b"state up to 12"[..]));
+    let replayed = |headers: &[BatchHeader]| headers.iter().map(|header| header.base_offset.0).collect::<Vec<_>>();
+    assert_eq!(replayed(&first.replay), [60, 63, 66, 69, 72]);
+    assert_eq!(replayed(&second.replay), [12]);
+
+    for (number, log_start, next) in [(1, 0, 75), (2, 4, 15)] {
+        let records = read_all(&mut store, number);
+        // A batch is given whole, also if its first records are trimmed.
+        let records: Vec<_> = records.iter().filter(|record| record.offset.0 >= log_start).collect();
+        assert!(records.iter().map(|record| record.offset.0).eq(log_start..next));
+        records.iter().for_each(|record| assert_golden(number, record));
+    }
+}
+
+#[test]
+fn format_1_can_be_written_on() {
+    let disk = load(FORMAT_1);
+    let (mut store, _) = open(&disk);
+    append(&mut store, 1, Compression::None);
+    flush(&mut store);
+    lay_out(&mut store);
+    let (mut store, _) = open(&disk);
+    let records = read_all(&mut store, 1);
+    assert_eq!(records.len(), 78);
+    records.iter().for_each(|record| assert_golden(1, record));
+}
+
+/// How `format-1` was made. Never again once it is released.
+#[test]
+#[ignore = "writes golden data"]
+fn write_format_1() {
+    let disk = SimulatedDisk::new();
+    let (mut store, _) = open(&disk);
+    for round in 0..5 {
+        for codec in CODECS {
+            append(&mut store, 1, codec);
+            flush(&mut store);
+        }
+        append(&mut store, 2, CODECS[round]);
+        if round < 3 {
+            append(&mut store, 3, CODECS[round]);
+        }
+        if round == 3 {
+            store.trim(partition(2), Offset(4)).expect("there is room");
+            store.delete_partition(partition(3)).expect("there is room");
+        }
+        flush(&mut store);
+        if round < 4 {
+            lay_out(&mut store);
+        }
+    }
+    save(&disk, "format-1");
+}
+
+/// Writes a folder, and says what `golden!` has to list.
+fn save(disk: &SimulatedDisk, folder: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(folder);
+    let golden = RealDisk::open(&root).expect("the folder can be made");
+    for path in disk.paths() {
+        let content = disk.file_bytes(&path).expect("it is listed");
+        golden
+            .create_directory(path.parent().expect("a file has a directory"))
+            .expect("the disk works");
+        golden.replace(&path, &content).expect("the disk works");
+        eprintln!("    {:?},", path.display().to_string());
+    }
+}
