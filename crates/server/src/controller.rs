@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use protocol::metadata::{Command, Metadata, PlanError};
+use protocol::metadata::{Command, Metadata, PlanError, TopicConfig, TopicSettings};
 use record::{BatchBuilder, Compression, Limits, Offset};
 use tokio::sync::{Mutex, oneshot};
 
@@ -113,7 +113,7 @@ impl Core {
     }
 
     /// Appends commands to the metadata partition; committed on return.
-    async fn journal(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
+    pub(crate) async fn journal(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
         let now_ms = self.facts.clock.wall_ms();
         let mut builder = BatchBuilder::new(Compression::None);
         let mut answers = Vec::new();
@@ -136,34 +136,18 @@ impl Core {
         Ok(())
     }
 
-    /// At start, on core 0: opens the metadata partition, reads all commands back, and adds `news` to them.
+    /// At start, on core 0: opens the metadata partition and reads all commands back.
     ///
     /// # Errors
     /// A sentence for the operator.
-    pub(crate) async fn replay_metadata(
-        self: &Rc<Self>,
-        news: impl FnOnce(&[Command]) -> Vec<Command>,
-    ) -> Result<Vec<Command>, String> {
+    pub(crate) async fn replay_metadata(self: &Rc<Self>) -> Result<Vec<Command>, String> {
         let recovered = self.take_recovered(METADATA_PARTITION);
         let settings = {
             let metadata = self.metadata.borrow();
-            protocol::metadata::TopicSettings::resolve(
-                &protocol::metadata::TopicConfig::new(),
-                metadata.defaults(),
-            )
+            TopicSettings::resolve(&TopicConfig::new(), metadata.defaults())
         };
-        let shard = self.shard(0);
-        shard.open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
-        let mut commands = self
-            .read_commands()
-            .await
-            .map_err(|error| format!("the metadata cannot be read: {error}"))??;
-        let added = news(&commands);
-        self.journal(&added)
-            .await
-            .map_err(|error| format!("the metadata cannot be written: {error}"))?;
-        commands.extend(added);
-        Ok(commands)
+        self.shard(0).open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
+        self.read_commands().await.map_err(|error| format!("the metadata cannot be read: {error}"))?
     }
 
     async fn read_commands(self: &Rc<Self>) -> Result<Result<Vec<Command>, String>, ReadRefusal> {

@@ -188,6 +188,7 @@ impl Core {
         for (id, _) in self.recovered.borrow_mut().drain() {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
+        self.shards().for_each(Shard::start_background);
         Ok(())
     }
 

@@ -390,7 +390,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         let flusher =
             Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
         let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
-        shard.start();
+        shard.start_flushing();
         shards.push(shard);
         recovered.extend(found.partitions);
     }
@@ -405,28 +405,21 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
     ))
 }
 
-/// On core 0: replays the metadata, journals this start, and has every core open its partitions.
+/// On core 0: replays the metadata, has every core open its partitions, and journals this start.
+///
+/// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
+/// client is served, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
-    let news = |commands: &[Command]| {
-        let format = commands.is_empty().then_some(Command::FormatCluster {
-            cluster: facts.cluster,
-        });
-        format
-            .into_iter()
-            .chain([Command::StartNode {
-                node: facts.node,
-                address,
-            }])
-            .collect()
-    };
-    let commands = Arc::new(core.replay_metadata(news).await?);
+    let mut commands = core.replay_metadata().await?;
+    let format = commands.is_empty().then_some(Command::FormatCluster { cluster: facts.cluster });
+    let start = Command::StartNode { node: facts.node, address };
+    let news: Vec<Command> = format.into_iter().chain([start]).collect();
+    commands.extend(news.iter().cloned());
+    let commands = Arc::new(commands);
     for index in 0..facts.mailboxes.cores() {
         let commands = commands.clone();
-        let adopted = facts
-            .mailboxes
-            .call(index, move |core| async move { core.adopt(&commands) })
-            .await;
+        let adopted = facts.mailboxes.call(index, move |core| async move { core.adopt(&commands) }).await;
         adopted.map_err(|stopping| stopping.to_string())??;
     }
-    Ok(())
+    core.journal(&news).await.map_err(|error| format!("this start cannot be journaled: {error}"))
 }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::{Disk, RealDisk, SimulatedDisk};
 use record::{
-    BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, Record, TopicId, batches,
-    records,
+    BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, Record, TopicId,
+    batches, records,
 };
-use storage::{Append, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store, StoreConfig, check};
+use storage::{
+    Append, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store, StoreConfig, check,
+};
 
 const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId(*b"golden cluster 1"),
@@ -113,7 +115,8 @@ fn append(store: &mut Store, number: u8, compression: Compression) {
     let id = partition(number);
     store.open_partition(id, ROLLING);
     let (_, first) = store.bounds(id).expect("just opened");
-    let mut builder = BatchBuilder::new(compression).with_producer(11, 0, i32::try_from(first.0).expect("few records"));
+    let mut builder =
+        BatchBuilder::new(compression).with_producer(11, 0, i32::try_from(first.0).expect("few records"));
     for offset in first.0..first.0 + 3 {
         let key = format!("key {offset}");
         let headers: [(&[u8], Option<&[u8]>); 1] = [(b"header", Some(b"1"))];
@@ -162,7 +165,7 @@ fn lay_out(store: &mut Store) {
         .collect();
     let job = store.begin_checkpoint(&mut |id| {
         let end = ends[id.index as usize - 1].expect("it is one of three");
-        (Bytes::from(format!("state up to {end}")), end)
+        Some((Bytes::from(format!("state up to {end}")), end))
     });
     flush(store);
     let result = job.run();
@@ -206,17 +209,34 @@ fn format_1_can_be_read() {
     let [first, second] = &recovered.partitions[..] else {
         panic!("two partitions are left")
     };
-    assert_eq!((first.id, first.log_start, first.next), (partition(1), Offset(0), Offset(75)));
-    assert_eq!((second.id, second.log_start, second.next), (partition(2), Offset(4), Offset(15)));
-    assert_eq!((&first.state[..], &second.state[..]), (&b"state up to 60"[..], &b"state up to 12"[..]));
-    let replayed = |headers: &[BatchHeader]| headers.iter().map(|header| header.base_offset.0).collect::<Vec<_>>();
+    assert_eq!(
+        (first.id, first.log_start, first.next),
+        (partition(1), Offset(0), Offset(75))
+    );
+    assert_eq!(
+        (second.id, second.log_start, second.next),
+        (partition(2), Offset(4), Offset(15))
+    );
+    assert_eq!(
+        (&first.state[..], &second.state[..]),
+        (&b"state up to 60"[..], &b"state up to 12"[..])
+    );
+    let replayed = |headers: &[BatchHeader]| {
+        headers
+            .iter()
+            .map(|header| header.base_offset.0)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(replayed(&first.replay), [60, 63, 66, 69, 72]);
     assert_eq!(replayed(&second.replay), [12]);
 
     for (number, log_start, next) in [(1, 0, 75), (2, 4, 15)] {
         let records = read_all(&mut store, number);
         // A batch is given whole, also if its first records are trimmed.
-        let records: Vec<_> = records.iter().filter(|record| record.offset.0 >= log_start).collect();
+        let records: Vec<_> = records
+            .iter()
+            .filter(|record| record.offset.0 >= log_start)
+            .collect();
         assert!(records.iter().map(|record| record.offset.0).eq(log_start..next));
         records.iter().for_each(|record| assert_golden(number, record));
     }
@@ -264,7 +284,9 @@ fn write_format_1() {
 
 /// Writes a folder, and says what `golden!` has to list.
 fn save(disk: &SimulatedDisk, folder: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(folder);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(folder);
     let golden = RealDisk::open(&root).expect("the folder can be made");
     for path in disk.paths() {
         let content = disk.file_bytes(&path).expect("it is listed");

@@ -68,7 +68,7 @@ fn lay_out(store: &mut Store) {
         store.laid_out(job, result).expect("the disk works");
     }
     let next = store.bounds(ID).expect("it is open").1;
-    let job = store.begin_checkpoint(&mut |_| (Bytes::from_static(b"state"), next));
+    let job = store.begin_checkpoint(&mut |_| Some((Bytes::from_static(b"state"), next)));
     let result = job.run();
     store.checkpointed(job, result).expect("the disk works");
     while let Some(job) = store.next_preparation() {

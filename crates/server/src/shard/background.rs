@@ -54,9 +54,13 @@ impl Flusher {
 }
 
 impl Shard {
-    /// Starts the shard's tasks on the core that calls.
-    pub(crate) fn start(self: &Rc<Self>) {
+    /// Starts to flush, on the core that calls.
+    pub(crate) fn start_flushing(self: &Rc<Self>) {
         tokio::task::spawn_local(self.clone().flush_for_ever());
+    }
+
+    /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
+    pub(crate) fn start_background(self: &Rc<Self>) {
         tokio::task::spawn_local(self.clone().work_in_background());
     }
 
@@ -188,13 +192,10 @@ impl Shard {
         let now = self.clock.monotonic();
         let job = {
             let partitions = self.partitions.borrow();
+            // A partition that is given up, but could not be journaled as such yet, has no leader any more.
             let mut state = |id: PartitionId| {
-                let leader = &partitions
-                    .get(&id)
-                    .expect("the store keeps only partitions that are led here")
-                    .leader;
-                let (next, state) = leader.snapshot_history(now);
-                (state, next)
+                let (next, state) = partitions.get(&id)?.leader.snapshot_history(now);
+                Some((state, next))
             };
             self.store.borrow_mut().begin_checkpoint(&mut state)
         };

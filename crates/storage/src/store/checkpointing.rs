@@ -42,13 +42,13 @@ impl Store {
     }
 
     /// Takes the checkpoint that ends the round. `state` gives what each partition's owner wants kept, and the offset
-    /// before which it reflects every record: nothing laid out may lie behind that.
+    /// before which it reflects every record: nothing laid out may lie behind that. `None` keeps nothing.
     ///
     /// # Panics
     /// If `checkpoint_is_due` does not hold.
     pub fn begin_checkpoint(
         &mut self,
-        state: &mut dyn FnMut(PartitionId) -> (Bytes, Offset),
+        state: &mut dyn FnMut(PartitionId) -> Option<(Bytes, Offset)>,
     ) -> CheckpointJob {
         assert!(self.checkpoint_is_due(), "a checkpoint ends a finished round");
         let round = self.round.as_mut().expect("one is due");
@@ -56,7 +56,7 @@ impl Store {
         let frame = round.before_frame;
         let replay = self.journal.replay_start(frame);
         let partition = |log: &PartitionLog| {
-            let (state, state_next) = state(log.id);
+            let (state, state_next) = state(log.id).unwrap_or((Bytes::new(), Offset(log.next)));
             assert!(
                 log.laid_out <= state_next.0,
                 "records that the state does not reflect stay in the journal"

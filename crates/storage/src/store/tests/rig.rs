@@ -246,7 +246,7 @@ pub(crate) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob
         store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
     store.begin_checkpoint(&mut |id| {
         let next = next[&id];
-        (Bytes::copy_from_slice(&next.to_le_bytes()), Offset(next))
+        Some((Bytes::copy_from_slice(&next.to_le_bytes()), Offset(next)))
     })
 }
 

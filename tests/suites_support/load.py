@@ -1,0 +1,207 @@
+"""Producers of all kinds that write through whatever happens to the node, a reader that follows them, and the
+reading of everything at the end. All of it is librdkafka's; what comes of it goes to the ledger."""
+
+import random
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from suites_support.ledger import IDEMPOTENT, ONCE, RETRYING, value_of
+from suites_support.suite import Violation, demand, wait_until
+
+PARTITIONS = 3
+QUEUED_MAX = 3000
+STALL_SECONDS = 60
+
+# Reconnecting soon matters to the run's length only.
+_CLIENT = {
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "socket.timeout.ms": 10000,
+    "log_level": 2,
+    "topic.metadata.refresh.interval.ms": 2000,
+}
+_MODES = {
+    IDEMPOTENT: {"enable.idempotence": True, "message.timeout.ms": 0},
+    ONCE: {"message.send.max.retries": 0, "message.timeout.ms": 5000, "max.in.flight.requests.per.connection": 5},
+    RETRYING: {"message.timeout.ms": 30000},
+}
+
+# (name, mode, codec, topic): every codec under sequences and without them.
+WRITERS = [
+    ("idempotent-none", IDEMPOTENT, "none", "storm-a"),
+    ("idempotent-zstd", IDEMPOTENT, "zstd", "storm-a"),
+    ("idempotent-lz4", IDEMPOTENT, "lz4", "storm-b"),
+    ("once-none", ONCE, "none", "storm-a"),
+    ("once-gzip", ONCE, "gzip", "storm-b"),
+    ("retrying-snappy", RETRYING, "snappy", "storm-b"),
+]
+
+
+def client(node, **settings):
+    """Settings of a client of `node`; dots in their names are written as underscores."""
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return {**_CLIENT, "bootstrap.servers": node.kafka, **given}
+
+
+def reading(node, **settings):
+    """Settings of a consumer that is told what to read and commits nothing."""
+    return client(node, group_id="none", enable_auto_commit=False, auto_offset_reset="error", check_crcs=True,
+                  fetch_wait_max_ms=100, **settings)
+
+
+def create_topics(node, names, partitions=PARTITIONS, **config):
+    config = {name.replace("_", "."): str(value) for name, value in config.items()}
+    wanted = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=config) for name in names]
+    # Held by name: a client that is dropped fails what it has under way.
+    admin = AdminClient(client(node))
+    for future in admin.create_topics(wanted, operation_timeout=30).values():
+        future.result(60)
+
+
+class Load:
+    """Writes with all of WRITERS from one thread until `finish`."""
+
+    def __init__(self, node, ledger, seed, writers=WRITERS):
+        self.ledger = ledger
+        self.random = random.Random(seed)
+        self.writers = writers
+        self.producers = {}
+        self.numbers = {}
+        for name, mode, codec, _ in writers:
+            settings = {"compression.codec": codec, "acks": -1, "linger.ms": 2, "batch.size": 64 << 10}
+            limits = {"queue.buffering.max.messages": QUEUED_MAX}
+            self.producers[name] = Producer({**client(node), **settings, **limits, **_MODES[mode]})
+            self.numbers[name] = 0
+            ledger.modes[name] = mode
+        self.stopping = threading.Event()
+        self.failure = None
+        self.thread = threading.Thread(target=self._write, daemon=True)
+
+    def start(self):
+        self.thread.start()
+
+    def _write(self):
+        try:
+            while not self.stopping.is_set():
+                written = sum(self._burst(*writer) for writer in self.writers)
+                if not written:
+                    time.sleep(0.002)
+        except Exception as error:
+            self.failure = error
+
+    def _burst(self, name, mode, _codec, topic):
+        producer = self.producers[name]
+        producer.poll(0)
+        # What is queued while the node is down is bounded, so that a burst after a start is too.
+        if len(producer) > QUEUED_MAX // 2:
+            return 0
+        count = self.random.randrange(1, 60)
+        partition = self.random.randrange(PARTITIONS)
+        for _ in range(count):
+            number = self.numbers[name]
+            self.numbers[name] += 1
+            self.ledger.sent[name, topic, partition].append(number)
+            producer.produce(topic, value_of(name, partition, number), key=name, partition=partition,
+                             on_delivery=self._told(name, mode, number))
+        return count
+
+    def _told(self, name, mode, number):
+        def told(error, message):
+            if error is None:
+                self.ledger.note_acknowledged(message.topic(), message.partition(), message.offset(), name, number)
+            else:
+                self.ledger.refused[error.name()] += 1
+                if mode == IDEMPOTENT:
+                    self.ledger.violation(f"{name} {number} was given up: {error}")
+
+        return told
+
+    def wait_for_more(self, records, seconds=STALL_SECONDS):
+        """Waits until so many more records are acknowledged: proof that writes go on."""
+        goal = self.ledger.acknowledged_count() + records
+        wait_until(lambda: self.failure or self.ledger.acknowledged_count() >= goal, seconds,
+                   f"{records} more records are acknowledged; refused so far: {dict(self.ledger.refused)}")
+        if self.failure:
+            raise self.failure
+
+    def wait_for_refusals(self, records, seconds=90):
+        """Waits until so many more records are refused."""
+        goal = sum(self.ledger.refused.values()) + records
+        wait_until(lambda: sum(self.ledger.refused.values()) >= goal, seconds, f"{records} more records are refused")
+
+    def finish(self):
+        """Writes no more, and waits until the fate of every record is known."""
+        self.stopping.set()
+        self.thread.join()
+        if self.failure:
+            raise self.failure
+        for name, producer in self.producers.items():
+            left = producer.flush(STALL_SECONDS)
+            demand(left == 0, f"{name} waits for {left} records after {STALL_SECONDS} s")
+
+
+class Follower:
+    """Reads along from offset 0 and notes what it saw: none of that may ever change."""
+
+    def __init__(self, node, ledger, topics, partitions=PARTITIONS):
+        self.ledger = ledger
+        self.consumer = Consumer(reading(node))
+        self.consumer.assign([TopicPartition(topic, part, 0) for topic in topics for part in range(partitions)])
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._read, daemon=True)
+
+    def start(self):
+        self.thread.start()
+
+    def _read(self):
+        while not self.stopping.is_set():
+            for message in self.consumer.consume(2000, timeout=0.1):
+                error = message.error()
+                if error is None:
+                    self.ledger.note_seen(message.topic(), message.partition(), message.offset(), message.value())
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._BAD_MSG):
+                    self.ledger.violation(f"a reader was told: {error}")
+
+    def finish(self):
+        self.stopping.set()
+        self.thread.join()
+        self.consumer.close()
+
+
+def read_all(node, topics, partitions=PARTITIONS):
+    """Everything from the first offset to the tail: (topic, partition) -> list of (offset, value)."""
+    consumer = Consumer(reading(node))
+    places = [(topic, partition) for topic in topics for partition in range(partitions)]
+    tails = {}
+    for topic, partition in places:
+        first, tail = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        demand(first == 0, f"{topic}/{partition} begins at {first}, and nothing was trimmed")
+        tails[topic, partition] = tail
+    log = {place: [] for place in places}
+    waiting = {place for place in places if tails[place] > 0}
+    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in waiting])
+    limit = time.monotonic() + STALL_SECONDS
+    while waiting:
+        for message in consumer.consume(5000, timeout=1):
+            if message.error() is not None:
+                raise Violation(f"reading everything: {message.error()}")
+            limit = time.monotonic() + STALL_SECONDS
+            place = message.topic(), message.partition()
+            log[place].append((message.offset(), message.value()))
+            if message.offset() + 1 >= tails[place]:
+                waiting.discard(place)
+        demand(time.monotonic() < limit, f"no record for {STALL_SECONDS} s; still to read: {sorted(waiting)}")
+    consumer.close()
+    return log
+
+
+def report(ledger, checked, log, faults):
+    """One line that says how much the run proved."""
+    demand(checked > 0, "nothing was acknowledged, so nothing was proved")
+    total = sum(map(len, log.values()))
+    seen = sum(map(len, ledger.seen.values()))
+    print(f"{faults}: {checked} acknowledged records checked, {total} in the log, {seen} seen by the reader, "
+          f"refused {dict(ledger.refused)}")

@@ -1,0 +1,123 @@
+"""A `ropewalk serve` process on ports of its own, which stay the same over restarts: clients live on through them."""
+
+import atexit
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from suites_support.suite import Violation, demand, wait_until
+
+START_SECONDS = 60
+DRAIN_SECONDS = 40
+
+# So small that files are laid out, recycled and checkpointed all the time.
+TINY = {
+    "cores": "2",
+    "journal.file_bytes": "4MiB",
+    "journal.bytes_max": "16MiB",
+    "journal.layout_trigger": "2MiB",
+    "disk.reserve_bytes": "0",
+}
+
+
+def free_port():
+    """A port that nobody has, below the range from which the system takes those of clients."""
+    while True:
+        port = random.SystemRandom().randrange(15000, 30000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+class Node:
+    """`settings` are keys of `ropewalk config`; `wrapper` is a command that runs the binary, as strace does."""
+
+    def __init__(self, data, log, settings=None):
+        self.data = data
+        self.log = log
+        self.settings = dict(TINY if settings is None else settings)
+        self.kafka = f"127.0.0.1:{free_port()}"
+        self.http = f"127.0.0.1:{free_port()}"
+        self.process = None
+        atexit.register(self.kill)
+
+    def launch(self, wrapper=()):
+        """Starts the process without waiting for it."""
+        assert self.process is None, "the last process is taken away first"
+        command = [*wrapper, os.environ["ROPEWALK_BINARY"], "serve", "--data", str(self.data)]
+        command += ["--kafka", self.kafka, "--http", self.http]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        # A panic's message is worth more in the log's tail than sixty frames of the runtime.
+        environment = {**os.environ, "RUST_BACKTRACE": "0"}
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+
+    def start(self, wrapper=()):
+        """Starts the process and waits until it is ready; gives the seconds that took."""
+        began = time.monotonic()
+        self.launch(wrapper)
+        try:
+            wait_until(self._ready_or_gone, START_SECONDS, "the node becomes ready")
+        except Violation as violation:
+            raise Violation(f"{violation}; {self.readiness()}\n{self.log_tail()}") from None
+        return time.monotonic() - began
+
+    def _ready_or_gone(self):
+        code = self.process.poll()
+        demand(code is None, f"the node ended with {code} instead of starting:\n{self.log_tail()}")
+        return self.readiness()[0] == 200
+
+    def readiness(self):
+        """The code of `/ready` and the reasons it gives; 0 when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/ready", timeout=5) as answer:
+                return answer.status, []
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error).get("reasons", [])
+        except OSError as error:
+            return 0, [str(error)]
+
+    def figure(self, name):
+        """The sum of a metric over its labels."""
+        with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith((name + "{", name + " "))]
+        demand(values, f"there is no metric {name}")
+        return sum(float(value) for value in values)
+
+    def kill(self):
+        """kill -9, as often as one likes."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self):
+        """SIGTERM: the node answers what is under way and exits 0."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(DRAIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Violation(f"SIGTERM has not ended the node in {DRAIN_SECONDS} s:\n{self.log_tail()}") from None
+        self.process = None
+        demand(code == 0, f"after SIGTERM the node exited with {code}:\n{self.log_tail()}")
+
+    def demand_alive(self):
+        """The node must not have ended by itself."""
+        code = self.process.poll()
+        demand(code is None, f"the node ended by itself with {code}:\n{self.log_tail()}")
+
+    def log_tail(self, lines=40):
+        with open(self.log, errors="replace") as log:
+            return "".join(log.readlines()[-lines:])
