@@ -19,17 +19,20 @@ run:
 	cargo build --release -p cli --bin ropewalk
 	exec "$(CARGO_TARGET_DIR)/release/ropewalk" serve --data "$(DATA)"
 
-# Both halves run even if the first fails, so that one run tells everything.
+# All parts run even if one fails, so that one run tells everything. The fuzz targets are a workspace of their own.
 test:
 	@tests/prepare
 	@status=0; \
 	cargo test --workspace --no-fail-fast || status=1; \
+	cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast || status=1; \
 	tests/run || status=1; \
 	exit $$status
 
 verify:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo test -p cli --test crate_arrows
 
@@ -49,15 +52,19 @@ sim: ; @echo "make sim: there is no crates/simulator yet" >&2; exit 2
 endif
 
 ifneq ($(wildcard fuzz/Cargo.toml),)
-FUZZ_SECONDS ?= 60
+SECONDS ?= 60
 help: help-fuzz
 .PHONY: help-fuzz
-help-fuzz: ; @echo "make fuzz TARGET=...  fuzz one target for FUZZ_SECONDS (60)"
-# RUSTC_BOOTSTRAP lets the stable compiler take the sanitizer flags that cargo-fuzz passes.
+help-fuzz: ; @echo "make fuzz TARGET=... SECONDS=60   fuzz one target; without TARGET, list them"
+# RUSTC_BOOTSTRAP lets the stable compiler take the sanitizer flags that cargo-fuzz passes. What the engine finds goes
+# to fuzz/corpus, which is not kept; fuzz/seeds is. No single allocation may pass the limit, whatever an input claims.
 fuzz:
-	@test -n "$(TARGET)" || { echo "make fuzz TARGET=..., one of:"; ls fuzz/fuzz_targets; exit 2; }
+	@test -n "$(TARGET)" || { echo "make fuzz TARGET=..., one of:"; ls fuzz/seeds; exit 2; }
+	@test -d "fuzz/seeds/$(TARGET)" || { echo "there is no target $(TARGET), only:"; ls fuzz/seeds; exit 2; }
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
-	RUSTC_BOOTSTRAP=1 cargo fuzz run "$(TARGET)" -- -max_total_time=$(FUZZ_SECONDS)
+	@mkdir -p "fuzz/corpus/$(TARGET)"
+	RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --features libfuzzer "$(TARGET)" \
+		"fuzz/corpus/$(TARGET)" "fuzz/seeds/$(TARGET)" -- -max_total_time=$(SECONDS) -malloc_limit_mb=64 -rss_limit_mb=1024
 else
 fuzz: ; @echo "make fuzz: there is no fuzz/ yet" >&2; exit 2
 endif

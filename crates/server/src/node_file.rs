@@ -134,7 +134,9 @@ pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<No
             Ok(identity)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if let Some(found) = disk.list(Path::new("")).map_err(failed)?.into_iter().next() {
+            // A crash while the directory was made may have left the file half replaced; it says nothing yet.
+            let names = disk.list(Path::new("")).map_err(failed)?;
+            if let Some(found) = names.into_iter().find(|name| !name.starts_with(NAME)) {
                 return Err(DirectoryError::Foreign { directory, found });
             }
             let identity = NodeIdentity {

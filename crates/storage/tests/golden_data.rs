@@ -261,14 +261,14 @@ fn format_1_can_be_written_on() {
 fn write_format_1() {
     let disk = SimulatedDisk::new();
     let (mut store, _) = open(&disk);
-    for round in 0..5 {
+    for (round, round_codec) in CODECS.into_iter().enumerate() {
         for codec in CODECS {
             append(&mut store, 1, codec);
             flush(&mut store);
         }
-        append(&mut store, 2, CODECS[round]);
+        append(&mut store, 2, round_codec);
         if round < 3 {
-            append(&mut store, 3, CODECS[round]);
+            append(&mut store, 3, round_codec);
         }
         if round == 3 {
             store.trim(partition(2), Offset(4)).expect("there is room");
