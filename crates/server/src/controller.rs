@@ -146,8 +146,11 @@ impl Core {
             let metadata = self.metadata.borrow();
             TopicSettings::resolve(&TopicConfig::new(), metadata.defaults())
         };
-        self.shard(0).open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
-        self.read_commands().await.map_err(|error| format!("the metadata cannot be read: {error}"))?
+        self.shard(0)
+            .open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
+        self.read_commands()
+            .await
+            .map_err(|error| format!("the metadata cannot be read: {error}"))?
     }
 
     async fn read_commands(self: &Rc<Self>) -> Result<Result<Vec<Command>, String>, ReadRefusal> {

@@ -411,15 +411,25 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
 /// client is served, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
     let mut commands = core.replay_metadata().await?;
-    let format = commands.is_empty().then_some(Command::FormatCluster { cluster: facts.cluster });
-    let start = Command::StartNode { node: facts.node, address };
+    let format = commands.is_empty().then_some(Command::FormatCluster {
+        cluster: facts.cluster,
+    });
+    let start = Command::StartNode {
+        node: facts.node,
+        address,
+    };
     let news: Vec<Command> = format.into_iter().chain([start]).collect();
     commands.extend(news.iter().cloned());
     let commands = Arc::new(commands);
     for index in 0..facts.mailboxes.cores() {
         let commands = commands.clone();
-        let adopted = facts.mailboxes.call(index, move |core| async move { core.adopt(&commands) }).await;
+        let adopted = facts
+            .mailboxes
+            .call(index, move |core| async move { core.adopt(&commands) })
+            .await;
         adopted.map_err(|stopping| stopping.to_string())??;
     }
-    core.journal(&news).await.map_err(|error| format!("this start cannot be journaled: {error}"))
+    core.journal(&news)
+        .await
+        .map_err(|error| format!("this start cannot be journaled: {error}"))
 }

@@ -75,11 +75,15 @@ impl Shard {
                 let Some(flush) = next else { break };
                 let bytes = flush.total_bytes();
                 let began = self.clock.monotonic();
-                let Some((flush, result)) = self.flusher.run(flush).await else { return };
+                let Some((flush, result)) = self.flusher.run(flush).await else {
+                    return;
+                };
                 let took = self.clock.monotonic() - began;
                 count(&self.counters.flushes, 1);
                 count(&self.counters.flushed_bytes, bytes as u64);
-                self.counters.flush_time.set(self.counters.flush_time.get() + took);
+                self.counters
+                    .flush_time
+                    .set(self.counters.flush_time.get() + took);
                 self.apply_flush(flush, result);
             }
         }
