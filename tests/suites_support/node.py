@@ -63,25 +63,26 @@ class Node:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
-    def start(self, wrapper=()):
-        """Starts the process and waits until it is ready; gives the seconds that took."""
+    def start(self, wrapper=(), until="/ready"):
+        """Starts the process and waits until it is ready, or just answers (`until="/health"`); gives the seconds that
+        took."""
         began = time.monotonic()
         self.launch(wrapper)
         try:
-            wait_until(self._ready_or_gone, START_SECONDS, "the node becomes ready")
+            wait_until(lambda: self._well_or_gone(until), START_SECONDS, f"the node says that all is well on {until}")
         except Violation as violation:
             raise Violation(f"{violation}; {self.readiness()}\n{self.log_tail()}") from None
         return time.monotonic() - began
 
-    def _ready_or_gone(self):
+    def _well_or_gone(self, path):
         code = self.process.poll()
         demand(code is None, f"the node ended with {code} instead of starting:\n{self.log_tail()}")
-        return self.readiness()[0] == 200
+        return self.readiness(path)[0] == 200
 
-    def readiness(self):
+    def readiness(self, path="/ready"):
         """The code of `/ready` and the reasons it gives; 0 when nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://{self.http}/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.http}{path}", timeout=5) as answer:
                 return answer.status, []
         except urllib.error.HTTPError as error:
             return error.code, json.load(error).get("reasons", [])

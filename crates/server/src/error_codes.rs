@@ -20,7 +20,9 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
-        AppendRefusal::DiskFull | AppendRefusal::JournalDead(_) => ErrorCode::KafkaStorageError,
+        AppendRefusal::DiskFull | AppendRefusal::Starting | AppendRefusal::JournalDead(_) => {
+            ErrorCode::KafkaStorageError
+        }
         AppendRefusal::JournalFull => ErrorCode::RequestTimedOut,
     }
 }

@@ -408,7 +408,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
 /// On core 0: replays the metadata, has every core open its partitions, and journals this start.
 ///
 /// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
-/// client is served, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
+/// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
     let mut commands = core.replay_metadata().await?;
     let format = commands.is_empty().then_some(Command::FormatCluster {
@@ -421,15 +421,41 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
     let news: Vec<Command> = format.into_iter().chain([start]).collect();
     commands.extend(news.iter().cloned());
     let commands = Arc::new(commands);
-    for index in 0..facts.mailboxes.cores() {
-        let commands = commands.clone();
-        let adopted = facts
-            .mailboxes
-            .call(index, move |core| async move { core.adopt(&commands) })
-            .await;
-        adopted.map_err(|stopping| stopping.to_string())??;
+    on_every_core(core, move |core| core.adopt(&commands)).await?;
+    let journaling = tokio::task::spawn_local(journal_start(core.clone(), news));
+    tokio::select! {
+        journaled = journaling => journaled.expect("journaling a start does not panic"),
+        // What is stored can be read all the same, and appends begin as soon as there is room.
+        () = core.shard(0).until_starved() => {
+            tracing::warn!("this start cannot be journaled yet: appends are refused until there is room on the disk");
+            Ok(())
+        }
     }
+}
+
+/// Commits a start, and has every core accept appends.
+async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String> {
     core.journal(&news)
         .await
-        .map_err(|error| format!("this start cannot be journaled: {error}"))
+        .map_err(|error| format!("this start cannot be journaled: {error}"))?;
+    on_every_core(&core, |core| {
+        core.shards().for_each(|shard| shard.start_serving());
+        Ok(())
+    })
+    .await
+}
+
+async fn on_every_core(
+    core: &Core,
+    work: impl Fn(&Core) -> Result<(), String> + Clone + Send + 'static,
+) -> Result<(), String> {
+    let mailboxes = &core.facts.mailboxes;
+    for index in 0..mailboxes.cores() {
+        let work = work.clone();
+        let done = mailboxes
+            .call(index, move |core| async move { work(&core) })
+            .await;
+        done.map_err(|stopping| stopping.to_string())??;
+    }
+    Ok(())
 }

@@ -68,6 +68,8 @@ pub(crate) enum AppendRefusal {
     JournalDead(String),
     #[error("the journal has no room yet; try again")]
     JournalFull,
+    #[error("the node's start is not journaled yet; if the disk is full, free some space")]
+    Starting,
     #[error("the node is stopping")]
     Stopping,
 }
@@ -120,9 +122,11 @@ impl Shard {
         let Some(partition) = partitions.get_mut(&request.partition) else {
             return refuse(request, AppendRefusal::UnknownPartition);
         };
-        // The reserve is the metadata's: a full disk is helped by deleting a topic or giving it retention.
+        // The reserve is the metadata's: a full disk is helped by deleting a topic or giving it retention. And a start is
+        // over only when the metadata says so.
         let reserved = |refusal: &AppendRefusal| {
-            *refusal == AppendRefusal::DiskFull && request.partition == METADATA_PARTITION
+            matches!(refusal, AppendRefusal::DiskFull | AppendRefusal::Starting)
+                && request.partition == METADATA_PARTITION
         };
         if let Some(refusal) = self.refuses().filter(|refusal| !reserved(refusal)) {
             return refuse(request, refusal);

@@ -13,7 +13,7 @@ use record::PartitionId;
 use storage::Flush;
 use tokio::sync::oneshot;
 
-use super::{AppendRefusal, Shard, count};
+use super::{AppendRefusal, Phase, Shard, count};
 
 /// How long the background rests after a failure before it tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -236,6 +236,9 @@ impl Shard {
     async fn rest_after(&self, error: &dyn std::fmt::Display) {
         count(&self.counters.faults, 1);
         tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
+        if !self.stalled.borrow().is_empty() {
+            self.starved.notify_one();
+        }
         tokio::time::sleep(RETRY_AFTER).await;
     }
 
@@ -252,7 +255,7 @@ impl Shard {
 
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
-        self.draining.set(true);
+        self.phase.set(Phase::Draining);
         for request in self.stalled.borrow_mut().drain(..) {
             let _ = request.reply.send(Err(AppendRefusal::Stopping));
         }

@@ -56,6 +56,14 @@ pub(crate) fn count(counter: &Cell<u64>, by: u64) {
     counter.set(counter.get() + by);
 }
 
+/// Where a shard stands in its node's life. Only a serving one accepts clients' appends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Serving,
+    Draining,
+}
+
 pub(crate) struct Shard {
     pub(crate) index: usize,
     pub(crate) settings: ShardSettings,
@@ -75,8 +83,9 @@ pub(crate) struct Shard {
     background: Notify,
     /// The disk has less than its reserve left: appends are refused.
     disk_full: Cell<bool>,
-    /// No appends any more: the node drains.
-    draining: Cell<bool>,
+    phase: Cell<Phase>,
+    /// Background work failed while appends are stalled: they may be for long.
+    starved: Notify,
     flusher: Flusher,
 }
 
@@ -101,7 +110,8 @@ impl Shard {
             flushed: Notify::new(),
             background: Notify::new(),
             disk_full: Cell::new(false),
-            draining: Cell::new(false),
+            phase: Cell::new(Phase::Starting),
+            starved: Notify::new(),
             flusher,
         })
     }
@@ -200,10 +210,23 @@ impl Shard {
         if let Some(reason) = self.store.borrow().dead() {
             return Some(AppendRefusal::JournalDead(reason.to_string()));
         }
-        if self.draining.get() {
-            return Some(AppendRefusal::Stopping);
+        match self.phase.get() {
+            Phase::Starting => Some(AppendRefusal::Starting),
+            Phase::Draining => Some(AppendRefusal::Stopping),
+            Phase::Serving => self.disk_full.get().then_some(AppendRefusal::DiskFull),
         }
-        self.disk_full.get().then_some(AppendRefusal::DiskFull)
+    }
+
+    /// Accepts clients' appends from now on: the epochs that this start opened are committed.
+    pub(crate) fn start_serving(&self) {
+        if self.phase.get() == Phase::Starting {
+            self.phase.set(Phase::Serving);
+        }
+    }
+
+    /// Returns when appends are stalled and the background failed to make room for them.
+    pub(crate) async fn until_starved(&self) {
+        self.starved.notified().await;
     }
 
     /// Gives up what lies before `first_kept`; durable on return.
