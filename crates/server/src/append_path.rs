@@ -96,14 +96,15 @@ fn find_topic(
     topic: &TopicProduceData,
     version: i16,
 ) -> Result<(record::TopicId, i32), ErrorCode> {
-    let metadata = core.metadata.borrow();
-    let found = match version {
-        ..=12 => metadata
-            .topic_named(&topic.name)
-            .ok_or(ErrorCode::UnknownTopicOrPartition),
-        _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
-    };
-    found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+    core.with_metadata(|metadata| {
+        let found = match version {
+            ..=12 => metadata
+                .topic_named(&topic.name)
+                .ok_or(ErrorCode::UnknownTopicOrPartition),
+            _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+        };
+        found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+    })
 }
 
 fn start_append(

@@ -48,6 +48,8 @@ pub struct Config {
     pub limits: LimitSettings,
     /// What topics get that do not choose for themselves.
     pub topics: TopicDefaults,
+    /// How retention is carried out.
+    pub retention: RetentionSettings,
     /// What is remembered of idempotent producers.
     pub producers: ProducerSettings,
     /// How the node stops.
@@ -148,6 +150,13 @@ pub struct TopicDefaults {
     pub defaults: TopicConfig,
 }
 
+/// Keys under `retention`. How long and how much is kept is each topic's config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionSettings {
+    /// The time between two looks at what has outlived its retention or expiration.
+    pub check_interval: Duration,
+}
+
 /// Keys under `producers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerSettings {
@@ -234,6 +243,9 @@ impl Default for Config {
                 auto_create: true,
                 default_partitions: 1,
                 defaults: TopicConfig::new(),
+            },
+            retention: RetentionSettings {
+                check_interval: Duration::from_secs(10),
             },
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::{Either, LocalBoxFuture, select};
 use kafka_wire::{Frame, WireError, Writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -101,11 +103,19 @@ impl Connection {
     }
 }
 
-/// An answer under way and the memory it holds until it is written.
+/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large.
+type OwnedPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// An answer under way.
 struct Queued {
     answer: Answer,
-    _request_bytes: OwnedSemaphorePermit,
-    _core_budget: Option<OwnedSemaphorePermit>,
+    permits: OwnedPermits,
+}
+
+impl Queued {
+    async fn ready(self) -> Ready {
+        (self.answer.await, self.permits)
+    }
 }
 
 /// Why no more requests are read here.
@@ -245,8 +255,7 @@ async fn read_requests(
         let answer = api::start(core, connection, frame)?;
         place.send(Queued {
             answer,
-            _request_bytes: request_bytes,
-            _core_budget: core_budget,
+            permits: (request_bytes, core_budget),
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));
@@ -335,19 +344,52 @@ impl Frames {
     }
 }
 
-/// Writes answers in the order of their requests.
+/// An answer that is ready, if one is wanted, and the memory that its request holds.
+type Ready = (Option<Frame>, OwnedPermits);
+
+/// Writes answers in the order of their requests. While one is written the next one is worked on, never more: a client
+/// that takes nothing makes this node hold two answers.
 async fn write_answers(
     core: &Rc<Core>,
     mut output: OwnedWriteHalf,
     mut answers: mpsc::Receiver<Queued>,
 ) -> Result<OwnedWriteHalf, ConnectionError> {
-    while let Some(queued) = answers.recv().await {
-        if let Some(frame) = queued.answer.await {
-            count(&core.counters.sent_bytes, frame.total_bytes as u64);
-            write_frame(&mut output, frame).await?;
+    let mut ahead: Option<LocalBoxFuture<'static, Ready>> = None;
+    loop {
+        let (frame, _permits) = match ahead.take() {
+            Some(ready) => ready.await,
+            None => match answers.recv().await {
+                Some(queued) => queued.ready().await,
+                None => return Ok(output),
+            },
+        };
+        let Some(frame) = frame else { continue };
+        count(&core.counters.sent_bytes, frame.total_bytes as u64);
+        ahead = answers.try_recv().ok().map(|queued| queued.ready().boxed_local());
+        let writing = write_frame(&mut output, frame);
+        ahead = match ahead {
+            None => {
+                writing.await?;
+                None
+            }
+            Some(next) => write_and_work_on(writing, next).await?,
+        };
+    }
+}
+
+/// Does both, until the writing is done.
+async fn write_and_work_on(
+    writing: impl Future<Output = Result<(), ConnectionError>>,
+    next: LocalBoxFuture<'static, Ready>,
+) -> Result<Option<LocalBoxFuture<'static, Ready>>, ConnectionError> {
+    tokio::pin!(writing);
+    match select(writing, next).await {
+        Either::Left((written, next)) => written.map(|()| Some(next)),
+        Either::Right((ready, writing)) => {
+            writing.await?;
+            Ok(Some(std::future::ready(ready).boxed_local()))
         }
     }
-    Ok(output)
 }
 
 async fn write_frame(output: &mut OwnedWriteHalf, frame: Frame) -> Result<(), ConnectionError> {

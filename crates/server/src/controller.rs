@@ -63,7 +63,7 @@ impl Core {
     ) -> Vec<Changed> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
         let _turn = controller.turn.lock().await;
-        let planned = plan(&self.metadata.borrow());
+        let planned = self.with_metadata(plan);
         let commands: Vec<Command> = planned.iter().flatten().cloned().collect();
         let committed = match commands.is_empty() {
             true => Ok(Vec::new()),
@@ -142,10 +142,8 @@ impl Core {
     /// A sentence for the operator.
     pub(crate) async fn replay_metadata(self: &Rc<Self>) -> Result<Vec<Command>, String> {
         let recovered = self.take_recovered(METADATA_PARTITION);
-        let settings = {
-            let metadata = self.metadata.borrow();
-            TopicSettings::resolve(&TopicConfig::new(), metadata.defaults())
-        };
+        let settings =
+            self.with_metadata(|metadata| TopicSettings::resolve(&TopicConfig::new(), metadata.defaults()));
         self.shard(0)
             .open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
         self.read_commands()

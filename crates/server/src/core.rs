@@ -84,12 +84,15 @@ pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) metadata: RefCell<Metadata>,
+    /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
+    metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) counters: CoreCounters,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
+    /// Whether the node has begun to stop.
+    draining: Cell<bool>,
     /// Memory that requests under way on this core may take.
     budget: Arc<Semaphore>,
     budget_units: u32,
@@ -115,6 +118,7 @@ impl Core {
             producer_ids: ProducerIds::default(),
             counters: CoreCounters::default(),
             controller: (index == 0).then(Controller::default),
+            draining: Cell::new(false),
             budget: Arc::new(Semaphore::new(budget_units as usize)),
             budget_units,
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
@@ -131,14 +135,31 @@ impl Core {
         }
     }
 
-    /// Waits until the connections have been answered and are gone, and makes what was staged durable.
-    pub(crate) async fn drain(&self) {
+    /// Begins to drain: from now on the core's figures say so. In the future, waits until the connections have been
+    /// answered and are gone, and makes what was staged durable.
+    pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = ()> {
+        self.draining.set(true);
+        async move { self.drain_to_the_end().await }
+    }
+
+    /// Whether the node has begun to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    async fn drain_to_the_end(&self) {
         while self.counters.connections.get() > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
         }
         for shard in self.shards.values() {
             shard.drain().await;
         }
+    }
+
+    /// Looks at this core's image of the metadata. Nothing can be waited for meanwhile: a change that came in between would
+    /// find it borrowed.
+    pub(crate) fn with_metadata<T>(&self, look: impl FnOnce(&Metadata) -> T) -> T {
+        look(&self.metadata.borrow())
     }
 
     /// A shard of this core.
@@ -183,10 +204,10 @@ impl Core {
             // What was refused when it was committed is refused again, alike everywhere.
             let _ = self.metadata.borrow_mut().apply(command);
         }
-        let metadata = self.metadata.borrow();
-        for topic in metadata.topics() {
-            self.open_partitions(&metadata, topic, 0)?;
-        }
+        self.with_metadata(|metadata| {
+            let mut topics = metadata.topics();
+            topics.try_for_each(|topic| self.open_partitions(metadata, topic, 0))
+        })?;
         for (id, _) in self.recovered.borrow_mut().drain() {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
@@ -205,21 +226,22 @@ impl Core {
         for id in deleted {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
-        let metadata = self.metadata.borrow();
-        if let Some((id, first)) = first_new
-            && let Some(topic) = metadata.topic(id)
-        {
-            self.open_partitions(&metadata, topic, first)
-                .expect("a new partition contradicts nothing");
-        }
-        if let Command::SetTopicConfig { id, .. } = command
-            && let Some(topic) = metadata.topic(*id)
-        {
-            for id in self.own_partitions(topic, 0) {
-                self.shard(self.facts.shard_of(id))
-                    .configure_partition(id, topic.settings);
+        self.with_metadata(|metadata| {
+            if let Some((id, first)) = first_new
+                && let Some(topic) = metadata.topic(id)
+            {
+                self.open_partitions(metadata, topic, first)
+                    .expect("a new partition contradicts nothing");
             }
-        }
+            if let Command::SetTopicConfig { id, .. } = command
+                && let Some(topic) = metadata.topic(*id)
+            {
+                for id in self.own_partitions(topic, 0) {
+                    self.shard(self.facts.shard_of(id))
+                        .configure_partition(id, topic.settings);
+                }
+            }
+        });
         Ok(())
     }
 
@@ -227,10 +249,11 @@ impl Core {
         let Command::DeleteTopic { id } = command else {
             return Vec::new();
         };
-        let metadata = self.metadata.borrow();
-        metadata
-            .topic(*id)
-            .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+        self.with_metadata(|metadata| {
+            metadata
+                .topic(*id)
+                .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+        })
     }
 
     fn first_new_partition(&self, command: &Command) -> Option<(TopicId, i32)> {

@@ -62,12 +62,21 @@ pub(crate) fn read_code(refusal: &ReadRefusal) -> ErrorCode {
     }
 }
 
-/// For changes of the metadata.
+/// For changes of topics. A node that stops is no controller any more: clients ask for another one.
 pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Plan(error) => plan_code(error),
+        ChangeError::Append(AppendRefusal::NotLeader | AppendRefusal::Stopping)
+        | ChangeError::Stopping(_) => ErrorCode::NotController,
         ChangeError::Append(refusal) => append_code(refusal),
-        ChangeError::Stopping(_) => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// For producer ids, which clients ask a coordinator for: to a controller's errors they have no answer.
+pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
+    match change_code(error) {
+        ErrorCode::NotController => ErrorCode::CoordinatorNotAvailable,
+        code => code,
     }
 }
 
@@ -105,4 +114,26 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
 /// For whatever the node does not begin or finish any more because it is stopping: clients look for another leader.
 pub(crate) fn stopping_code() -> ErrorCode {
     ErrorCode::NotLeaderOrFollower
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::Stopping;
+
+    #[test]
+    fn a_stopping_node_sends_clients_to_whom_they_can_find() {
+        let stopping = [
+            ChangeError::Stopping(Stopping),
+            ChangeError::Append(AppendRefusal::Stopping),
+            ChangeError::Append(AppendRefusal::NotLeader),
+        ];
+        for error in stopping {
+            assert_eq!(change_code(&error), ErrorCode::NotController);
+            assert_eq!(producer_id_code(&error), ErrorCode::CoordinatorNotAvailable);
+        }
+        let dead = ChangeError::Append(AppendRefusal::JournalDead("flush failed".into()));
+        assert_eq!(change_code(&dead), ErrorCode::KafkaStorageError);
+        assert_eq!(producer_id_code(&dead), ErrorCode::KafkaStorageError);
+    }
 }

@@ -12,6 +12,7 @@ use kafka_wire::fetch::{
     FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
 };
 use kafka_wire::{ErrorCode, RecordChunks};
+use protocol::metadata::Metadata;
 use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -52,7 +53,7 @@ pub(crate) async fn fetch(
             };
         }
     };
-    let (mut outcomes, planned) = plan(&core, &opened.wanted, version);
+    let (mut outcomes, planned) = core.with_metadata(|metadata| plan(metadata, &opened.wanted, version));
     for planned in &planned {
         connection.note_owner(core.facts.core_of(core.facts.shard_of(planned.read.partition)));
     }
@@ -75,8 +76,7 @@ pub(crate) async fn fetch(
 }
 
 /// Finds the partitions; what is not there is answered at once.
-fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
-    let metadata = core.metadata.borrow();
+fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
     let mut planned = Vec::with_capacity(wanted.len());
     let mut outcomes = Vec::with_capacity(wanted.len());
     for (place, wanted) in wanted.iter().enumerate() {

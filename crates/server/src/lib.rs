@@ -10,6 +10,8 @@ pub mod config;
 mod connection;
 mod controller;
 mod core;
+mod core_death;
+mod core_thread;
 mod error_codes;
 mod fetch_path;
 mod fetch_session;
@@ -23,5 +25,6 @@ mod owner;
 mod producer_ids;
 mod shard;
 
+pub use core_death::CoreDied;
 pub use node::{Node, StartError};
 pub use node_file::{DirectoryError, NodeIdentity};

@@ -6,9 +6,6 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::shard::Shard;
 
-/// How often retention and producers are looked at. Cheap: a look at numbers in memory.
-const KEEP_EVERY: Duration = Duration::from_secs(10);
-
 /// How often the free space is asked for.
 const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
 
@@ -40,10 +37,10 @@ async fn look_at_disk(core: &Rc<Core>) {
     }
 }
 
-/// Looks after a core's partitions until the node stops.
+/// Looks after a core's partitions until the node stops. A look is cheap: at numbers in memory.
 pub(crate) async fn keep(core: Rc<Core>) {
     loop {
-        tokio::time::sleep(KEEP_EVERY).await;
+        tokio::time::sleep(core.facts.config.retention.check_interval).await;
         for shard in core.shards() {
             retain(shard).await;
         }

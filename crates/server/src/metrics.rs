@@ -55,6 +55,7 @@ pub(crate) struct CoreFigures {
     pub(crate) connections: u64,
     pub(crate) connections_opened: u64,
     pub(crate) connections_refused: u64,
+    pub(crate) connections_moved: u64,
     pub(crate) requests: u64,
     pub(crate) malformed_requests: u64,
     pub(crate) received_bytes: u64,
@@ -62,6 +63,8 @@ pub(crate) struct CoreFigures {
     pub(crate) fetch_sessions: usize,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
+    /// The core lets nobody in any more and ends when its connections are answered.
+    pub(crate) draining: bool,
     /// The journals that the core owns, in order.
     pub(crate) journals: Vec<JournalFigures>,
 }
@@ -96,15 +99,22 @@ impl Snapshot {
         silent.map(|(core, why)| format!("core {core} {why}")).collect()
     }
 
-    /// Why the node does not serve in full: what ails it, and the journals that refuse appends. Empty if it does.
+    /// Why the node does not serve in full: what ails it, that it is about to stop, and the journals that refuse
+    /// appends. Empty if it does.
     pub(crate) fn hindrances(&self) -> Vec<String> {
+        let draining = self.answered().any(|(_, core)| core.draining);
+        let draining = draining.then(|| "the node is draining".to_owned());
         let refusals = self.journals().filter_map(|(_, journal)| {
             journal
                 .refusal
                 .as_ref()
                 .map(|refusal| format!("journal {}: {refusal}", journal.index))
         });
-        self.ailments().into_iter().chain(refusals).collect()
+        self.ailments()
+            .into_iter()
+            .chain(draining)
+            .chain(refusals)
+            .collect()
     }
 
     /// The cores that answered.

@@ -14,27 +14,25 @@ use std::time::Duration;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
-use protocol::ProducerLimits;
 use protocol::leader::NodeId;
-use protocol::metadata::{Address, Command, Metadata};
-use storage::{JournalIdentity, JournalSizes, Store, StoreConfig};
+use protocol::metadata::{Address, Command};
 use tokio::sync::Semaphore;
-use tokio::task::LocalSet;
 
 use crate::accept::accept_clients;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::core::{Core, NodeFacts};
+use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_death};
+use crate::core_thread::{CorePlan, run_core};
 use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
 use crate::maintenance;
 use crate::node_file::{DirectoryError, NodeIdentity, identify};
-use crate::shard::{Flusher, Shard, ShardSettings};
-
-/// Threads that run a core's blocking storage jobs, at most.
-const STORAGE_THREADS_MAX: usize = 4;
 
 /// Why a node did not start. Each is one sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// The configuration has a value that cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// The data directory cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -68,22 +66,11 @@ pub struct Node {
     warnings: Vec<String>,
     mailboxes: Mailboxes,
     draining: Arc<Semaphore>,
+    deaths: Deaths,
     stop: Vec<tokio::sync::oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     http: Option<crate::http::HttpServer>,
     _lock: Box<dyn Lock>,
-}
-
-/// What the thread of a core is given.
-struct CorePlan {
-    index: usize,
-    cpu: Option<usize>,
-    facts: NodeFacts,
-    disk: Arc<dyn Disk>,
-    identity: NodeIdentity,
-    mailbox: Mailbox,
-    stop: tokio::sync::oneshot::Receiver<()>,
-    opened: mpsc::Sender<Result<(), String>>,
 }
 
 impl Node {
@@ -92,16 +79,22 @@ impl Node {
     /// # Errors
     /// See `StartError`. Nothing is left running then.
     pub fn start(config: Config) -> Result<Node, StartError> {
-        let directory = config.data.display().to_string();
-        let failed = |error| DirectoryError::Disk {
-            directory: directory.clone(),
+        // Before anything is touched: the directory is made if there is none.
+        config.check()?;
+        let disk = RealDisk::open(&config.data).map_err(|error| DirectoryError::Disk {
+            directory: config.data.display().to_string(),
             error,
-        };
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&config.data).map_err(failed)?);
-        let lock = disk.lock().map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => StartError::InUse(directory.clone()),
-            _ => failed(error).into(),
         })?;
+        Node::start_on(config, Arc::new(disk))
+    }
+
+    /// The same over a disk that the caller brings, such as a simulated one; `data` is a name in messages only then.
+    ///
+    /// # Errors
+    /// See `StartError`. Nothing is left running then.
+    pub fn start_on(config: Config, disk: Arc<dyn Disk>) -> Result<Node, StartError> {
+        config.check()?;
+        let lock = lock(&*disk, &config)?;
         let cpus = threads::available_cpus();
         let cores = if config.cores == 0 {
             cpus.len().max(1)
@@ -115,6 +108,7 @@ impl Node {
         threads::raise_descriptor_limit();
 
         let (mailboxes, receivers) = mailboxes(cores);
+        let (deaths, death_notices) = death_notices(cores);
         let facts = NodeFacts {
             node: NodeId(config.node.id),
             cluster: identity.cluster,
@@ -130,15 +124,15 @@ impl Node {
             warnings,
             mailboxes,
             draining: Arc::new(Semaphore::new(0)),
+            deaths,
             stop: Vec::new(),
             threads: Vec::new(),
             http: None,
             _lock: lock,
         };
         let pins = facts.config.pin_threads && cores <= cpus.len();
-        node.start_cores(&facts, &disk, identity, receivers, |index| {
-            pins.then(|| cpus[index])
-        })?;
+        let doors = receivers.into_iter().zip(death_notices);
+        node.start_cores(&facts, &disk, identity, doors, |index| pins.then(|| cpus[index]))?;
         node.open(&facts, kafka)?;
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
         Ok(node)
@@ -150,12 +144,12 @@ impl Node {
         facts: &NodeFacts,
         disk: &Arc<dyn Disk>,
         identity: NodeIdentity,
-        receivers: Vec<Mailbox>,
+        doors: impl ExactSizeIterator<Item = (Mailbox, DeathNotice)>,
         cpu: impl Fn(usize) -> Option<usize>,
     ) -> Result<(), StartError> {
         let (opened, outcomes) = mpsc::channel();
-        let cores = receivers.len();
-        for (index, mailbox) in receivers.into_iter().enumerate() {
+        let cores = doors.len();
+        for (index, (mailbox, death_notice)) in doors.enumerate() {
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let plan = CorePlan {
                 index,
@@ -165,12 +159,15 @@ impl Node {
                 identity,
                 mailbox,
                 stop: stopped,
+                death_notice,
                 opened: opened.clone(),
             };
             let thread = threads::spawn(format!("core-{index}"), move || run_core(plan));
             self.threads.push(thread.map_err(StartError::Thread)?);
             self.stop.push(stop);
         }
+        // With the last core that could still answer ends the wait for it.
+        drop(opened);
         for _ in 0..cores {
             let outcome = outcomes
                 .recv()
@@ -221,6 +218,12 @@ impl Node {
         &self.warnings
     }
 
+    /// Waits for the death of a core: its thread ended, which nobody had told it to. `None` when the node has stopped in
+    /// order. Whoever runs the node should drain it then and end with an error: the dead core's partitions are not served.
+    pub fn core_death(&self) -> impl Future<Output = Option<CoreDied>> + Send + use<> {
+        first_death(self.deaths.clone())
+    }
+
     /// Stops taking requests, answers those under way, makes everything staged durable and stops. Returns whether all of
     /// this was done within `deadline`. Blocks.
     pub fn drain(mut self, deadline: Duration) -> bool {
@@ -230,9 +233,9 @@ impl Node {
         for core in 0..self.mailboxes.cores() {
             let done = done.clone();
             self.mailboxes.send(core, move |core| {
-                let core = core.clone();
+                let draining = core.clone().drain();
                 tokio::task::spawn_local(async move {
-                    core.drain().await;
+                    draining.await;
                     let _ = done.send(());
                 });
             });
@@ -268,6 +271,14 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn lock(disk: &dyn Disk, config: &Config) -> Result<Box<dyn Lock>, StartError> {
+    let directory = config.data.display().to_string();
+    disk.lock().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => StartError::InUse(directory),
+        _ => DirectoryError::Disk { directory, error }.into(),
+    })
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
@@ -307,102 +318,6 @@ fn warnings(disk: &dyn Disk, config: &Config, cores: usize, cpus: usize) -> Vec<
         ));
     }
     warnings
-}
-
-/// The thread of one core.
-fn run_core(plan: CorePlan) {
-    if let Some(cpu) = plan.cpu
-        && let Err(error) = threads::pin_to_cpu(cpu)
-    {
-        tracing::warn!(core = plan.index, cpu, %error, "the core's thread could not be pinned");
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(STORAGE_THREADS_MAX)
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let _ = plan
-                .opened
-                .send(Err(format!("core {} could not start: {error}", plan.index)));
-            return;
-        }
-    };
-    LocalSet::new().block_on(&runtime, async move {
-        match open_core(&plan) {
-            Ok(core) => {
-                let _ = plan.opened.send(Ok(()));
-                tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
-                tokio::task::spawn_local(maintenance::keep(core.clone()));
-                // Either way the core ends: told to, or because nobody can tell it any more.
-                let _ = plan.stop.await;
-            }
-            Err(error) => {
-                let _ = plan.opened.send(Err(error));
-            }
-        }
-    });
-}
-
-/// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
-fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
-    let (facts, identity) = (&plan.facts, &plan.identity);
-    let config = &facts.config;
-    let (mut shards, mut recovered) = (Vec::new(), Vec::new());
-    for index in (0..identity.journals).filter(|shard| facts.core_of(*shard) == plan.index) {
-        let store_config = StoreConfig {
-            identity: JournalIdentity {
-                cluster: identity.cluster,
-                node: identity.node,
-                journal: index as u32,
-            },
-            journal: JournalSizes {
-                file_bytes: config.journal.file_bytes,
-                files_max: (config.journal.bytes_max / config.journal.file_bytes).max(3) as usize,
-            },
-            layout_trigger_bytes: config.journal.layout_trigger,
-            tail_cache_bytes: config.cache.tail_bytes / identity.journals,
-            chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
-        };
-        let (store, found) =
-            Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
-        if found.frames > 0 || found.cut_bytes > 0 {
-            tracing::info!(
-                journal = index,
-                frames = found.frames,
-                bytes = found.journal_bytes,
-                cut_bytes = found.cut_bytes,
-                "a journal was replayed"
-            );
-        }
-        let settings = ShardSettings {
-            node: facts.node,
-            producer_limits: ProducerLimits {
-                producers_max: config.producers.per_partition_max,
-                expiration: config.producers.expiration,
-            },
-            batch_limits: record::Limits {
-                decompressed_bytes_max: config.limits.decompressed_bytes as u64,
-                ..record::Limits::default()
-            },
-        };
-        let flusher =
-            Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
-        let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
-        shard.start_flushing();
-        shards.push(shard);
-        recovered.extend(found.partitions);
-    }
-    let metadata = Metadata::new(config.topics.defaults.clone());
-    Ok(Core::new(
-        plan.index,
-        facts.clone(),
-        plan.disk.clone(),
-        metadata,
-        shards,
-        recovered,
-    ))
 }
 
 /// On core 0: replays the metadata, has every core open its partitions, and journals this start.
@@ -459,3 +374,6 @@ async fn on_every_core(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,19 +8,22 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use platform::disk::SimulatedDisk;
 use server::Node;
 use server::config::Config;
-use tempfile::TempDir;
 
 const CORES: usize = 2;
+const ROOM_BYTES: u64 = 64 << 20;
 const DRAIN: Duration = Duration::from_secs(30);
 
-fn start(reserve_bytes: u64) -> (Node, TempDir) {
-    let directory = tempfile::tempdir().expect("a directory");
+/// A node over a disk with little room.
+fn start(reserve_bytes: u64) -> Node {
+    let disk = SimulatedDisk::new();
+    disk.set_capacity(Some(ROOM_BYTES));
     let mut config = Config::default();
-    config.data = directory.path().join("data");
     config.cores = CORES;
     config.pin_threads = false;
     config.kafka.listen = "127.0.0.1:0".into();
@@ -29,7 +32,7 @@ fn start(reserve_bytes: u64) -> (Node, TempDir) {
     config.journal.bytes_max = 4 << 20;
     config.journal.layout_trigger = 1 << 20;
     config.disk.reserve_bytes = reserve_bytes;
-    (Node::start(config).expect("the node starts"), directory)
+    Node::start_on(config, Arc::new(disk)).expect("the node starts")
 }
 
 /// Status line, head and body of what the node answers.
@@ -75,7 +78,7 @@ fn greet(address: SocketAddr) -> TcpStream {
 
 #[test]
 fn a_running_node_tells_how_it_is() {
-    let (node, _directory) = start(0);
+    let node = start(0);
     let http = node.http_address();
     for (path, body) in [
         ("/health", "{\"status\":\"ok\"}"),
@@ -99,6 +102,7 @@ fn a_running_node_tells_how_it_is() {
         ("ropewalk_topics", 0.0),
         ("ropewalk_connections", 1.0),
         ("ropewalk_connections_opened_total", 1.0),
+        ("ropewalk_connections_moved_total", 0.0),
         ("ropewalk_requests_total", 1.0),
         ("ropewalk_received_bytes_total", 14.0),
         ("ropewalk_malformed_requests_total", 0.0),
@@ -124,7 +128,7 @@ fn a_running_node_tells_how_it_is() {
 
 #[test]
 fn a_full_disk_makes_a_node_not_ready_and_leaves_it_healthy() {
-    let (node, _directory) = start(u64::MAX);
+    let node = start(2 * ROOM_BYTES);
     let http = node.http_address();
     // Each core learns of it by mail, soon after the start.
     let answer = loop {

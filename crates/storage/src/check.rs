@@ -11,9 +11,9 @@ use record::{BatchHeader, PartitionId, batches, checksum_holds};
 
 use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, SegmentFile, directory, path, read_chunks, read_table};
+use crate::segment::{Chunk, Segment, directory, open_segment, path, read_chunks, read_table};
 use crate::store::{Replay, recover};
 
 /// How far a check has come.
@@ -87,7 +87,7 @@ pub fn check(
                 check.report.faults.push(fault);
             }
             check.report.segments += 1;
-            check.report.segment_bytes += segment.end;
+            check.report.segment_bytes += segment.stored_bytes();
             progress(CheckProgress {
                 file: &file,
                 bytes: check.report.segment_bytes,
@@ -165,19 +165,7 @@ impl Check<'_> {
 
     /// Every chunk is read, also behind a bad one.
     fn segment(&mut self, id: &PartitionId, segment: &Segment, name: &str) -> Result<(), Fault> {
-        let file = self
-            .disk
-            .open(&path(id, segment.first))
-            .map_err(|error| Fault::Disk {
-                file: name.to_string(),
-                error,
-            })?;
-        let identity = segment.identity(self.identity.cluster, *id);
-        let file = SegmentFile {
-            file,
-            identity,
-            path: name.to_string(),
-        };
+        let file = open_segment(self.disk, self.identity, id, segment)?;
         let mut next = segment.first;
         for chunk in read_table(&file, segment)? {
             let damaged = |what| Fault::Damaged {
@@ -219,7 +207,7 @@ impl Check<'_> {
             }
             Err(error) => {
                 let file = self.disk.root().join(&directory).display().to_string();
-                self.report.faults.push(Fault::Disk { file, error });
+                self.report.faults.push(Doing::Reading.failed(error).at(file));
             }
         }
     }

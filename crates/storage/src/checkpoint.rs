@@ -3,6 +3,9 @@
 //! One small file, replaced atomically after every round of layout. It alone says what of a segment counts; without
 //! it the journal's files could not be reused. What a partition's owner wants kept (`state`) is opaque here.
 
+mod verify;
+
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +15,12 @@ use record::{PartitionId, TopicId};
 
 use crate::checksum::JournalIdentity;
 use crate::encoding::{Decoder, Encoder};
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::journal::ReplayStart;
-use crate::segment::Segment;
+use crate::segment::{AdoptedFile, Segment};
 
-const FORMAT_VERSION: u32 = 1;
+/// The version that is written. Version 1 has no adopted files.
+const FORMAT_VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"RWCHKPNT";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8;
 /// The directory of all journals' checkpoints.
@@ -45,6 +49,8 @@ pub(crate) struct Removal {
     pub(crate) partition: PartitionId,
     /// The segment, or all of the partition.
     pub(crate) segment: Option<i64>,
+    /// The journal file that the segment adopted.
+    pub(crate) adopted: Option<AdoptedFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,24 +64,40 @@ fn path(identity: &JournalIdentity) -> PathBuf {
     PathBuf::from(format!("{CHECKPOINTS}/{:03}.checkpoint", identity.journal))
 }
 
+/// The path of a journal's checkpoint, for messages.
+pub(crate) fn file_name(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> String {
+    disk.root().join(path(identity)).display().to_string()
+}
+
+fn damaged(file: &str, what: &str) -> Fault {
+    Fault::Damaged {
+        file: file.to_string(),
+        position: 0,
+        what: what.to_string(),
+    }
+}
+
 impl Checkpoint {
+    /// The numbers of the journal files that are not the journal's any more: segments, or about to be removed.
+    pub(crate) fn held_files(&self) -> HashSet<u32> {
+        let segments = self.partitions.iter().flat_map(|partition| &partition.segments);
+        let adopted = segments.filter_map(|segment| segment.adopted);
+        let removed = self.removals.iter().filter_map(|removal| removal.adopted);
+        adopted.chain(removed).map(|file| file.number).collect()
+    }
+
     /// The checkpoint of a journal; `None` if none was written yet.
     pub(crate) fn read(
         disk: &Arc<dyn Disk>,
         identity: &JournalIdentity,
     ) -> Result<Option<Checkpoint>, Fault> {
-        let path = path(identity);
-        let file = disk.root().join(&path).display().to_string();
-        let bytes = match disk.read_whole(&path, FILE_BYTES_MAX) {
+        let file = file_name(disk, identity);
+        let bytes = match disk.read_whole(&path(identity), FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Fault::Disk { file, error }),
+            Err(error) => return Err(Doing::Reading.failed(error).at(file)),
         };
-        let damaged = |what: &str| Fault::Damaged {
-            file: file.clone(),
-            position: 0,
-            what: what.to_string(),
-        };
+        let damaged = |what: &str| damaged(&file, what);
         if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC {
             return Err(damaged("it is not a checkpoint"));
         }
@@ -85,9 +107,12 @@ impl Checkpoint {
             return Err(damaged("it does not match its checksum, or is another journal's"));
         }
         match u32::from_le_bytes(header[8..12].try_into().expect("four bytes")) {
-            FORMAT_VERSION => decode(payload)
-                .map(Some)
-                .ok_or_else(|| damaged("its checksum holds but its content does not")),
+            version @ 1..=FORMAT_VERSION => {
+                let checkpoint = decode(version, payload)
+                    .ok_or_else(|| damaged("its checksum holds but its content does not"))?;
+                checkpoint.verify().map_err(|what| damaged(&what))?;
+                Ok(Some(checkpoint))
+            }
             version => Err(Fault::UnknownVersion { file, version }),
         }
     }
@@ -127,12 +152,14 @@ impl Checkpoint {
                 encoder.i64(segment.max_timestamp_ms);
                 encoder.i64(segment.created_ms);
                 encoder.u32(u32::from(segment.sealed));
+                encode_adopted(&mut encoder, segment.adopted.as_ref());
             }
         }
         encoder.u32(self.removals.len() as u32);
         for removal in &self.removals {
             encode_id(&mut encoder, &removal.partition);
             encoder.i64(removal.segment.unwrap_or(-1));
+            encode_adopted(&mut encoder, removal.adopted.as_ref());
         }
         encoder.bytes
     }
@@ -143,7 +170,18 @@ fn encode_id(encoder: &mut Encoder, id: &PartitionId) {
     encoder.u32(id.index as u32);
 }
 
-fn decode(payload: &[u8]) -> Option<Checkpoint> {
+/// One word that says whether anything follows, as most segments adopt nothing.
+fn encode_adopted(encoder: &mut Encoder, adopted: Option<&AdoptedFile>) {
+    encoder.u32(u32::from(adopted.is_some()));
+    if let Some(file) = adopted {
+        encoder.u32(file.number);
+        encoder.u64(file.sequence);
+        encoder.u64(file.salt);
+        encoder.u64(file.bytes);
+    }
+}
+
+fn decode(version: u32, payload: &[u8]) -> Option<Checkpoint> {
     let mut decoder = Decoder { rest: payload };
     let replay = ReplayStart {
         file_sequence: decoder.u64()?,
@@ -152,11 +190,11 @@ fn decode(payload: &[u8]) -> Option<Checkpoint> {
     };
     let count = decoder.count(PARTITION_BYTES_MIN)?;
     let partitions = (0..count)
-        .map(|_| decode_partition(&mut decoder))
+        .map(|_| decode_partition(version, &mut decoder))
         .collect::<Option<Vec<_>>>()?;
     let count = decoder.count(REMOVAL_BYTES)?;
     let removals = (0..count)
-        .map(|_| decode_removal(&mut decoder))
+        .map(|_| decode_removal(version, &mut decoder))
         .collect::<Option<Vec<_>>>()?;
     decoder.rest.is_empty().then_some(Checkpoint {
         replay,
@@ -173,13 +211,13 @@ fn decode_id(decoder: &mut Decoder<'_>) -> Option<PartitionId> {
     })
 }
 
-fn decode_partition(decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
+fn decode_partition(version: u32, decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
     let id = decode_id(decoder)?;
     let (log_start, laid_out, state_next) = (decoder.i64()?, decoder.i64()?, decoder.i64()?);
     let state = decoder.blob()?.to_vec();
     let count = decoder.count(SEGMENT_BYTES)?;
     let segments = (0..count)
-        .map(|_| decode_segment(decoder))
+        .map(|_| decode_segment(version, decoder))
         .collect::<Option<Vec<_>>>()?;
     Some(PartitionCheckpoint {
         id,
@@ -191,110 +229,49 @@ fn decode_partition(decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
     })
 }
 
-fn decode_segment(decoder: &mut Decoder<'_>) -> Option<Segment> {
+fn decode_segment(version: u32, decoder: &mut Decoder<'_>) -> Option<Segment> {
     Some(Segment {
         first: decoder.i64()?,
         next: decoder.i64()?,
         end: decoder.u64()?,
         max_timestamp_ms: decoder.i64()?,
         created_ms: decoder.i64()?,
-        sealed: decoder.u32()? != 0,
+        sealed: match decoder.u32()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        },
+        adopted: decode_adopted(version, decoder)?,
     })
 }
 
-fn decode_removal(decoder: &mut Decoder<'_>) -> Option<Removal> {
+fn decode_adopted(version: u32, decoder: &mut Decoder<'_>) -> Option<Option<AdoptedFile>> {
+    let is_adopted = version > 1 && decoder.u32()? != 0;
+    if !is_adopted {
+        return Some(None);
+    }
+    Some(Some(AdoptedFile {
+        number: decoder.u32()?,
+        sequence: decoder.u64()?,
+        salt: decoder.u64()?,
+        bytes: decoder.u64()?,
+    }))
+}
+
+fn decode_removal(version: u32, decoder: &mut Decoder<'_>) -> Option<Removal> {
     let partition = decode_id(decoder)?;
-    let segment = decoder.i64()?;
+    let segment = match decoder.i64()? {
+        -1 => None,
+        first @ 0.. => Some(first),
+        // To take it for a whole partition would remove what nobody gave up.
+        _ => return None,
+    };
     Some(Removal {
         partition,
-        segment: (segment >= 0).then_some(segment),
+        segment,
+        adopted: decode_adopted(version, decoder)?,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use platform::disk::SimulatedDisk;
-    use record::ClusterId;
-
-    use super::*;
-
-    const IDENTITY: JournalIdentity = JournalIdentity {
-        cluster: ClusterId([1; 16]),
-        node: 2,
-        journal: 3,
-    };
-
-    fn checkpoint() -> Checkpoint {
-        let partition = |number: u8, segments: i64| PartitionCheckpoint {
-            id: PartitionId {
-                topic: TopicId([number; 16]),
-                index: i32::from(number),
-            },
-            log_start: 5,
-            laid_out: 10 * segments,
-            segments: (0..segments)
-                .map(|index| Segment {
-                    first: 10 * index,
-                    next: 10 * index + 10,
-                    end: 4_096,
-                    max_timestamp_ms: -1,
-                    created_ms: 77,
-                    sealed: index + 1 < segments,
-                })
-                .collect(),
-            state_next: 99,
-            state: vec![number; usize::from(number)],
-        };
-        let whole = Removal {
-            partition: partition(8, 0).id,
-            segment: None,
-        };
-        Checkpoint {
-            replay: ReplayStart {
-                file_sequence: 4,
-                position: 8_192,
-                frame: 6,
-            },
-            partitions: vec![partition(0, 0), partition(1, 3), partition(200, 1)],
-            removals: vec![
-                whole,
-                Removal {
-                    segment: Some(0),
-                    ..whole
-                },
-            ],
-        }
-    }
-
-    #[test]
-    fn it_reads_back() {
-        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
-        assert_eq!(Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"), None);
-        let empty = Checkpoint {
-            partitions: Vec::new(),
-            removals: Vec::new(),
-            ..checkpoint()
-        };
-        for written in [checkpoint(), empty, checkpoint()] {
-            written.write(&disk, &IDENTITY).expect("nothing fails");
-            assert_eq!(
-                Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"),
-                Some(written)
-            );
-        }
-    }
-
-    #[test]
-    fn content_that_does_not_add_up_is_none() {
-        let encoded = checkpoint().encode();
-        assert_eq!(decode(&encoded), Some(checkpoint()));
-        for length in 0..encoded.len() {
-            assert_eq!(decode(&encoded[..length]), None, "{length} bytes");
-        }
-        assert_eq!(decode(&[&encoded[..], b"x"].concat()), None);
-        // A count of more partitions than the bytes could hold is not believed, whatever it says.
-        let mut many = encoded;
-        many[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(decode(&many), None);
-    }
-}
+mod tests;

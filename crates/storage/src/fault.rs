@@ -1,13 +1,15 @@
 //! What can be wrong with stored bytes. Each names the file; none is ever skipped over in silence.
 
-use std::io;
+use std::{fmt, io};
 
-/// A file could not be read, or what it holds is not what was written.
+/// The disk failed, or what a file holds is not what was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The disk failed.
-    #[error("reading {file} failed: {error}")]
+    #[error("{doing} {file} failed: {error}")]
     Disk {
+        /// What it was asked to do.
+        doing: Doing,
         /// The file.
         file: String,
         /// What the disk said.
@@ -34,4 +36,72 @@ pub enum Fault {
         /// Its version.
         version: u32,
     },
+}
+
+/// What the disk was asked to do when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Opening a file that should be there.
+    Opening,
+    /// Making a file or a directory.
+    Creating,
+    /// Reading a file or a directory.
+    Reading,
+    /// Writing.
+    Writing,
+    /// Making what was written durable.
+    Syncing,
+    /// Removing a file.
+    Removing,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Doing::Opening => "opening",
+            Doing::Creating => "creating",
+            Doing::Reading => "reading",
+            Doing::Writing => "writing",
+            Doing::Syncing => "syncing",
+            Doing::Removing => "removing",
+        })
+    }
+}
+
+impl Doing {
+    /// What the disk said to it.
+    pub(crate) fn failed(self, error: io::Error) -> Failed {
+        Failed { doing: self, error }
+    }
+}
+
+/// A call on the disk that failed, wherever the file's name is not at hand.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    doing: Doing,
+    error: io::Error,
+}
+
+impl Failed {
+    /// The fault of the file that it befell.
+    pub(crate) fn at(self, file: impl Into<String>) -> Fault {
+        Fault::Disk {
+            doing: self.doing,
+            file: file.into(),
+            error: self.error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_fault_says_what_failed_and_keeps_its_kind() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let fault = Doing::Writing.failed(full).at("some.segment");
+        assert_eq!(fault.to_string(), "writing some.segment failed: no storage space");
+        assert!(matches!(fault, Fault::Disk { error, .. } if error.kind() == io::ErrorKind::StorageFull));
+    }
 }

@@ -1,6 +1,7 @@
 //! What is in the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
 
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::journal::frame::{Entry, EntryKind};
 use crate::journal::{FrameLocation, directory, scan};
-use crate::segment::{SegmentFile, path, read_table};
+use crate::segment::{open_segment, read_table};
 
 /// A frame of the journal: what one flush made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,11 +67,13 @@ pub struct SegmentListing {
     pub partition: PartitionId,
     /// Its file.
     pub file: String,
+    /// The journal file with its batches, if it adopted one: `file` holds the index alone then.
+    pub adopted: Option<String>,
     /// The first offset.
     pub first: Offset,
     /// The offset after the last.
     pub next: Offset,
-    /// The file's bytes that count.
+    /// The bytes on disk that count.
     pub bytes: u64,
     /// Complete: never written again.
     pub sealed: bool,
@@ -104,7 +107,9 @@ pub struct ChunkListing {
 /// # Errors
 /// As opening a store.
 pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<Vec<FrameListing>, Fault> {
-    let start = Checkpoint::read(disk, identity)?.map(|checkpoint| checkpoint.replay);
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
+    let held = checkpoint.map_or_else(HashSet::new, |checkpoint| checkpoint.held_files());
     let mut listings = Vec::new();
     let mut sequences = Vec::new();
     let mut visit = |location: &FrameLocation, _: &Bytes, entries: &[Entry]| {
@@ -118,7 +123,7 @@ pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<V
         });
         Ok(())
     };
-    let scanned = scan(disk, identity, start, &mut visit)?;
+    let scanned = scan(disk, identity, start, &held, &mut visit)?;
     let directory = disk.root().join(directory(identity));
     let name = |name: &str| directory.join(name).display().to_string();
     let names: HashMap<_, _> = scanned
@@ -171,27 +176,17 @@ pub fn list_segments(
         .filter(|log| partition.is_none_or(|wanted| wanted == log.id))
     {
         for segment in &log.segments {
-            let name = path(&log.id, segment.first);
-            let file = disk.root().join(&name).display().to_string();
-            let opened = disk.open(&name).map_err(|error| Fault::Disk {
-                file: file.clone(),
-                error,
-            })?;
-            let identity = segment.identity(identity.cluster, log.id);
-            let chunks = read_table(
-                &SegmentFile {
-                    file: opened,
-                    identity,
-                    path: file.clone(),
-                },
-                segment,
-            )?;
+            let file = open_segment(disk, identity, &log.id, segment)?;
+            let chunks = read_table(&file, segment)?;
             listings.push(SegmentListing {
                 partition: log.id,
-                file,
+                adopted: segment
+                    .adopted
+                    .map(|file| disk.root().join(file.path(identity)).display().to_string()),
+                file: file.path,
                 first: Offset(segment.first),
                 next: Offset(segment.next),
-                bytes: segment.end,
+                bytes: segment.stored_bytes(),
                 sealed: segment.sealed,
                 max_timestamp_ms: segment.max_timestamp_ms,
                 created_ms: segment.created_ms,

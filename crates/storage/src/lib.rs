@@ -19,7 +19,7 @@ mod store;
 
 pub use check::{CheckProgress, CheckReport, check};
 pub use checksum::JournalIdentity;
-pub use fault::Fault;
+pub use fault::{Doing, Fault};
 pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
 pub use partition::SegmentRolling;

@@ -52,6 +52,8 @@ pub(crate) struct PartitionLog {
     /// Segments hold what lies before this and has not been trimmed.
     pub(crate) laid_out: i64,
     pub(crate) segments: Vec<Segment>,
+    /// The last segment's end was written, or found whole, since the store was opened.
+    pub(crate) end_is_known: bool,
     pub(crate) tail: VecDeque<TailBatch>,
     pub(crate) rolling: SegmentRolling,
     /// It stands in the queue for layout, exactly once.
@@ -66,6 +68,7 @@ impl PartitionLog {
             next: 0,
             laid_out: 0,
             segments: Vec::new(),
+            end_is_known: false,
             tail: VecDeque::new(),
             rolling,
             queued: false,
@@ -98,6 +101,13 @@ impl PartitionLog {
         (index < self.segments.len()).then_some(index)
     }
 
+    /// The first offset that segments hold, or that the first one will hold.
+    pub(crate) fn kept_from(&self) -> i64 {
+        self.segments
+            .first()
+            .map_or(self.laid_out, |segment| segment.first)
+    }
+
     /// Whether some batches are in the journal only.
     pub(crate) fn needs_layout(&self) -> bool {
         self.laid_out < self.next
@@ -113,6 +123,15 @@ impl PartitionLog {
         self.segments.drain(..gone).collect()
     }
 
+    /// Sees to it that nothing is written any more to the segment that begins at `first`, if it is still the last one.
+    pub(crate) fn end_segment(&mut self, first: Option<i64>) {
+        if let Some(last) = self.segments.last_mut()
+            && Some(last.first) == first
+        {
+            last.sealed = true;
+        }
+    }
+
     /// Forgets batches that segments hold and memory does not: they will be read from the segment.
     pub(crate) fn forget_laid_out(&mut self, resident_from: u64) {
         while let Some(batch) = self.tail.front()
@@ -125,6 +144,6 @@ impl PartitionLog {
 
     /// Bytes of all segments that count.
     pub(crate) fn segment_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.end).sum()
+        self.segments.iter().map(Segment::stored_bytes).sum()
     }
 }

@@ -32,6 +32,12 @@ pub(crate) enum Bug {
     NamesNotSynced,
     /// What recovery accepted of an unfinished flush is not made durable before it is built on.
     LastFrameNotSettled,
+    /// A run is appended to a segment whose end is damaged, where it cannot be found again.
+    AppendedBehindDamage,
+    /// A journal file that became a segment is written again.
+    AdoptedFileReused,
+    /// A journal file is removed with the segment that adopted it while recovery still needs it.
+    AdoptedFileRemoved,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
 }

@@ -22,14 +22,10 @@ pub(super) async fn handle(
     _version: i16,
 ) -> CreatePartitionsResponse {
     let mut seen = HashSet::new();
-    let mut outcomes: Vec<Result<Wanted, Refusal>> = {
-        let metadata = core.metadata.borrow();
-        request
-            .topics
-            .iter()
-            .map(|topic| check(&metadata, topic, &mut seen))
-            .collect()
-    };
+    let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
+        let topics = request.topics.iter();
+        topics.map(|topic| check(metadata, topic, &mut seen)).collect()
+    });
     let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
     let mut planner = Planner::new(&core.facts.config);
     let plan = move |metadata: &Metadata| -> Vec<_> {

@@ -43,20 +43,20 @@ pub(super) async fn handle(
         false => change(&core, patience(request.timeout_ms), plan).await,
     };
     conclude(&mut wishes, made);
-    let metadata = core.metadata.borrow();
-    let told = |(name, wish)| match wish {
-        Ok(topic) => created(&metadata, name, &topic, request.validate_only),
-        Err(refusal) => refused(name, &refusal),
-    };
-    CreateTopicsResponse {
-        throttle_time_ms: 0,
-        topics: names.into_iter().zip(wishes).map(told).collect(),
-    }
+    core.with_metadata(|metadata| {
+        let told = |(name, wish)| match wish {
+            Ok(topic) => created(metadata, name, &topic, request.validate_only),
+            Err(refusal) => refused(name, &refusal),
+        };
+        CreateTopicsResponse {
+            throttle_time_ms: 0,
+            topics: names.into_iter().zip(wishes).map(told).collect(),
+        }
+    })
 }
 
 /// What is wanted under each name, in the order of the names' first appearances.
 fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
-    let metadata = core.metadata.borrow();
     let mut times: HashMap<Text, usize> = HashMap::new();
     for topic in &topics {
         *times.entry(topic.name.clone()).or_default() += 1;
@@ -66,7 +66,9 @@ fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<Ne
     for topic in topics {
         // Zero: the name has been answered already.
         let wish = match times.insert(topic.name.clone(), 0) {
-            Some(1) => wish(&metadata, &topic, core.facts.config.topics.default_partitions),
+            Some(1) => core.with_metadata(|metadata| {
+                wish(metadata, &topic, core.facts.config.topics.default_partitions)
+            }),
             Some(0) | None => continue,
             Some(_) => Err(Refusal::new(
                 ErrorCode::InvalidRequest,

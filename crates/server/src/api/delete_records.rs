@@ -23,15 +23,14 @@ pub(super) async fn handle(
     _version: i16,
 ) -> DeleteRecordsResponse {
     let mut questions = Vec::new();
-    {
-        let metadata = core.metadata.borrow();
+    core.with_metadata(|metadata| {
         for topic in &request.topics {
             for wanted in &topic.partitions {
-                let found = find_partition(&metadata, &topic.name, wanted.partition_index);
+                let found = find_partition(metadata, &topic.name, wanted.partition_index);
                 questions.push(found.map(|partition| (partition, wanted.offset)));
             }
         }
-    }
+    });
     let deadline = tokio::time::Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
     let work = move |shard, partition, offset| async move {
         match tokio::time::timeout_at(deadline, trim(&shard, partition, offset)).await {

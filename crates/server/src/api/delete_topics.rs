@@ -27,7 +27,7 @@ pub(super) async fn handle(
         ..=5 => request.topic_names.into_iter().map(named).collect(),
         _ => request.topics,
     };
-    let mut found = find(&core.metadata.borrow(), &states);
+    let mut found = core.with_metadata(|metadata| find(metadata, &states));
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
     let plan = move |metadata: &Metadata| {
         doomed

@@ -97,7 +97,7 @@ fn describe(
     detail: Detail,
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
     let mut configs = match resource.resource_type {
-        TOPIC => describe_topic(&core.metadata.borrow(), &resource.resource_name, detail)?,
+        TOPIC => core.with_metadata(|metadata| describe_topic(metadata, &resource.resource_name, detail))?,
         BROKER => describe_node(core, &resource.resource_name, detail)?,
         other => {
             let message =

@@ -14,6 +14,7 @@ use kafka_wire::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
+use protocol::metadata::Metadata;
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 use tokio::sync::Notify;
 
@@ -86,7 +87,7 @@ impl Found {
 }
 
 pub(super) async fn handle(core: Rc<Core>, request: ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
-    let questions = questions(&core, &request, version);
+    let questions = core.with_metadata(|metadata| questions(metadata, &request, version));
     let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
     let mut found = ask_owners(&core, questions, work).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
@@ -107,8 +108,11 @@ pub(super) async fn handle(core: Rc<Core>, request: ListOffsetsRequest, version:
 /// A partition with what is asked of it and the epoch that the client believes in.
 type Question = (PartitionId, (Query, Option<Epoch>));
 
-fn questions(core: &Core, request: &ListOffsetsRequest, version: i16) -> Vec<Result<Question, ErrorCode>> {
-    let metadata = core.metadata.borrow();
+fn questions(
+    metadata: &Metadata,
+    request: &ListOffsetsRequest,
+    version: i16,
+) -> Vec<Result<Question, ErrorCode>> {
     let named = || {
         request
             .topics
@@ -127,7 +131,7 @@ fn questions(core: &Core, request: &ListOffsetsRequest, version: i16) -> Vec<Res
             return Err(ErrorCode::InvalidRequest);
         }
         let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
-        let partition = find_partition(&metadata, &topic.name, wanted.partition_index)?;
+        let partition = find_partition(metadata, &topic.name, wanted.partition_index)?;
         let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
         Ok((partition, (query, epoch)))
     };

@@ -40,10 +40,10 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
         wanted => wanted.as_deref(),
     };
     let topics = match wanted {
-        None => {
-            let metadata = core.metadata.borrow();
-            metadata.topics().map(|topic| told(&metadata, topic)).collect()
-        }
+        None => core.with_metadata(|metadata| {
+            let topics = metadata.topics();
+            topics.map(|topic| told(metadata, topic)).collect()
+        }),
         Some(topics) if !are_well_named(topics, version) => topics.iter().map(ill_named).collect(),
         Some(topics) => {
             let named = distinct(topics);
@@ -51,16 +51,14 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
                 true => create(&core, &named).await,
                 false => HashMap::new(),
             };
-            let metadata = core.metadata.borrow();
-            named
-                .into_iter()
-                .map(|named| look_up(&metadata, named, &refused))
-                .collect()
+            core.with_metadata(|metadata| {
+                let named = named.into_iter();
+                named.map(|named| look_up(metadata, named, &refused)).collect()
+            })
         }
     };
-    let metadata = core.metadata.borrow();
     MetadataResponse {
-        brokers: brokers(&metadata),
+        brokers: core.with_metadata(brokers),
         cluster_id: Some(Text::from(core.facts.cluster.to_string())),
         controller_id: core.facts.node.0,
         topics,
@@ -108,7 +106,7 @@ fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
 
 /// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
 async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
-    let mut names = missing(&core.metadata.borrow(), named);
+    let mut names = core.with_metadata(|metadata| missing(metadata, named));
     let later = names.split_off(names.len().min(CREATED_AT_ONCE_MAX));
     let mut refused: HashMap<Text, ErrorCode> = later
         .into_iter()
@@ -138,12 +136,15 @@ async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
     let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
     conclude(&mut created, change(core, CREATION_PATIENCE, plan).await);
     for (name, created) in names.into_iter().zip(created) {
-        match created.map_err(|refusal| refusal.code) {
-            Ok(()) => {}
-            // It may still come.
-            Err(ErrorCode::RequestTimedOut) => drop(refused.insert(name, ErrorCode::LeaderNotAvailable)),
-            Err(code) => drop(refused.insert(name, code)),
-        }
+        let Err(Refusal { code, .. }) = created else {
+            continue;
+        };
+        let code = match code {
+            // It may still come, here or at whoever leads next. Nobody asks for metadata from a controller.
+            ErrorCode::RequestTimedOut | ErrorCode::NotController => ErrorCode::LeaderNotAvailable,
+            code => code,
+        };
+        refused.insert(name, code);
     }
     refused
 }

@@ -24,8 +24,7 @@ pub(super) async fn handle(
     _version: i16,
 ) -> OffsetForLeaderEpochResponse {
     let mut questions = Vec::new();
-    {
-        let metadata = core.metadata.borrow();
+    core.with_metadata(|metadata| {
         for topic in &request.topics {
             for wanted in &topic.partitions {
                 let current =
@@ -34,11 +33,11 @@ pub(super) async fn handle(
                     current,
                     asked: Epoch(wanted.leader_epoch),
                 };
-                let found = find_partition(&metadata, &topic.topic, wanted.partition);
+                let found = find_partition(metadata, &topic.topic, wanted.partition);
                 questions.push(found.map(|partition| (partition, question)));
             }
         }
-    }
+    });
     let work = |shard, partition, question| async move {
         epoch_end(&shard, partition, &question).map_err(|refusal| read_code(&refusal))
     };

@@ -78,7 +78,7 @@ pub(super) async fn change(
 
 /// Says what would become of a change, and makes none (`validate_only`).
 pub(super) fn rehearse(core: &Core, plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>>) -> Made {
-    let planned = plan(&core.metadata.borrow());
+    let planned = core.with_metadata(plan);
     Ok(planned
         .into_iter()
         .map(|one| one.map(drop).map_err(Refusal::from))

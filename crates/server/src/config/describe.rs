@@ -93,7 +93,7 @@ impl Config {
     }
 
     /// The same, also for a value that was changed in the struct, of which nobody kept a note.
-    fn source_of(&self, key: &str, is_default: bool) -> Source {
+    pub(super) fn source_of(&self, key: &str, is_default: bool) -> Source {
         match self.source(key) {
             Source::Default if !is_default => Source::Program,
             source => source,

@@ -213,6 +213,12 @@ pub(super) static KEYS: &[Key] = &[
         "How many partitions a topic has when its creator does not say.",
     ),
     number(
+        "retention.check_interval",
+        |c| Slot::Time(&mut c.retention.check_interval),
+        (10, DAY),
+        "How often each core looks for records that have outlived their retention and producers that have expired.",
+    ),
+    number(
         "producers.expiration",
         |c| Slot::Time(&mut c.producers.expiration),
         (SECOND, 365 * DAY),

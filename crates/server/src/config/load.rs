@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use protocol::metadata::topic_config::{ConfigChange, ConfigError as TopicConfigError};
 
-use super::keys::{TOPIC_DEFAULTS, find};
+use super::keys::{KEYS, TOPIC_DEFAULTS, find};
 use super::speech::{read_host_port, show_bytes};
 use super::suggest::suggest;
 use super::{Config, ConfigError, Source};
@@ -120,12 +120,13 @@ impl Config {
             })
     }
 
-    /// Rules between keys. Without them the node would start and then stand still, or lead its clients astray. `load` has
-    /// checked them; a program that changes values in the struct does it again.
+    /// What each key may be, and the rules between keys. Without them the node would start and then stand still, or lead its
+    /// clients astray. `load` and the start of a node check them: a program may have changed values in the struct.
     ///
     /// # Errors
-    /// `Combination`, or `Value` for a journal file that is not whole blocks.
+    /// `Value` for a value that the key cannot have, or for a journal file that is not whole blocks; `Combination`.
     pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_values()?;
         let journal = &self.journal;
         let file_bytes = journal.file_bytes;
         let sizes = |key, bytes, reason| ConfigError::Combination {
@@ -157,6 +158,23 @@ impl Config {
             });
         }
         self.check_advertised()
+    }
+
+    fn check_values(&self) -> Result<(), ConfigError> {
+        // What may be given is what may stand there: each value is read again, on a copy, as it would be written.
+        let mut copy = self.clone();
+        for key in KEYS {
+            let shown = (key.slot)(&mut copy).show();
+            (key.slot)(&mut copy)
+                .read(&shown, key.range)
+                .map_err(|expected| ConfigError::Value {
+                    key: key.name.to_owned(),
+                    value: shown,
+                    expected,
+                    origin: self.source_of(key.name, false),
+                })?;
+        }
+        Ok(())
     }
 
     /// "Every address" can be listened on, and cannot be connected to from elsewhere.

@@ -131,6 +131,36 @@ fn a_value_changed_in_the_struct_is_the_programs() {
 }
 
 #[test]
+fn what_a_program_puts_into_the_struct_is_checked_as_well() {
+    let refused = |change: fn(&mut Config)| {
+        let mut config = Config::default();
+        change(&mut config);
+        config.check().expect_err("refused").to_string()
+    };
+    assert_eq!(
+        refused(|config| config.journal.file_bytes = 0),
+        r#"journal.file_bytes must be a size from 1MiB to 1GiB, such as 64MiB, not "0B" (the program)"#
+    );
+    assert_eq!(
+        refused(|config| config.node.id = -1),
+        r#"node.id must be a whole number from 0 to 2147483647, not "-1" (the program)"#
+    );
+    assert_eq!(
+        refused(|config| config.retention.check_interval = Duration::ZERO),
+        r#"retention.check_interval must be a time from 10ms to 1d, with its unit, such as 500ms or 10m, not "0s" (the program)"#
+    );
+    assert_eq!(
+        refused(|config| config.kafka.listen = "nowhere".to_owned()),
+        r#"kafka.listen must be host:port, such as 127.0.0.1:9092, not "nowhere" (the program)"#
+    );
+    assert!(refused(|config| config.data = PathBuf::new()).starts_with("data must be a path"));
+    assert_eq!(
+        refused(|config| config.journal.bytes_max = 128 << 20),
+        "journal.bytes_max = 128MiB does not go with journal.file_bytes = 64MiB: a journal needs room for three files"
+    );
+}
+
+#[test]
 fn refusals_name_the_key_the_value_and_what_is_expected() {
     let refusals = [
         (

@@ -94,12 +94,14 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         connections: counters.connections.get(),
         connections_opened: counters.connections_opened.get(),
         connections_refused: counters.connections_refused.get(),
+        connections_moved: counters.connections_moved.get(),
         requests: counters.requests.get(),
         malformed_requests: counters.malformed_requests.get(),
         received_bytes: counters.received_bytes.get(),
         sent_bytes: counters.sent_bytes.get(),
         fetch_sessions: core.sessions.borrow().len(),
-        topics: core.metadata.borrow().topics().len(),
+        topics: core.with_metadata(|metadata| metadata.topics().len()),
+        draining: core.is_draining(),
         journals,
     }
 }

@@ -149,6 +149,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Kafka connections that were refused because there were too many, altogether or from one address.",
     ),
     counter(
+        "connections_moved",
+        None,
+        |core| known(core.connections_moved),
+        "Kafka connections that went on at another core, because they wanted only that core's partitions.",
+    ),
+    counter(
         "requests",
         None,
         |core| known(core.requests),

@@ -55,12 +55,14 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         connections: 1,
         connections_opened: 2,
         connections_refused: 3,
+        connections_moved: 10,
         requests: 4,
         malformed_requests: 5,
         received_bytes: 6,
         sent_bytes: 7,
         fetch_sessions: 8,
         topics: 9,
+        draining: false,
         journals,
     }
 }
@@ -103,6 +105,7 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
         "ropewalk_flush_seconds_total{core=\"0\",journal=\"0\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"0\",journal=\"2\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"1\",journal=\"1\"} 0.0025\n",
+        "ropewalk_connections_moved_total{core=\"0\"} 10\nropewalk_connections_moved_total{core=\"1\"} 10\n",
         "ropewalk_journal_max_bytes{core=\"1\",journal=\"1\"} 11\n",
         "ropewalk_chunk_cache_misses_total{core=\"1\",journal=\"1\"} 16\n",
         "ropewalk_journal_dead{core=\"1\",journal=\"1\"} 0\n",
@@ -171,6 +174,20 @@ fn a_silent_core_ails_and_a_refusing_journal_only_hinders() {
         ill.hindrances(),
         [ailments[0], ailments[1], "journal 0: the node is stopping"]
     );
+}
+
+#[test]
+fn a_node_that_drains_is_well_and_not_ready() {
+    let draining = CoreFigures {
+        draining: true,
+        ..core(vec![journal(0)])
+    };
+    // Once, however many cores say so.
+    let both = snapshot(vec![Ok(draining.clone()), Ok(draining.clone())]);
+    assert_eq!(both.hindrances(), ["the node is draining"]);
+    assert_eq!(both.ailments(), Vec::<String>::new());
+    let one = snapshot(vec![Ok(core(vec![])), Ok(draining)]);
+    assert_eq!(one.hindrances(), ["the node is draining"]);
 }
 
 /// Runs `ask` on a runtime as the HTTP thread has it.

@@ -21,6 +21,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 
+/// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
+/// blocks makes its clients wait, and saves them two hand-overs between threads.
+const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
+/// See `CORE_FLUSH_BYTES_MAX`.
+const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
+
 /// A flush on its way to the thread that runs it, with where its outcome goes.
 type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
 
@@ -67,37 +73,52 @@ impl Shard {
     /// Flushes what is staged, one frame after the other; what arrives meanwhile rides in the next.
     async fn flush_for_ever(self: Rc<Self>) {
         loop {
-            self.until_flush_is_wanted().await;
+            let awaited = self.until_flush_is_wanted().await;
             let wanted = self.store.borrow().staged_before();
             while wanted > 0 && !self.store.borrow().is_durable(wanted - 1) {
                 // None while the journal has no room: whoever makes some says that a flush is wanted.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
-                let bytes = flush.total_bytes();
-                let began = self.clock.monotonic();
-                let Some((flush, result)) = self.flusher.run(flush).await else {
+                let Some((flush, result)) = self.run_flush(flush, awaited).await else {
                     return;
                 };
-                let took = self.clock.monotonic() - began;
-                count(&self.counters.flushes, 1);
-                count(&self.counters.flushed_bytes, bytes as u64);
-                self.counters
-                    .flush_time
-                    .set(self.counters.flush_time.get() + took);
                 self.apply_flush(flush, result);
             }
         }
     }
 
-    async fn until_flush_is_wanted(&self) {
+    /// Waits until there is something to flush; says whether somebody waits for it.
+    async fn until_flush_is_wanted(&self) -> bool {
         let gathered = async {
             self.staged_in_memory.notified().await;
             tokio::time::sleep(MEMORY_FLUSH_DELAY).await;
         };
         tokio::select! {
-            () = self.staged.notified() => {}
-            () = gathered => {}
+            () = self.staged.notified() => true,
+            () = gathered => false,
         }
+    }
+
+    /// Runs a flush where it is over sooner: on the core itself while that costs less than two hand-overs between
+    /// threads, else on the flusher's thread. None if the flusher is gone.
+    async fn run_flush(&self, flush: Flush, awaited: bool) -> Option<(Flush, io::Result<()>)> {
+        let bytes = flush.total_bytes();
+        let on_core = awaited && bytes <= CORE_FLUSH_BYTES_MAX && self.usual_flush.get() <= CORE_FLUSH_TIME_MAX;
+        let began = self.clock.monotonic();
+        let outcome = match on_core {
+            true => {
+                let result = flush.run();
+                (flush, result)
+            }
+            false => self.flusher.run(flush).await?,
+        };
+        let took = self.clock.monotonic() - began;
+        self.usual_flush.set((self.usual_flush.get() * 7 + took) / 8);
+        count(&self.counters.flushes, 1);
+        count(&self.counters.flushed_bytes, bytes as u64);
+        let total = self.counters.flush_time.get() + took;
+        self.counters.flush_time.set(total);
+        Some(outcome)
     }
 
     fn apply_flush(&self, flush: Flush, result: io::Result<()>) {

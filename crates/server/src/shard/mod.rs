@@ -87,6 +87,8 @@ pub(crate) struct Shard {
     /// Background work failed while appends are stalled: they may be for long.
     starved: Notify,
     flusher: Flusher,
+    /// How long a flush took lately, smoothed.
+    usual_flush: Cell<Duration>,
 }
 
 impl Shard {
@@ -113,6 +115,7 @@ impl Shard {
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
             flusher,
+            usual_flush: Cell::new(Duration::ZERO),
         })
     }
 
@@ -234,6 +237,10 @@ impl Shard {
     /// # Errors
     /// As Kafka's DeleteRecords.
     pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Offset, AppendRefusal> {
+        // Before the leader is asked: it is sealed then, and would say no more than that.
+        if let Some(reason) = self.store.borrow().dead() {
+            return Err(AppendRefusal::JournalDead(reason.to_string()));
+        }
         let (log_start, frame) = {
             let mut partitions = self.partitions.borrow_mut();
             let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;

@@ -165,3 +165,19 @@ fn another_count_of_cores_finds_everything_again() {
         }
     }
 }
+
+#[test]
+fn a_configuration_that_cannot_be_is_refused_before_anything_is_touched() {
+    let directory = tempfile::tempdir().expect("there is room for a temporary directory");
+    let mut config = config(&directory.path().join("data"), &[]);
+    config.journal.file_bytes = 0;
+    let error = refused(Node::start(config));
+    assert!(matches!(error, StartError::Config(_)), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("journal.file_bytes must be a size from 1MiB"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(directory.path()).expect("it is there").count(), 0);
+}

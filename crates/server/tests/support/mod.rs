@@ -3,9 +3,12 @@
 //! Nothing here is clever on the client's side: frames go out as they are given and come back whole, so that a test can
 //! send what no sound client would.
 
+mod flushes;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,10 +16,13 @@ use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::fetch::{FetchPartition, FetchRequest, FetchTopic, PartitionData};
 use kafka_wire::produce::{PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData};
 use kafka_wire::{CreateTopicsRequest, Decode, Reader, Request, ResponseHeader, Text, Writer, frame_request};
+use platform::disk::SimulatedDisk;
 use record::{BatchBuilder, Compression, Limits, Record};
 use server::config::Config;
 use server::{Node, StartError};
 use tempfile::TempDir;
+
+pub(crate) use flushes::Flushes;
 
 /// Longer than anything takes that is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -67,6 +73,17 @@ impl TestNode {
         }
     }
 
+    /// A node over a simulated disk. Its directory stays empty.
+    pub(crate) fn start_on(disk: &SimulatedDisk, sets: &[(&str, &str)]) -> TestNode {
+        let directory = tempfile::tempdir().expect("there is room for a temporary directory");
+        let config = config(directory.path(), sets);
+        let node = Node::start_on(config, Arc::new(disk.clone())).expect("the node starts");
+        TestNode {
+            node: Some(node),
+            directory,
+        }
+    }
+
     /// Drains the node and starts another over the same directory.
     pub(crate) fn restart(mut self) -> TestNode {
         self.stop();
@@ -108,10 +125,30 @@ impl TestNode {
         self.node.as_ref().expect("it runs").kafka_address()
     }
 
+    /// Status line, head and body of what the node answers over HTTP.
+    pub(crate) fn get(&self, path: &str) -> String {
+        http_get(self.node.as_ref().expect("it runs").http_address(), path)
+    }
+
+    /// The node itself.
+    pub(crate) fn take(&mut self) -> Node {
+        self.node.take().expect("it runs")
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(self.address())
     }
+}
+
+/// Status line, head and body of what is answered over HTTP.
+pub(crate) fn http_get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let head = format!("GET {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
 }
 
 /// One connection.

@@ -78,7 +78,14 @@ fn damage_in_each_file_is_found_and_the_rest_is_checked() {
         assert_eq!(report.segments, all.segments);
         assert!(report.chunks < all.chunks && report.chunks > 0);
         damaged.remove(&path).expect("nothing fails");
-        assert!(!run(&damaged).expect("the checkpoint is sound").is_sound());
+        let report = run(&damaged).expect("the checkpoint is sound");
+        let is_missing =
+            |fault: &Fault| matches!(fault, Fault::Damaged { what, .. } if what == "the file is missing");
+        assert!(
+            matches!(&report.faults[..], [fault] if is_missing(fault)),
+            "{:?}",
+            report.faults
+        );
     }
     let journal = list_frames(&(Arc::new(disk.clone()) as Arc<dyn Disk>), &config().identity).expect("sound");
     let damaged = copy(&disk);

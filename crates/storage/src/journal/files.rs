@@ -4,15 +4,17 @@
 //! metadata. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
 //! use left behind is never taken for new. The sequence is written durably *before* the file's first frame.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::disk::{Disk, File};
 use platform::random::random_bytes;
+use record::PartitionId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
+use super::majority::Majority;
 use super::{FrameLocation, JournalSizes};
 use crate::checksum::JournalIdentity;
 use crate::planted::{Bug, planted};
@@ -38,12 +40,30 @@ pub struct JournalFile {
     pub(crate) file_bytes: u64,
 }
 
+impl JournalFile {
+    /// The number that names it; `None` if somebody else gave it its name.
+    pub(super) fn number(&self) -> Option<u32> {
+        number_of(&self.name).filter(|number| file_name(*number) == self.name)
+    }
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    name.split('.').next()?.parse().ok()
+}
+
+/// The name of a complete file in the journal's directory.
+pub(crate) fn file_name(number: u32) -> String {
+    format!("{number:06}.{COMPLETE}")
+}
+
 /// What recovery found: files in use (the last one is written on at `position`), and files to be reused.
 #[derive(Default)]
 pub(crate) struct FoundFiles {
     pub(crate) used: Vec<JournalFile>,
     pub(crate) position: u64,
     pub(crate) free: Vec<JournalFile>,
+    /// The numbers of files that are segments: their names are taken.
+    pub(crate) held: Vec<u32>,
 }
 
 /// Makes a file ready: creates and zero-fills it if it is new, and writes its header durably. Blocks.
@@ -125,6 +145,8 @@ pub(crate) struct Files {
     used: VecDeque<JournalFile>,
     /// Where the next frame goes in the file being written.
     position: u64,
+    /// Whose bytes the file being written holds.
+    majority: Majority,
     ready: VecDeque<JournalFile>,
     free: Vec<JournalFile>,
     preparing: bool,
@@ -148,7 +170,8 @@ impl Files {
         let all = found.used.iter().chain(&found.free);
         let next_sequence = all.clone().map(|file| file.sequence + 1).max().unwrap_or(1);
         let next_name = all
-            .filter_map(|file| file.name.split('.').next()?.parse::<u32>().ok())
+            .filter_map(|file| number_of(&file.name))
+            .chain(found.held)
             .max();
         let mut files = Files {
             disk,
@@ -157,6 +180,7 @@ impl Files {
             sizes,
             used: found.used.into(),
             position: found.position,
+            majority: Majority::default(),
             ready: VecDeque::new(),
             free: found.free,
             preparing: false,
@@ -193,6 +217,7 @@ impl Files {
         );
         self.used.push_back(next);
         self.position = FILE_HEADER_BYTES as u64;
+        self.majority = Majority::default();
         true
     }
 
@@ -229,8 +254,36 @@ impl Files {
             || (ready > 0 && total_bytes <= self.frame_bytes_max())
     }
 
-    /// Gives `frame` of `total_bytes` its place, moving on to the next file if need be. The caller has asked `has_place`.
-    pub(super) fn place(&mut self, total_bytes: u64, frame: u64) -> FrameLocation {
+    /// The file being written.
+    fn active(&self) -> &JournalFile {
+        self.used.back().expect("one file is always being written")
+    }
+
+    /// The file being written and the partition that most of its bytes belong to, if one does.
+    pub(super) fn dominated(&self) -> Option<(PartitionId, &JournalFile)> {
+        let written = self.position - FILE_HEADER_BYTES as u64;
+        self.majority
+            .of(written)
+            .map(|partition| (partition, self.active()))
+    }
+
+    /// A file that holds frames and takes no more.
+    pub(super) fn complete(&self, sequence: u64) -> Option<&JournalFile> {
+        self.used
+            .iter()
+            .rev()
+            .skip(1)
+            .find(|file| file.sequence == sequence)
+    }
+
+    /// Whether a file holds frames that are not released.
+    pub(super) fn is_used(&self, sequence: u64) -> bool {
+        self.used.iter().any(|file| file.sequence == sequence)
+    }
+
+    /// Gives `frame` of `total_bytes` its place, moving on to the next file if need be; `majority` says whose bytes it holds.
+    /// The caller has asked `has_place`.
+    pub(super) fn place(&mut self, total_bytes: u64, frame: u64, majority: Majority) -> FrameLocation {
         let active = self.used.back().expect("one file is always being written");
         if self.position + total_bytes > active.file_bytes {
             assert!(self.activate(), "a frame is not built unless it has a place");
@@ -242,6 +295,8 @@ impl Files {
         );
         let position = self.position;
         self.position += total_bytes;
+        self.majority.merge(majority);
+        let active = self.active();
         FrameLocation {
             file: active.file.clone(),
             file_sequence: active.sequence,
@@ -252,11 +307,14 @@ impl Files {
         }
     }
 
-    /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on.
-    pub(super) fn release_before(&mut self, file_sequence: u64) {
+    /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on. Those that are
+    /// `adopted` are segments now.
+    pub(super) fn release_before(&mut self, file_sequence: u64, adopted: &HashSet<u64>) {
         while self.used.len() > 1 && self.used[0].sequence < file_sequence {
             let file = self.used.pop_front().expect("there are two");
-            self.free.push(file);
+            if !adopted.contains(&file.sequence) || planted(Bug::AdoptedFileReused) {
+                self.free.push(file);
+            }
         }
     }
 
@@ -294,7 +352,7 @@ impl Files {
 
     fn new_name(&mut self) -> String {
         self.next_name += 1;
-        format!("{:06}.{COMPLETE}", self.next_name - 1)
+        file_name(self.next_name - 1)
     }
 
     pub(super) fn prepared(&mut self, job: PrepareFile, result: io::Result<JournalFile>) -> io::Result<()> {

@@ -7,11 +7,12 @@
 
 mod files;
 pub(crate) mod frame;
+mod majority;
 mod mend;
 mod reread;
 mod scan;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use platform::disk::{Disk, File};
 use record::PartitionId;
 
 pub use files::PrepareFile;
-pub(crate) use files::{Files, JournalFile, directory};
+pub(crate) use files::{Files, JournalFile, directory, file_name};
 pub(crate) use reread::{FrameBatches, RereadError};
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
@@ -31,6 +32,7 @@ use crate::planted::{Bug, planted};
 use crate::segment::PARTITIONS;
 use crate::slab::{Slab, round_up_to_block};
 use frame::{ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader};
+use majority::Majority;
 
 /// The usual size of a slab and therefore the largest usual frame: larger flushes gain little and delay those behind.
 const SLAB_BYTES: usize = 1 << 20;
@@ -88,6 +90,17 @@ pub(crate) struct FrameLocation {
     pub(crate) frame_sequence: u64,
     pub(crate) position: u64,
     pub(crate) total_bytes: u32,
+}
+
+/// A journal file that takes no more frames, all of which are durable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompleteFile {
+    pub(crate) number: u32,
+    pub(crate) sequence: u64,
+    pub(crate) salt: u64,
+    pub(crate) file_bytes: u64,
+    /// Its frames come before this one.
+    pub(crate) frames_end: u64,
 }
 
 /// One durable write, to be run on any thread and given back to `flushed`.
@@ -150,6 +163,7 @@ pub(crate) struct Journal {
     slab: Slab,
     pending_entries: u32,
     pending_appended: Vec<(PartitionId, i64)>,
+    pending_majority: Majority,
     /// Sealed frames from `first_record` on: waiting, on their way, durable, until neither cache nor layout needs them.
     records: VecDeque<FrameRecord>,
     first_record: u64,
@@ -206,6 +220,7 @@ impl Journal {
             slab: Slab::new(0),
             pending_entries: 0,
             pending_appended: Vec::new(),
+            pending_majority: Majority::default(),
             records,
             first_record,
             next_flush: next_frame,
@@ -233,9 +248,9 @@ impl Journal {
         self.durable_before
     }
 
-    /// Whether durable frames wait for a checkpoint to release them.
-    pub(crate) fn has_unreleased(&self) -> bool {
-        self.released_before < self.durable_before
+    /// Frames before this one are of no use to recovery any more.
+    pub(crate) fn released_before(&self) -> u64 {
+        self.released_before
     }
 
     /// Frames before this one must be read from the disk.
@@ -273,6 +288,7 @@ impl Journal {
         let start = self.slab.filled();
         self.slab.append(payload);
         self.pending_entries += 1;
+        self.pending_majority.count(header.partition, entry_bytes as u64);
         self.note_appended(header.partition, header.next.0);
         Ok(Staged {
             frame: self.pending_frame(),
@@ -332,7 +348,10 @@ impl Journal {
     fn seal(&mut self) {
         assert!(self.pending_entries > 0, "an empty frame is never sealed");
         let total_bytes = round_up_to_block(self.slab.filled());
-        let location = self.files.place(total_bytes as u64, self.pending_frame());
+        let majority = std::mem::take(&mut self.pending_majority);
+        let location = self
+            .files
+            .place(total_bytes as u64, self.pending_frame(), majority);
         let entries = std::mem::take(&mut self.pending_entries);
         let identity = FrameIdentity {
             journal: self.identity,
@@ -444,14 +463,49 @@ impl Journal {
         }
     }
 
+    /// Of the file that is being written: the partition that most of it belongs to, if one does, its first frame, and its
+    /// size.
+    pub(crate) fn dominated_file(&self) -> Option<(PartitionId, u64, u64)> {
+        let (partition, file) = self.files.dominated()?;
+        Some((partition, self.first_frame_from(file.sequence), file.file_bytes))
+    }
+
+    /// The first frame in the file of that sequence or a later one.
+    fn first_frame_from(&self, file_sequence: u64) -> u64 {
+        let earlier = self
+            .records
+            .partition_point(|record| record.location.file_sequence < file_sequence);
+        self.first_record + earlier as u64
+    }
+
+    /// The file that `frame` stands in, if it takes no more frames and all of its frames come before `before_frame`.
+    pub(crate) fn complete_file(&self, frame: u64, before_frame: u64) -> Option<CompleteFile> {
+        let file = self.files.complete(self.record(frame)?.location.file_sequence)?;
+        let frames_end = self.first_frame_from(file.sequence + 1);
+        let number = file.number()?;
+        (frames_end <= before_frame).then_some(CompleteFile {
+            number,
+            sequence: file.sequence,
+            salt: file.salt,
+            file_bytes: file.file_bytes,
+            frames_end,
+        })
+    }
+
+    /// Whether the journal still has that file: its frames are not all released.
+    pub(crate) fn has_file(&self, sequence: u64) -> bool {
+        self.files.is_used(sequence)
+    }
+
     /// Gives up what comes before `start`, where a durable checkpoint says that recovery begins. Files are reused by what
-    /// it says and not by where frames are now: the frame that it names may have gone to the next file since.
-    pub(crate) fn release_before(&mut self, start: &ReplayStart) {
+    /// it says and not by where frames are now: the frame that it names may have gone to the next file since. Not those
+    /// that are `adopted`, by their sequences: they are segments now.
+    pub(crate) fn release_before(&mut self, start: &ReplayStart, adopted: &HashSet<u64>) {
         assert!(
             start.frame <= self.durable_before,
             "only what is durable may be released"
         );
-        self.files.release_before(start.file_sequence);
+        self.files.release_before(start.file_sequence, adopted);
         self.released_before = start.frame;
         while self.first_record < start.frame.min(self.resident_from) {
             self.records.pop_front();

@@ -8,6 +8,7 @@
 //! is damaged than a single bit (`mend`), it is taken for torn and cut, unless the checkpoint's states know of its records.
 //! The same holds for the last file if it vanishes with its only frames. Replicas close this gap; one disk cannot.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,17 +17,19 @@ use bytes::Bytes;
 use platform::disk::{BLOCK_BYTES, Disk, File};
 
 use super::FrameLocation;
-use super::files::{COMPLETE, FoundFiles, JournalFile, directory};
+use super::files::{COMPLETE, FoundFiles, JournalFile, directory, file_name};
 use super::frame::{
     Entry, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader, entries,
 };
 use super::mend::{mend, mend_header};
 use crate::checksum::{FrameIdentity, JournalIdentity};
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::planted::{Bug, planted};
 
 /// How much is read at a time; frames that are larger are read whole.
 const WINDOW_BYTES: usize = 1 << 20;
+/// Sequences that no journal comes near; what is added to them never overflows.
+const SEQUENCE_MAX: u64 = i64::MAX as u64;
 /// Where a file's first frame stands.
 const FIRST_FRAME: u64 = FILE_HEADER_BYTES as u64;
 
@@ -55,11 +58,13 @@ pub(crate) struct Scanned {
 /// Called with each frame that counts: its place, its bytes, its entries. An error message stops the scan as damage.
 pub(crate) type Visit<'a> = dyn FnMut(&FrameLocation, &Bytes, &[Entry]) -> Result<(), String> + 'a;
 
-/// Scans the journal from `start` (`None`: there is no checkpoint, so it must begin with frame 0). Changes nothing.
+/// Scans the journal from `start` (`None`: there is no checkpoint, so it must begin with frame 0). The files with `held`
+/// numbers are segments, and none of its business. Changes nothing.
 pub(crate) fn scan(
     disk: &Arc<dyn Disk>,
     identity: &JournalIdentity,
     start: Option<ReplayStart>,
+    held: &HashSet<u32>,
     visit: &mut Visit<'_>,
 ) -> Result<Scanned, Fault> {
     let scan = Scan {
@@ -67,7 +72,7 @@ pub(crate) fn scan(
         identity,
         directory: directory(identity),
     };
-    let mut files = scan.open_files()?;
+    let mut files = scan.open_files(held)?;
     let first_sequence = start.map_or(0, |start| start.file_sequence);
     let from = files.partition_point(|file| file.sequence < first_sequence);
     let waiting = files.split_off(from);
@@ -81,6 +86,7 @@ pub(crate) fn scan(
     let idle = scan.finish_tail(idle, &mut found, visit)?;
     found.files.free = files;
     found.files.free.extend(idle);
+    found.files.held = held.iter().copied().collect();
     Ok(found)
 }
 
@@ -110,23 +116,22 @@ impl Scan<'_> {
         }
     }
 
-    fn failed(&self, name: &str, error: io::Error) -> Fault {
-        Fault::Disk {
-            file: self.path(name),
-            error,
-        }
+    fn failed(&self, doing: Doing, name: &str, error: io::Error) -> Fault {
+        doing.failed(error).at(self.path(name))
     }
 
-    /// All files, in the order of their sequences.
-    fn open_files(&self) -> Result<Vec<JournalFile>, Fault> {
+    /// All files but the held ones, in the order of their sequences.
+    fn open_files(&self, held: &HashSet<u32>) -> Result<Vec<JournalFile>, Fault> {
         let names = self
             .disk
             .list(&self.directory)
-            .map_err(|error| self.failed("", error))?;
+            .map_err(|error| self.failed(Doing::Reading, "", error))?;
         let complete = names
             .into_iter()
             .filter(|name| Path::new(name).extension().is_some_and(|end| end == COMPLETE));
+        let held: HashSet<String> = held.iter().map(|number| file_name(*number)).collect();
         let mut files = complete
+            .filter(|name| !held.contains(name))
             .map(|name| self.open_file(name))
             .collect::<Result<Vec<_>, Fault>>()?;
         files.sort_by_key(|file| file.sequence);
@@ -146,8 +151,10 @@ impl Scan<'_> {
         let file = self
             .disk
             .open(&self.directory.join(&name))
-            .map_err(|error| self.failed(&name, error))?;
-        let length = file.length().map_err(|error| self.failed(&name, error))?;
+            .map_err(|error| self.failed(Doing::Opening, &name, error))?;
+        let length = file
+            .length()
+            .map_err(|error| self.failed(Doing::Reading, &name, error))?;
         let block = self.read(&*file, &name, 0, FILE_HEADER_BYTES.min(length as usize))?;
         match FileHeader::decode(&block, self.identity) {
             Ok(FileHeader {
@@ -155,7 +162,7 @@ impl Scan<'_> {
                 previous,
                 file_bytes,
                 salt,
-            }) if file_bytes == length => Ok(JournalFile {
+            }) if file_bytes == length && sequence <= SEQUENCE_MAX => Ok(JournalFile {
                 name,
                 file,
                 sequence,
@@ -163,6 +170,10 @@ impl Scan<'_> {
                 salt,
                 file_bytes,
             }),
+            Ok(header) if header.sequence > SEQUENCE_MAX => {
+                let what = format!("there is no sequence {}", header.sequence);
+                Err(self.damaged(&name, 0, what))
+            }
             Ok(header) => {
                 let what = format!(
                     "it is {length} bytes long, but was made with {}",
@@ -189,7 +200,7 @@ impl Scan<'_> {
 
     fn read(&self, file: &dyn File, name: &str, position: u64, length: usize) -> Result<Bytes, Fault> {
         file.read(position, length)
-            .map_err(|error| self.failed(name, error))
+            .map_err(|error| self.failed(Doing::Reading, name, error))
     }
 
     /// Each file names the one before it; those from the start on must all be there.
@@ -220,6 +231,13 @@ impl Scan<'_> {
     ) -> Result<Vec<JournalFile>, Fault> {
         let mut position = start.map_or(FIRST_FRAME, |start| start.position);
         let mut idle = Vec::new();
+        if let Some(first) = waiting.first().filter(|first| position > first.file_bytes) {
+            let what = format!(
+                "frame {} should stand behind it, at byte {position}",
+                found.next_frame
+            );
+            return Err(self.damaged(&first.name, first.file_bytes, what));
+        }
         for file in waiting {
             let before = found.frames.len();
             let stopped = self.follow_file(&file, position, found, visit)?;

@@ -3,6 +3,8 @@
 //! Written in the background from the journal, a run at a time, never on the way of an append. What counts of a file is
 //! said by the checkpoint (`Segment::end`); bytes behind that are left from a run that was never recorded.
 
+mod adopted;
+mod end;
 mod read;
 pub(crate) mod table;
 mod write;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 
 use record::{ClusterId, PartitionId};
 
+pub(crate) use adopted::AdoptedFile;
+pub(crate) use end::{open_segment, verify_end};
 pub(crate) use read::{SegmentFile, read_chunks, read_table};
 pub(crate) use table::Chunk;
 pub(crate) use write::{Batch, Run, write_run};
@@ -35,9 +39,29 @@ pub(crate) struct Segment {
     pub(crate) created_ms: i64,
     /// Complete: never written again.
     pub(crate) sealed: bool,
+    /// Where its batches are, if not in its own file: that holds the index alone then.
+    pub(crate) adopted: Option<AdoptedFile>,
 }
 
 impl Segment {
+    /// One that nothing is in yet.
+    pub(crate) fn new(first: i64, created_ms: i64) -> Segment {
+        Segment {
+            first,
+            next: first,
+            end: 0,
+            max_timestamp_ms: i64::MIN,
+            created_ms,
+            sealed: false,
+            adopted: None,
+        }
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.end + self.adopted.map_or(0, |file| file.bytes)
+    }
+
     pub(crate) fn identity(&self, cluster: ClusterId, partition: PartitionId) -> SegmentIdentity {
         SegmentIdentity {
             cluster,

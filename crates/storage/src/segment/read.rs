@@ -6,9 +6,10 @@ use bytes::Bytes;
 use platform::disk::File;
 
 use super::Segment;
+use super::adopted::AdoptedFrames;
 use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
 use crate::checksum::SegmentIdentity;
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 
 /// An open segment file and what identifies its bytes.
 #[derive(Clone)]
@@ -17,19 +18,47 @@ pub(crate) struct SegmentFile {
     pub(crate) identity: SegmentIdentity,
     /// For messages.
     pub(crate) path: String,
+    /// Where the chunks are, if not here.
+    pub(crate) adopted: Option<AdoptedFrames>,
+}
+
+fn read(file: &dyn File, path: &str, position: u64, length: usize) -> Result<Bytes, Fault> {
+    file.read(position, length).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => Fault::Damaged {
+            file: path.to_string(),
+            position,
+            what: "the file ends too early".into(),
+        },
+        _ => Doing::Reading.failed(error).at(path),
+    })
 }
 
 impl SegmentFile {
     fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
-        self.file
-            .read(position, length)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => self.damaged(position, "the file ends too early".into()),
-                _ => Fault::Disk {
-                    file: self.path.clone(),
-                    error,
-                },
-            })
+        read(&*self.file, &self.path, position, length)
+    }
+
+    /// The bytes that chunks consist of.
+    fn read_data(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
+        match &self.adopted {
+            Some(adopted) => read(&*adopted.file, &adopted.path, position, length),
+            None => self.read(position, length),
+        }
+    }
+
+    /// The batches of a chunk, whose bytes these are: checked.
+    fn batches_of(&self, chunk: &Chunk, bytes: Bytes) -> Result<Bytes, Fault> {
+        if let Some(adopted) = &self.adopted {
+            return adopted.batches_of(chunk, &bytes);
+        }
+        if self.identity.checksum(chunk.position, &bytes) != chunk.checksum {
+            let what = format!(
+                "offsets {}..{} do not match their checksum",
+                chunk.first, chunk.next
+            );
+            return Err(self.damaged(chunk.position, what));
+        }
+        Ok(bytes)
     }
 
     fn damaged(&self, position: u64, what: String) -> Fault {
@@ -115,18 +144,11 @@ pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<By
             .count();
         let (together, behind) = rest.split_at(adjacent);
         let length: usize = together.iter().map(|chunk| chunk.length as usize).sum();
-        let bytes = file.read(first.position, length)?;
+        let bytes = file.read_data(first.position, length)?;
         for chunk in together {
             let start = (chunk.position - first.position) as usize;
             let content = bytes.slice(start..start + chunk.length as usize);
-            if file.identity.checksum(chunk.position, &content) != chunk.checksum {
-                let what = format!(
-                    "offsets {}..{} do not match their checksum",
-                    chunk.first, chunk.next
-                );
-                return Err(file.damaged(chunk.position, what));
-            }
-            contents.push(content);
+            contents.push(file.batches_of(chunk, content)?);
         }
         rest = behind;
     }

@@ -41,6 +41,7 @@ fn new_file(disk: &SimulatedDisk) -> SegmentFile {
         file,
         identity: identity(),
         path: "0.segment".into(),
+        adopted: None,
     }
 }
 
@@ -68,6 +69,7 @@ fn write(file: &SegmentFile, runs: &[&[usize]], seal: bool) -> (Segment, Vec<Chu
         max_timestamp_ms: 0,
         created_ms: 0,
         sealed: seal,
+        adopted: None,
     };
     (segment, chunks)
 }

@@ -2,13 +2,12 @@
 //!
 //! Blocks; runs on a background thread. Either the whole run is recorded by a later checkpoint or none of it counts.
 
-use std::io;
-
 use bytes::Bytes;
 use platform::disk::{BLOCK_BYTES, File};
 
 use super::table::{CHUNK_BYTES, Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, encode_table};
 use crate::checksum::SegmentIdentity;
+use crate::fault::{Doing, Failed};
 use crate::planted::{Bug, planted};
 use crate::slab::{Slab, round_up_to_block};
 
@@ -34,13 +33,18 @@ pub(crate) struct Run<'a> {
 }
 
 /// Writes the run of `batches` and syncs the file. Returns the run's chunks and the segment's new end.
-pub(crate) fn write_run(file: &dyn File, run: &Run<'_>, batches: &[Batch]) -> io::Result<(Vec<Chunk>, u64)> {
+pub(crate) fn write_run(
+    file: &dyn File,
+    run: &Run<'_>,
+    batches: &[Batch],
+) -> Result<(Vec<Chunk>, u64), Failed> {
     let (run_bytes, chunks, end) = assemble(run, batches);
     for (step, bytes) in run_bytes.chunks(STEP_BYTES).enumerate() {
-        file.write(run.start + (step * STEP_BYTES) as u64, bytes)?;
+        file.write(run.start + (step * STEP_BYTES) as u64, bytes)
+            .map_err(|error| Doing::Writing.failed(error))?;
     }
     if !planted(Bug::RunNotSynced) {
-        file.sync()?;
+        file.sync().map_err(|error| Doing::Syncing.failed(error))?;
     }
     Ok((chunks, end))
 }
@@ -66,7 +70,7 @@ fn assemble(run: &Run<'_>, batches: &[Batch]) -> (Bytes, Vec<Chunk>, u64) {
         chunk_count: all.len() as u32,
         table_checksum: run.identity.checksum(table_position, &table),
         previous_end: if run.seal.is_some() { 0 } else { run.start },
-        next: batches.last().map_or(0, |batch| batch.next),
+        next: all.last().map_or(0, |chunk| chunk.next),
     };
     slab.append(&trailer.encode(&run.identity, end));
     (slab.cut_frame(), chunks, end)

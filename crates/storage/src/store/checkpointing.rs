@@ -81,7 +81,7 @@ impl Store {
             .chain(self.removing)
             .collect();
         if planted(Bug::ReleasedBeforeCheckpoint) {
-            self.journal.release_before(&replay);
+            self.journal.release_before(&replay, &self.adopted);
         }
         CheckpointJob {
             disk: self.disk.clone(),
@@ -108,7 +108,7 @@ impl Store {
         let round = self.round.take().expect("a checkpoint belongs to a round");
         assert!(round.checkpointing, "a checkpoint ends once");
         result?;
-        self.journal.release_before(&job.checkpoint.replay);
+        self.journal.release_before(&job.checkpoint.replay, &self.adopted);
         Ok(())
     }
 }

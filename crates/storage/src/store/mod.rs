@@ -9,7 +9,7 @@ mod open;
 mod read;
 mod removal;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -102,6 +102,8 @@ pub struct Store {
     round: Option<Round>,
     /// Journal position up to which the last round reached, for the trigger.
     bytes_since_round: u64,
+    /// Sequences of the journal files that segments consist of.
+    adopted: HashSet<u64>,
     removals: VecDeque<(Removal, u64)>,
     removing: Option<Removal>,
     chunks: Cache<ChunkKey, Bytes, ByteWeight>,

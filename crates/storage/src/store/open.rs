@@ -1,6 +1,6 @@
 //! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -9,9 +9,9 @@ use record::{BatchHeader, Offset, PartitionId};
 
 use super::read::ByteWeight;
 use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_SHARE};
-use crate::checkpoint::{Checkpoint, PartitionCheckpoint, Removal};
+use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::journal::frame::{Entry, EntryHeader, EntryKind};
 use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
@@ -67,6 +67,9 @@ pub(crate) fn recover(
 ) -> Result<(Replay, Scanned), Fault> {
     let checkpoint = Checkpoint::read(disk, identity)?;
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
+    let held = checkpoint
+        .as_ref()
+        .map_or_else(HashSet::new, Checkpoint::held_files);
     let mut replay = Replay::new(checkpoint);
     let mut visit = |location: &FrameLocation, frame: &bytes::Bytes, entries: &[Entry]| {
         entries.iter().try_for_each(|entry| {
@@ -77,7 +80,7 @@ pub(crate) fn recover(
             replay.apply(location, frame, entry)
         })
     };
-    let scanned = scan(disk, identity, start, &mut visit)?;
+    let scanned = scan(disk, identity, start, &held, &mut visit)?;
     replay.finish(disk, identity)?;
     Ok((replay, scanned))
 }
@@ -103,14 +106,17 @@ impl Store {
         };
         let journal =
             Journal::open(disk.clone(), config.identity, config.journal, scanned).map_err(|error| {
-                Fault::Disk {
-                    file: disk.root().join("journals").display().to_string(),
-                    error,
-                }
+                Doing::Opening
+                    .failed(error)
+                    .at(disk.root().join("journals").display().to_string())
             })?;
         recovered.partitions = replay.recovered.into_values().collect();
         recovered.partitions.sort_by_key(|partition| partition.id);
         let unlaid = queue_for_layout(&mut replay.logs);
+        let segments = replay.logs.values().flat_map(|log| &log.segments);
+        let adopted = segments
+            .filter_map(|segment| Some(segment.adopted?.sequence))
+            .collect();
         let chunk_bytes = config.chunk_cache_bytes as u64;
         let store = Store {
             disk,
@@ -120,6 +126,7 @@ impl Store {
             partitions: replay.logs,
             round: None,
             bytes_since_round: recovered.journal_bytes,
+            adopted,
             removals: replay.removals,
             removing: None,
             chunks: Cache::with_weighter(config.chunk_cache_bytes / (64 << 10) + 1, chunk_bytes, ByteWeight),
@@ -211,6 +218,9 @@ impl Replay {
                 "a batch of {id} at offset {first} does not say so itself"
             ));
         }
+        if next <= first {
+            return Err(format!("a batch of {id} at offset {first} holds no records"));
+        }
         if !self.logs.contains_key(&id) && first > 0 {
             self.headless.insert(id, first);
             return Ok(());
@@ -265,6 +275,7 @@ impl Replay {
                 Removal {
                     partition: id,
                     segment: Some(segment.first),
+                    adopted: segment.adopted,
                 },
                 frame,
             ));
@@ -276,16 +287,19 @@ impl Replay {
     }
 
     fn apply_delete(&mut self, id: PartitionId, frame: u64) {
-        self.logs.remove(&id);
+        let log = self.logs.remove(&id);
         self.recovered.remove(&id);
         self.headless.remove(&id);
-        self.removals.push_back((
-            Removal {
+        let segments = log.iter().flat_map(|log| &log.segments);
+        let files = segments.filter_map(|segment| segment.adopted.map(Some));
+        for adopted in files.chain([None]) {
+            let removal = Removal {
                 partition: id,
                 segment: None,
-            },
-            frame,
-        ));
+                adopted,
+            };
+            self.removals.push_back((removal, frame));
+        }
     }
 
     /// What the whole journal must add up to.
@@ -309,6 +323,34 @@ impl Replay {
                 return Err(damaged(format!(
                     "{id} ends at offset {next}, but the checkpoint knows of records up to {state_next}"
                 )));
+            }
+        }
+        self.verify_logs().map_err(|what| Fault::Damaged {
+            file: checkpoint::file_name(disk, identity),
+            position: 0,
+            what,
+        })
+    }
+
+    /// What only a checkpoint that contradicts the journal can break: entries of the journal are compared as they come.
+    fn verify_logs(&self) -> Result<(), String> {
+        if let Some(log) = self.logs.values().find(|log| log.log_start > log.next) {
+            return Err(format!(
+                "{} starts at offset {}, behind its end {}",
+                log.id, log.log_start, log.next
+            ));
+        }
+        // Or files would go that hold what is kept, or that layout is about to begin.
+        for (removal, _) in &self.removals {
+            let kept_from = self.logs.get(&removal.partition).map(PartitionLog::kept_from);
+            if kept_from.is_some_and(|kept_from| removal.segment.is_none_or(|first| first >= kept_from)) {
+                return Err(format!(
+                    "of {} it gives up what is kept: {}",
+                    removal.partition,
+                    removal
+                        .segment
+                        .map_or_else(|| "all".into(), |first| format!("the segment of offset {first}"))
+                ));
             }
         }
         Ok(())

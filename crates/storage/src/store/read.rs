@@ -3,7 +3,6 @@
 //! A read returns whole batches as they were appended. It never returns less than the batch that holds the wanted
 //! offset, however large it is, and nothing at or behind `until`, which is the owner's committed tail.
 
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,11 +11,11 @@ use record::{BatchHeader, Offset, PartitionId};
 
 use super::Store;
 use crate::checksum::JournalIdentity;
-use crate::fault::Fault;
+use crate::fault::{Doing, Fault};
 use crate::journal::FrameBatches;
 use crate::journal::RereadError;
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, SegmentFile, Table, path, read_chunks, read_table};
+use crate::segment::{Chunk, Segment, SegmentFile, Table, open_segment, read_chunks, read_table};
 
 pub(crate) type SegmentKey = (PartitionId, i64);
 pub(crate) type ChunkKey = (PartitionId, i64, u64);
@@ -101,7 +100,7 @@ enum Source {
 struct SegmentSource {
     disk: Arc<dyn Disk>,
     segment: Segment,
-    identity: crate::checksum::SegmentIdentity,
+    journal: JournalIdentity,
     file: Option<SegmentFile>,
     table: Option<Table>,
 }
@@ -118,8 +117,15 @@ enum Loaded {
         segment_first: i64,
         file: SegmentFile,
         table: Table,
-        chunks: Vec<(Chunk, Bytes)>,
+        chunks: Vec<(Chunk, LoadedChunk)>,
     },
+}
+
+/// A chunk for the reader, a slice of all that was read, and a copy of its own for the cache: a slice there would keep
+/// the whole read in memory for as long as one chunk is cached.
+struct LoadedChunk {
+    content: Bytes,
+    cached: Bytes,
 }
 
 enum Failed {
@@ -150,6 +156,7 @@ fn read_frames(frames: &[FrameBatches], identity: &JournalIdentity) -> Result<Lo
             Err(RereadError::NotThere) => return Err(Failed::Moved),
             Err(RereadError::Disk(error)) => {
                 return Err(Failed::Fault(Fault::Disk {
+                    doing: Doing::Reading,
                     file: "the journal".into(),
                     error,
                 }));
@@ -161,36 +168,22 @@ fn read_frames(frames: &[FrameBatches], identity: &JournalIdentity) -> Result<Lo
 
 impl SegmentSource {
     fn load(&self, wanted: &Wanted) -> Result<Loaded, Fault> {
-        let path = path(&wanted.partition, self.segment.first);
         let file = match &self.file {
             Some(file) => file.clone(),
-            None => {
-                let name = self.disk.root().join(&path).display().to_string();
-                let file = self.disk.open(&path).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => Fault::Damaged {
-                        file: name.clone(),
-                        position: 0,
-                        what: "the file is missing".into(),
-                    },
-                    _ => Fault::Disk {
-                        file: name.clone(),
-                        error,
-                    },
-                })?;
-                SegmentFile {
-                    file,
-                    identity: self.identity,
-                    path: name,
-                }
-            }
+            None => open_segment(&self.disk, &self.journal, &wanted.partition, &self.segment)?,
         };
         let table = match &self.table {
             Some(table) => table.clone(),
             None => Arc::new(read_table(&file, &self.segment)?),
         };
         let chosen = choose_chunks(&table, wanted);
-        let contents = read_chunks(&file, chosen)?;
-        let chunks = chosen.iter().copied().zip(contents).collect();
+        let loaded = read_chunks(&file, chosen)?
+            .into_iter()
+            .map(|content| LoadedChunk {
+                cached: Bytes::copy_from_slice(&content),
+                content,
+            });
+        let chunks = chosen.iter().copied().zip(loaded).collect();
         Ok(Loaded::Segment {
             segment_first: self.segment.first,
             file,
@@ -376,7 +369,7 @@ impl Store {
         let source = SegmentSource {
             disk: self.disk.clone(),
             segment,
-            identity: segment.identity(self.config.identity.cluster, wanted.partition),
+            journal: self.config.identity,
             file: self.files.get(&key).cloned(),
             table: self
                 .tables
@@ -407,12 +400,10 @@ impl Store {
             }) => {
                 let mut batches = Vec::new();
                 let mut bytes = 0;
-                for (chunk, content) in &chunks {
-                    cut(content, &wanted, &mut bytes, &mut batches);
-                    // Its own copy: a slice would keep the whole read in memory for as long as one chunk is cached.
-                    let content = Bytes::copy_from_slice(content);
+                for (chunk, LoadedChunk { content, cached }) in chunks {
+                    cut(&content, &wanted, &mut bytes, &mut batches);
                     self.chunks
-                        .insert((wanted.partition, segment_first, chunk.position), content);
+                        .insert((wanted.partition, segment_first, chunk.position), cached);
                 }
                 self.files.insert((wanted.partition, segment_first), file);
                 self.tables.insert((wanted.partition, segment_first), table);

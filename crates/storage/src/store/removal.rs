@@ -1,7 +1,7 @@
 //! Giving up: the prefix of a log (trim), or a partition. Journaled first; files go later, in the background.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -9,14 +9,16 @@ use record::{Epoch, Offset, PartitionId};
 
 use super::Store;
 use crate::checkpoint::Removal;
-use crate::journal::StageError;
+use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
+use crate::journal::{self, StageError};
 use crate::planted::{Bug, planted};
-use crate::segment::{PARTITIONS, directory, path};
+use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
 /// Removes files that nothing refers to; to be run anywhere, then given to `removed`. Blocks.
 pub struct RemovalJob {
     disk: Arc<dyn Disk>,
+    journal: JournalIdentity,
     removal: Removal,
 }
 
@@ -26,19 +28,28 @@ impl RemovalJob {
     /// # Errors
     /// The disk's; the removal may be tried again.
     pub fn run(&self) -> io::Result<()> {
+        if let Some(file) = &self.removal.adopted {
+            self.disk.remove(&file.path(&self.journal))?;
+            self.sync(&journal::directory(&self.journal))?;
+        }
         let partition = directory(&self.removal.partition);
-        let above = match self.removal.segment {
-            Some(first) => {
+        match (self.removal.segment, self.removal.adopted) {
+            (Some(first), _) => {
                 self.disk.remove(&path(&self.removal.partition, first))?;
-                partition
+                self.sync(&partition)
             }
-            None => {
+            // One of the files of a partition that goes as a whole.
+            (None, Some(_)) => Ok(()),
+            (None, None) => {
                 self.disk.remove_directory(&partition)?;
-                PathBuf::from(PARTITIONS)
+                self.sync(Path::new(PARTITIONS))
             }
-        };
-        // Only then may a checkpoint forget it: a name that comes back after a crash would stay for ever.
-        match self.disk.sync_directory(&above) {
+        }
+    }
+
+    /// Only then may a checkpoint forget it: a name that comes back after a crash would stay for ever.
+    fn sync(&self, directory: &Path) -> io::Result<()> {
+        match self.disk.sync_directory(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             synced => synced,
         }
@@ -74,16 +85,24 @@ impl Store {
             return;
         };
         for segment in log.trim(log_start, stepping && !planted(Bug::RunInTrimmedSegment)) {
-            self.files.remove(&(id, segment.first));
-            self.tables.remove(&(id, segment.first));
-            self.removals.push_back((
-                Removal {
-                    partition: id,
-                    segment: Some(segment.first),
-                },
-                frame,
-            ));
+            let removal = Removal {
+                partition: id,
+                segment: Some(segment.first),
+                adopted: self.forget_segment(id, &segment),
+            };
+            self.removals.push_back((removal, frame));
         }
+    }
+
+    /// Drops what is in memory of a segment. Returns the journal file that it adopted, if that is to be removed with it:
+    /// one that recovery still needs goes back to the journal.
+    fn forget_segment(&mut self, id: PartitionId, segment: &Segment) -> Option<AdoptedFile> {
+        self.files.remove(&(id, segment.first));
+        self.tables.remove(&(id, segment.first));
+        let adopted = segment.adopted?;
+        self.adopted.remove(&adopted.sequence);
+        let is_needed = self.journal.has_file(adopted.sequence) && !planted(Bug::AdoptedFileRemoved);
+        (!is_needed).then_some(adopted)
     }
 
     /// Gives a partition up for ever. Its identity is never used again.
@@ -95,25 +114,21 @@ impl Store {
             return Ok(());
         }
         let frame = self.stage_bare(EntryKind::Delete, id, Offset::ZERO)?;
-        self.forget_partition(id);
-        self.removals.push_back((
-            Removal {
+        let log = self.partitions.remove(&id).expect("seen above");
+        let files: Vec<AdoptedFile> = log
+            .segments
+            .iter()
+            .filter_map(|segment| self.forget_segment(id, segment))
+            .collect();
+        for adopted in files.into_iter().map(Some).chain([None]) {
+            let removal = Removal {
                 partition: id,
                 segment: None,
-            },
-            frame,
-        ));
-        Ok(())
-    }
-
-    fn forget_partition(&mut self, id: PartitionId) {
-        let Some(log) = self.partitions.remove(&id) else {
-            return;
-        };
-        for segment in &log.segments {
-            self.files.remove(&(id, segment.first));
-            self.tables.remove(&(id, segment.first));
+                adopted,
+            };
+            self.removals.push_back((removal, frame));
         }
+        Ok(())
     }
 
     fn stage_bare(
@@ -146,11 +161,11 @@ impl Store {
         let mut excess = bytes_max.map_or(0, |most| self.partition_bytes(id).saturating_sub(most));
         let mut start = None;
         for segment in &log.segments {
-            let too_much = segment.sealed && excess >= segment.end && excess > 0;
+            let too_much = segment.sealed && excess >= segment.stored_bytes() && excess > 0;
             if !too_much && !too_old(segment.max_timestamp_ms) {
                 return start;
             }
-            excess = excess.saturating_sub(segment.end);
+            excess = excess.saturating_sub(segment.stored_bytes());
             start = Some(Offset(segment.next));
         }
         let journal_only = log.tail.iter().skip_while(|batch| batch.next <= log.laid_out);
@@ -171,6 +186,7 @@ impl Store {
         self.removing = Some(removal);
         Some(RemovalJob {
             disk: self.disk.clone(),
+            journal: self.config.identity,
             removal,
         })
     }

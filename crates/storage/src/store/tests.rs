@@ -1,12 +1,15 @@
 //! Tests of the store as a whole, cheapest first: reading, layout and removal; recovery; then everything that a disk can do
 //! to it: crashes at every point, damage of every byte, failures of every call; and that these tests catch planted bugs.
 
+mod adoption;
 mod corruption;
 mod crashes;
 mod failures;
+mod forgeries;
 mod history;
 mod layouts;
 mod model;
+mod open_segments;
 mod planted_bugs;
 mod reads;
 mod recovery;

@@ -204,7 +204,7 @@ fn a_file_cut_short_is_reported_at_every_length() {
 
 #[test]
 fn swapped_files_are_reported_or_make_no_difference() {
-    let victim = Victim::new(15, 160);
+    let victim = Victim::new(16, 160);
     let journals = victim.swap("journal").unwrap_or_else(|why| panic!("{why}"));
     let segments = victim.swap("segment").unwrap_or_else(|why| panic!("{why}"));
     // A journal file knows its place by itself, whatever it is called.

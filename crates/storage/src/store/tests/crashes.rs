@@ -5,7 +5,7 @@ use platform::disk::{OperationKind, SimulatedDisk};
 use record::PartitionId;
 
 use super::history::History;
-use super::rig::{ROLLING, batch, open, partition, stage};
+use super::rig::{batch, open, partition, rolling, stage};
 use super::workload::{Driver, draw};
 
 #[derive(Debug, Default)]
@@ -135,7 +135,7 @@ fn append_more(
 ) -> Result<Vec<(PartitionId, bytes::Bytes)>, String> {
     let mut appended = Vec::new();
     for id in ids {
-        store.open_partition(id, ROLLING);
+        store.open_partition(id, rolling(id));
         let bytes = batch(2, 700, 5_000, appended.len() as u64);
         let mut staged = stage(store, id, &bytes);
         for _ in 0..3 {

@@ -2,9 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::adoption::trim_what_was_just_adopted;
 use super::corruption::{Victim, swap_twins};
 use super::crashes::enumerate;
 use super::failures::{kill, sweep};
+use super::open_segments::damage_every_end;
 use super::removals::trim_while_a_run_is_written;
 use crate::planted::{Bug, with};
 
@@ -98,6 +100,25 @@ fn a_last_frame_that_is_not_settled_is_caught() {
 #[test]
 fn a_run_recorded_in_a_trimmed_segment_is_caught() {
     catches(Bug::RunInTrimmedSegment, trim_while_a_run_is_written);
+}
+
+#[test]
+fn a_run_behind_a_damaged_end_is_caught() {
+    catches(Bug::AppendedBehindDamage, damage_every_end);
+}
+
+#[test]
+fn an_adopted_file_that_is_reused_is_caught() {
+    catches(Bug::AdoptedFileReused, || {
+        enumerate(3, 160, 8, false)
+            .and_then(|_| enumerate(6, 160, 8, false))
+            .map(|_| ())
+    });
+}
+
+#[test]
+fn an_adopted_file_that_is_removed_too_early_is_caught() {
+    catches(Bug::AdoptedFileRemoved, trim_what_was_just_adopted);
 }
 
 #[test]

@@ -20,6 +20,17 @@ pub(crate) const ROLLING: SegmentRolling = SegmentRolling {
     age_ms: 60_000,
 };
 
+/// How segments of a partition roll. Those of every fourth one are as large as a journal file, so that they may adopt one.
+pub(crate) fn rolling(id: PartitionId) -> SegmentRolling {
+    match id.topic.0[0] % 4 {
+        3 => SegmentRolling {
+            bytes: 64 << 10,
+            ..ROLLING
+        },
+        _ => ROLLING,
+    }
+}
+
 /// Everything tiny, so that a short run passes through all of it.
 pub(crate) fn config() -> StoreConfig {
     StoreConfig {
@@ -65,7 +76,7 @@ pub(crate) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Stor
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let (mut store, recovered) = Store::open(disk, config)?;
     for partition in &recovered.partitions {
-        store.open_partition(partition.id, ROLLING);
+        store.open_partition(partition.id, rolling(partition.id));
     }
     Ok((store, recovered))
 }
@@ -168,10 +179,12 @@ impl Rig {
         self.store.checkpointed(job, result).expect("the disk works");
     }
 
-    /// A whole round, and the file that it freed prepared.
+    /// A whole round, if there is anything to do, and the file that it freed prepared.
     pub(crate) fn lay_out(&mut self) -> usize {
         let steps = self.lay_out_only();
-        self.checkpoint();
+        if self.store.checkpoint_is_due() {
+            self.checkpoint();
+        }
         self.prepare();
         steps
     }
@@ -218,7 +231,7 @@ impl Rig {
 /// Appends a batch at the partition's end; gives back its bytes as they will be read.
 pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<Bytes, StageError> {
     if store.bounds(id).is_none() {
-        store.open_partition(id, ROLLING);
+        store.open_partition(id, rolling(id));
     }
     let (_, first) = store.bounds(id).expect("just opened");
     let header = BatchHeader::read(bytes).expect("a whole batch");

@@ -6,7 +6,7 @@ use platform::random::SeededRandom;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
-use super::rig::{ROLLING, batch, begin_checkpoint, open, partition, stage};
+use super::rig::{batch, begin_checkpoint, open, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
 use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store};
@@ -320,16 +320,36 @@ impl Driver {
         self.died_at = None;
         // Opened but empty ones are not remembered.
         for number in 0..PARTITIONS {
-            self.store.open_partition(self.id(number), ROLLING);
+            let id = self.id(number);
+            self.store.open_partition(id, rolling(id));
         }
         Ok(frames)
     }
 }
 
-/// `count` steps drawn from a seed.
+/// `count` steps drawn from a seed. Every third seed fills whole journal files with one partition's batches.
 pub(super) fn draw(seed: u64, count: usize) -> Vec<Op> {
     let mut random = SeededRandom::new(seed);
-    (0..count).map(|_| draw_one(&mut random)).collect()
+    let one = |random: &mut SeededRandom| match seed % 3 {
+        0 => dominate(draw_one(random), random),
+        _ => draw_one(random),
+    };
+    (0..count).map(|_| one(&mut random)).collect()
+}
+
+/// Most appends go to the last partition, and nearly fill two blocks each.
+fn dominate(op: Op, random: &mut SeededRandom) -> Op {
+    match op {
+        Op::Append { .. } if random.below(10) > 0 => Op::Append {
+            partition: PARTITIONS - 1,
+            value_bytes: 7_500 + random.below(400) as u16,
+        },
+        Op::Trim { eighths, .. } => Op::Trim {
+            partition: PARTITIONS - 1,
+            eighths,
+        },
+        other => other,
+    }
 }
 
 fn draw_one(random: &mut SeededRandom) -> Op {

@@ -1,0 +1,140 @@
+//! The thread of one core: opens its journals, reads its letters, and ends when it is told to.
+//!
+//! Everything else that a core does begins with a letter, or with a task that one starts.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use platform::disk::Disk;
+use platform::threads;
+use protocol::ProducerLimits;
+use protocol::metadata::Metadata;
+use storage::{JournalIdentity, JournalSizes, Store, StoreConfig};
+use tokio::task::LocalSet;
+
+use crate::core::{Core, NodeFacts};
+use crate::core_death::DeathNotice;
+use crate::mailbox::Mailbox;
+use crate::maintenance;
+use crate::node_file::NodeIdentity;
+use crate::shard::{Flusher, Shard, ShardSettings};
+
+/// Threads that run a core's blocking storage jobs, at most.
+const STORAGE_THREADS_MAX: usize = 4;
+
+/// What the thread of a core is given.
+pub(crate) struct CorePlan {
+    pub(crate) index: usize,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) facts: NodeFacts,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) identity: NodeIdentity,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) stop: tokio::sync::oneshot::Receiver<()>,
+    pub(crate) death_notice: DeathNotice,
+    pub(crate) opened: mpsc::Sender<Result<(), String>>,
+}
+
+/// The thread of one core.
+pub(crate) fn run_core(plan: CorePlan) {
+    if let Some(cpu) = plan.cpu
+        && let Err(error) = threads::pin_to_cpu(cpu)
+    {
+        tracing::warn!(core = plan.index, cpu, %error, "the core's thread could not be pinned");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(STORAGE_THREADS_MAX)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = plan
+                .opened
+                .send(Err(format!("core {} could not start: {error}", plan.index)));
+            return plan.death_notice.end_in_order();
+        }
+    };
+    LocalSet::new().block_on(&runtime, async move {
+        match open_core(&plan) {
+            Ok(core) => {
+                let _ = plan.opened.send(Ok(()));
+                // Whoever waits for the cores must notice when one dies instead of answering.
+                drop(plan.opened);
+                let reading = tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
+                tokio::task::spawn_local(maintenance::keep(core.clone()));
+                tokio::select! {
+                    // Either way the core ends: told to, or because nobody can tell it any more.
+                    _ = plan.stop => plan.death_notice.end_in_order(),
+                    // A letter has panicked, and with it the reading. A core that nobody reaches is as good as dead.
+                    _ = reading => {}
+                }
+            }
+            Err(error) => {
+                let _ = plan.opened.send(Err(error));
+                plan.death_notice.end_in_order();
+            }
+        }
+    });
+}
+
+/// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
+fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
+    let (facts, identity) = (&plan.facts, &plan.identity);
+    let config = &facts.config;
+    let (mut shards, mut recovered) = (Vec::new(), Vec::new());
+    for index in (0..identity.journals).filter(|shard| facts.core_of(*shard) == plan.index) {
+        let store_config = StoreConfig {
+            identity: JournalIdentity {
+                cluster: identity.cluster,
+                node: identity.node,
+                journal: index as u32,
+            },
+            journal: JournalSizes {
+                file_bytes: config.journal.file_bytes,
+                files_max: (config.journal.bytes_max / config.journal.file_bytes).max(3) as usize,
+            },
+            layout_trigger_bytes: config.journal.layout_trigger,
+            tail_cache_bytes: config.cache.tail_bytes / identity.journals,
+            chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
+        };
+        let (store, found) =
+            Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
+        if found.frames > 0 || found.cut_bytes > 0 {
+            tracing::info!(
+                journal = index,
+                frames = found.frames,
+                bytes = found.journal_bytes,
+                cut_bytes = found.cut_bytes,
+                "a journal was replayed"
+            );
+        }
+        let settings = ShardSettings {
+            node: facts.node,
+            producer_limits: ProducerLimits {
+                producers_max: config.producers.per_partition_max,
+                expiration: config.producers.expiration,
+            },
+            batch_limits: record::Limits {
+                decompressed_bytes_max: config.limits.decompressed_bytes as u64,
+                ..record::Limits::default()
+            },
+        };
+        let flusher =
+            Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+        let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
+        shard.start_flushing();
+        shards.push(shard);
+        recovered.extend(found.partitions);
+    }
+    let metadata = Metadata::new(config.topics.defaults.clone());
+    Ok(Core::new(
+        plan.index,
+        facts.clone(),
+        plan.disk.clone(),
+        metadata,
+        shards,
+        recovered,
+    ))
+}

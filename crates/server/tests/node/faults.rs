@@ -1,0 +1,225 @@
+//! Changes that cannot be made durable, yet or ever: every client is answered within its timeout, and readers as before.
+
+use kafka_wire::create_partitions::CreatePartitionsTopic;
+use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_wire::{
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode,
+    MetadataRequest,
+};
+use platform::disk::SimulatedDisk;
+
+use crate::support::{Flushes, TestNode, Wire, batch, now_ms};
+
+/// Long enough for nothing here: what waits for a flush that is held up waits for ever.
+const SHORT_MS: i32 = 50;
+/// Never awaited: an answer comes before, or the client's own patience is over.
+const LONG_MS: i32 = 600_000;
+
+fn creation(name: &str, timeout_ms: i32) -> CreateTopicsRequest {
+    let topic = CreatableTopic {
+        name: name.into(),
+        num_partitions: 1,
+        replication_factor: -1,
+        ..CreatableTopic::default()
+    };
+    CreateTopicsRequest {
+        topics: vec![topic],
+        timeout_ms,
+        ..CreateTopicsRequest::default()
+    }
+}
+
+fn widening(name: &str, timeout_ms: i32) -> CreatePartitionsRequest {
+    let topic = CreatePartitionsTopic {
+        name: name.into(),
+        count: 16,
+        assignments: None,
+    };
+    CreatePartitionsRequest {
+        topics: vec![topic],
+        timeout_ms,
+        validate_only: false,
+    }
+}
+
+fn deletion(name: &str, timeout_ms: i32) -> DeleteTopicsRequest {
+    DeleteTopicsRequest {
+        topic_names: vec![name.into()],
+        timeout_ms,
+        ..DeleteTopicsRequest::default()
+    }
+}
+
+fn trim(name: &str, index: i32, offset: i64, timeout_ms: i32) -> DeleteRecordsRequest {
+    let partition = DeleteRecordsPartition {
+        partition_index: index,
+        offset,
+    };
+    let topic = DeleteRecordsTopic {
+        name: name.into(),
+        partitions: vec![partition],
+    };
+    DeleteRecordsRequest {
+        topics: vec![topic],
+        timeout_ms,
+    }
+}
+
+fn trim_code(wire: &mut Wire, index: i32, offset: i64, timeout_ms: i32) -> i16 {
+    let response = wire.call(2, &trim("orders", index, offset, timeout_ms));
+    response.topics[0].partitions[0].error_code
+}
+
+/// What every sort of change of topic "orders" is answered: creation of another, widening, deletion, trim.
+fn changes(wire: &mut Wire, timeout_ms: i32) -> [i16; 4] {
+    [
+        wire.call(7, &creation("more", timeout_ms)).topics[0].error_code,
+        wire.call(3, &widening("orders", timeout_ms)).results[0].error_code,
+        wire.call(5, &deletion("orders", timeout_ms)).responses[0].error_code,
+        trim_code(wire, 0, 1, timeout_ms),
+    ]
+}
+
+/// The names of all topics.
+fn topics(wire: &mut Wire) -> Vec<String> {
+    let request = MetadataRequest {
+        topics: None,
+        ..MetadataRequest::default()
+    };
+    let topics = wire.call(12, &request).topics;
+    let name = |topic: &kafka_wire::metadata::MetadataResponseTopic| topic.name.as_deref().map(str::to_owned);
+    topics.iter().filter_map(name).collect()
+}
+
+/// Topic "orders" with two records in each partition.
+fn prepare(wire: &mut Wire, partitions: i32) {
+    wire.create_topic("orders", partitions, &[]);
+    for index in 0..partitions {
+        for value in ["a", "b"] {
+            assert_eq!(
+                wire.produce("orders", index, batch(&[(now_ms(), value)]))
+                    .error_code,
+                0
+            );
+        }
+    }
+}
+
+#[test]
+fn changes_that_take_too_long_are_answered_in_time_and_may_still_be_made() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "");
+    let node = TestNode::start_on(&disk, &[("cores", "1")]);
+    let mut wire = node.connect();
+    prepare(&mut wire, 1);
+    let held_up = flushes.hold_up();
+    let timed_out = ErrorCode::RequestTimedOut.code();
+    assert_eq!(changes(&mut wire, SHORT_MS), [timed_out; 4]);
+    assert_eq!(changes(&mut wire, 0), [timed_out; 4]);
+    // No change of a topic is committed, so nobody sees one. A trim shows at once.
+    assert_eq!(topics(&mut wire), ["orders"]);
+    assert_eq!(wire.read_all("orders", 0, 1).len(), 1);
+    drop(held_up);
+    // Whoever does not know what became of a change looks. Each was under way, in order: the deletion was the last.
+    while topics(&mut wire) != ["more"] {}
+    wire.create_topic("orders", 1, &[]);
+    assert!(wire.read_all("orders", 0, 0).is_empty());
+}
+
+#[test]
+fn a_journal_that_dies_in_the_middle_of_changes_refuses_them_and_serves_readers() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "");
+    let node = TestNode::start_on(&disk, &[("cores", "1")]);
+    let mut wires = [node.connect(), node.connect(), node.connect()];
+    prepare(&mut wires[0], 1);
+    let held_up = flushes.hold_up();
+    let frames = [
+        wires[0].frame(7, &creation("more", LONG_MS)),
+        wires[1].frame(2, &trim("orders", 0, 1, LONG_MS)),
+        wires[2].frame(5, &deletion("orders", LONG_MS)),
+    ];
+    for (wire, frame) in wires.iter_mut().zip(&frames) {
+        wire.send(frame);
+    }
+    flushes.fail();
+    let dead = ErrorCode::KafkaStorageError.code();
+    let (_, created) = wires[0].receive::<CreateTopicsRequest>(7);
+    let (_, trimmed) = wires[1].receive::<DeleteRecordsRequest>(2);
+    let (_, deleted) = wires[2].receive::<DeleteTopicsRequest>(5);
+    let told = [
+        created.topics[0].error_code,
+        trimmed.topics[0].partitions[0].error_code,
+        deleted.responses[0].error_code,
+    ];
+    assert_eq!(told, [dead; 3]);
+    drop(held_up);
+
+    // From now on at once, and the disk getting well again does not matter: that flush is never retried.
+    disk.clear_faults();
+    let wire = &mut wires[0];
+    assert_eq!(changes(wire, LONG_MS), [dead; 4]);
+    assert_eq!(
+        wire.produce("orders", 0, batch(&[(now_ms(), "c")])).error_code,
+        dead
+    );
+    assert_eq!(topics(wire), ["orders"]);
+    assert_eq!(wire.read_all("orders", 0, 1).len(), 1);
+    assert!(node.get("/health").starts_with("HTTP/1.1 200 "));
+    assert!(node.get("/ready").starts_with("HTTP/1.1 503 "));
+    assert!(
+        node.get("/metrics")
+            .contains("\nropewalk_journal_dead{core=\"0\",journal=\"0\"} 1\n")
+    );
+    let mut node = node;
+    node.stop();
+
+    let node = TestNode::start_on(&disk, &[("cores", "1")]);
+    let mut wire = node.connect();
+    assert_eq!(topics(&mut wire), ["orders"]);
+    assert_eq!(wire.read_all("orders", 0, 0).len(), 2);
+    assert_eq!(
+        changes(&mut wire, LONG_MS),
+        [0, 0, 0, ErrorCode::UnknownTopicOrPartition.code()]
+    );
+}
+
+#[test]
+fn one_dead_journal_of_two_leaves_the_other_and_the_metadata_alone() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "journals/001");
+    let node = TestNode::start_on(&disk, &[("cores", "2")]);
+    let mut wire = node.connect();
+    // Partitions take turns with the journals.
+    prepare(&mut wire, 2);
+    flushes.fail();
+    let dead = ErrorCode::KafkaStorageError.code();
+    let mut told = [0, 1].map(|index| trim_code(&mut wire, index, 1, LONG_MS));
+    told.sort_unstable();
+    assert_eq!(told, [0, dead]);
+    assert_eq!(wire.call(7, &creation("more", LONG_MS)).topics[0].error_code, 0);
+    assert_eq!(wire.call(3, &widening("more", LONG_MS)).results[0].error_code, 0);
+    for index in 0..2 {
+        assert_eq!(wire.read_all("orders", index, 1).len(), 1);
+    }
+    // Its files go with the next start: the dead journal cannot take note of the deletion.
+    assert_eq!(
+        wire.call(5, &deletion("orders", LONG_MS)).responses[0].error_code,
+        0
+    );
+    assert_eq!(topics(&mut wire), ["more"]);
+    let mut node = node;
+    node.stop();
+
+    disk.clear_faults();
+    let node = TestNode::start_on(&disk, &[("cores", "2")]);
+    let mut wire = node.connect();
+    assert_eq!(topics(&mut wire), ["more"]);
+    for index in 0..16 {
+        assert_eq!(
+            wire.produce("more", index, batch(&[(now_ms(), "x")])).error_code,
+            0
+        );
+    }
+}

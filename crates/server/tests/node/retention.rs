@@ -1,0 +1,31 @@
+//! What has outlived its topic's retention goes, and nothing else does.
+
+use kafka_wire::ErrorCode;
+
+use crate::support::{TestNode, batch, now_ms};
+
+const HOUR_MS: i64 = 3_600_000;
+
+#[test]
+fn old_records_go_at_the_next_look() {
+    let node = TestNode::start_with(&[("retention.check_interval", "10ms")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 2, &[("retention.ms", "60000")]);
+    wire.create_topic("kept", 1, &[("retention.ms", "-1")]);
+    let old = now_ms() - HOUR_MS;
+    assert_eq!(wire.produce("kept", 0, batch(&[(old, "kept")])).error_code, 0);
+    for index in 0..2 {
+        for (time, value) in [(old, "old"), (old + 1, "old as well"), (now_ms(), "new")] {
+            assert_eq!(
+                wire.produce("orders", index, batch(&[(time, value)])).error_code,
+                0
+            );
+        }
+        while wire.fetch("orders", index, 1).error_code != ErrorCode::OffsetOutOfRange.code() {}
+        let left = wire.read_all("orders", index, 2);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].value.as_deref(), Some(&b"new"[..]));
+        assert_eq!(wire.fetch("orders", index, 2).log_start_offset, 2);
+    }
+    assert_eq!(wire.read_all("kept", 0, 0).len(), 1);
+}

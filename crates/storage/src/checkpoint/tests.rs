@@ -1,0 +1,183 @@
+//! Tests of the checkpoint: what is written reads back, and what cannot have been written is refused.
+
+use platform::disk::SimulatedDisk;
+use record::ClusterId;
+
+use super::*;
+
+const IDENTITY: JournalIdentity = JournalIdentity {
+    cluster: ClusterId([1; 16]),
+    node: 2,
+    journal: 3,
+};
+
+fn checkpoint() -> Checkpoint {
+    let partition = |number: u8, segments: i64| PartitionCheckpoint {
+        id: PartitionId {
+            topic: TopicId([number; 16]),
+            index: i32::from(number),
+        },
+        log_start: 5,
+        laid_out: 10 * segments,
+        segments: (0..segments)
+            .map(|index| Segment {
+                first: 10 * index,
+                next: 10 * index + 10,
+                end: 4_096,
+                max_timestamp_ms: -1,
+                created_ms: 77,
+                sealed: index + 1 < segments,
+                adopted: (number == 1 && index == 1).then_some(AdoptedFile {
+                    number: 12,
+                    sequence: 3,
+                    salt: u64::MAX,
+                    bytes: 1 << 20,
+                }),
+            })
+            .collect(),
+        state_next: 99,
+        state: vec![number; usize::from(number)],
+    };
+    let whole = Removal {
+        partition: partition(8, 0).id,
+        segment: None,
+        adopted: None,
+    };
+    Checkpoint {
+        replay: ReplayStart {
+            file_sequence: 4,
+            position: 8_192,
+            frame: 6,
+        },
+        partitions: vec![partition(0, 0), partition(1, 3), partition(200, 1)],
+        removals: vec![
+            whole,
+            Removal {
+                segment: Some(0),
+                adopted: Some(AdoptedFile {
+                    number: 13,
+                    sequence: 2,
+                    salt: 5,
+                    bytes: 1 << 20,
+                }),
+                ..whole
+            },
+        ],
+    }
+}
+
+#[test]
+fn it_reads_back() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    assert_eq!(Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"), None);
+    let empty = Checkpoint {
+        partitions: Vec::new(),
+        removals: Vec::new(),
+        ..checkpoint()
+    };
+    for written in [checkpoint(), empty, checkpoint()] {
+        written.write(&disk, &IDENTITY).expect("nothing fails");
+        assert_eq!(
+            Checkpoint::read(&disk, &IDENTITY).expect("nothing fails"),
+            Some(written)
+        );
+    }
+}
+
+#[test]
+fn content_that_does_not_add_up_is_none() {
+    let encoded = checkpoint().encode();
+    assert_eq!(decode(FORMAT_VERSION, &encoded), Some(checkpoint()));
+    for length in 0..encoded.len() {
+        assert_eq!(decode(FORMAT_VERSION, &encoded[..length]), None, "{length} bytes");
+    }
+    assert_eq!(decode(FORMAT_VERSION, &[&encoded[..], b"x"].concat()), None);
+    // A count of more partitions than the bytes could hold is not believed, whatever it says.
+    let mut many = encoded;
+    many[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(decode(FORMAT_VERSION, &many), None);
+}
+
+/// One change that no store makes.
+type Forge = fn(&mut Checkpoint);
+
+const FORGERIES: [(&str, Forge); 22] = [
+    ("a position in the header", |forged| forged.replay.position = 0),
+    ("a position between blocks", |forged| forged.replay.position += 1),
+    ("a position beyond all files", |forged| {
+        forged.replay.position = 1 << 63
+    }),
+    ("a frame beyond all", |forged| forged.replay.frame = u64::MAX),
+    ("a file beyond all", |forged| {
+        forged.replay.file_sequence = u64::MAX
+    }),
+    ("a log start below zero", |forged| {
+        forged.partitions[0].log_start = -1
+    }),
+    ("a log start before the segments", |forged| {
+        forged.partitions[2].segments[0].first = 6
+    }),
+    ("a log start before what was laid out", |forged| {
+        forged.partitions[0].laid_out = 6
+    }),
+    ("a laid out below zero", |forged| {
+        forged.partitions[0].laid_out = -1
+    }),
+    ("a laid out beyond all offsets", |forged| {
+        let partition = &mut forged.partitions[0];
+        (partition.log_start, partition.laid_out, partition.state_next) = (i64::MAX, i64::MAX, i64::MAX);
+    }),
+    ("a laid out behind the segments", |forged| {
+        forged.partitions[1].laid_out = 31
+    }),
+    ("a laid out before the segments' end", |forged| {
+        forged.partitions[1].laid_out = 29
+    }),
+    ("a state that does not reach", |forged| {
+        forged.partitions[1].state_next = 29
+    }),
+    ("segments that overlap", |forged| {
+        forged.partitions[1].segments[1].first = 9
+    }),
+    ("segments with a gap", |forged| {
+        forged.partitions[1].segments[0].next = 9
+    }),
+    ("segments out of order", |forged| {
+        forged.partitions[1].segments.swap(0, 1)
+    }),
+    ("a segment that ends before it begins", |forged| {
+        let segments = &mut forged.partitions[1].segments;
+        (segments[0].next, segments[1].first) = (-1, -1);
+    }),
+    ("a segment without bytes", |forged| {
+        forged.partitions[1].segments[2].end = 0
+    }),
+    ("a segment of half a block", |forged| {
+        forged.partitions[1].segments[2].end = 2_048
+    }),
+    ("segments larger than any disk", |forged| {
+        for segment in &mut forged.partitions[1].segments {
+            segment.end = 1 << 63;
+        }
+    }),
+    ("an open segment before others", |forged| {
+        forged.partitions[1].segments[0].sealed = false
+    }),
+    ("a partition twice", |forged| {
+        forged.partitions[2] = forged.partitions[1].clone()
+    }),
+];
+
+#[test]
+fn what_contradicts_itself_is_damage() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    for (what, forge) in FORGERIES {
+        let mut forged = checkpoint();
+        forge(&mut forged);
+        forged.write(&disk, &IDENTITY).expect("nothing fails");
+        match Checkpoint::read(&disk, &IDENTITY) {
+            Err(Fault::Damaged { file, .. }) => assert!(file.ends_with("003.checkpoint"), "{file}"),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! One step of layout: a run of one partition, gathered from memory or the journal and written to a segment's end.
+//!
+//! Runs anywhere, beside the store. Before it goes on with a segment it looks whether that can be read at all: behind a
+//! damaged end nothing is written, the run begins the next segment instead.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::disk::{Disk, File};
+use record::PartitionId;
+
+use crate::checksum::JournalIdentity;
+use crate::fault::{Doing, Failed, Fault};
+use crate::journal::{FrameBatches, RereadError};
+use crate::planted::{Bug, planted};
+use crate::segment::{
+    AdoptedFile, Batch, Chunk, PARTITIONS, Run, Segment, SegmentFile, directory, open_segment, path,
+    read_table, verify_end, write_run,
+};
+
+/// One step: to be run anywhere, then given to `laid_out`. Blocks.
+pub struct LayoutJob {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) journal: JournalIdentity,
+    pub(super) partition: PartitionId,
+    /// Where the run goes: behind the open segment as it was, if there is one.
+    pub(super) open: Option<Target>,
+    /// The open segment's end was written, or found whole, by this process.
+    pub(super) end_is_known: bool,
+    /// Where the run goes if there is no open segment, or none to be gone on with.
+    pub(super) fresh: Target,
+    /// The partition has no segment yet, and perhaps no directory.
+    pub(super) is_first: bool,
+    pub(super) batches: Vec<PlannedBatch>,
+    pub(super) frames: Vec<FrameBatches>,
+    /// Instead of all these: a journal file that becomes the segment.
+    pub(super) adoption: Option<Adoption>,
+}
+
+/// A journal file that is nearly all one partition's, and the index of that partition's batches in it.
+pub(super) struct Adoption {
+    pub(super) file: AdoptedFile,
+    pub(super) chunks: Vec<Chunk>,
+}
+
+/// A segment that a run goes to the end of, and whether the run seals it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) segment: Segment,
+    pub(super) seal: bool,
+}
+
+/// A batch of the step; its bytes are at hand, or the next range of `frames`.
+pub(super) struct PlannedBatch {
+    pub(super) first: i64,
+    pub(super) next: i64,
+    pub(super) max_timestamp_ms: i64,
+    pub(super) resident: Option<Bytes>,
+}
+
+/// What a step did.
+pub struct LaidOut {
+    pub(super) segment: Segment,
+    pub(super) chunks: Vec<Chunk>,
+    /// Why the open segment was not gone on with, if it was not.
+    pub(super) left_open: Option<Fault>,
+}
+
+impl LayoutJob {
+    /// The partition it lays out.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    /// Writes and syncs the run.
+    ///
+    /// # Errors
+    /// The disk's (a full one among them), or damage found in the journal. Nothing of the run counts then.
+    pub fn run(&self) -> Result<LaidOut, Fault> {
+        if let Some(adoption) = &self.adoption {
+            return self.adopt(adoption);
+        }
+        let batches = self.gather()?;
+        let left_open = match &self.open {
+            None => None,
+            Some(open) => match self.go_on(open) {
+                Ok((file, earlier)) => return self.write(open, &file, &earlier, &batches),
+                Err(fault) => Some(fault),
+            },
+        };
+        let file = self.create_file(left_open.is_some())?;
+        let laid_out = self.write(&self.fresh, &file, &[], &batches)?;
+        Ok(LaidOut {
+            left_open,
+            ..laid_out
+        })
+    }
+
+    /// Writes the index of a journal file. The checkpoint that records it makes the file the segment's.
+    fn adopt(&self, adoption: &Adoption) -> Result<LaidOut, Fault> {
+        let file = self.create_file(false)?;
+        let run = Run {
+            identity: file.identity,
+            start: 0,
+            seal: Some(&adoption.chunks),
+        };
+        let (_, end) = write_run(&*file.file, &run, &[]).map_err(|failed| failed.at(&file.path))?;
+        self.sync_name(&file)?;
+        let chunks = adoption.chunks.iter();
+        let last = adoption.chunks.last().expect("a file is adopted for its batches");
+        let segment = Segment {
+            next: last.next,
+            end,
+            max_timestamp_ms: chunks
+                .map(|chunk| chunk.max_timestamp_ms)
+                .max()
+                .unwrap_or(i64::MIN),
+            sealed: true,
+            adopted: Some(adoption.file),
+            ..self.fresh.segment
+        };
+        Ok(LaidOut {
+            segment,
+            chunks: Vec::new(),
+            left_open: None,
+        })
+    }
+
+    /// Makes the name of a new file durable.
+    fn sync_name(&self, file: &SegmentFile) -> Result<(), Fault> {
+        if planted(Bug::NamesNotSynced) {
+            return Ok(());
+        }
+        self.disk
+            .sync_directory(&directory(&self.partition))
+            .map_err(|error| Doing::Syncing.failed(error).at(&file.path))
+    }
+
+    /// The open segment and, if the run is to seal it, all its chunks. It is found whole, or this fails.
+    ///
+    /// A whole look follows the runs back one by one. That is done once in a segment's life, when its last table needs it
+    /// anyway. The cheaper look at its last block is for ends that another process left: an end that this process wrote
+    /// was synced without an error, and to doubt it before every run would add a read to each.
+    fn go_on(&self, open: &Target) -> Result<(SegmentFile, Vec<Chunk>), Fault> {
+        let file = open_segment(&self.disk, &self.journal, &self.partition, &open.segment)?;
+        if open.seal {
+            let earlier = read_table(&file, &open.segment)?;
+            return Ok((file, earlier));
+        }
+        if !self.end_is_known && !planted(Bug::AppendedBehindDamage) {
+            verify_end(&file, &open.segment)?;
+        }
+        Ok((file, Vec::new()))
+    }
+
+    fn write(
+        &self,
+        target: &Target,
+        file: &SegmentFile,
+        earlier: &[Chunk],
+        batches: &[Batch],
+    ) -> Result<LaidOut, Fault> {
+        let run = Run {
+            identity: file.identity,
+            start: target.segment.end,
+            seal: target.seal.then_some(earlier),
+        };
+        let (chunks, end) = write_run(&*file.file, &run, batches).map_err(|failed| failed.at(&file.path))?;
+        if target.segment.end == 0 {
+            self.sync_name(file)?;
+        }
+        let last = batches.last().expect("a step lays out at least one batch");
+        let newest = batches
+            .iter()
+            .map(|batch| batch.max_timestamp_ms)
+            .max()
+            .unwrap_or(i64::MIN);
+        let segment = Segment {
+            next: last.next,
+            end,
+            max_timestamp_ms: target.segment.max_timestamp_ms.max(newest),
+            sealed: target.seal,
+            ..target.segment
+        };
+        Ok(LaidOut {
+            segment,
+            chunks,
+            left_open: None,
+        })
+    }
+
+    fn create_file(&self, directory_may_be_lost: bool) -> Result<SegmentFile, Fault> {
+        let segment = &self.fresh.segment;
+        let relative = path(&self.partition, segment.first);
+        let name = self.disk.root().join(&relative).display().to_string();
+        let file = self
+            .create_at(&relative, self.is_first || directory_may_be_lost)
+            .map_err(|failed| failed.at(&name))?;
+        Ok(SegmentFile {
+            file,
+            identity: segment.identity(self.journal.cluster, self.partition),
+            path: name,
+            adopted: None,
+        })
+    }
+
+    fn create_at(&self, path: &Path, with_directory: bool) -> Result<Arc<dyn File>, Failed> {
+        let directory = directory(&self.partition);
+        let names = self
+            .disk
+            .list(&directory)
+            .map_err(|error| Doing::Reading.failed(error))?;
+        if with_directory || names.is_empty() {
+            self.create_directory(&directory)?;
+        }
+        // Runs that were never recorded may have left files behind, this one or, of a round with other steps, later ones.
+        for name in names {
+            if directory.join(&name) >= path {
+                self.disk
+                    .remove(&directory.join(&name))
+                    .map_err(|error| Doing::Removing.failed(error))?;
+            }
+        }
+        self.disk
+            .create(path)
+            .map_err(|error| Doing::Creating.failed(error))
+    }
+
+    /// The partition's directory, with its name durable. If that fails the directory goes again, as long as nothing is in
+    /// it: a sync that failed says nothing when it is repeated, but a new name is synced anew.
+    fn create_directory(&self, directory: &Path) -> Result<(), Failed> {
+        self.disk
+            .create_directory(directory)
+            .map_err(|error| Doing::Creating.failed(error))?;
+        if planted(Bug::NamesNotSynced) {
+            return Ok(());
+        }
+        self.disk.sync_directory(Path::new(PARTITIONS)).map_err(|error| {
+            if self.disk.list(directory).is_ok_and(|names| names.is_empty()) {
+                let _ = self.disk.remove_directory(directory);
+            }
+            Doing::Syncing.failed(error)
+        })
+    }
+
+    fn gather(&self) -> Result<Vec<Batch>, Fault> {
+        let mut reread = Vec::new();
+        for frame in &self.frames {
+            reread.extend(
+                frame
+                    .read(&self.journal)
+                    .map_err(|error| self.reread_fault(error, frame))?,
+            );
+        }
+        let mut reread = reread.into_iter();
+        let batch = |planned: &PlannedBatch| Batch {
+            first: planned.first,
+            next: planned.next,
+            max_timestamp_ms: planned.max_timestamp_ms,
+            bytes: planned
+                .resident
+                .clone()
+                .or_else(|| reread.next())
+                .expect("one range per batch not in memory"),
+        };
+        Ok(self.batches.iter().map(batch).collect())
+    }
+
+    fn reread_fault(&self, error: RereadError, frame: &FrameBatches) -> Fault {
+        let file = format!(
+            "journal {} file sequence {}",
+            self.journal.journal, frame.location.file_sequence
+        );
+        match error {
+            RereadError::Disk(error) => Doing::Reading.failed(error).at(file),
+            RereadError::NotThere => Fault::Damaged {
+                file,
+                position: frame.location.position,
+                what: format!(
+                    "frame {} does not match its checksum",
+                    frame.location.frame_sequence
+                ),
+            },
+        }
+    }
+}

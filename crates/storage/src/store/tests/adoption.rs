@@ -1,0 +1,208 @@
+//! Tests of adoption: a journal file that is nearly all one partition's becomes its segment, and is nothing else again.
+
+use std::sync::Arc;
+
+use platform::disk::{BLOCK_BYTES, Disk, SimulatedDisk};
+
+use super::rig::{Rig, config, partition, read_all};
+use crate::check::check;
+use crate::segment::Segment;
+use crate::store::ReadError;
+
+/// Its segments may be as large as a journal file.
+const LARGE: u8 = 3;
+/// With this value a batch nearly fills two blocks of a frame of its own.
+const VALUE_BYTES: usize = 7_900;
+
+/// With room for several files that wait for their round.
+fn roomy() -> Rig {
+    let mut config = config();
+    config.journal.files_max = 9;
+    Rig::on(SimulatedDisk::new(), config)
+}
+
+fn adopted(rig: &Rig) -> Vec<Segment> {
+    let log = &rig.store.partitions[&partition(LARGE)];
+    let segments = log.segments.iter().copied();
+    segments.filter(|segment| segment.adopted.is_some()).collect()
+}
+
+/// Fills somewhat more than `files` journal files with one partition's batches, and a few of another's in each; returns what
+/// is to be read of both.
+fn fill(rig: &mut Rig, files: usize) -> (Vec<u8>, Vec<u8>) {
+    let (mut large, mut small) = (Vec::new(), Vec::new());
+    for _ in 0..files * 4 {
+        large.extend_from_slice(&rig.append(LARGE, VALUE_BYTES));
+        rig.flush();
+        rig.prepare();
+        if large.len() % 3 == 0 {
+            small.extend_from_slice(&rig.append(0, 20));
+        }
+    }
+    small.extend_from_slice(&rig.append(0, 20));
+    rig.flush();
+    rig.prepare();
+    (large, small)
+}
+
+fn journal_files(rig: &Rig) -> usize {
+    let paths = rig.disk.paths().into_iter();
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "journal"))
+        .count()
+}
+
+#[test]
+fn a_file_of_one_partition_becomes_its_segment() {
+    let mut rig = roomy();
+    let (large, small) = fill(&mut rig, 2);
+    let written = rig.disk.paths().len();
+    rig.lay_out();
+    let segments = adopted(&rig);
+    assert!(!segments.is_empty(), "{written} files, and none was adopted");
+    for segment in &segments {
+        assert!(
+            segment.sealed && segment.end <= 2 * BLOCK_BYTES as u64,
+            "only an index was written"
+        );
+    }
+    // From memory, then from the file, then by another process.
+    assert_eq!(rig.read(LARGE), large);
+    let (mut rig, _) = rig.restart();
+    assert_eq!(adopted(&rig), segments);
+    assert_eq!(rig.read(LARGE), large);
+    assert_eq!(rig.read(0), small);
+    // The journal goes on in other files, and recycles those.
+    for _ in 0..4 {
+        fill(&mut rig, 2);
+        rig.lay_out();
+    }
+    assert_eq!(rig.read(LARGE)[..large.len()], large);
+    let disk: Arc<dyn Disk> = Arc::new(rig.disk.clone());
+    let report = check(&disk, &rig.store.config.identity, &mut |_| {}).expect("there is a checkpoint");
+    assert!(report.is_sound(), "{:?}", report.faults);
+}
+
+#[test]
+fn what_is_not_nearly_all_one_partitions_is_copied() {
+    let mut rig = roomy();
+    for _ in 0..8 {
+        rig.append(LARGE, 3_500);
+        rig.append(2, 3_500);
+        rig.flush();
+        rig.prepare();
+    }
+    rig.lay_out();
+    assert!(adopted(&rig).is_empty());
+    // Nor with segments that are to be smaller than a file.
+    let mut rig = roomy();
+    for _ in 0..8 {
+        rig.append(0, VALUE_BYTES);
+        rig.flush();
+        rig.prepare();
+    }
+    rig.lay_out();
+    let log = &rig.store.partitions[&partition(0)];
+    assert!(!log.segments.is_empty() && log.segments.iter().all(|segment| segment.adopted.is_none()));
+}
+
+#[test]
+fn the_file_goes_with_its_records() {
+    let mut rig = roomy();
+    fill(&mut rig, 3);
+    rig.lay_out();
+    let segments = adopted(&rig);
+    let files = journal_files(&rig);
+    let last = segments.last().expect("one was adopted");
+    rig.trim(LARGE, last.next);
+    rig.flush();
+    assert!(rig.remove() >= segments.len());
+    assert_eq!(journal_files(&rig), files - segments.len());
+    // A checkpoint still names them: a start must not miss them, nor give their names away.
+    let (mut rig, _) = rig.restart();
+    assert_eq!(rig.bounds(LARGE).0, last.next);
+    rig.remove();
+    let (large, _) = fill(&mut rig, 3);
+    rig.lay_out();
+    let (mut rig, _) = rig.restart();
+    assert!(rig.read(LARGE).ends_with(&large));
+}
+
+#[test]
+fn a_deleted_partition_takes_its_files_along() {
+    let mut rig = roomy();
+    fill(&mut rig, 3);
+    rig.lay_out();
+    let (files, segments) = (journal_files(&rig), adopted(&rig).len());
+    rig.store
+        .delete_partition(partition(LARGE))
+        .expect("there is room");
+    rig.flush();
+    rig.remove();
+    assert!(segments > 0 && journal_files(&rig) == files - segments);
+    let (mut rig, _) = rig.restart();
+    rig.remove();
+    rig.lay_out();
+    rig.restart();
+}
+
+/// Trims between the adoption of a file and the checkpoint that makes it a segment: recovery still needs the file.
+pub(super) fn trim_what_was_just_adopted() -> Result<(), String> {
+    let mut rig = roomy();
+    let (_, small) = fill(&mut rig, 2);
+    rig.lay_out_only();
+    let segments = adopted(&rig);
+    let last = segments.last().ok_or("no file was adopted")?;
+    let frame = rig.trim(LARGE, last.next);
+    rig.flush();
+    assert!(rig.store.is_durable(frame));
+    rig.remove();
+    let (mut rig, recovered) = crate::store::tests::rig::open(&rig.disk)
+        .map(|(store, recovered)| (Rig { store, ..rig }, recovered))
+        .map_err(|fault| fault.to_string())?;
+    let kept = recovered
+        .partitions
+        .iter()
+        .find(|found| found.id == partition(LARGE));
+    if kept.map(|found| found.log_start.0) != Some(last.next) {
+        return Err("the trim is lost".into());
+    }
+    match read_all(&mut rig.store, partition(0), 4_000) {
+        Ok(read) if read == small => Ok(()),
+        Ok(_) => Err("other records are there".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn a_file_that_recovery_needs_stays() {
+    trim_what_was_just_adopted().unwrap_or_else(|why| panic!("{why}"));
+}
+
+#[test]
+fn damage_in_an_adopted_file_is_named_and_never_served() {
+    let mut rig = roomy();
+    fill(&mut rig, 2);
+    rig.lay_out();
+    let segment = adopted(&rig)[0];
+    let path = segment.adopted.expect("adopted").path(&rig.store.config.identity);
+    let (rig, _) = rig.restart();
+    for place in [BLOCK_BYTES + 10, BLOCK_BYTES + 200, 3 * BLOCK_BYTES + 4_000] {
+        let disk = super::rig::copy(&rig.disk);
+        disk.flip_bit(&path, 8 * place as u64);
+        let (mut store, _) = super::rig::open(&disk).expect("a start does not look there");
+        let error = read_all(&mut store, partition(LARGE), 1 << 20).expect_err("a bit has turned");
+        let ReadError::Fault(fault) = error else {
+            panic!("{error}")
+        };
+        assert!(fault.to_string().contains(&path.display().to_string()), "{fault}");
+        let shared: Arc<dyn Disk> = Arc::new(disk);
+        let report = check(&shared, &rig.store.config.identity, &mut |_| {}).expect("there is a checkpoint");
+        assert!(!report.is_sound());
+    }
+    let disk = super::rig::copy(&rig.disk);
+    disk.remove(&path).expect("nothing fails");
+    let (mut store, _) = super::rig::open(&disk).expect("a start does not look there");
+    let error = read_all(&mut store, partition(LARGE), 1 << 20).expect_err("the file is gone");
+    assert!(error.to_string().contains("missing"), "{error}");
+}
