@@ -2,11 +2,13 @@
 
 use std::io::{IsTerminal, Write, stdout};
 use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use server::Node;
 use server::config::Config;
+use server::{CoreDied, Node};
 
 use crate::node_options::NodeOptions;
 use crate::remote::DEFAULT_BOOTSTRAP;
@@ -33,7 +35,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let config = arguments.node.load()?;
     logging::start(&config.log);
     // Before the start, so that being told to stop meanwhile is not lost: the node then starts and stops in order.
-    let asked_to_stop = signals::watch()?;
+    let (ends, end) = mpsc::channel();
+    let signalled = ends.clone();
+    signals::watch(move |name| signalled.send(End::Signal(name)).is_ok())?;
     let greeting = Greeting {
         data: config.data.display().to_string(),
         advertised: advertised(&config),
@@ -44,14 +48,41 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
         tracing::warn!("{warning}");
     }
     greeting.say(node.kafka_address(), node.http_address());
-    let signal = asked_to_stop
-        .recv()
-        .expect("the thread for signals outlives this one");
-    tracing::info!(signal, "stopping: requests under way are answered first");
-    if !node.drain(deadline) {
+    watch_cores(&node, ends)?;
+    let end = end.recv().expect("the thread for signals outlives this one");
+    match &end {
+        End::Signal(signal) => tracing::info!(signal, "stopping: requests under way are answered first"),
+        End::CoreDied(died) => tracing::error!(%died, "stopping: a part of this node serves nobody any more"),
+    }
+    let all_answered = node.drain(deadline);
+    if let End::CoreDied(died) = end {
+        bail!("{died}");
+    }
+    if !all_answered {
         bail!("not every request was answered within shutdown.deadline; what was acknowledged is on disk");
     }
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Why a node is to stop.
+enum End {
+    Signal(&'static str),
+    CoreDied(CoreDied),
+}
+
+/// Sends word when a core of the node dies.
+fn watch_cores(node: &Node, ends: mpsc::Sender<End>) -> Result<()> {
+    let death = node.core_death();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let watch = move || {
+        if let Some(died) = runtime.block_on(death) {
+            // Nobody listens any more if the node is stopping already.
+            let _ = ends.send(End::CoreDied(died));
+        }
+    };
+    let thread = thread::Builder::new().name("core-watch".to_owned()).spawn(watch);
+    thread.context("a thread that watches the cores could not be started")?;
     Ok(())
 }
 

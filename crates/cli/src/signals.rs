@@ -10,14 +10,13 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What shells give a process that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Watches for signals from now on. The receiver is told of the first.
-pub(crate) fn watch() -> Result<mpsc::Receiver<&'static str>> {
-    let (first, told) = mpsc::channel();
+/// Watches for signals from now on. `tell` is called with the first one's name, and says whether anybody listens.
+pub(crate) fn watch(tell: impl Fn(&'static str) -> bool + Send + 'static) -> Result<()> {
     let (ready, watching) = mpsc::channel();
     let watch = move || match prepare() {
         Ok(watcher) => {
             let _ = ready.send(Ok(()));
-            watcher.run(&first);
+            watcher.run(tell);
         }
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -26,8 +25,7 @@ pub(crate) fn watch() -> Result<mpsc::Receiver<&'static str>> {
     let thread = thread::Builder::new().name("signals".to_owned()).spawn(watch);
     thread.context("a thread for signals could not be started")?;
     let outcome = watching.recv().expect("the thread tells how it went");
-    outcome.context("signals cannot be watched")?;
-    Ok(told)
+    outcome.context("signals cannot be watched")
 }
 
 struct Watcher {
@@ -52,7 +50,7 @@ fn prepare() -> io::Result<Watcher> {
 }
 
 impl Watcher {
-    fn run(mut self, first: &mpsc::Sender<&'static str>) {
+    fn run(mut self, tell: impl Fn(&'static str) -> bool) {
         let runtime = self.runtime;
         runtime.block_on(async {
             let mut asked = false;
@@ -62,7 +60,7 @@ impl Watcher {
                     _ = self.terminate.recv() => "SIGTERM",
                 };
                 // Also when nobody waits to be told any more: then the process is ending, and this hastens it.
-                if asked || first.send(name).is_err() {
+                if asked || !tell(name) {
                     std::process::exit(INTERRUPTED);
                 }
                 asked = true;
