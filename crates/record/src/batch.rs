@@ -14,9 +14,11 @@
 mod build;
 mod compress;
 mod error;
+mod glance;
 mod header;
 mod patch;
 mod records;
+mod resum;
 mod snappy;
 mod split;
 mod validate;
@@ -32,7 +34,7 @@ pub use header::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LOG_OVERHEAD_BYTES, TimestampType, checksum,
     checksum_holds,
 };
-pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time};
+pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
 pub use records::{Record, Records, find_timestamp, records};
 pub use split::{Batches, batches};
 pub use validate::{Examined, examine, validate};

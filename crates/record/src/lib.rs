@@ -10,6 +10,6 @@ pub use batch::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchBuilder, BatchError, BatchHeader, Batches, Compression, Examined,
     LOG_OVERHEAD_BYTES, Limits, Record, RecordFault, Records, TimestampType, batches, checksum,
     checksum_holds, examine, find_timestamp, records, set_base_offset, set_leader_epoch, set_log_append_time,
-    validate,
+    set_max_timestamp, validate,
 };
 pub use identity::{ClusterId, Epoch, Offset, PartitionId, Position, TopicId};

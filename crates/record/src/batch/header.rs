@@ -273,7 +273,12 @@ pub fn checksum(batch: &[u8]) -> u32 {
 /// If `batch` is shorter than a header.
 #[must_use]
 pub fn checksum_holds(batch: &[u8]) -> bool {
-    checksum(batch) == i32_at(batch, CRC_AT) as u32
+    checksum(batch) == stored_checksum(batch)
+}
+
+/// What a whole batch's `crc` field says.
+pub(super) fn stored_checksum(batch: &[u8]) -> u32 {
+    i32_at(batch, CRC_AT) as u32
 }
 
 fn i16_at(bytes: &[u8], at: usize) -> i16 {

@@ -2,7 +2,9 @@
 
 use super::header::{
     ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, CRC_AT, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT, checksum,
+    stored_checksum,
 };
+use super::resum::resum;
 use crate::{Epoch, Offset};
 
 /// Numbers the batch: its first record gets `base_offset`. Outside the checksum.
@@ -24,16 +26,44 @@ pub fn set_leader_epoch(batch: &mut [u8], leader_epoch: Epoch) {
 }
 
 /// Gives all records the time of their append: the largest timestamp becomes `now_ms`, the timestamp type says so, the
-/// base timestamp stays (the records' deltas are not rewritten), and the whole batch is summed up again.
+/// base timestamp stays (the records' deltas are not rewritten). The checksum follows; one that did not hold still does not.
 ///
 /// # Panics
 /// If `batch` is shorter than a header.
 pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) {
+    change_summed(batch, |batch| {
+        // The timestamp type's bit is in the lower of the two bytes.
+        batch[ATTRIBUTES_AT + 1] |= Attributes::LOG_APPEND_TIME as u8;
+        put(batch, MAX_TIMESTAMP_AT, &now_ms.to_be_bytes());
+    });
+}
+
+/// Says truly which timestamp is the largest, where a producer's header does not (`examine` finds out). Searches by time
+/// and retention believe the header. Kafka's brokers also put it right, in topics whose records keep the time that their
+/// producer gave them (CreateTime). The checksum follows; one that did not hold still does not.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_max_timestamp(batch: &mut [u8], max_timestamp_ms: i64) {
+    change_summed(batch, |batch| {
+        put(batch, MAX_TIMESTAMP_AT, &max_timestamp_ms.to_be_bytes());
+    });
+}
+
+/// Makes a change between attributes and largest timestamp, and adds what it does to the checksum: a batch may be long.
+fn change_summed(batch: &mut [u8], change: impl FnOnce(&mut [u8])) {
     assert_whole(batch);
-    // The timestamp type's bit is in the lower of the two bytes.
-    batch[ATTRIBUTES_AT + 1] |= Attributes::LOG_APPEND_TIME as u8;
-    put(batch, MAX_TIMESTAMP_AT, &now_ms.to_be_bytes());
-    seal_checksum(batch);
+    let part = ATTRIBUTES_AT..MAX_TIMESTAMP_AT + size_of::<i64>();
+    let part_before = crc_fast::crc32_iscsi(&batch[part.clone()]);
+    change(batch);
+    let part_after = crc_fast::crc32_iscsi(&batch[part.clone()]);
+    let crc = resum(
+        stored_checksum(batch),
+        part_before,
+        part_after,
+        batch.len() - part.end,
+    );
+    put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
 /// Writes the checksum of the bytes as they are now.

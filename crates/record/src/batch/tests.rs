@@ -152,6 +152,33 @@ fn append_time_holds_for_all_records() {
 }
 
 #[test]
+fn a_largest_timestamp_that_lies_is_put_right() {
+    for compression in ALL {
+        let honest = three_records(compression);
+        for lie in [i64::MIN, -1, 0, 1_006, i64::MAX] {
+            let mut batch = honest.clone();
+            put(&mut batch, MAX_TIMESTAMP_AT, &lie.to_be_bytes());
+            seal_checksum(&mut batch);
+            let examined = examine(&batch, &Limits::default()).expect("taken all the same");
+            set_max_timestamp(&mut batch, examined.max_timestamp_found_ms);
+            assert_eq!(batch, honest, "{compression}, {lie}");
+        }
+    }
+}
+
+#[test]
+fn a_patch_does_not_hide_damage() {
+    for patch in [set_max_timestamp, set_log_append_time] {
+        let mut batch = three_records(Compression::None);
+        *batch.last_mut().expect("not empty") ^= 1;
+        patch(&mut batch, 5);
+        assert!(!checksum_holds(&batch));
+        *batch.last_mut().expect("not empty") ^= 1;
+        assert!(checksum_holds(&batch));
+    }
+}
+
+#[test]
 fn timestamps_are_found_in_offset_order() {
     for compression in ALL {
         let mut batch = three_records(compression);

@@ -7,8 +7,14 @@ use std::ops::ControlFlow;
 
 use super::compress::Limits;
 use super::error::{BatchError, RecordFault};
-use super::header::{BatchHeader, TimestampType, checksum};
-use super::walk::{RecordHead, walk_batch};
+use super::glance::{TIMESTAMP_DELTA_MAX, take_run};
+use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression, TimestampType, checksum};
+use super::walk::{RecordHead, walk_batch, walk_part};
+
+/// A run of fewer common records is not worth the look for the next one soon.
+const WORTHWHILE_RUN: i32 = 8;
+/// How many records are then walked before that look.
+const WALKED_RECORDS: i32 = 32;
 
 /// A batch that may be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,16 +58,62 @@ pub fn examine(batch: &[u8], limits: &Limits) -> Result<Examined, BatchError> {
     check_counts(&header)?;
     check_producer(&header)?;
 
-    let mut max_timestamp_found_ms = i64::MIN;
-    walk_batch(&header, batch, limits, |index, head| {
-        let timestamp_ms = check_place(&header, index, head)?;
-        max_timestamp_found_ms = max_timestamp_found_ms.max(timestamp_ms);
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let max_timestamp_found_ms = match header.attributes.compression()? {
+        Compression::None => check_records(&header, &batch[BATCH_OVERHEAD_BYTES..])?,
+        _ => check_compressed_records(&header, batch, limits)?,
+    };
     Ok(Examined {
         header,
         max_timestamp_found_ms,
     })
+}
+
+/// Gives back the largest timestamp.
+fn check_compressed_records(header: &BatchHeader, batch: &[u8], limits: &Limits) -> Result<i64, BatchError> {
+    let mut max_timestamp_ms = i64::MIN;
+    walk_batch(header, batch, limits, |index, head| {
+        let timestamp_ms = check_place(header, index, head)?;
+        max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(max_timestamp_ms)
+}
+
+/// The same, of records that are in memory as they are: most at a glance, and the general walk goes on whenever that does
+/// not suffice. So what is found does not depend on what a glance can see.
+fn check_records(header: &BatchHeader, mut records: &[u8]) -> Result<i64, BatchError> {
+    let record_count = header.record_count;
+    // Times that do not exist are the general walk's to find.
+    let (earliest, latest) = (-TIMESTAMP_DELTA_MAX, TIMESTAMP_DELTA_MAX);
+    let exists = |delta| header.base_timestamp_ms.checked_add(delta).is_some();
+    let glance_end = if exists(earliest) && exists(latest) {
+        record_count
+    } else {
+        0
+    };
+    let mut max_timestamp_ms = i64::MIN;
+    let mut index = 0;
+    while index < record_count {
+        let run = take_run(records, index as u32, glance_end as u32);
+        let taken = run.next_index as i32 - index;
+        if taken > 0 {
+            let timestamp_ms = header.base_timestamp_ms + i64::from(run.timestamp_delta_max);
+            max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+        }
+        let walk_start = run.next_index as i32;
+        // Where common records are rare, looking for them costs more than it saves.
+        let walked = if taken < WORTHWHILE_RUN { WALKED_RECORDS } else { 1 };
+        index = walk_start.saturating_add(walked).min(record_count);
+        records = walk_part(run.rest, walk_start..index, |index, head| {
+            let timestamp_ms = check_place(header, index, head)?;
+            max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+            Ok(())
+        })?;
+    }
+    if !records.is_empty() {
+        return Err(BatchError::TrailingRecords { record_count });
+    }
+    Ok(max_timestamp_ms)
 }
 
 fn check_attributes(header: &BatchHeader) -> Result<(), BatchError> {

@@ -3,7 +3,7 @@
 //! The slice's walk is on the way of every append, so it allocates nothing and takes one-byte numbers at once. The
 //! stream's memory is one fixed buffer, whatever the lengths in the bytes claim.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::compress::{Decompressor, Limits};
 use super::error::{BatchError, RecordFault};
@@ -62,14 +62,14 @@ pub(super) fn walk_batch(
     match header.attributes.compression()? {
         Compression::None => {
             let mut source = SliceSource::new(body);
-            match walk_records(&mut source, header.record_count, visit)? {
+            match walk_records(&mut source, 0..header.record_count, visit)? {
                 ControlFlow::Continue(()) if !source.is_at_end() => Err(trailing),
                 _ => Ok(()),
             }
         }
         compression => {
             let mut source = StreamSource::new(Decompressor::new(compression, body, limits)?);
-            match walk_records(&mut source, header.record_count, visit) {
+            match walk_records(&mut source, 0..header.record_count, visit) {
                 Ok(ControlFlow::Break(())) => Ok(()),
                 Ok(ControlFlow::Continue(())) => match source.finish()? {
                     true => Ok(()),
@@ -85,10 +85,10 @@ pub(super) fn walk_batch(
 #[inline(always)]
 fn walk_records<S: Source>(
     source: &mut S,
-    record_count: i32,
+    indexes: Range<i32>,
     mut visit: impl FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>,
 ) -> Result<ControlFlow<()>, BatchError> {
-    for index in 0..record_count {
+    for index in indexes {
         let seen = walk_record(source).and_then(|head| visit(index, head));
         match seen {
             Ok(ControlFlow::Continue(())) => {}
@@ -97,6 +97,20 @@ fn walk_records<S: Source>(
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Shows the records of `indexes`, which `bytes` begin with, to `visit`, and gives back the bytes behind them.
+pub(super) fn walk_part(
+    bytes: &[u8],
+    indexes: Range<i32>,
+    mut visit: impl FnMut(i32, RecordHead) -> Result<(), RecordFault>,
+) -> Result<&[u8], BatchError> {
+    let mut source = SliceSource::new(bytes);
+    // `visit` has no way to break off.
+    let _ = walk_records(&mut source, indexes, |index, head| {
+        visit(index, head).map(ControlFlow::Continue)
+    })?;
+    Ok(&bytes[source.at..])
 }
 
 #[inline(always)]
