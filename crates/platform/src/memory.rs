@@ -2,6 +2,9 @@
 //!
 //! A durable write is assembled in an `AlignedBuffer`; a read lands in one and is handed on as `Bytes` without a
 //! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
+//! `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
+
+mod pool;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
@@ -11,6 +14,8 @@ use std::ptr::NonNull;
 use bytes::Bytes;
 
 use crate::disk::BLOCK_BYTES;
+
+pub use pool::{CutBuffer, MemoryPool};
 
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {

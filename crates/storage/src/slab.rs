@@ -1,32 +1,38 @@
 //! Block-aligned append buffers: where staged bytes lie until they are flushed, and after that while they are cached.
 //!
-//! A slab is one allocation. Frames are cut off its front one after another, each starting on a block boundary, and are
-//! shared from then on without a copy. A slab never grows: growing would move it off its alignment.
+//! A slab is one stretch of memory. Frames are cut off its front one after another, each starting on a block boundary, and
+//! are shared from then on without a copy. A slab never grows: growing would move it off its alignment.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use std::sync::Arc;
+
+use bytes::Bytes;
 use platform::disk::BLOCK_BYTES;
+use platform::memory::{CutBuffer, MemoryPool};
 
 /// The filled part is the frame being built; the rest is room for more.
 pub(crate) struct Slab {
-    buffer: BytesMut,
+    buffer: CutBuffer,
 }
 
 impl Slab {
     /// A slab with room for `capacity` bytes, rounded up to whole blocks.
     pub(crate) fn new(capacity: usize) -> Slab {
-        let capacity = round_up_to_block(capacity);
-        let mut buffer = BytesMut::with_capacity(capacity + BLOCK_BYTES);
-        let misalignment = buffer.as_ptr() as usize % BLOCK_BYTES;
-        if misalignment != 0 {
-            buffer.put_bytes(0, BLOCK_BYTES - misalignment);
-            drop(buffer.split());
+        Slab {
+            buffer: CutBuffer::new(round_up_to_block(capacity)),
         }
-        Slab { buffer }
+    }
+
+    /// A slab with room for `capacity` bytes, or for more: out of the pool if that has any of the size.
+    pub(crate) fn pooled(pool: &Arc<MemoryPool>, capacity: usize) -> Slab {
+        match capacity <= pool.buffer_bytes() {
+            true => Slab { buffer: pool.lend() },
+            false => Slab::new(capacity),
+        }
     }
 
     /// Bytes that the frame being built can still take, its padding included.
     pub(crate) fn room(&self) -> usize {
-        (self.buffer.capacity() / BLOCK_BYTES * BLOCK_BYTES).saturating_sub(self.buffer.len())
+        self.buffer.room()
     }
 
     /// The length of the frame being built.
@@ -36,32 +42,24 @@ impl Slab {
 
     /// The frame being built.
     pub(crate) fn frame(&self) -> &[u8] {
-        &self.buffer
+        self.buffer.as_slice()
     }
 
     /// The frame being built, to patch what was appended.
     pub(crate) fn frame_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer
+        self.buffer.as_mut_slice()
     }
 
     /// Appends to the frame being built; the caller has asked `room`.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        assert!(
-            bytes.len() <= self.room(),
-            "a slab must not grow: it would lose its alignment"
-        );
-        self.buffer.extend_from_slice(bytes);
+        self.buffer.append(bytes);
     }
 
     /// Pads the frame being built to whole blocks, cuts it off and starts the next one behind it.
     pub(crate) fn cut_frame(&mut self) -> Bytes {
-        let padding = round_up_to_block(self.buffer.len()) - self.buffer.len();
-        assert!(
-            padding <= self.room(),
-            "the last block of a frame lies within the slab"
-        );
-        self.buffer.put_bytes(0, padding);
-        let frame = self.buffer.split().freeze();
+        let padding = round_up_to_block(self.filled()) - self.filled();
+        self.buffer.append(&[0; BLOCK_BYTES][..padding]);
+        let frame = self.buffer.cut();
         assert!(
             (frame.as_ptr() as usize).is_multiple_of(BLOCK_BYTES),
             "a frame starts on a block boundary"

@@ -2,7 +2,8 @@
 //! a format that was released: a new format gets a new folder beside the old ones.
 //!
 //! `testdata/format-1` is a whole node's store in small: journal files that were used again, a sealed segment and an open
-//! one, all codecs, a trim, a deletion, and batches that are in the journal only.
+//! one, all codecs, a trim, a deletion, and batches that are in the journal only. `testdata/format-2` has adopted journal
+//! files besides: segments with entries of other partitions in them, and two that are still to be removed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,11 +33,26 @@ const CONFIG: StoreConfig = StoreConfig {
     tail_cache_bytes: 8 << 10,
     chunk_cache_bytes: 64 << 10,
 };
+/// Of format 2: files that three frames of two blocks fill.
+const ROOMY: StoreConfig = StoreConfig {
+    journal: JournalSizes {
+        file_bytes: 28 << 10,
+        files_max: 9,
+    },
+    ..CONFIG
+};
 /// So small that the second run seals a segment.
 const ROLLING: SegmentRolling = SegmentRolling {
     bytes: 6 << 10,
     age_ms: 1_000_000,
 };
+/// Of a partition that may adopt files.
+const LARGE: SegmentRolling = SegmentRolling {
+    bytes: 32 << 10,
+    ..ROLLING
+};
+/// Records of the batch that nearly fills two blocks of a frame.
+const MANY: i64 = 50;
 const EPOCH: Epoch = Epoch(3);
 const NOW_MS: i64 = 1_700_000_000_000;
 const CODECS: [Compression; 5] = [
@@ -66,6 +82,24 @@ const FORMAT_1: Files = golden! { "format-1":
     "partitions/02020202020202020202020202020202-2/00000000000000000000.segment",
     "partitions/02020202020202020202020202020202-2/00000000000000000009.segment",
     "partitions/03030303030303030303030303030303-3/00000000000000000000.segment",
+};
+
+const FORMAT_2: Files = golden! { "format-2":
+    "checkpoints/000.checkpoint",
+    "journals/000/000000.journal",
+    "journals/000/000001.journal",
+    "journals/000/000002.journal",
+    "journals/000/000003.journal",
+    "journals/000/000004.journal",
+    "journals/000/000005.journal",
+    "journals/000/000006.journal",
+    "partitions/01010101010101010101010101010101-1/00000000000000000000.segment",
+    "partitions/04040404040404040404040404040404-4/00000000000000000000.segment",
+    "partitions/04040404040404040404040404040404-4/00000000000000000159.segment",
+    "partitions/04040404040404040404040404040404-4/00000000000000000318.segment",
+    "partitions/04040404040404040404040404040404-4/00000000000000000424.segment",
+    "partitions/05050505050505050505050505050505-5/00000000000000000000.segment",
+    "partitions/06060606060606060606060606060606-6/00000000000000000000.segment",
 };
 
 fn partition(number: u8) -> PartitionId {
@@ -103,21 +137,37 @@ fn load(files: Files) -> SimulatedDisk {
 }
 
 fn open(disk: &SimulatedDisk) -> (Store, Recovered) {
+    open_as(disk, CONFIG)
+}
+
+fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> (Store, Recovered) {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (mut store, recovered) = Store::open(disk, CONFIG).expect("nothing is damaged");
+    let (mut store, recovered) = Store::open(disk, config).expect("nothing is damaged");
     for partition in &recovered.partitions {
-        store.open_partition(partition.id, ROLLING);
+        store.open_partition(partition.id, rolling(partition.id));
     }
     (store, recovered)
 }
 
+/// Partitions 4 and 6 may adopt files.
+fn rolling(id: PartitionId) -> SegmentRolling {
+    match id.index {
+        4 | 6 => LARGE,
+        _ => ROLLING,
+    }
+}
+
 fn append(store: &mut Store, number: u8, compression: Compression) {
+    append_records(store, number, compression, 3);
+}
+
+fn append_records(store: &mut Store, number: u8, compression: Compression, records: i64) {
     let id = partition(number);
-    store.open_partition(id, ROLLING);
+    store.open_partition(id, rolling(id));
     let (_, first) = store.bounds(id).expect("just opened");
     let mut builder =
         BatchBuilder::new(compression).with_producer(11, 0, i32::try_from(first.0).expect("few records"));
-    for offset in first.0..first.0 + 3 {
+    for offset in first.0..first.0 + records {
         let key = format!("key {offset}");
         let headers: [(&[u8], Option<&[u8]>); 1] = [(b"header", Some(b"1"))];
         builder.append(
@@ -131,8 +181,8 @@ fn append(store: &mut Store, number: u8, compression: Compression) {
     let append = Append {
         epoch: EPOCH,
         first,
-        next: first.advance(3),
-        max_timestamp_ms: NOW_MS + first.0 + 2,
+        next: first.advance(records),
+        max_timestamp_ms: NOW_MS + first.0 + records - 1,
         append_time_ms: None,
         batch: &batch,
     };
@@ -160,11 +210,11 @@ fn lay_out(store: &mut Store) {
         let result = job.run();
         store.laid_out(job, result).expect("nothing fails");
     }
-    let ends: Vec<_> = (1..=3)
+    let ends: Vec<_> = (1..=6)
         .map(|number| store.bounds(partition(number)).map(|bounds| bounds.1))
         .collect();
     let job = store.begin_checkpoint(&mut |id| {
-        let end = ends[id.index as usize - 1].expect("it is one of three");
+        let end = ends[id.index as usize - 1].expect("it is one of these");
         Some((Bytes::from(format!("state up to {end}")), end))
     });
     flush(store);
@@ -253,6 +303,186 @@ fn format_1_can_be_written_on() {
     let records = read_all(&mut store, 1);
     assert_eq!(records.len(), 78);
     records.iter().for_each(|record| assert_golden(1, record));
+}
+
+/// What `write_format_2` appended and left, for each partition: number, log start, next offset, the state of the checkpoint,
+/// and how many batches the state does not reflect.
+const KEPT: [(u8, i64, i64, &[u8], usize); 3] = [
+    (1, 0, 36, b"state up to 33", 1),
+    (4, 169, 636, b"state up to 583", 2),
+    (5, 0, 54, b"state up to 48", 2),
+];
+
+fn assert_kept(store: &mut Store) {
+    for (number, log_start, next, ..) in KEPT {
+        let records = read_all(store, number);
+        let kept = records.iter().filter(|record| record.offset.0 >= log_start);
+        assert!(kept.clone().map(|record| record.offset.0).eq(log_start..next));
+        kept.for_each(|record| assert_golden(number, record));
+    }
+}
+
+/// The paths in a folder of the disk.
+fn paths_in(disk: &SimulatedDisk, folder: &str) -> Vec<String> {
+    let paths = disk.paths().into_iter().map(|path| path.display().to_string());
+    paths.filter(|path| path.starts_with(folder)).collect()
+}
+
+fn remove(store: &mut Store) {
+    while let Some(job) = store.next_removal() {
+        let result = job.run();
+        store.removed(job, result).expect("nothing fails");
+    }
+}
+
+#[test]
+fn format_2_can_be_read() {
+    let disk = load(FORMAT_2);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let report = check(&shared, &IDENTITY, &mut |_| {}).expect("there is a checkpoint");
+    assert!(report.is_sound(), "{:?}", report.faults);
+    assert!(report.orphans.is_empty(), "{:?}", report.orphans);
+    assert!(report.frames > 0 && report.cut_bytes == 0 && !report.mended);
+
+    let (mut store, recovered) = open_as(&disk, ROOMY);
+    let found: Vec<_> = recovered
+        .partitions
+        .iter()
+        .map(|found| {
+            (
+                found.id,
+                found.log_start.0,
+                found.next.0,
+                &*found.state,
+                found.replay.len(),
+            )
+        })
+        .collect();
+    let kept =
+        KEPT.map(|(number, start, next, state, replay)| (partition(number), start, next, state, replay));
+    assert_eq!(found, kept);
+    assert_kept(&mut store);
+}
+
+#[test]
+fn format_2_has_adopted_files() {
+    let disk = load(FORMAT_2);
+    let mut without_index: Vec<_> = FORMAT_2
+        .iter()
+        .filter(|(path, content)| path.contains("/04040404") && content.len() == 4_096)
+        .map(|(path, _)| *path)
+        .collect();
+    without_index.sort_unstable();
+    assert_eq!(
+        without_index.len(),
+        3,
+        "of these one is given up: {without_index:?}"
+    );
+    // Its records are in no other file: without a journal file of the three they cannot be read.
+    let (mut store, _) = open_as(&disk, ROOMY);
+    let journals = paths_in(&disk, "journals/");
+    remove(&mut store);
+    let left = paths_in(&disk, "journals/");
+    let gone: Vec<_> = journals.iter().filter(|path| !left.contains(path)).collect();
+    assert_eq!(
+        gone,
+        ["journals/000/000000.journal", "journals/000/000001.journal"]
+    );
+    assert!(paths_in(&disk, "partitions/06060606").is_empty());
+    assert!(
+        disk.paths()
+            .iter()
+            .all(|path| path.display().to_string() != without_index[0])
+    );
+    assert_kept(&mut store);
+    // The checkpoint names what is gone until the next one: a start is not to miss it.
+    let (mut store, _) = open_as(&disk, ROOMY);
+    assert_kept(&mut store);
+    let held = left.iter().find(|path| path.ends_with("000002.journal"));
+    let held = held.expect("it is a segment");
+    disk.remove(Path::new(held)).expect("nothing fails");
+    let report =
+        check(&(Arc::new(disk) as Arc<dyn Disk>), &IDENTITY, &mut |_| {}).expect("there is a checkpoint");
+    assert!(report.faults[0].to_string().contains(held), "{:?}", report.faults);
+}
+
+#[test]
+fn format_2_can_be_written_on() {
+    let disk = load(FORMAT_2);
+    let (mut store, _) = open_as(&disk, ROOMY);
+    let (_, before) = store.bounds(partition(4)).expect("it is known");
+    for _ in 0..4 {
+        append_frame(&mut store, 4, Compression::Lz4);
+    }
+    lay_out(&mut store);
+    remove(&mut store);
+    let (mut store, _) = open_as(&disk, ROOMY);
+    let records = read_all(&mut store, 4);
+    let last = records.last().expect("there are some").offset;
+    assert_eq!(last.0 + 1, before.0 + 4 * (MANY + 3));
+    let kept = records.iter().filter(|record| record.offset.0 >= KEPT[1].1);
+    kept.for_each(|record| assert_golden(4, record));
+}
+
+#[test]
+fn what_format_2_has_is_version_2_and_format_1_version_1() {
+    for (files, version) in [(FORMAT_1, 1), (FORMAT_2, 2)] {
+        let (path, checkpoint) = files[0];
+        assert!(path.starts_with("checkpoints/"));
+        assert_eq!(checkpoint[8..12], u32::to_le_bytes(version));
+    }
+}
+
+/// A frame of two blocks that nearly all of is one partition's; the rest is partition 5's.
+fn append_frame(store: &mut Store, number: u8, codec: Compression) {
+    append_records(store, number, Compression::None, MANY);
+    append(store, number, codec);
+    append(store, 5, codec);
+    flush(store);
+}
+
+/// How `format-2` was made. Never again once it is released.
+#[test]
+#[ignore = "writes golden data"]
+fn write_format_2() {
+    let disk = SimulatedDisk::new();
+    let (mut store, _) = open_as(&disk, ROOMY);
+    // Files 0 to 2, to be adopted.
+    for (number, codec) in [6, 6, 6, 4, 4, 4, 4, 4, 4]
+        .into_iter()
+        .zip(CODECS.into_iter().cycle())
+    {
+        append_frame(&mut store, number, codec);
+    }
+    // File 3, and the first block of the next.
+    for codec in CODECS.into_iter().chain([Compression::Zstd]) {
+        append(&mut store, 1, codec);
+        flush(&mut store);
+    }
+    append(&mut store, 5, Compression::None);
+    flush(&mut store);
+    lay_out(&mut store);
+    // What is removed by this is still to be removed in the end.
+    store
+        .trim(partition(4), Offset(3 * (MANY + 3) + 10))
+        .expect("there is room");
+    store.delete_partition(partition(6)).expect("there is room");
+    append(&mut store, 5, Compression::Gzip);
+    flush(&mut store);
+    // The rest of that file, which is not worth adopting, and all of another, which is.
+    for codec in CODECS {
+        append_frame(&mut store, 4, codec);
+    }
+    for codec in CODECS {
+        append(&mut store, 1, codec);
+        flush(&mut store);
+    }
+    lay_out(&mut store);
+    append(&mut store, 5, Compression::Snappy);
+    append(&mut store, 1, Compression::Gzip);
+    flush(&mut store);
+    append_frame(&mut store, 4, Compression::Zstd);
+    save(&disk, "format-2");
 }
 
 /// How `format-1` was made. Never again once it is released.

@@ -45,8 +45,13 @@ pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) {
 /// # Panics
 /// If `batch` is shorter than a header.
 pub fn set_max_timestamp(batch: &mut [u8], max_timestamp_ms: i64) {
+    let bytes = max_timestamp_ms.to_be_bytes();
+    // Nearly always it is right already.
+    if batch[MAX_TIMESTAMP_AT..].starts_with(&bytes) {
+        return;
+    }
     change_summed(batch, |batch| {
-        put(batch, MAX_TIMESTAMP_AT, &max_timestamp_ms.to_be_bytes());
+        put(batch, MAX_TIMESTAMP_AT, &bytes);
     });
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use protocol::Durability;
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
-use record::{BatchError, BatchHeader, Offset, PartitionId};
+use record::{BatchError, Examined, Offset, PartitionId};
 use storage::StageError;
 use tokio::sync::oneshot;
 
@@ -131,13 +131,16 @@ impl Shard {
         if let Some(refusal) = self.refuses().filter(|refusal| !reserved(refusal)) {
             return refuse(request, refusal);
         }
-        let header = match self.check_batch(partition, &request.batch) {
-            Ok(header) => header,
+        let Examined {
+            header,
+            max_timestamp_found_ms,
+        } = match self.check_batch(partition, &request.batch) {
+            Ok(examined) => examined,
             Err(refusal) => return refuse(request, refusal),
         };
         let append = Append {
             record_count: header.record_count,
-            max_timestamp_ms: header.max_timestamp_ms,
+            max_timestamp_ms: max_timestamp_found_ms,
             producer: stamp(&header),
             transactional: header.attributes.is_transactional(),
         };
@@ -163,7 +166,7 @@ impl Shard {
                 epoch: numbered.epoch,
                 first: numbered.first_offset,
                 next: numbered.next_offset,
-                max_timestamp_ms: header.max_timestamp_ms,
+                max_timestamp_ms: max_timestamp_found_ms,
                 append_time_ms,
                 batch: &request.batch,
             },
@@ -227,7 +230,7 @@ impl Shard {
         );
     }
 
-    fn check_batch(&self, partition: &Partition, batch: &Bytes) -> Result<BatchHeader, AppendRefusal> {
+    fn check_batch(&self, partition: &Partition, batch: &Bytes) -> Result<Examined, AppendRefusal> {
         let bytes_max = partition.topic.batch_bytes_max;
         if batch.len() > bytes_max as usize {
             return Err(AppendRefusal::TooLarge {
@@ -235,14 +238,13 @@ impl Shard {
                 bytes_max,
             });
         }
-        let header = record::validate(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
+        let examined = record::examine(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
         let check_time = partition.topic.timestamp_type == TimestampType::CreateTime;
-        if check_time && !self.timestamp_is_near(partition, header.max_timestamp_ms) {
-            return Err(AppendRefusal::Timestamp {
-                timestamp_ms: header.max_timestamp_ms,
-            });
+        let timestamp_ms = examined.max_timestamp_found_ms;
+        if check_time && !self.timestamp_is_near(partition, timestamp_ms) {
+            return Err(AppendRefusal::Timestamp { timestamp_ms });
         }
-        Ok(header)
+        Ok(examined)
     }
 
     fn timestamp_is_near(&self, partition: &Partition, timestamp_ms: i64) -> bool {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, File};
+use platform::memory::MemoryPool;
 use record::PartitionId;
 
 pub use files::PrepareFile;
@@ -36,6 +37,8 @@ use majority::Majority;
 
 /// The usual size of a slab and therefore the largest usual frame: larger flushes gain little and delay those behind.
 const SLAB_BYTES: usize = 1 << 20;
+/// Slabs kept for the next frames when nothing refers to them any more.
+const SLABS_KEPT: usize = 4;
 
 /// Sizes of one journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +163,7 @@ fn create_directories(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> io::R
 pub(crate) struct Journal {
     identity: JournalIdentity,
     files: Files,
+    slabs: Arc<MemoryPool>,
     slab: Slab,
     pending_entries: u32,
     pending_appended: Vec<(PartitionId, i64)>,
@@ -217,6 +221,7 @@ impl Journal {
         Ok(Journal {
             identity,
             files: Files::open(disk, identity, sizes, scanned.files)?,
+            slabs: MemoryPool::new(SLAB_BYTES, SLABS_KEPT),
             slab: Slab::new(0),
             pending_entries: 0,
             pending_appended: Vec::new(),
@@ -339,7 +344,7 @@ impl Journal {
             return Err(StageError::Full);
         }
         if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
-            self.slab = Slab::new(SLAB_BYTES.max(alone));
+            self.slab = Slab::pooled(&self.slabs, alone);
         }
         Ok(())
     }

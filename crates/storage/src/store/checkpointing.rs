@@ -8,7 +8,7 @@ use platform::disk::Disk;
 use record::{Offset, PartitionId};
 
 use super::Store;
-use crate::checkpoint::{Checkpoint, PartitionCheckpoint};
+use crate::checkpoint::{Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
 use crate::partition::PartitionLog;
 use crate::planted::{Bug, planted};
@@ -108,7 +108,37 @@ impl Store {
         let round = self.round.take().expect("a checkpoint belongs to a round");
         assert!(round.checkpointing, "a checkpoint ends once");
         result?;
-        self.journal.release_before(&job.checkpoint.replay, &self.adopted);
+        let given_up = self.given_up_meanwhile(&job.checkpoint);
+        let mut held = self.adopted.clone();
+        held.extend(
+            given_up
+                .iter()
+                .filter_map(|removal| Some(removal.adopted?.sequence)),
+        );
+        self.journal.release_before(&job.checkpoint.replay, &held);
+        let staged = self.journal.staged_before().saturating_sub(1);
+        self.removals
+            .extend(given_up.into_iter().map(|removal| (removal, staged)));
         Ok(())
+    }
+
+    /// Removals of the journal files that a durable checkpoint calls segments, though these were given up while it was
+    /// written. Recovery would pass over such a file: it must not go back to the journal.
+    fn given_up_meanwhile(&self, checkpoint: &Checkpoint) -> Vec<Removal> {
+        let mut removals = Vec::new();
+        for partition in &checkpoint.partitions {
+            let is_known = self.partitions.contains_key(&partition.id);
+            for segment in &partition.segments {
+                let given_up = segment.adopted.filter(|file| {
+                    !self.adopted.contains(&file.sequence) && self.journal.has_file(file.sequence)
+                });
+                removals.extend(given_up.map(|file| Removal {
+                    partition: partition.id,
+                    segment: is_known.then_some(segment.first),
+                    adopted: Some(file),
+                }));
+            }
+        }
+        removals
     }
 }

@@ -52,6 +52,7 @@ impl Store {
             return;
         }
         let before_frame = self.layout_end();
+        self.laid_out_before = before_frame;
         let waiting = std::mem::take(&mut self.unlaid);
         self.bytes_since_round = 0;
         self.round = Some(Round {

@@ -62,7 +62,7 @@ pub struct Append<'a> {
     pub first: Offset,
     /// The offset after the last record.
     pub next: Offset,
-    /// The batch's greatest timestamp.
+    /// The greatest timestamp of its records; put right in the batch if its header says otherwise.
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
@@ -104,6 +104,9 @@ pub struct Store {
     bytes_since_round: u64,
     /// Sequences of the journal files that segments consist of.
     adopted: HashSet<u64>,
+    /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
+    /// ask recovery to begin there.
+    laid_out_before: u64,
     removals: VecDeque<(Removal, u64)>,
     removing: Option<Removal>,
     chunks: Cache<ChunkKey, Bytes, ByteWeight>,
@@ -160,8 +163,9 @@ impl Store {
         let bytes = self.journal.staged_mut(staged, append.batch.len());
         batch::set_base_offset(bytes, append.first);
         batch::set_leader_epoch(bytes, append.epoch);
-        if let Some(now_ms) = append.append_time_ms {
-            batch::set_log_append_time(bytes, now_ms);
+        match append.append_time_ms {
+            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
+            None => batch::set_max_timestamp(bytes, append.max_timestamp_ms),
         }
         if !std::mem::replace(&mut log.queued, true) {
             self.unlaid.push_back(id);

@@ -127,6 +127,7 @@ impl Store {
             round: None,
             bytes_since_round: recovered.journal_bytes,
             adopted,
+            laid_out_before: 0,
             removals: replay.removals,
             removing: None,
             chunks: Cache::with_weighter(config.chunk_cache_bytes / (64 << 10) + 1, chunk_bytes, ByteWeight),

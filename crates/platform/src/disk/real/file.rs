@@ -13,8 +13,8 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 use crate::disk::{BLOCK_BYTES, DurableWriteMode, File};
 use crate::memory::AlignedBuffer;
 
-/// How much one call of `fill_with_zeros` writes.
-const FILL_STEP_BYTES: usize = 1 << 20;
+/// How much one call of `fill_with_zeros` writes: so little that a durable write beside it waits for it only briefly.
+const FILL_STEP_BYTES: usize = 128 << 10;
 
 /// An open file, in Direct mode opened with O_DIRECT.
 pub(super) struct RealFile {

@@ -29,7 +29,7 @@ impl Store {
         };
         let log = self.partitions.get(&id);
         match log.is_some_and(|log| log.rolling.bytes >= file_bytes) {
-            true => first.min(durable),
+            true => first.max(self.laid_out_before).min(durable),
             false => durable,
         }
     }

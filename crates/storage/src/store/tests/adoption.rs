@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use platform::disk::{BLOCK_BYTES, Disk, SimulatedDisk};
 
-use super::rig::{Rig, config, partition, read_all};
+use super::rig::{Rig, begin_checkpoint, config, copy, open_as, partition, read_all};
 use crate::check::check;
 use crate::segment::Segment;
 use crate::store::ReadError;
@@ -205,4 +205,56 @@ fn damage_in_an_adopted_file_is_named_and_never_served() {
     let (mut store, _) = super::rig::open(&disk).expect("a start does not look there");
     let error = read_all(&mut store, partition(LARGE), 1 << 20).expect_err("the file is gone");
     assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[test]
+fn a_file_given_up_while_its_checkpoint_is_written_is_not_written_to_again() {
+    let mut rig = roomy();
+    fill(&mut rig, 2);
+    rig.lay_out_only();
+    let last = *adopted(&rig).last().expect("one was adopted");
+    let job = begin_checkpoint(&mut rig.store);
+    rig.flush();
+    let result = job.run();
+    rig.trim(LARGE, last.next);
+    rig.flush();
+    rig.store.checkpointed(job, result).expect("the disk works");
+    rig.prepare();
+    // The checkpoint calls these files segments: recovery passes over whatever is in them.
+    for _ in 0..14 {
+        rig.append(0, 7_000);
+        rig.flush();
+        rig.prepare();
+        let (store, _) = open_as(&copy(&rig.disk), rig.store.config).expect("nothing is damaged");
+        let (_, next) = store.bounds(partition(0)).expect("it is known");
+        assert_eq!(next.0, rig.bounds(0).1, "acknowledged records are gone");
+    }
+    let files = journal_files(&rig);
+    rig.remove();
+    assert!(journal_files(&rig) < files);
+}
+
+#[test]
+fn a_round_never_ends_before_what_was_laid_out() {
+    let mut rig = roomy();
+    for value_bytes in [VALUE_BYTES, VALUE_BYTES, VALUE_BYTES, 20, 20] {
+        rig.append(0, value_bytes);
+        rig.flush();
+        rig.prepare();
+    }
+    rig.lay_out_only();
+    let job = begin_checkpoint(&mut rig.store);
+    rig.flush();
+    let failed = std::io::Error::other("the disk is full");
+    rig.store
+        .checkpointed(job, Err(failed))
+        .expect_err("it could not be written");
+    // The file being written is nearly all another partition's from now on, and might be adopted later.
+    for _ in 0..2 {
+        rig.append(LARGE, VALUE_BYTES);
+        rig.flush();
+        rig.prepare();
+    }
+    rig.lay_out();
+    rig.restart();
 }
