@@ -127,6 +127,8 @@ pub struct LimitSettings {
     pub in_flight_bytes_per_connection: usize,
     /// Bytes of unanswered requests on one core.
     pub in_flight_bytes_per_core: usize,
+    /// Bytes of answers on one core that are not written yet.
+    pub answer_bytes_per_core: usize,
     /// Unanswered requests of one connection.
     pub in_flight_requests_per_connection: usize,
     /// Bytes of records in one answer to a fetch.
@@ -273,6 +275,7 @@ impl Default for LimitSettings {
             handshake: Duration::from_secs(30),
             in_flight_bytes_per_connection: 16 * MIB,
             in_flight_bytes_per_core: 128 * MIB,
+            answer_bytes_per_core: 256 * MIB,
             in_flight_requests_per_connection: 256,
             fetch_bytes: 16 * MIB,
             fetch_sessions: 1_000,

@@ -1,32 +1,34 @@
-//! One client connection: frames in, answers out, in the order of the requests.
+//! One client connection: frames in, answers out (`write`), in the order of the requests.
 //!
 //! Requests are started as they come and answered as they finish, but never out of order. Memory comes before reading:
 //! a large frame is read only when the core's budget has room for it, a connection has a bounded number of requests
 //! and bytes under way, and whoever is too slow is cut off. Nothing a client sends ends anything but its own connection.
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
+mod write;
+
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use futures_util::FutureExt;
-use futures_util::future::{Either, LocalBoxFuture, select};
-use kafka_wire::{Frame, WireError, Writer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use kafka_wire::{WireError, Writer};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::accept::Seat;
-use crate::api::{self, Answer};
+use crate::api;
 use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::shard::count;
+
+use write::{Queued, write_answers};
 
 /// A frame's size prefix.
 const PREFIX_BYTES: usize = 4;
@@ -35,10 +37,6 @@ const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Slices handed to the kernel at a time.
-const SLICES_MAX: usize = 64;
-/// A client that takes nothing for this long is cut off: its answers hold memory that others need.
-const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// How long the last answers of a connection that sends no more may take.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 /// A connection moves after so many partitions in a row, all of one other core.
@@ -55,8 +53,14 @@ pub(crate) enum ConnectionError {
     TooSlow(Duration),
     #[error("idle for {0:?}")]
     Idle(Duration),
-    #[error("answers were not taken for {WRITE_STALL_MAX:?}")]
-    Stalled,
+    #[error("an answer was not taken in time: {taken_bytes} of {total_bytes} bytes in {elapsed:?}")]
+    Stalled {
+        taken_bytes: usize,
+        total_bytes: usize,
+        elapsed: Duration,
+    },
+    #[error("the last answers were not taken within {LAST_ANSWERS_MAX:?}")]
+    LastAnswersNotTaken,
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -100,21 +104,6 @@ impl Connection {
     fn wants_to_move(&self, here: usize) -> Option<usize> {
         let (core, times) = self.streak.get();
         (core != here && times >= MOVE_AFTER).then_some(core)
-    }
-}
-
-/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large.
-type OwnedPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
-
-/// An answer under way.
-struct Queued {
-    answer: Answer,
-    permits: OwnedPermits,
-}
-
-impl Queued {
-    async fn ready(self) -> Ready {
-        (self.answer.await, self.permits)
     }
 }
 
@@ -167,6 +156,12 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
             ) {
                 count(&core.counters.malformed_requests, 1);
             }
+            if matches!(
+                error,
+                ConnectionError::Stalled { .. } | ConnectionError::LastAnswersNotTaken
+            ) {
+                count(&core.counters.connections_cut_off, 1);
+            }
             tracing::debug!(%peer, %error, "a connection was closed");
         }
     }
@@ -215,7 +210,7 @@ async fn converse(
     // Nobody may be there any more to take the answers: not for ever.
     let output = timeout(LAST_ANSWERS_MAX, writing)
         .await
-        .unwrap_or(Err(ConnectionError::Stalled))?;
+        .unwrap_or(Err(ConnectionError::LastAnswersNotTaken))?;
     let ReadEnd::MoveTo(target) = end else {
         return Ok(None);
     };
@@ -342,79 +337,4 @@ impl Frames {
         }
         Ok(true)
     }
-}
-
-/// An answer that is ready, if one is wanted, and the memory that its request holds.
-type Ready = (Option<Frame>, OwnedPermits);
-
-/// Writes answers in the order of their requests. While one is written the next one is worked on, never more: a client
-/// that takes nothing makes this node hold two answers.
-async fn write_answers(
-    core: &Rc<Core>,
-    mut output: OwnedWriteHalf,
-    mut answers: mpsc::Receiver<Queued>,
-) -> Result<OwnedWriteHalf, ConnectionError> {
-    let mut ahead: Option<LocalBoxFuture<'static, Ready>> = None;
-    loop {
-        let (frame, _permits) = match ahead.take() {
-            Some(ready) => ready.await,
-            None => match answers.recv().await {
-                Some(queued) => queued.ready().await,
-                None => return Ok(output),
-            },
-        };
-        let Some(frame) = frame else { continue };
-        count(&core.counters.sent_bytes, frame.total_bytes as u64);
-        ahead = answers.try_recv().ok().map(|queued| queued.ready().boxed_local());
-        let writing = write_frame(&mut output, frame);
-        ahead = match ahead {
-            None => {
-                writing.await?;
-                None
-            }
-            Some(next) => write_and_work_on(writing, next).await?,
-        };
-    }
-}
-
-/// Does both, until the writing is done.
-async fn write_and_work_on(
-    writing: impl Future<Output = Result<(), ConnectionError>>,
-    next: LocalBoxFuture<'static, Ready>,
-) -> Result<Option<LocalBoxFuture<'static, Ready>>, ConnectionError> {
-    tokio::pin!(writing);
-    match select(writing, next).await {
-        Either::Left((written, next)) => written.map(|()| Some(next)),
-        Either::Right((ready, writing)) => {
-            writing.await?;
-            Ok(Some(std::future::ready(ready).boxed_local()))
-        }
-    }
-}
-
-async fn write_frame(output: &mut OwnedWriteHalf, frame: Frame) -> Result<(), ConnectionError> {
-    let mut chunks = frame.chunks;
-    let mut first = 0;
-    while first < chunks.len() {
-        let slices: Vec<IoSlice<'_>> = chunks[first..]
-            .iter()
-            .take(SLICES_MAX)
-            .map(|chunk| IoSlice::new(chunk))
-            .collect();
-        let written = timeout(WRITE_STALL_MAX, output.write_vectored(&slices)).await;
-        let mut written = written.map_err(|_| ConnectionError::Stalled)??;
-        if written == 0 {
-            return Err(io::Error::from(io::ErrorKind::WriteZero).into());
-        }
-        while first < chunks.len() && written >= chunks[first].len() {
-            written -= chunks[first].len();
-            // Written chunks give their memory back at once.
-            chunks[first] = Bytes::new();
-            first += 1;
-        }
-        if written > 0 {
-            chunks[first].advance(written);
-        }
-    }
-    Ok(())
 }

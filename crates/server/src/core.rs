@@ -15,6 +15,7 @@ use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
 
+use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -78,6 +79,8 @@ pub(crate) struct CoreCounters {
     pub(crate) malformed_requests: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,
+    /// Closed because their answers were not taken in time.
+    pub(crate) connections_cut_off: Cell<u64>,
 }
 
 pub(crate) struct Core {
@@ -96,6 +99,8 @@ pub(crate) struct Core {
     /// Memory that requests under way on this core may take.
     budget: Arc<Semaphore>,
     budget_units: u32,
+    /// Memory that answers of this core's connections may take until they are written.
+    pub(crate) answers: Rc<AnswerBudget>,
     shards: HashMap<usize, Rc<Shard>>,
     recovered: RefCell<HashMap<PartitionId, RecoveredPartition>>,
 }
@@ -121,6 +126,7 @@ impl Core {
             draining: Cell::new(false),
             budget: Arc::new(Semaphore::new(budget_units as usize)),
             budget_units,
+            answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
             facts,

@@ -1,7 +1,8 @@
 //! The way of a read: a Fetch request looks at its partitions, wherever they are owned, and waits at their tails until
 //! there is enough or its time is up.
 //!
-//! Batches go to the socket as they lie in memory; nothing is decoded. Only committed records are seen.
+//! Batches go to the socket as they lie in memory; nothing is decoded. Only committed records are seen. What is found
+//! takes room in the core's answer budget, and a fetch that waits holds neither room nor records.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::answer_budget::Held;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::read_code;
@@ -41,8 +43,8 @@ pub(crate) async fn fetch(
     version: i16,
 ) -> FetchResponse {
     let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
-    let bytes_min = request.min_bytes.max(0) as usize;
     let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
+    let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
     let committed_only = request.isolation_level == 1;
     let opened = match core.sessions.borrow_mut().open(request) {
         Ok(opened) => opened,
@@ -57,22 +59,54 @@ pub(crate) async fn fetch(
     for planned in &planned {
         connection.note_owner(core.facts.core_of(core.facts.shard_of(planned.read.partition)));
     }
+    let bytes_wanted = bytes_max.min(planned.iter().map(|planned| planned.read.bytes_max).sum());
     let reader = Arc::new(Notify::new());
     loop {
-        let found = read_all(&core, &planned, bytes_max, &mut outcomes).await;
+        // Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
+        let granted = core.answers.grant(bytes_wanted);
+        let room = granted.as_ref().map_or(0, Held::bytes).min(bytes_max);
+        let found = read_all(&core, &planned, room, &mut outcomes).await;
         let failed = outcomes.iter().any(Result::is_err);
-        if found >= bytes_min || failed || planned.is_empty() || Instant::now() >= deadline {
+        // With less room than that, `bytes_min` will not be found: something is better than nothing.
+        let cramped = room < bytes_wanted && room < bytes_min;
+        let enough = found >= bytes_min || (cramped && found > 0);
+        if enough || failed || planned.is_empty() || Instant::now() >= deadline {
             break;
         }
-        watch_all(&core, &planned, &outcomes, &reader);
-        if tokio::time::timeout_at(deadline, reader.notified())
-            .await
-            .is_err()
-        {
+        let starved = granted.is_none() && lies_ahead(&planned, &outcomes);
+        outcomes.iter_mut().for_each(forget_batches);
+        drop(granted);
+        let more = async {
+            if starved {
+                return core.answers.room().await;
+            }
+            watch_all(&core, &planned, &outcomes, &reader);
+            reader.notified().await;
+        };
+        // If there was nothing, and nothing came, there is no need to look again.
+        if tokio::time::timeout_at(deadline, more).await.is_err() && found == 0 {
             break;
         }
     }
     respond(&core, opened, outcomes, committed_only)
+}
+
+/// Whether there are records that a read with more room would find.
+fn lies_ahead(planned: &[Planned], outcomes: &[Outcome]) -> bool {
+    planned.iter().any(|planned| {
+        let outcome = &outcomes[planned.place];
+        outcome
+            .as_ref()
+            .is_ok_and(|result| planned.read.from < result.tail)
+    })
+}
+
+/// Lets go of what was found; where the partition stands is kept.
+fn forget_batches(outcome: &mut Outcome) {
+    if let Ok(result) = outcome {
+        result.batches = Vec::new();
+        result.bytes = 0;
+    }
 }
 
 /// Finds the partitions; what is not there is answered at once.

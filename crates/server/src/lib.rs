@@ -4,6 +4,7 @@
 //! The story of an append: `connection` → `api` → `append_path` → `shard/append` → `shard/background` → the answer.
 
 mod accept;
+mod answer_budget;
 mod api;
 mod append_path;
 pub mod config;

@@ -56,10 +56,13 @@ pub(crate) struct CoreFigures {
     pub(crate) connections_opened: u64,
     pub(crate) connections_refused: u64,
     pub(crate) connections_moved: u64,
+    pub(crate) connections_cut_off: u64,
     pub(crate) requests: u64,
     pub(crate) malformed_requests: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
+    /// Held by answers that are not written yet.
+    pub(crate) answer_bytes: usize,
     pub(crate) fetch_sessions: usize,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,

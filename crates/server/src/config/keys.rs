@@ -172,6 +172,12 @@ pub(super) static KEYS: &[Key] = &[
         "How many bytes of unanswered requests all connections of one core may have.",
     ),
     number(
+        "limits.answer_bytes_per_core",
+        |c| Slot::MemoryBytes(&mut c.limits.answer_bytes_per_core),
+        (MIB, TIB),
+        "How many bytes the answers of one core hold until clients have taken them; readers wait for room beyond that.",
+    ),
+    number(
         "limits.in_flight_requests_per_connection",
         |c| Slot::Count(&mut c.limits.in_flight_requests_per_connection),
         (1, 65_536),

@@ -155,6 +155,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Kafka connections that went on at another core, because they wanted only that core's partitions.",
     ),
     counter(
+        "connections_cut_off",
+        None,
+        |core| known(core.connections_cut_off),
+        "Kafka connections that were closed because their answers were not taken in time.",
+    ),
+    counter(
         "requests",
         None,
         |core| known(core.requests),
@@ -177,6 +183,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         Some(Unit::Bytes),
         |core| known(core.sent_bytes),
         "Bytes sent on Kafka connections.",
+    ),
+    gauge(
+        "answer",
+        Some(Unit::Bytes),
+        |core| known(core.answer_bytes),
+        "Memory that answers to Kafka requests hold until they are written; see limits.answer_bytes_per_core.",
     ),
     gauge(
         "fetch_sessions",

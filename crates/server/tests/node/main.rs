@@ -18,5 +18,6 @@ mod producers;
 mod readiness;
 mod restarts;
 mod retention;
+mod slow_readers;
 mod topics;
 mod unsound_batches;

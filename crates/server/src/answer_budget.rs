@@ -1,0 +1,99 @@
+//! The memory of a core's answers: what readers may have found and what clients have not taken yet, counted in one place.
+//!
+//! A reader asks before it reads and gives back what it did not find; whoever writes an answer holds what it takes until
+//! it is written. Nobody waits for room while holding any, so nobody waits for ever. All of it belongs to one core's thread.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+/// No read is granted more than this part of what is left: the first that come cannot leave the others nothing.
+const SHARE: usize = 8;
+/// No read is granted less, if it is left: a read of one byte still takes a chunk of a segment into memory.
+const GRANT_BYTES_MIN: usize = 64 << 10;
+
+/// See the module.
+pub(crate) struct AnswerBudget {
+    bytes_max: usize,
+    held_bytes: Cell<usize>,
+    /// Told whenever there is room again.
+    freed: Notify,
+}
+
+/// Memory that somebody holds, until dropped.
+pub(crate) struct Held {
+    budget: Rc<AnswerBudget>,
+    bytes: usize,
+}
+
+impl AnswerBudget {
+    /// Room for `bytes_max` bytes, all of it free.
+    pub(crate) fn new(bytes_max: usize) -> Rc<AnswerBudget> {
+        Rc::new(AnswerBudget {
+            bytes_max,
+            held_bytes: Cell::new(0),
+            freed: Notify::new(),
+        })
+    }
+
+    /// Takes room for a read that wants `bytes`, or for part of it: at least one byte. `None` if nothing is left.
+    pub(crate) fn grant(self: &Rc<Self>, bytes: usize) -> Option<Held> {
+        let left = self.left();
+        let share = (left / SHARE).max(GRANT_BYTES_MIN);
+        let granted = bytes.max(GRANT_BYTES_MIN).min(share).min(left);
+        (granted > 0).then(|| self.hold(granted))
+    }
+
+    /// Counts memory that an answer takes, whether there is room for it or not: the answer is there. That is how more than
+    /// the limit can be held: a read's first batch may be larger than its grant, and answers without records ask for none.
+    pub(crate) fn hold(self: &Rc<Self>, bytes: usize) -> Held {
+        self.held_bytes.set(self.held_bytes.get() + bytes);
+        Held {
+            budget: self.clone(),
+            bytes,
+        }
+    }
+
+    /// Waits until something is left.
+    pub(crate) async fn room(&self) {
+        while self.left() == 0 {
+            self.freed.notified().await;
+        }
+        // There may be some for the next one, too.
+        self.freed.notify_one();
+    }
+
+    /// How much is held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes.get()
+    }
+
+    /// Whether so much is held that grants become small or end.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.left() < self.bytes_max / 4
+    }
+
+    fn left(&self) -> usize {
+        self.bytes_max.saturating_sub(self.held_bytes.get())
+    }
+}
+
+impl Held {
+    /// How much it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held_bytes = self.budget.held_bytes.get();
+        assert!(held_bytes >= self.bytes, "what is given back was held");
+        self.budget.held_bytes.set(held_bytes - self.bytes);
+        self.budget.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

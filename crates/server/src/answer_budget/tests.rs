@@ -1,0 +1,72 @@
+//! What is granted, what is counted, and who is woken.
+
+use futures_util::FutureExt;
+
+use super::{AnswerBudget, GRANT_BYTES_MIN, Held};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_read_gets_what_it_wants_until_its_share_is_less() {
+    let budget = AnswerBudget::new(8 * MIB);
+    let first = budget.grant(MIB / 2).expect("all is free");
+    assert_eq!((first.bytes(), budget.held_bytes()), (MIB / 2, MIB / 2));
+    let second = budget.grant(usize::MAX).expect("most is free");
+    assert_eq!(second.bytes(), (8 * MIB - MIB / 2) / 8);
+    drop((first, second));
+    assert_eq!(budget.held_bytes(), 0);
+    let small = budget.grant(1).expect("all is free");
+    assert_eq!(small.bytes(), GRANT_BYTES_MIN);
+}
+
+#[test]
+fn reads_never_take_more_than_there_is_and_end_with_all_of_it() {
+    let budget = AnswerBudget::new(3 * MIB + 5);
+    let mut held: Vec<Held> = Vec::new();
+    while let Some(grant) = budget.grant(MIB) {
+        assert!(grant.bytes() > 0);
+        held.push(grant);
+    }
+    assert_eq!(budget.held_bytes(), 3 * MIB + 5);
+    assert!(budget.is_scarce());
+    held.clear();
+    assert!(!budget.is_scarce());
+}
+
+#[test]
+fn what_is_there_is_counted_beyond_the_limit_and_ends_all_grants() {
+    let budget = AnswerBudget::new(MIB);
+    let large = budget.hold(3 * MIB);
+    assert_eq!(budget.held_bytes(), 3 * MIB);
+    assert!(budget.grant(1).is_none());
+    let other = budget.hold(MIB / 2);
+    drop(large);
+    assert_eq!(budget.held_bytes(), MIB / 2);
+    drop(other);
+    assert!(budget.grant(1).is_some());
+}
+
+#[test]
+fn all_who_wait_are_woken_while_there_is_room() {
+    let budget = AnswerBudget::new(MIB);
+    let all = budget.hold(MIB);
+    let (mut first, mut second) = (Box::pin(budget.room()), Box::pin(budget.room()));
+    assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+    drop(all);
+    assert!((&mut first).now_or_never().is_some());
+    assert!((&mut second).now_or_never().is_some());
+}
+
+#[test]
+fn who_finds_the_room_taken_waits_on_and_who_leaves_takes_nobodys_turn() {
+    let budget = AnswerBudget::new(MIB);
+    let all = budget.hold(MIB);
+    let (mut leaver, mut stayer) = (Box::pin(budget.room()), Box::pin(budget.room()));
+    assert!((&mut leaver).now_or_never().is_none() && (&mut stayer).now_or_never().is_none());
+    drop(all);
+    drop(leaver);
+    let again = budget.hold(MIB);
+    assert!((&mut stayer).now_or_never().is_none(), "somebody was faster");
+    drop(again);
+    assert!((&mut stayer).now_or_never().is_some());
+}

@@ -1,0 +1,208 @@
+//! The answers of one connection on their way out, in the order of their requests.
+//!
+//! An answer's memory is counted from the moment it is ready until it is written, and a client that takes too little is cut
+//! off: sooner while that memory is scarce. An answer never waits for memory here; what asks for it is the reading.
+
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
+use futures_util::future::{Either, LocalBoxFuture, select};
+use kafka_wire::Frame;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, timeout};
+
+use crate::answer_budget::{AnswerBudget, Held};
+use crate::api::Answer;
+use crate::core::Core;
+use crate::shard::count;
+
+use super::ConnectionError;
+
+/// Slices handed to the kernel at a time.
+const SLICES_MAX: usize = 64;
+/// A client that takes nothing for this long is cut off: its answers hold memory that others need.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same while the memory of answers is scarce. A connection that is alive but slow takes something every few seconds,
+/// whenever the kernel's buffer has room again.
+const PATIENCE_WHEN_SCARCE: Duration = Duration::from_secs(5);
+/// What a client must take of an answer on average, after that patience.
+const TAKEN_BYTES_PER_SECOND_MIN: u64 = 64 << 10;
+/// How often a write that does not get on looks whether it should go on.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large.
+pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
+/// An answer under way.
+pub(super) struct Queued {
+    pub(super) answer: Answer,
+    pub(super) permits: RequestPermits,
+}
+
+impl Queued {
+    /// The answer, counted as soon as it is there.
+    async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
+        let frame = self.answer.await;
+        let held = frame.as_ref().map(|frame| answers.hold(frame.total_bytes));
+        Ready {
+            frame,
+            _held: held,
+            _permits: self.permits,
+        }
+    }
+}
+
+/// An answer that is ready, if one is wanted, and the memory that it and its request hold.
+struct Ready {
+    frame: Option<Frame>,
+    _held: Option<Held>,
+    _permits: RequestPermits,
+}
+
+/// Writes answers in the order of their requests. While one is written the next one is worked on, never more: a client
+/// that takes nothing makes this node hold two answers.
+pub(super) async fn write_answers(
+    core: &Rc<Core>,
+    mut output: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<Queued>,
+) -> Result<OwnedWriteHalf, ConnectionError> {
+    let budget = &core.answers;
+    let mut ahead: Option<LocalBoxFuture<'static, Ready>> = None;
+    loop {
+        let mut ready = match ahead.take() {
+            Some(ready) => ready.await,
+            None => match answers.recv().await {
+                Some(queued) => queued.ready(budget.clone()).await,
+                None => return Ok(output),
+            },
+        };
+        let Some(frame) = ready.frame.take() else { continue };
+        count(&core.counters.sent_bytes, frame.total_bytes as u64);
+        ahead = answers
+            .try_recv()
+            .ok()
+            .map(|queued| queued.ready(budget.clone()).boxed_local());
+        let writing = write_frame(&mut output, frame, budget);
+        ahead = match ahead {
+            None => {
+                writing.await?;
+                None
+            }
+            Some(next) => write_and_work_on(writing, next).await?,
+        };
+    }
+}
+
+/// Does both, until the writing is done.
+async fn write_and_work_on(
+    writing: impl Future<Output = Result<(), ConnectionError>>,
+    next: LocalBoxFuture<'static, Ready>,
+) -> Result<Option<LocalBoxFuture<'static, Ready>>, ConnectionError> {
+    tokio::pin!(writing);
+    match select(writing, next).await {
+        Either::Left((written, next)) => written.map(|()| Some(next)),
+        Either::Right((ready, writing)) => {
+            writing.await?;
+            Ok(Some(std::future::ready(ready).boxed_local()))
+        }
+    }
+}
+
+async fn write_frame(
+    output: &mut (impl AsyncWrite + Unpin),
+    frame: Frame,
+    answers: &AnswerBudget,
+) -> Result<(), ConnectionError> {
+    let mut pace = Pace::new(Instant::now(), frame.total_bytes);
+    let mut chunks = frame.chunks;
+    let mut first = 0;
+    while first < chunks.len() {
+        let slices: Vec<IoSlice<'_>> = chunks[first..]
+            .iter()
+            .take(SLICES_MAX)
+            .map(|chunk| IoSlice::new(chunk))
+            .collect();
+        let mut written = loop {
+            match timeout(LOOK_INTERVAL, output.write_vectored(&slices)).await {
+                Ok(written) => break written?,
+                Err(_) => pace.check(Instant::now(), patience(answers))?,
+            }
+        };
+        if written == 0 {
+            return Err(io::Error::from(io::ErrorKind::WriteZero).into());
+        }
+        pace.took(Instant::now(), written);
+        while first < chunks.len() && written >= chunks[first].len() {
+            written -= chunks[first].len();
+            // Written chunks give their memory back at once.
+            chunks[first] = Bytes::new();
+            first += 1;
+        }
+        if first < chunks.len() {
+            chunks[first].advance(written);
+            // Whoever takes a byte now and then never lets a write wait for long.
+            pace.check(Instant::now(), patience(answers))?;
+        }
+    }
+    Ok(())
+}
+
+fn patience(answers: &AnswerBudget) -> Duration {
+    if answers.is_scarce() {
+        PATIENCE_WHEN_SCARCE
+    } else {
+        PATIENCE
+    }
+}
+
+/// How fast a client takes one answer.
+struct Pace {
+    started: Instant,
+    /// When it took something last.
+    took_last: Instant,
+    taken_bytes: usize,
+    total_bytes: usize,
+}
+
+impl Pace {
+    fn new(now: Instant, total_bytes: usize) -> Pace {
+        Pace {
+            started: now,
+            took_last: now,
+            taken_bytes: 0,
+            total_bytes,
+        }
+    }
+
+    fn took(&mut self, now: Instant, bytes: usize) {
+        self.took_last = now;
+        self.taken_bytes += bytes;
+    }
+
+    /// When the client is to be cut off if it takes nothing more. Never later than `patience` after the start, and the time
+    /// that the whole answer takes at the least rate.
+    fn deadline(&self, patience: Duration) -> Instant {
+        let earned_ms = self.taken_bytes as u64 * 1_000 / TAKEN_BYTES_PER_SECOND_MIN;
+        let earned = self.started + Duration::from_millis(earned_ms);
+        earned.min(self.took_last) + patience
+    }
+
+    fn check(&self, now: Instant, patience: Duration) -> Result<(), ConnectionError> {
+        if now < self.deadline(patience) {
+            return Ok(());
+        }
+        Err(ConnectionError::Stalled {
+            taken_bytes: self.taken_bytes,
+            total_bytes: self.total_bytes,
+            elapsed: now - self.started,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
