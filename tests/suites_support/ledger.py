@@ -16,15 +16,17 @@ ONCE = "once"
 # Retried without a sequence: what was acknowledged is there; it may be there again.
 RETRYING = "retrying"
 
-_FILLER = random.Random(20).randbytes(96 << 10)
+# A producer with this in its name writes large values.
+BULK = "bulk"
+_FILLER = random.Random(20).randbytes(192 << 10)
 _SHOWN_MAX = 20
 
 
 def value_of(producer, partition, number):
-    """The bytes of one record: who wrote it, and a filling of 0 to 1,500 bytes that follows from that."""
+    """The bytes of one record: who wrote it, and a filling of 0 to 1,500 bytes (of bulk: 90,000) that follows from that."""
     head = f"{producer} {partition} {number} ".encode()
     mix = zlib.crc32(head)
-    begin, length = mix % 90000, (mix >> 17) % 1500
+    begin, length = mix % 90000, (mix >> 15) % (90000 if BULK in producer else 1500)
     return head + _FILLER[begin : begin + length]
 
 

@@ -8,7 +8,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from suites_support.ledger import IDEMPOTENT, ONCE, RETRYING, value_of
+from suites_support.ledger import BULK, IDEMPOTENT, ONCE, RETRYING, value_of
 from suites_support.suite import Violation, demand, wait_until
 
 PARTITIONS = 3
@@ -38,6 +38,12 @@ WRITERS = [
     ("once-gzip", ONCE, "gzip", "storm-b"),
     ("retrying-snappy", RETRYING, "snappy", "storm-b"),
 ]
+# Fills the journal of its one partition nearly alone, so that whole files of it become segments.
+BULK_WRITERS = [("idempotent-bulk", IDEMPOTENT, "none", BULK)]
+
+
+def partitions_of(topic):
+    return 1 if topic == BULK else PARTITIONS
 
 
 def client(node, **settings):
@@ -52,9 +58,9 @@ def reading(node, **settings):
                   fetch_wait_max_ms=100, **settings)
 
 
-def create_topics(node, names, partitions=PARTITIONS, **config):
+def create_topics(node, names, **config):
     config = {name.replace("_", "."): str(value) for name, value in config.items()}
-    wanted = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=config) for name in names]
+    wanted = [NewTopic(name, num_partitions=partitions_of(name), replication_factor=1, config=config) for name in names]
     # Held by name: a client that is dropped fails what it has under way.
     admin = AdminClient(client(node))
     for future in admin.create_topics(wanted, operation_timeout=30).values():
@@ -96,10 +102,11 @@ class Load:
         producer = self.producers[name]
         producer.poll(0)
         # What is queued while the node is down is bounded, so that a burst after a start is too.
-        if len(producer) > QUEUED_MAX // 2:
+        is_bulk = topic == BULK
+        if len(producer) > (60 if is_bulk else QUEUED_MAX // 2):
             return 0
-        count = self.random.randrange(1, 60)
-        partition = self.random.randrange(PARTITIONS)
+        count = self.random.randrange(10, 25) if is_bulk else self.random.randrange(1, 60)
+        partition = self.random.randrange(partitions_of(topic))
         for _ in range(count):
             number = self.numbers[name]
             self.numbers[name] += 1
@@ -146,10 +153,10 @@ class Load:
 class Follower:
     """Reads along from offset 0 and notes what it saw: none of that may ever change."""
 
-    def __init__(self, node, ledger, topics, partitions=PARTITIONS):
+    def __init__(self, node, ledger, topics):
         self.ledger = ledger
         self.consumer = Consumer(reading(node))
-        self.consumer.assign([TopicPartition(topic, part, 0) for topic in topics for part in range(partitions)])
+        self.consumer.assign([TopicPartition(*place, 0) for place in places_of(topics)])
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._read, daemon=True)
 
@@ -171,10 +178,14 @@ class Follower:
         self.consumer.close()
 
 
-def read_all(node, topics, partitions=PARTITIONS):
+def places_of(topics):
+    return [(topic, partition) for topic in topics for partition in range(partitions_of(topic))]
+
+
+def read_all(node, topics):
     """Everything from the first offset to the tail: (topic, partition) -> list of (offset, value)."""
     consumer = Consumer(reading(node))
-    places = [(topic, partition) for topic in topics for partition in range(partitions)]
+    places = places_of(topics)
     tails = {}
     for topic, partition in places:
         first, tail = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)

@@ -89,6 +89,15 @@ class Node:
         except OSError as error:
             return 0, [str(error)]
 
+    def adopted_files(self):
+        """How many journal files are segments at least: those that are more than the journals may have themselves."""
+        size = {"KiB": 1 << 10, "MiB": 1 << 20}
+        file_bytes, bytes_max = (int(self.settings[key][:-3]) * size[self.settings[key][-3:]]
+                                 for key in ("journal.file_bytes", "journal.bytes_max"))
+        files = len(list(self.data.rglob("*.journal")))
+        own = int(self.settings["cores"]) * (bytes_max // file_bytes + 1)
+        return max(0, files - own)
+
     def figure(self, name):
         """The sum of a metric over its labels."""
         with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=5) as answer:
