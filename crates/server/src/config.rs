@@ -32,6 +32,8 @@ pub struct Config {
     pub cores: usize,
     /// Whether each core's thread stays on a CPU of its own.
     pub pin_threads: bool,
+    /// How many µs a core looks for requests before its thread sleeps, while they come in quick succession.
+    pub idle_poll_us: usize,
     /// Who this node is.
     pub node: NodeSettings,
     /// Where Kafka's clients come in.
@@ -90,6 +92,8 @@ pub struct JournalSettings {
     pub file_bytes: u64,
     /// The most that all files of one journal take.
     pub bytes_max: u64,
+    /// Whether small flushes run on the core's thread while they are usually short.
+    pub flush_on_core: bool,
     /// Journal bytes that have layout begin.
     pub layout_trigger: u64,
 }
@@ -220,6 +224,7 @@ impl Default for Config {
             data: PathBuf::from("./ropewalk-data"),
             cores: 0,
             pin_threads: true,
+            idle_poll_us: 50,
             node: NodeSettings { id: 1 },
             kafka: KafkaSettings {
                 listen: "127.0.0.1:9092".to_owned(),
@@ -231,6 +236,7 @@ impl Default for Config {
             journal: JournalSettings {
                 file_bytes: 64 * MIB as u64,
                 bytes_max: 512 * MIB as u64,
+                flush_on_core: true,
                 layout_trigger: 32 * MIB as u64,
             },
             cache: CacheSettings {

@@ -247,6 +247,7 @@ async fn read_requests(
             return Ok(ReadEnd::Done);
         };
         count(&core.counters.requests, 1);
+        core.idle_poll.note_request();
         let answer = api::start(core, connection, frame)?;
         place.send(Queued {
             answer,

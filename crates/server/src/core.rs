@@ -19,6 +19,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
+use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::shard::Shard;
@@ -92,6 +93,7 @@ pub(crate) struct Core {
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) counters: CoreCounters,
+    pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
     /// Whether the node has begun to stop.
@@ -122,6 +124,10 @@ impl Core {
             sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
             producer_ids: ProducerIds::default(),
             counters: CoreCounters::default(),
+            idle_poll: IdlePoll::new(
+                facts.clock.clone(),
+                Duration::from_micros(facts.config.idle_poll_us as u64),
+            ),
             controller: (index == 0).then(Controller::default),
             draining: Cell::new(false),
             budget: Arc::new(Semaphore::new(budget_units as usize)),

@@ -64,6 +64,7 @@ pub(crate) fn run_core(plan: CorePlan) {
                 drop(plan.opened);
                 let reading = tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
                 tokio::task::spawn_local(maintenance::keep(core.clone()));
+                tokio::spawn(core.idle_poll.clone().run());
                 tokio::select! {
                     // Either way the core ends: told to, or because nobody can tell it any more.
                     _ = plan.stop => plan.death_notice.end_in_order(),
@@ -116,6 +117,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
                 producers_max: config.producers.per_partition_max,
                 expiration: config.producers.expiration,
             },
+            flush_on_core: config.journal.flush_on_core,
             batch_limits: record::Limits {
                 decompressed_bytes_max: config.limits.decompressed_bytes as u64,
                 ..record::Limits::default()

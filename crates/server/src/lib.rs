@@ -17,6 +17,7 @@ mod error_codes;
 mod fetch_path;
 mod fetch_session;
 mod http;
+mod idle_poll;
 mod mailbox;
 mod maintenance;
 mod metrics;

@@ -73,6 +73,12 @@ pub(super) static KEYS: &[Key] = &[
         "Whether each core's thread stays on one CPU.",
     ),
     number(
+        "idle_poll_us",
+        |c| Slot::Count(&mut c.idle_poll_us),
+        (0, 10_000),
+        "How many microseconds a core goes on looking for requests before its thread sleeps, while they come in quick succession; 0 sleeps at once.",
+    ),
+    number(
         "node.id",
         |c| Slot::Number(&mut c.node.id),
         (0, i32::MAX as usize),
@@ -104,6 +110,11 @@ pub(super) static KEYS: &[Key] = &[
         |c| Slot::DiskBytes(&mut c.journal.bytes_max),
         (3 * MIB, TIB),
         "The most that the journal of one core takes; appends wait when it is full.",
+    ),
+    word(
+        "journal.flush_on_core",
+        |c| Slot::Switch(&mut c.journal.flush_on_core),
+        "Whether small flushes run on the core's own thread while the disk is quick; a disk that stalls then stalls the core for one flush.",
     ),
     number(
         "journal.layout_trigger",

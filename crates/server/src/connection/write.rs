@@ -95,6 +95,7 @@ pub(super) async fn write_answers(
             }
             Some(next) => write_and_work_on(writing, next).await?,
         };
+        core.idle_poll.note_answer();
     }
 }
 

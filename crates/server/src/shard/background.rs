@@ -103,8 +103,10 @@ impl Shard {
     /// threads, else on the flusher's thread. None if the flusher is gone.
     async fn run_flush(&self, flush: Flush, awaited: bool) -> Option<(Flush, io::Result<()>)> {
         let bytes = flush.total_bytes();
-        let on_core =
-            awaited && bytes <= CORE_FLUSH_BYTES_MAX && self.usual_flush.get() <= CORE_FLUSH_TIME_MAX;
+        let on_core = self.settings.flush_on_core
+            && awaited
+            && bytes <= CORE_FLUSH_BYTES_MAX
+            && self.usual_flush.get() <= CORE_FLUSH_TIME_MAX;
         let began = self.clock.monotonic();
         let outcome = match on_core {
             true => {

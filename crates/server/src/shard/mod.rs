@@ -32,6 +32,8 @@ pub(crate) struct ShardSettings {
     /// The node that leads here.
     pub(crate) node: NodeId,
     pub(crate) producer_limits: ProducerLimits,
+    /// Whether small flushes may run on the core's thread.
+    pub(crate) flush_on_core: bool,
     /// Bounds on what a batch may make its checker do.
     pub(crate) batch_limits: record::Limits,
 }
