@@ -31,7 +31,7 @@ pub(crate) fn open_segment(
     let name = disk.root().join(&relative).display().to_string();
     let adopted = segment
         .adopted
-        .map(|file| AdoptedFrames::open(disk, journal, partition, &file));
+        .map(|file| AdoptedFrames::open(disk, journal, partition, &file).map(Arc::new));
     let adopted = adopted.transpose()?;
     match disk.open(&relative) {
         Ok(file) => Ok(SegmentFile {

@@ -19,7 +19,7 @@ pub(crate) struct SegmentFile {
     /// For messages.
     pub(crate) path: String,
     /// Where the chunks are, if not here.
-    pub(crate) adopted: Option<AdoptedFrames>,
+    pub(crate) adopted: Option<Arc<AdoptedFrames>>,
 }
 
 fn read(file: &dyn File, path: &str, position: u64, length: usize) -> Result<Bytes, Fault> {

@@ -36,7 +36,7 @@ pub(super) enum Op {
 
 enum Job {
     Prepare(PrepareFile),
-    Layout(LayoutJob),
+    Layout(Box<LayoutJob>),
     Checkpoint(CheckpointJob),
     Removal(RemovalJob),
 }
@@ -253,7 +253,7 @@ impl Driver {
             self.store.begin_layout();
         }
         if let Some(job) = self.store.next_layout(self.now_ms) {
-            return Some(Job::Layout(job));
+            return Some(Job::Layout(Box::new(job)));
         }
         if self.store.checkpoint_is_due() {
             return Some(Job::Checkpoint(begin_checkpoint(&mut self.store)));
@@ -272,7 +272,7 @@ impl Driver {
             Job::Layout(job) => {
                 let result = job.run();
                 self.store
-                    .laid_out(job, result)
+                    .laid_out(*job, result)
                     .map_err(|error| error.to_string())
             }
             Job::Checkpoint(job) if !self.store.checkpoint_may_run(&job) => {
