@@ -276,6 +276,14 @@ impl Files {
             .find(|file| file.sequence == sequence)
     }
 
+    /// The sequence of the oldest file that is not released.
+    pub(super) fn oldest(&self) -> u64 {
+        self.used
+            .front()
+            .expect("one file is always being written")
+            .sequence
+    }
+
     /// Whether a file holds frames that are not released.
     pub(super) fn is_used(&self, sequence: u64) -> bool {
         self.used.iter().any(|file| file.sequence == sequence)

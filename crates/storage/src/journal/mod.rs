@@ -475,6 +475,17 @@ impl Journal {
         Some((partition, self.first_frame_from(file.sequence), file.file_bytes))
     }
 
+    /// The first frame in the file that a sealed `frame` stands in.
+    pub(crate) fn first_frame_beside(&self, frame: u64) -> u64 {
+        let record = self.record(frame).expect("it is sealed and not released");
+        self.first_frame_from(record.location.file_sequence)
+    }
+
+    /// Whether a checkpoint that has recovery begin with `frame` would free a file.
+    pub(crate) fn holds_file_before(&self, frame: u64) -> bool {
+        self.files.oldest() < self.replay_start(frame).file_sequence
+    }
+
     /// The first frame in the file of that sequence or a later one.
     fn first_frame_from(&self, file_sequence: u64) -> u64 {
         let earlier = self

@@ -15,13 +15,14 @@ use crate::journal::CompleteFile;
 const SHARE: (u64, u64) = (2, 3);
 
 impl Store {
-    /// Whether frames wait for a round and its checkpoint.
+    /// Whether frames, or files that none of these are in any more, wait for a round and its checkpoint.
     pub(super) fn has_unreleased(&self) -> bool {
-        self.journal.released_before() < self.layout_end()
+        let end = self.layout_end();
+        self.journal.released_before() < end || self.journal.holds_file_before(end)
     }
 
-    /// Frames before this one should be laid out: all that are durable; but of a file that is still written and that looks
-    /// like one to be adopted none yet.
+    /// Frames before this one should be laid out: all that are durable; but of a file that is still written, or that
+    /// flushes are on their way to, none yet if it looks like one to be adopted.
     pub(super) fn layout_end(&self) -> u64 {
         let durable = self.journal.durable_before();
         let Some((id, first, file_bytes)) = self.journal.dominated_file() else {
@@ -29,7 +30,9 @@ impl Store {
         };
         let log = self.partitions.get(&id);
         match log.is_some_and(|log| log.rolling.bytes >= file_bytes) {
-            true => first.max(self.laid_out_before).min(durable),
+            // A round that began before the last frame of the file before is durable would copy that file.
+            true if first > durable => self.journal.first_frame_beside(durable).max(self.laid_out_before),
+            true => first.max(self.laid_out_before),
             false => durable,
         }
     }
@@ -76,14 +79,20 @@ impl Store {
         let mut chunks: Vec<Chunk> = Vec::new();
         let mut frame = None;
         for batch in log.tail.range(start..end) {
-            let is_new_frame = frame.replace(batch.frame) != Some(batch.frame);
+            if frame.replace(batch.frame) == Some(batch.frame) {
+                let chunk = chunks.last_mut().expect("its frame is in one");
+                chunk.next = batch.next;
+                chunk.max_timestamp_ms = chunk.max_timestamp_ms.max(batch.max_timestamp_ms);
+                continue;
+            }
             let location = self
                 .journal
                 .location(batch.frame)
                 .expect("a frame not laid out is kept");
+            // What is others' between two frames counts as well: a chunk is read whole.
             match chunks
                 .last_mut()
-                .filter(|chunk| !is_new_frame || (chunk.length as usize) < CHUNK_BYTES)
+                .filter(|chunk| location.position - chunk.position < CHUNK_BYTES as u64)
             {
                 Some(chunk) => {
                     chunk.next = batch.next;

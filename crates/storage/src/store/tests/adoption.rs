@@ -6,7 +6,8 @@ use platform::disk::{BLOCK_BYTES, Disk, SimulatedDisk};
 
 use super::rig::{Rig, begin_checkpoint, config, copy, open_as, partition, read_all};
 use crate::check::check;
-use crate::segment::Segment;
+use crate::partition::SegmentRolling;
+use crate::segment::{Segment, open_segment, read_table};
 use crate::store::ReadError;
 
 /// Its segments may be as large as a journal file.
@@ -257,4 +258,83 @@ fn a_round_never_ends_before_what_was_laid_out() {
     }
     rig.lay_out();
     rig.restart();
+}
+
+/// The checkpoint has recovery begin at a file's end, where the next frame had no place any more.
+#[test]
+fn a_file_without_frames_is_freed_beside_one_to_be_adopted() {
+    let mut config = config();
+    config.journal.files_max = 2;
+    let mut rig = Rig::on(SimulatedDisk::new(), config);
+    for _ in 0..3 {
+        rig.append(0, VALUE_BYTES);
+        rig.flush();
+    }
+    rig.lay_out();
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        expected.extend_from_slice(&rig.append(LARGE, VALUE_BYTES));
+        rig.flush();
+    }
+    rig.lay_out();
+    expected.extend_from_slice(&rig.append(LARGE, VALUE_BYTES));
+    rig.flush();
+    assert_eq!(rig.read(LARGE), expected);
+}
+
+/// A rig with files that are far larger than a frame, and a partition that may adopt them.
+fn spacious(file_bytes: u64) -> Rig {
+    let mut config = config();
+    config.journal.file_bytes = file_bytes;
+    config.journal.files_max = 9;
+    let mut rig = Rig::on(SimulatedDisk::new(), config);
+    let rolling = SegmentRolling {
+        bytes: file_bytes,
+        ..super::rig::ROLLING
+    };
+    rig.store.open_partition(partition(LARGE), rolling);
+    rig
+}
+
+#[test]
+fn no_round_begins_before_the_last_frame_of_a_file_to_be_adopted_is_durable() {
+    let mut rig = spacious(4 << 20);
+    while rig.store.status().journal_bytes < (4 << 20) {
+        rig.append(LARGE, 100_000);
+    }
+    while rig.flush_one() {
+        rig.lay_out();
+    }
+    assert_eq!(adopted(&rig).len(), 1);
+    assert_eq!(rig.store.partitions[&partition(LARGE)].segments.len(), 1);
+}
+
+#[test]
+fn a_chunk_does_not_span_what_is_others() {
+    let mut rig = spacious(1 << 20);
+    let mut expected = Vec::new();
+    for (number, value_bytes) in [
+        (LARGE, 10),
+        (0, 270_000),
+        (LARGE, 10),
+        (LARGE, 360_000),
+        (LARGE, 360_000),
+        (LARGE, 360_000),
+    ] {
+        let bytes = rig.append(number, value_bytes);
+        if number == LARGE {
+            expected.extend_from_slice(&bytes);
+        }
+        rig.flush();
+        rig.prepare();
+    }
+    rig.lay_out();
+    let segment = adopted(&rig)[0];
+    let disk: Arc<dyn Disk> = Arc::new(rig.disk.clone());
+    let file =
+        open_segment(&disk, &rig.store.config.identity, &partition(LARGE), &segment).expect("it is there");
+    let table = read_table(&file, &segment).expect("it is whole");
+    let bytes: u32 = table.iter().map(|chunk| chunk.length).sum();
+    assert!(bytes < 800_000, "{table:?}");
+    assert_eq!(rig.read(LARGE), expected);
 }
