@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 from one_node.brokers import KAFKA_RUN
 from one_node.machine import ServerMeter
@@ -24,6 +25,9 @@ SUMMARY = re.compile(
 )
 # Start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, fetch MB/s, fetch records/s.
 CONSUMER_LINE = re.compile(r"^[^,]+, [^,]+, [\d.]+, [\d.]+, (\d+), [\d.]+, -?\d+, -?\d+, [\d.]+, ([\d.]+)$", re.MULTILINE)
+
+# Both brokers remove a deleted topic's files a second or two later.
+FILES_GONE_SECONDS = 4
 
 
 class Failed(Exception):
@@ -62,7 +66,9 @@ class Clients:
         output_of(command + [word for config in configs for word in ("--config", config)])
 
     def delete_topic(self, broker, topic):
+        """Deletes it and waits until its files are gone: a disk that is told of freed blocks is slow for whoever is next."""
         output_of([self.binary, "topic", "delete", topic, "--bootstrap", broker.bootstrap])
+        time.sleep(FILES_GONE_SECONDS)
 
     def append(self, broker, topic, *arguments):
         figures = self.own("append", broker, topic, *arguments)

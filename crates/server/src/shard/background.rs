@@ -18,6 +18,10 @@ use super::{AppendRefusal, Phase, Shard, count};
 /// How long the background rests after a failure before it tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The least time between removals of files. Where a file system tells the disk of freed blocks at once, many files removed
+/// together make flushes wait for hundreds of milliseconds.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 
@@ -246,15 +250,30 @@ impl Shard {
     }
 
     async fn remove_files(self: &Rc<Self>) -> bool {
+        if self.removal_rests.get() {
+            return false;
+        }
         let Some(job) = self.store.borrow_mut().next_removal() else {
             return false;
         };
+        self.rest_from_removals();
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         if let Err(error) = removed {
             self.rest_after(&error).await;
         }
         true
+    }
+
+    /// Has the background come back for the next removal after a pause.
+    fn rest_from_removals(self: &Rc<Self>) {
+        self.removal_rests.set(true);
+        let shard = self.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(REMOVAL_PAUSE).await;
+            shard.removal_rests.set(false);
+            shard.background.notify_one();
+        });
     }
 
     async fn rest_after(&self, error: &dyn std::fmt::Display) {

@@ -83,6 +83,8 @@ pub(crate) struct Shard {
     flushed: Notify,
     /// Background work may be due.
     background: Notify,
+    /// A file was removed just now; the next one has time.
+    removal_rests: Cell<bool>,
     /// The disk has less than its reserve left: appends are refused.
     disk_full: Cell<bool>,
     phase: Cell<Phase>,
@@ -113,6 +115,7 @@ impl Shard {
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),
             background: Notify::new(),
+            removal_rests: Cell::new(false),
             disk_full: Cell::new(false),
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
