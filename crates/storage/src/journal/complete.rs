@@ -1,0 +1,63 @@
+//! What layout asks of the journal about whole files: which are complete, and which look like one partition's.
+
+use record::PartitionId;
+
+use super::Journal;
+
+/// A journal file that takes no more frames, all of which are durable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompleteFile {
+    pub(crate) number: u32,
+    pub(crate) sequence: u64,
+    pub(crate) salt: u64,
+    pub(crate) file_bytes: u64,
+    /// Its frames come before this one.
+    pub(crate) frames_end: u64,
+}
+
+impl Journal {
+    /// Of the file that is being written: the partition that most of it belongs to, if one does, its first frame, and its
+    /// size.
+    pub(crate) fn dominated_file(&self) -> Option<(PartitionId, u64, u64)> {
+        let (partition, file) = self.files.dominated()?;
+        Some((partition, self.first_frame_from(file.sequence), file.file_bytes))
+    }
+
+    /// The first frame in the file that a sealed `frame` stands in.
+    pub(crate) fn first_frame_beside(&self, frame: u64) -> u64 {
+        let record = self.record(frame).expect("it is sealed and not released");
+        self.first_frame_from(record.location.file_sequence)
+    }
+
+    /// Whether a checkpoint that has recovery begin with `frame` would free a file.
+    pub(crate) fn holds_file_before(&self, frame: u64) -> bool {
+        self.files.oldest() < self.replay_start(frame).file_sequence
+    }
+
+    /// The first frame in the file of that sequence or a later one.
+    fn first_frame_from(&self, file_sequence: u64) -> u64 {
+        let earlier = self
+            .records
+            .partition_point(|record| record.location.file_sequence < file_sequence);
+        self.first_record + earlier as u64
+    }
+
+    /// The file that `frame` stands in, if it takes no more frames and all of its frames come before `before_frame`.
+    pub(crate) fn complete_file(&self, frame: u64, before_frame: u64) -> Option<CompleteFile> {
+        let file = self.files.complete(self.record(frame)?.location.file_sequence)?;
+        let frames_end = self.first_frame_from(file.sequence + 1);
+        let number = file.number()?;
+        (frames_end <= before_frame).then_some(CompleteFile {
+            number,
+            sequence: file.sequence,
+            salt: file.salt,
+            file_bytes: file.file_bytes,
+            frames_end,
+        })
+    }
+
+    /// Whether the journal still has that file: its frames are not all released.
+    pub(crate) fn has_file(&self, sequence: u64) -> bool {
+        self.files.is_used(sequence)
+    }
+}
