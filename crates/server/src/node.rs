@@ -350,9 +350,11 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
 
 /// Commits a start, and has every core accept appends.
 async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String> {
-    core.journal(&news)
-        .await
-        .map_err(|error| format!("this start cannot be journaled: {error}"))?;
+    core.journal(&news).await.map_err(|error| {
+        // Perhaps nobody waits for it any more: then the node serves readers, and goes on refusing appends.
+        tracing::error!(%error, "this start cannot be journaled");
+        format!("this start cannot be journaled: {error}")
+    })?;
     on_every_core(&core, |core| {
         core.shards().for_each(|shard| shard.start_serving());
         Ok(())

@@ -90,13 +90,37 @@ impl From<StageError> for AppendRefusal {
 impl Shard {
     /// Stages a batch, or queues it while the journal has no room: appends keep the order they came in.
     pub(crate) fn append(&self, request: AppendRequest) {
+        // Before it queues: what is refused must not wait, nor hold memory, behind what waits for room.
+        if let Some(refusal) = self.refuses_from(request.partition) {
+            refuse(request, refusal);
+            return;
+        }
         if !self.stalled.borrow().is_empty() {
+            self.forget_abandoned();
             self.stalled.borrow_mut().push_back(request);
             return;
         }
         if let Some(stalled) = self.append_one(request) {
             self.stalled.borrow_mut().push_back(stalled);
             self.background.notify_one();
+        }
+    }
+
+    /// Why appends to a partition are refused, if they are. The reserve is the metadata's: a full disk is helped by deleting a
+    /// topic or giving it retention. And a start is over only when the metadata says so.
+    fn refuses_from(&self, partition: PartitionId) -> Option<AppendRefusal> {
+        self.refuses().filter(|refusal| {
+            let reserved = matches!(refusal, AppendRefusal::DiskFull | AppendRefusal::Starting);
+            !(reserved && partition == METADATA_PARTITION)
+        })
+    }
+
+    /// Drops what nobody waits for any more from the front of the queue: clients that gave up will send it again. Nor is
+    /// anything kept whose client wants no answer: it has no place but memory while the journal is full.
+    fn forget_abandoned(&self) {
+        let mut stalled = self.stalled.borrow_mut();
+        while stalled.front().is_some_and(|first| first.reply.is_closed()) {
+            stalled.pop_front();
         }
     }
 
@@ -122,13 +146,7 @@ impl Shard {
         let Some(partition) = partitions.get_mut(&request.partition) else {
             return refuse(request, AppendRefusal::UnknownPartition);
         };
-        // The reserve is the metadata's: a full disk is helped by deleting a topic or giving it retention. And a start is
-        // over only when the metadata says so.
-        let reserved = |refusal: &AppendRefusal| {
-            matches!(refusal, AppendRefusal::DiskFull | AppendRefusal::Starting)
-                && request.partition == METADATA_PARTITION
-        };
-        if let Some(refusal) = self.refuses().filter(|refusal| !reserved(refusal)) {
+        if let Some(refusal) = self.refuses_from(request.partition) {
             return refuse(request, refusal);
         }
         let Examined {

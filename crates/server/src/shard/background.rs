@@ -18,8 +18,8 @@ use super::{AppendRefusal, Phase, Shard, count};
 /// How long the background rests after a failure before it tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The least time between removals of files. Where a file system tells the disk of freed blocks at once, many files removed
-/// together make flushes wait for hundreds of milliseconds.
+/// The least time after the removal of a whole journal file. Where a file system tells the disk of freed blocks at once, many
+/// large files removed together make flushes wait for hundreds of milliseconds. Far more than a core appends meanwhile.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
@@ -29,7 +29,7 @@ const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 /// blocks makes its clients wait, and saves them two hand-overs between threads.
 const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
 /// See `CORE_FLUSH_BYTES_MAX`.
-const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
+pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 
 /// A flush on its way to the thread that runs it, with where its outcome goes.
 type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
@@ -256,7 +256,9 @@ impl Shard {
         let Some(job) = self.store.borrow_mut().next_removal() else {
             return false;
         };
-        self.rest_from_removals();
+        if job.frees_journal_file() {
+            self.rest_from_removals();
+        }
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         if let Err(error) = removed {

@@ -120,7 +120,8 @@ impl Shard {
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
             flusher,
-            usual_flush: Cell::new(Duration::ZERO),
+            // Unknown is slow: the first flush does not run on the core.
+            usual_flush: Cell::new(background::CORE_FLUSH_TIME_MAX * 2),
         })
     }
 

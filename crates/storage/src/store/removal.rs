@@ -23,6 +23,11 @@ pub struct RemovalJob {
 }
 
 impl RemovalJob {
+    /// Whether it frees a whole journal file, which is large.
+    pub fn frees_journal_file(&self) -> bool {
+        self.removal.adopted.is_some()
+    }
+
     /// Removes.
     ///
     /// # Errors
