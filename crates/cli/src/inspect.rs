@@ -117,6 +117,9 @@ fn segment_as_text(segment: &SegmentListing) -> String {
         "segment {} offsets {}..{} {} bytes {state}: {}",
         segment.partition, segment.first, segment.next, segment.bytes, segment.file
     );
+    if let Some(file) = &segment.adopted {
+        text += &format!("\n  batches in {file}");
+    }
     for chunk in &segment.chunks {
         text += &format!(
             "\n  chunk   offsets {}..{} {} bytes at {} checksum {:016x}",
@@ -135,7 +138,7 @@ fn segment_as_json(segment: &SegmentListing) -> Value {
         })
     });
     json!({
-        "partition": segment.partition.to_string(), "file": segment.file, "sealed": segment.sealed,
+        "partition": segment.partition.to_string(), "file": segment.file, "adopted_file": segment.adopted, "sealed": segment.sealed,
         "first_offset": segment.first.0, "next_offset": segment.next.0, "bytes": segment.bytes,
         "max_timestamp_ms": segment.max_timestamp_ms, "created_ms": segment.created_ms,
         "chunks": chunks.collect::<Vec<_>>(),

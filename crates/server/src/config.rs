@@ -32,8 +32,8 @@ pub struct Config {
     pub cores: usize,
     /// Whether each core's thread stays on a CPU of its own.
     pub pin_threads: bool,
-    /// How many µs a core looks for requests before its thread sleeps, while they come in quick succession.
-    pub idle_poll_us: usize,
+    /// How long a core looks for requests before its thread sleeps, while they come in quick succession.
+    pub idle_poll: Duration,
     /// Who this node is.
     pub node: NodeSettings,
     /// Where Kafka's clients come in.
@@ -224,7 +224,7 @@ impl Default for Config {
             data: PathBuf::from("./ropewalk-data"),
             cores: 0,
             pin_threads: true,
-            idle_poll_us: 50,
+            idle_poll: Duration::from_micros(50),
             node: NodeSettings { id: 1 },
             kafka: KafkaSettings {
                 listen: "127.0.0.1:9092".to_owned(),

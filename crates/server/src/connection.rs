@@ -207,13 +207,14 @@ async fn converse(
         read = reading => read?,
         written = &mut writing => return written.map(|_| None),
     };
-    // Nobody may be there any more to take the answers: not for ever.
-    let output = timeout(LAST_ANSWERS_MAX, writing)
-        .await
-        .unwrap_or(Err(ConnectionError::LastAnswersNotTaken))?;
     let ReadEnd::MoveTo(target) = end else {
-        return Ok(None);
+        // Nobody may be there any more to take the answers: not for ever.
+        let written = timeout(LAST_ANSWERS_MAX, writing).await;
+        return written
+            .unwrap_or(Err(ConnectionError::LastAnswersNotTaken))
+            .map(|_| None);
     };
+    let output = writing.await?;
     let stream = frames
         .input
         .reunite(output)

@@ -124,10 +124,7 @@ impl Core {
             sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
             producer_ids: ProducerIds::default(),
             counters: CoreCounters::default(),
-            idle_poll: IdlePoll::new(
-                facts.clock.clone(),
-                Duration::from_micros(facts.config.idle_poll_us as u64),
-            ),
+            idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
             draining: Cell::new(false),
             budget: Arc::new(Semaphore::new(budget_units as usize)),

@@ -4,6 +4,7 @@
 //! Batches go to the socket as they lie in memory; nothing is decoded. Only committed records are seen. What is found
 //! takes room in the core's answer budget, and a fetch that waits holds neither room nor records.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,15 +61,18 @@ pub(crate) async fn fetch(
         connection.note_owner(core.facts.core_of(core.facts.shard_of(planned.read.partition)));
     }
     let bytes_wanted = bytes_max.min(planned.iter().map(|planned| planned.read.bytes_max).sum());
+    // Each core that owns some of the partitions reads with all the room: room for as many is asked for.
+    let owners = owner_count(&core, &planned);
     let reader = Arc::new(Notify::new());
     loop {
         // Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
-        let granted = core.answers.grant(bytes_wanted);
-        let room = granted.as_ref().map_or(0, Held::bytes).min(bytes_max);
+        let granted = core.answers.grant(bytes_wanted * owners);
+        let room = granted.as_ref().map_or(0, Held::bytes) / owners;
+        let room = room.min(bytes_max);
         let found = read_all(&core, &planned, room, &mut outcomes).await;
         let failed = outcomes.iter().any(Result::is_err);
-        // With less room than that, `bytes_min` will not be found: something is better than nothing.
-        let cramped = room < bytes_wanted && room < bytes_min;
+        // With less room than it wants it may never find `bytes_min`: something is better than nothing.
+        let cramped = room < bytes_wanted;
         let enough = found >= bytes_min || (cramped && found > 0);
         if enough || failed || planned.is_empty() || Instant::now() >= deadline {
             break;
@@ -89,6 +93,13 @@ pub(crate) async fn fetch(
         }
     }
     respond(&core, opened, outcomes, committed_only)
+}
+
+/// How many cores own planned partitions; at least one.
+fn owner_count(core: &Core, planned: &[Planned]) -> usize {
+    let owner = |planned: &Planned| core.facts.core_of(core.facts.shard_of(planned.read.partition));
+    let owners: BTreeSet<usize> = planned.iter().map(owner).collect();
+    owners.len().max(1)
 }
 
 /// Whether there are records that a read with more room would find.

@@ -246,16 +246,19 @@ fn decode_segment(version: u32, decoder: &mut Decoder<'_>) -> Option<Segment> {
 }
 
 fn decode_adopted(version: u32, decoder: &mut Decoder<'_>) -> Option<Option<AdoptedFile>> {
-    let is_adopted = version > 1 && decoder.u32()? != 0;
-    if !is_adopted {
+    if version == 1 {
         return Some(None);
     }
-    Some(Some(AdoptedFile {
-        number: decoder.u32()?,
-        sequence: decoder.u64()?,
-        salt: decoder.u64()?,
-        bytes: decoder.u64()?,
-    }))
+    match decoder.u32()? {
+        0 => Some(None),
+        1 => Some(Some(AdoptedFile {
+            number: decoder.u32()?,
+            sequence: decoder.u64()?,
+            salt: decoder.u64()?,
+            bytes: decoder.u64()?,
+        })),
+        _ => None,
+    }
 }
 
 fn decode_removal(version: u32, decoder: &mut Decoder<'_>) -> Option<Removal> {

@@ -73,10 +73,10 @@ pub(super) static KEYS: &[Key] = &[
         "Whether each core's thread stays on one CPU.",
     ),
     number(
-        "idle_poll_us",
-        |c| Slot::Count(&mut c.idle_poll_us),
-        (0, 10_000),
-        "How many microseconds a core goes on looking for requests before its thread sleeps, while they come in quick succession; 0 sleeps at once.",
+        "idle_poll",
+        |c| Slot::Time(&mut c.idle_poll),
+        (0, 10),
+        "How long a core looks for requests before its thread sleeps, while they come in quick succession; 0s sleeps at once.",
     ),
     number(
         "node.id",
@@ -114,7 +114,7 @@ pub(super) static KEYS: &[Key] = &[
     word(
         "journal.flush_on_core",
         |c| Slot::Switch(&mut c.journal.flush_on_core),
-        "Whether small flushes run on the core's own thread while the disk is quick; a disk that stalls then stalls the core for one flush.",
+        "Whether small flushes run on the core's own thread while the disk is quick; one that stalls then stalls the core.",
     ),
     number(
         "journal.layout_trigger",

@@ -27,9 +27,9 @@ use super::ConnectionError;
 const SLICES_MAX: usize = 64;
 /// A client that takes nothing for this long is cut off: its answers hold memory that others need.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same while the memory of answers is scarce. A connection that is alive but slow takes something every few seconds,
-/// whenever the kernel's buffer has room again.
-const PATIENCE_WHEN_SCARCE: Duration = Duration::from_secs(5);
+/// The same while the memory of answers is scarce. The kernel takes more only when a good part of its own buffer is free, so
+/// that a client at the least rate allowed seems to take nothing for so long.
+const PATIENCE_WHEN_SCARCE: Duration = Duration::from_secs(20);
 /// What a client must take of an answer on average, after that patience.
 const TAKEN_BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 /// How often a write that does not get on looks whether it should go on.

@@ -90,7 +90,8 @@ impl From<StageError> for AppendRefusal {
 impl Shard {
     /// Stages a batch, or queues it while the journal has no room: appends keep the order they came in.
     pub(crate) fn append(&self, request: AppendRequest) {
-        // Before it queues: what is refused must not wait, nor hold memory, behind what waits for room.
+        // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
+        // is told by whoever brings the reason about.
         if let Some(refusal) = self.refuses_from(request.partition) {
             refuse(request, refusal);
             return;
@@ -140,15 +141,12 @@ impl Shard {
         }
     }
 
-    /// Appends one batch. Gives the request back if the journal has no room for it now.
+    /// Appends one batch that was not refused. Gives the request back if the journal has no room for it now.
     fn append_one(&self, request: AppendRequest) -> Option<AppendRequest> {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&request.partition) else {
             return refuse(request, AppendRefusal::UnknownPartition);
         };
-        if let Some(refusal) = self.refuses_from(request.partition) {
-            return refuse(request, refusal);
-        }
         let Examined {
             header,
             max_timestamp_found_ms,

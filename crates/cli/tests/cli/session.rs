@@ -1,12 +1,10 @@
 //! A node and the tools that use it, as a user would: every command's output and exit code.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
+use crate::support::{RunningNode, ropewalk, run};
 use serde_json::Value;
-use support::{RunningNode, ropewalk, run};
 use tempfile::{TempDir, tempdir};
 
 fn node() -> (TempDir, RunningNode) {

@@ -1,12 +1,10 @@
 //! What the binary says without a node: usage, configuration, and how it fails.
 
-mod support;
-
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use support::{Ran, ropewalk, run};
+use crate::support::{Ran, ropewalk, run};
 
 #[test]
 fn help_teaches_by_example() {

@@ -1,8 +1,5 @@
 //! Runs the built binary: single commands, and a node that is gone when its test is.
 
-// Each test binary compiles this for itself and uses a part of it.
-#![allow(dead_code)]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 

@@ -1,0 +1,5 @@
+//! Tests of the built binary, as a user runs it: single commands, and sessions with a node.
+
+mod command_line;
+mod session;
+mod support;
