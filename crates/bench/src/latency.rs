@@ -56,6 +56,15 @@ impl LatencyRecorder {
         self.histogram.len()
     }
 
+    /// Each latency that occurred, in nanoseconds and rounded up to three digits, and how many there were; ascending.
+    #[must_use]
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        self.histogram
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .collect()
+    }
+
     /// The figures that reports show; all zero if there are no latencies.
     #[must_use]
     pub fn summary(&self) -> Latency {
@@ -139,6 +148,21 @@ mod tests {
         }
         one.merge(&two);
         assert_eq!((one.count(), one.summary()), (both.count(), both.summary()));
+    }
+
+    #[test]
+    fn pairs_tell_each_latency_and_how_often_it_occurred() {
+        let mut recorder = LatencyRecorder::new();
+        assert_eq!(recorder.pairs(), []);
+        for ns in [1_500, 700, 700, 3_000_000] {
+            recorder.record(Duration::from_nanos(ns));
+        }
+        let pairs = recorder.pairs();
+        let counts: Vec<u64> = pairs.iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [2, 1, 1]);
+        for ((found, _), ns) in pairs.into_iter().zip([700, 1_500, 3_000_000]) {
+            assert!(found >= ns && close(found as f64, ns as f64), "{found} for {ns}");
+        }
     }
 
     #[test]

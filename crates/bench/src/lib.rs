@@ -7,6 +7,9 @@
 //! `_cpu_s`.
 
 pub mod append;
+pub mod compare;
+pub mod contract;
+pub mod drive;
 pub mod floor;
 mod latency;
 mod pacing;
@@ -17,6 +20,7 @@ mod report;
 mod usage;
 
 pub use append::{AppendOptions, AppendReport};
+pub use drive::DriveOptions;
 pub use floor::{FloorOptions, FloorReport};
 pub use latency::{Latency, LatencyRecorder};
 pub use read::{Decode, ReadOptions, ReadReport};

@@ -2,10 +2,12 @@
 //! in the crate `bench`.
 
 use anyhow::{Result, bail};
-use bench::{AppendOptions, FloorOptions, ReadOptions, append, floor, read};
+use bench::compare::{self, CompareOptions, Interrupt};
+use bench::{AppendOptions, DriveOptions, FloorOptions, ReadOptions, append, drive, floor, read};
 use clap::{Args, Subcommand};
 
 use crate::output::Output;
+use crate::signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,6 +15,7 @@ Examples:
   ropewalk bench append --topic load --partitions 8 --record-bytes 100 --seconds 30
   ropewalk bench append --topic load --rate 100000 --json
   ropewalk bench read --topic load
+  ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison
 
 The same commands measure other brokers: --bootstrap names their address.";
 
@@ -31,6 +34,10 @@ enum BenchCommand {
     Append(AppendOptions),
     /// Read records back and measure the rate
     Read(ReadOptions),
+    /// Carry out a comparison's commands from standard input
+    Drive(DriveOptions),
+    /// Run several systems under the same workloads, and report
+    Compare(CompareOptions),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
@@ -49,7 +56,29 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
             }
         }
         BenchCommand::Read(options) => print(&read::run(&options)?.render(options.json)),
+        BenchCommand::Drive(options) => drive::run(&options),
+        BenchCommand::Compare(options) => compare(&options),
     }
+}
+
+/// The first signal ends what was started and keeps what was measured; the second ends this process at once.
+fn compare(options: &CompareOptions) -> Result<()> {
+    let interrupt = Interrupt::default();
+    let signalled = interrupt.clone();
+    signals::watch(move |_| {
+        signalled.set();
+        true
+    })?;
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let failures = compare::run(options, &command, &interrupt)?;
+    print(&format!(
+        "the report is in {}",
+        options.out.join("report.html").display()
+    ))?;
+    if failures.is_empty() {
+        return Ok(());
+    }
+    bail!("{} runs failed:\n  {}", failures.len(), failures.join("\n  "))
 }
 
 fn print(report: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 //! Holds one connection for questions that any broker answers, and makes it anew when it ends. Topics are administered in
 //! `topics`, offsets asked for in `offsets`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kafka_wire::metadata::MetadataRequestTopic;
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Request, Text};
@@ -224,6 +224,27 @@ impl Cluster {
                 partition,
             }),
         }
+    }
+
+    /// The partitions of `topic` as each of their leaders has them.
+    ///
+    /// # Errors
+    /// `NoLeader` if one of them has none.
+    pub(crate) fn by_leader(&self, topic: &TopicMetadata) -> Result<Vec<(Broker, Vec<i32>)>> {
+        let mut by_leader: BTreeMap<i32, (Broker, Vec<i32>)> = BTreeMap::new();
+        for partition in &topic.partitions {
+            let broker = partition.leader.and_then(|node_id| self.brokers.get(&node_id));
+            let Some(broker) = broker else {
+                return Err(ClientError::NoLeader {
+                    topic: topic.name.clone(),
+                    partition: partition.index,
+                });
+            };
+            let of_leader = by_leader.entry(broker.node_id);
+            let (_, partitions) = of_leader.or_insert_with(|| (broker.clone(), Vec::new()));
+            partitions.push(partition.index);
+        }
+        Ok(by_leader.into_values().collect())
     }
 
     /// A connection of its own to a partition's leader.

@@ -179,23 +179,7 @@ impl Connection {
     /// # Errors
     /// `Disconnected` if the system cannot say.
     pub fn is_readable(&mut self, wait: Duration) -> Result<bool> {
-        if self.ended.is_some() || self.inbound.has_bytes() {
-            return Ok(true);
-        }
-        let deadline = Instant::now() + wait;
-        let mut left = wait;
-        loop {
-            let timeout = Timespec {
-                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut watched = [PollFd::new(&self.stream, PollFlags::IN)];
-            match poll(&mut watched, Some(&timeout)) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(rustix::io::Errno::INTR) => left = deadline.saturating_duration_since(Instant::now()),
-                Err(error) => return Err(self.end(format!("poll failed: {error}"))),
-            }
-        }
+        wait_readable(&[self], wait).map_err(|error| self.end(format!("poll failed: {error}")))
     }
 
     /// Sends a request and waits for its answer.
@@ -379,6 +363,32 @@ impl Connection {
         ClientError::Disconnected {
             address: self.address.clone(),
             reason,
+        }
+    }
+}
+
+/// Whether bytes of an answer are here on any of `connections`, waiting for them at most `wait`. The end of a stream
+/// counts as one.
+pub(crate) fn wait_readable(connections: &[&Connection], wait: Duration) -> io::Result<bool> {
+    let is_ready = |connection: &&Connection| connection.is_ended() || connection.inbound.has_bytes();
+    if connections.iter().any(is_ready) {
+        return Ok(true);
+    }
+    let deadline = Instant::now() + wait;
+    let mut left = wait;
+    loop {
+        let timeout = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut watched: Vec<PollFd<'_>> = connections
+            .iter()
+            .map(|connection| PollFd::new(&connection.stream, PollFlags::IN))
+            .collect();
+        match poll(&mut watched, Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => left = deadline.saturating_duration_since(Instant::now()),
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -6,17 +6,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kafka_wire::fetch::{FetchPartition, FetchTopic, PartitionData};
-use kafka_wire::{ErrorCode, FetchRequest, FetchResponse, Text};
-use record::{
-    BatchError, BatchHeader, Batches, Limits, Offset, Record, Records, TopicId, batches, checksum_holds,
-    records,
-};
+use kafka_wire::{FetchRequest, Text};
+use record::{BatchError, BatchHeader, Batches, Limits, Offset, Record, Records, TopicId, batches, records};
 
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
 use crate::offsets::{OffsetQuery, offset_at};
+use crate::position::{Position, fetch_request, partition_answers};
 
 /// How a consumer behaves.
 #[derive(Debug, Clone)]
@@ -65,14 +62,10 @@ pub enum Start {
 /// Reads one partition.
 #[derive(Debug)]
 pub struct Consumer {
-    topic: Text,
     topic_id: TopicId,
-    partition: i32,
     options: ConsumerOptions,
     connection: Connection,
-    next_offset: Offset,
-    tail: Offset,
-    log_start: Offset,
+    position: Position,
     /// Whether the fetch of `next_offset` is under way.
     fetching: bool,
 }
@@ -101,14 +94,10 @@ impl Consumer {
             },
         };
         Ok(Consumer {
-            topic: Text::from(topic),
             topic_id: leader.topic_id,
-            partition,
             options,
             connection,
-            next_offset,
-            tail: next_offset,
-            log_start: Offset::ZERO,
+            position: Position::new(Text::from(topic), partition, next_offset),
             fetching: false,
         })
     }
@@ -116,19 +105,19 @@ impl Consumer {
     /// The offset of the next record.
     #[must_use]
     pub fn position(&self) -> Offset {
-        self.next_offset
+        self.position.next_offset
     }
 
     /// The first offset that readers did not see yet at the last fetch.
     #[must_use]
     pub fn tail(&self) -> Offset {
-        self.tail
+        self.position.tail
     }
 
     /// The first offset that was still there at the last fetch.
     #[must_use]
     pub fn log_start(&self) -> Offset {
-        self.log_start
+        self.position.log_start
     }
 
     /// Goes on elsewhere. What was fetched ahead is thrown away.
@@ -140,7 +129,7 @@ impl Consumer {
             self.fetching = false;
             self.connection.receive::<FetchRequest>()?;
         }
-        self.next_offset = offset;
+        self.position.next_offset = offset;
         Ok(())
     }
 
@@ -156,8 +145,10 @@ impl Consumer {
         }
         self.fetching = false;
         let response = self.connection.receive::<FetchRequest>()?;
-        let fetched = self.read_answer(response)?;
-        self.next_offset = fetched.next_offset;
+        let answers = partition_answers(response, || self.position.operation())?;
+        let partition = self.position.partition;
+        let answer = answers.iter().find(|answer| answer.partition_index == partition);
+        let fetched = self.position.read_answer(answer, &self.options)?;
         if self.options.fetch_ahead {
             self.ask()?;
         }
@@ -169,7 +160,7 @@ impl Consumer {
     /// # Errors
     /// As `Cluster::connect_leader`.
     pub fn reconnect(&mut self, cluster: &mut Cluster) -> Result<()> {
-        let (connection, leader) = cluster.connect_leader(&self.topic, self.partition)?;
+        let (connection, leader) = cluster.connect_leader(&self.position.topic, self.position.partition)?;
         self.connection = connection;
         self.topic_id = leader.topic_id;
         self.fetching = false;
@@ -177,128 +168,22 @@ impl Consumer {
     }
 
     fn ask(&mut self) -> Result<()> {
-        let request = FetchRequest {
-            max_wait_ms: i32::try_from(self.options.wait_max.as_millis()).unwrap_or(i32::MAX),
-            min_bytes: self.options.bytes_min,
-            max_bytes: self.options.bytes_max,
-            topics: vec![FetchTopic {
-                topic: self.topic.clone(),
-                topic_id: self.topic_id,
-                partitions: vec![FetchPartition {
-                    partition: self.partition,
-                    fetch_offset: self.next_offset.0,
-                    partition_max_bytes: self.options.bytes_max,
-                    ..FetchPartition::default()
-                }],
-            }],
-            ..FetchRequest::default()
-        };
+        let request = fetch_request(self.topic_id, &[&self.position], &self.options);
         self.connection.send(&request)?;
         self.fetching = true;
         Ok(())
-    }
-
-    fn operation(&self) -> String {
-        format!(
-            "reading partition {} of topic {} from offset {}",
-            self.partition, self.topic, self.next_offset
-        )
-    }
-
-    fn read_answer(&mut self, response: FetchResponse) -> Result<Fetched> {
-        if response.error_code != ErrorCode::None.code() {
-            return Err(ClientError::broker(self.operation(), response.error_code, None));
-        }
-        let answer = response
-            .responses
-            .into_iter()
-            .flat_map(|topic| topic.partitions)
-            .find(|answer| answer.partition_index == self.partition)
-            .ok_or_else(|| ClientError::NotAnswered {
-                operation: self.operation(),
-            })?;
-        if answer.error_code != ErrorCode::None.code() {
-            return Err(ClientError::broker(self.operation(), answer.error_code, None));
-        }
-        self.tail = Offset(answer.high_watermark);
-        self.log_start = Offset(answer.log_start_offset);
-        self.whole_batches(&answer)
-    }
-
-    /// Drops what is before the wanted offset and behind the last whole batch.
-    fn whole_batches(&self, answer: &PartitionData) -> Result<Fetched> {
-        let bytes = answer.records.joined();
-        let mut fetched = Fetched {
-            bytes: Bytes::new(),
-            first_offset: self.next_offset,
-            next_offset: self.next_offset,
-            tail: self.tail,
-            record_count: 0,
-            limits: self.options.limits,
-        };
-        let (mut start, mut end) = (0, 0);
-        for batch in batches(&bytes) {
-            let (header, batch) = match batch {
-                Ok(found) => found,
-                Err(BatchError::Truncated { .. }) => break,
-                Err(source) => return Err(self.bad_batch(source)),
-            };
-            end += batch.len();
-            if header.next_offset() <= self.next_offset {
-                start = end;
-                continue;
-            }
-            self.check(&header, batch, fetched.next_offset)?;
-            fetched.next_offset = header.next_offset();
-            fetched.record_count += i64::from(header.record_count);
-        }
-        if end == 0 && !bytes.is_empty() {
-            return Err(ClientError::FetchTooSmall {
-                offset: self.next_offset,
-                fetch_bytes: self.options.bytes_max,
-            });
-        }
-        fetched.bytes = bytes.slice(start..end);
-        Ok(fetched)
-    }
-
-    /// That a batch follows the one before it and its bytes are those of its producer.
-    fn check(&self, header: &BatchHeader, batch: &[u8], next_offset: Offset) -> Result<()> {
-        // Gaps are left by compaction; only the first batch may begin before the wanted offset.
-        if header.base_offset < next_offset && next_offset != self.next_offset {
-            let record_count = header.record_count;
-            let last_offset_delta = header.last_offset_delta;
-            return Err(self.bad_batch(BatchError::RecordCount {
-                record_count,
-                last_offset_delta,
-            }));
-        }
-        if self.options.check_checksums && !checksum_holds(batch) {
-            return Err(self.bad_batch(BatchError::ChecksumMismatch {
-                stored: header.crc,
-                computed: record::checksum(batch),
-            }));
-        }
-        Ok(())
-    }
-
-    fn bad_batch(&self, source: BatchError) -> ClientError {
-        ClientError::Batch {
-            near_offset: self.next_offset,
-            source,
-        }
     }
 }
 
 /// What one fetch brought: whole batches, in order, without those before the wanted offset.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    bytes: Bytes,
-    first_offset: Offset,
-    next_offset: Offset,
-    tail: Offset,
-    record_count: i64,
-    limits: Limits,
+    pub(crate) bytes: Bytes,
+    pub(crate) first_offset: Offset,
+    pub(crate) next_offset: Offset,
+    pub(crate) tail: Offset,
+    pub(crate) record_count: i64,
+    pub(crate) limits: Limits,
 }
 
 impl Fetched {

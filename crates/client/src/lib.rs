@@ -1,7 +1,7 @@
 //! A client of Kafka's protocol over blocking sockets: for benchmarks, tools and tests.
 //!
 //! `Connection` speaks to one broker, `Cluster` finds brokers and administers topics, `Producer` and `Consumer` serve one
-//! partition each. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
+//! partition each, `TopicProducer` and `TopicConsumer` many of one topic. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
 //!
 //! ```text
 //!   Cluster ── metadata, topics, offsets ──► any broker
@@ -9,6 +9,7 @@
 //!      ▼
 //!   Connection ◄── Producer (batches, a window of requests in flight)
 //!              ◄── Consumer (fetch ahead, batches, records)
+//!              ◄── TopicProducer, TopicConsumer (the same for many partitions, one connection to each leader)
 //! ```
 
 mod cluster;
@@ -18,7 +19,10 @@ mod error;
 pub mod fake_broker;
 mod inbound;
 mod offsets;
+mod position;
 mod producer;
+mod topic_consumer;
+mod topic_producer;
 mod topics;
 
 pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMetadata};
@@ -27,6 +31,8 @@ pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRe
 pub use error::{Advice, ClientError, Result};
 pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
+pub use topic_consumer::{Stretch, TopicConsumer};
+pub use topic_producer::TopicProducer;
 pub use topics::{ConfigEntry, NewTopic};
 
 // What the signatures above speak of, so that users of the client need not name the crates that have it.

@@ -1,11 +1,13 @@
 //! Questions about a partition's offsets, giving up its oldest records, and identities for idempotent producers.
 
+use std::collections::{BTreeMap, HashMap};
+
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_wire::{DeleteRecordsRequest, InitProducerIdRequest, ListOffsetsRequest, Text};
 use record::Offset;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TopicMetadata};
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
 
@@ -38,31 +40,49 @@ pub(crate) fn offset_at(
     partition: i32,
     query: OffsetQuery,
 ) -> Result<Option<Offset>> {
-    let operation = || format!("asking for the {query:?} offset of partition {partition} of topic {topic}");
+    let found = offsets_at(connection, topic, &[partition], query)?;
+    Ok(found[0].1)
+}
+
+/// The same of several partitions of one leader, each with its offset.
+fn offsets_at(
+    connection: &mut Connection,
+    topic: &str,
+    partitions: &[i32],
+    query: OffsetQuery,
+) -> Result<Vec<(i32, Option<Offset>)>> {
+    let operation =
+        |partition| format!("asking for the {query:?} offset of partition {partition} of topic {topic}");
+    let asked = |partition: &i32| ListOffsetsPartition {
+        partition_index: *partition,
+        timestamp: query.timestamp(),
+        ..ListOffsetsPartition::default()
+    };
     let request = ListOffsetsRequest {
         replica_id: -1,
         topics: vec![ListOffsetsTopic {
             name: Text::from(topic),
-            partitions: vec![ListOffsetsPartition {
-                partition_index: partition,
-                timestamp: query.timestamp(),
-                ..ListOffsetsPartition::default()
-            }],
+            partitions: partitions.iter().map(asked).collect(),
         }],
         ..ListOffsetsRequest::default()
     };
     let response = connection.call(&request)?;
-    let answer = response
-        .topics
-        .first()
-        .and_then(|topic| topic.partitions.first())
-        .ok_or_else(|| ClientError::NotAnswered {
-            operation: operation(),
-        })?;
-    match answer.error_code {
-        0 => Ok((answer.offset >= 0).then_some(Offset(answer.offset))),
-        code => Err(ClientError::broker(operation(), code, None)),
-    }
+    let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
+    let answers: HashMap<i32, _> = answers.map(|answer| (answer.partition_index, answer)).collect();
+    let offset = |partition: &i32| match answers.get(partition) {
+        Some(answer) if answer.error_code == 0 => {
+            Ok((*partition, (answer.offset >= 0).then_some(Offset(answer.offset))))
+        }
+        Some(answer) => Err(ClientError::broker(
+            operation(*partition),
+            answer.error_code,
+            None,
+        )),
+        None => Err(ClientError::NotAnswered {
+            operation: operation(*partition),
+        }),
+    };
+    partitions.iter().map(offset).collect()
 }
 
 impl Cluster {
@@ -73,6 +93,23 @@ impl Cluster {
     pub fn offset(&mut self, topic: &str, partition: i32, query: OffsetQuery) -> Result<Option<Offset>> {
         let (mut connection, _) = self.connect_leader(topic, partition)?;
         offset_at(&mut connection, topic, partition, query)
+    }
+
+    /// One of the offsets of each of a topic's partitions, by ascending partition: one question to each leader.
+    ///
+    /// # Errors
+    /// `NoLeader`, `Broker`, and what a connection meets.
+    pub fn offsets(
+        &mut self,
+        topic: &TopicMetadata,
+        query: OffsetQuery,
+    ) -> Result<Vec<(i32, Option<Offset>)>> {
+        let mut offsets = BTreeMap::new();
+        for (broker, partitions) in self.by_leader(topic)? {
+            let mut connection = Connection::connect(&broker.address, self.options())?;
+            offsets.extend(offsets_at(&mut connection, &topic.name, &partitions, query)?);
+        }
+        Ok(offsets.into_iter().collect())
     }
 
     /// Trims a partition: gives up its records before `offset`. Gives the first offset that is then left.

@@ -328,19 +328,13 @@ impl Producer {
     }
 
     fn transmit(&mut self, bytes: &Bytes) -> Result<()> {
-        let request = ProduceRequest {
-            transactional_id: None,
-            acks: self.options.acks.code(),
-            timeout_ms: self.timeout_ms,
-            topic_data: vec![TopicProduceData {
-                name: self.topic.clone(),
-                topic_id: self.topic_id,
-                partition_data: vec![PartitionProduceData {
-                    index: self.partition,
-                    records: Some(bytes.clone()),
-                }],
-            }],
+        let batch = Batch {
+            topic: &self.topic,
+            topic_id: self.topic_id,
+            partition: self.partition,
+            bytes,
         };
+        let request = batch.request(self.options.acks, self.timeout_ms);
         match self.options.acks {
             Acks::None => self.connection.send_unanswered(&request),
             Acks::Leader | Acks::All => self.connection.send(&request).map(|_| ()),
@@ -350,7 +344,7 @@ impl Producer {
     /// Waits for the oldest batch's answer. A failure that may pass is tried again with all that is in flight.
     fn complete_oldest(&mut self, cluster: &mut Cluster) {
         let answer = self.connection.receive::<ProduceRequest>();
-        match answer.and_then(|response| self.read_answer(&response)) {
+        match answer.and_then(|response| read_answer(&response, &self.topic, self.partition)) {
             Ok(offset) => self.complete(Ok(offset)),
             Err(error) if self.may_repeat(&error) => self.recover(cluster, error),
             // The broker's word on this one batch leaves the connection usable for the next.
@@ -374,28 +368,55 @@ impl Producer {
             outcome,
         });
     }
+}
 
-    fn read_answer(&self, response: &ProduceResponse) -> Result<Option<Offset>> {
-        let operation = || {
-            format!(
-                "appending to partition {} of topic {}",
-                self.partition, self.topic
-            )
-        };
-        let answer = response
-            .responses
-            .first()
-            .and_then(|topic| topic.partition_responses.first())
-            .filter(|answer| answer.index == self.partition)
-            .ok_or_else(|| ClientError::NotAnswered {
-                operation: operation(),
-            })?;
-        match ErrorCode::from_code(answer.error_code) {
-            Some(ErrorCode::None) => Ok((answer.base_offset >= 0).then_some(Offset(answer.base_offset))),
-            // It is there from an earlier attempt, too long ago for the broker to say where.
-            Some(ErrorCode::DuplicateSequenceNumber) => Ok(None),
-            _ => Err(refusal(operation(), answer)),
+/// A batch on its way to a partition.
+pub(crate) struct Batch<'a> {
+    pub(crate) topic: &'a Text,
+    pub(crate) topic_id: TopicId,
+    pub(crate) partition: i32,
+    pub(crate) bytes: &'a Bytes,
+}
+
+impl Batch<'_> {
+    /// The request that appends it, alone.
+    pub(crate) fn request(&self, acks: Acks, timeout_ms: i32) -> ProduceRequest {
+        ProduceRequest {
+            transactional_id: None,
+            acks: acks.code(),
+            timeout_ms,
+            topic_data: vec![TopicProduceData {
+                name: self.topic.clone(),
+                topic_id: self.topic_id,
+                partition_data: vec![PartitionProduceData {
+                    index: self.partition,
+                    records: Some(self.bytes.clone()),
+                }],
+            }],
         }
+    }
+}
+
+/// What a broker says of the one batch of a request: its first offset, if it tells.
+pub(crate) fn read_answer(
+    response: &ProduceResponse,
+    topic: &Text,
+    partition: i32,
+) -> Result<Option<Offset>> {
+    let operation = || format!("appending to partition {partition} of topic {topic}");
+    let answer = response
+        .responses
+        .first()
+        .and_then(|topic| topic.partition_responses.first())
+        .filter(|answer| answer.index == partition)
+        .ok_or_else(|| ClientError::NotAnswered {
+            operation: operation(),
+        })?;
+    match ErrorCode::from_code(answer.error_code) {
+        Some(ErrorCode::None) => Ok((answer.base_offset >= 0).then_some(Offset(answer.base_offset))),
+        // It is there from an earlier attempt, too long ago for the broker to say where.
+        Some(ErrorCode::DuplicateSequenceNumber) => Ok(None),
+        _ => Err(refusal(operation(), answer)),
     }
 }
 

@@ -116,9 +116,7 @@ impl Cluster {
     pub fn wait_topic(&mut self, name: &str, patience: Duration) -> Result<TopicMetadata> {
         self.retry(patience, |cluster| {
             let topic = cluster.topic(name)?;
-            for partition in &topic.partitions {
-                cluster.offset(name, partition.index, OffsetQuery::Latest)?;
-            }
+            cluster.offsets(&topic, OffsetQuery::Latest)?;
             Ok(topic)
         })
     }

@@ -28,6 +28,20 @@ pub fn process_usage(pid: u32) -> io::Result<ProcessUsage> {
     })
 }
 
+/// How many bytes process `pid` has caused to be written to storage (proc_pid_io(5), `write_bytes`): direct writes at once,
+/// others when they make a page of the page cache dirty. `NotFound` if there is no such process, `PermissionDenied` if it is another
+/// user's.
+pub fn written_bytes(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let value = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    value.and_then(|value| value.parse().ok()).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("cannot read what process {pid} has written"),
+        )
+    })
+}
+
 /// Reads proc_pid_stat(5) and proc_pid_statm(5): user and system time are fields 14 and 15 of the first, resident pages
 /// field 2 of the second.
 fn parse(stat: &str, statm: &str) -> Option<ProcessUsage> {
@@ -64,6 +78,12 @@ mod tests {
         assert!(usage.rss_bytes > 100_000, "{usage:?}");
         let missing = process_usage(u32::MAX).expect_err("pids end far below");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_of_this_process_only_if_it_is_there() {
+        assert!(written_bytes(std::process::id()).is_ok());
+        assert!(written_bytes(u32::MAX).is_err());
     }
 
     #[test]

@@ -1,0 +1,59 @@
+package contract;
+
+/**
+ * The command `append`: what producers append, how fast, and who follows them. Its words are the contract's.
+ *
+ * @param records how many in all, or -1: for `seconds`
+ * @param rate records a second that are due, in all; null is the closed loop
+ */
+public record Append(String log, int shards, int producers, int recordBytes, int batchRecords, int inFlight,
+        long warmupRecords, long records, double seconds, Double rate, boolean follow) {
+    /** The stamp has four hexadecimal digits for the producer. */
+    private static final int PRODUCERS_MAX = 1 << 16;
+
+    static Append of(Fields fields) {
+        Double seconds = fields.positiveOrNull("seconds");
+        Append append = new Append(fields.text("log"), fields.whole("shards", 1, Integer.MAX_VALUE),
+                fields.whole("producers", 1, PRODUCERS_MAX),
+                fields.whole("record_bytes", Payloads.STAMP_BYTES, Payloads.RECORD_BYTES_MAX),
+                fields.whole("batch_records", 1, Integer.MAX_VALUE), fields.whole("in_flight", 1, Integer.MAX_VALUE),
+                fields.has("warmup_records") ? fields.records("warmup_records") : 0,
+                fields.has("records") ? fields.records("records") : -1, seconds == null ? -1 : seconds,
+                fields.positiveOrNull("rate"), fields.flag("follow"));
+        if (append.records >= 0 == append.seconds > 0) {
+            throw new IllegalArgumentException("exactly one of \"records\" and \"seconds\" must be given");
+        }
+        if (append.follow && append.rate == null) {
+            throw new IllegalArgumentException("\"follow\" needs a \"rate\": without it no record is due");
+        }
+        return append;
+    }
+
+    /** Whether records are appended strictly one by one. */
+    public boolean oneByOne() {
+        return batchRecords == 1 && inFlight == 1;
+    }
+
+    /** How many records of one producer may wait for their acknowledgement at once. */
+    public int outstandingMax() {
+        return (int) Math.min((long) batchRecords * inFlight, Integer.MAX_VALUE);
+    }
+
+    /** Where a producer's record goes: its k-th batch is in shard (producer + k * producers) mod shards. */
+    int shardOf(int producer, long record) {
+        return (int) ((producer + record / batchRecords * producers) % shards);
+    }
+
+    long warmupOf(int producer) {
+        return share(warmupRecords, producer);
+    }
+
+    /** How many measured records it appends, if `records` says how many there are. */
+    long measuredOf(int producer) {
+        return share(records, producer);
+    }
+
+    private long share(long all, int producer) {
+        return all / producers + (producer < all % producers ? 1 : 0);
+    }
+}

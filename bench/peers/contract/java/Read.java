@@ -1,0 +1,30 @@
+package contract;
+
+/**
+ * The command `read`: how much of a log is read from its first record, by how many consumers. Its words are the
+ * contract's.
+ *
+ * @param records how many all consumers have together when it is over
+ * @param verify whether payloads are summed and their order is checked
+ */
+public record Read(String log, int shards, int consumers, int recordBytes, int batchRecords, long records,
+        boolean verify) {
+    static Read of(Fields fields) {
+        return new Read(fields.text("log"), fields.whole("shards", 1, Integer.MAX_VALUE),
+                fields.whole("consumers", 1, Integer.MAX_VALUE),
+                fields.whole("record_bytes", Payloads.STAMP_BYTES, Payloads.RECORD_BYTES_MAX),
+                fields.whole("batch_records", 1, Integer.MAX_VALUE), fields.records("records"), fields.flag("verify"));
+    }
+
+    /** The shards of one consumer: every n-th, or one from the start where there are more consumers than shards. */
+    int[] shardsOf(int consumer) {
+        if (consumers > shards) {
+            return new int[] {consumer % shards};
+        }
+        int[] own = new int[(shards - consumer + consumers - 1) / consumers];
+        for (int i = 0; i < own.length; i++) {
+            own[i] = consumer + i * consumers;
+        }
+        return own;
+    }
+}

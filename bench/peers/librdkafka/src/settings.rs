@@ -1,0 +1,103 @@
+//! What librdkafka is told, for each role, and how `describe` reports it. What is not here is its default.
+
+use std::collections::BTreeMap;
+
+use bench::contract::{Append, Described};
+use rdkafka::ClientConfig;
+use rdkafka::util::get_rdkafka_version;
+
+type Settings = &'static [(&'static str, &'static str)];
+
+/// Of producers, whatever they append.
+const PRODUCER: Settings = &[
+    ("acks", "all"),
+    // A retry would hide a failure, and could let a later record overtake.
+    ("message.send.max.retries", "0"),
+    // Also ends what waits for a broker that is gone.
+    ("message.timeout.ms", "30000"),
+    ("queue.buffering.max.messages", "10000000"),
+    ("queue.buffering.max.kbytes", "2000000"),
+];
+
+/// Of consumers, of `read` and those that follow.
+const CONSUMER: Settings = &[
+    // Must be named; nothing is asked of a group, since partitions are assigned by hand and nothing is committed.
+    ("group.id", "comparison"),
+    ("enable.auto.commit", "false"),
+    ("enable.auto.offset.store", "false"),
+    ("auto.offset.reset", "error"),
+    // With fewer, or with the default pause, a consumer stops fetching for a second each time its queue is full.
+    ("queued.min.messages", "1000000"),
+    ("queued.max.messages.kbytes", "262144"),
+    ("fetch.queue.backoff.ms", "1"),
+];
+
+/// How long a batch waits for more records, where there may be more than one.
+const LINGER_MS: &str = "5";
+/// The largest batch that brokers take by default.
+const BATCH_BYTES: usize = 1_048_588;
+/// What a record may need beyond its payload when it is a batch by itself.
+const OVERHEAD_BYTES: usize = 1_024;
+
+/// The client's name, version and settings.
+pub(crate) fn described() -> Described {
+    let (_, version) = get_rdkafka_version();
+    let mut settings = BTreeMap::new();
+    for (name, value) in PRODUCER.iter().chain(CONSUMER) {
+        settings.insert((*name).to_owned(), (*value).to_owned());
+    }
+    for (name, value) in [
+        ("linger.ms", format!("0 if batch_records is 1, else {LINGER_MS}")),
+        ("batch.num.messages", "batch_records".to_owned()),
+        ("max.in.flight", "in_flight".to_owned()),
+        (
+            "message.max.bytes",
+            format!("{BATCH_BYTES}, or a record and {OVERHEAD_BYTES}"),
+        ),
+        ("batch.size", "message.max.bytes".to_owned()),
+    ] {
+        settings.insert(name.to_owned(), value);
+    }
+    Described {
+        client: "librdkafka".to_owned(),
+        version,
+        settings,
+    }
+}
+
+/// Of every client.
+pub(crate) fn common(address: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", address);
+    config.set("client.id", "comparison");
+    config
+}
+
+/// Of a producer: batches are about as large as `append` says, and so many requests wait at once.
+pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
+    let message_bytes = BATCH_BYTES.max(append.record_bytes + OVERHEAD_BYTES).to_string();
+    let mut config = common(address);
+    set_all(&mut config, PRODUCER);
+    config.set(
+        "linger.ms",
+        if append.batch_records == 1 { "0" } else { LINGER_MS },
+    );
+    config.set("batch.num.messages", append.batch_records.to_string());
+    config.set("max.in.flight", append.in_flight.to_string());
+    config.set("message.max.bytes", &message_bytes);
+    config.set("batch.size", &message_bytes);
+    config
+}
+
+/// Of a consumer.
+pub(crate) fn consumer(address: &str) -> ClientConfig {
+    let mut config = common(address);
+    set_all(&mut config, CONSUMER);
+    config
+}
+
+fn set_all(config: &mut ClientConfig, settings: Settings) {
+    for (name, value) in settings {
+        config.set(*name, *value);
+    }
+}

@@ -1,0 +1,117 @@
+// Reading: an ordered consumer for each shard, which pulls ahead and needs no acknowledgements.
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ropewalk/contract"
+)
+
+const (
+	pullRecordsMost = 4096
+	pullBytesMost   = 16 << 20
+)
+
+type consumer struct {
+	connection *nats.Conn
+	stream     jetstream.JetStream
+	log        string
+}
+
+func (s *system) OpenConsumer(_ context.Context, log string, _, number int) (contract.Consumer, error) {
+	connection, stream, err := s.connect(number)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{connection: connection, stream: stream, log: log}, nil
+}
+
+// Read gives the messages that the stream has now.
+func (c *consumer) Read(ctx context.Context, read contract.ShardRead) error {
+	state, err := c.state(ctx, read.Shard)
+	if err != nil || state.Msgs == 0 {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := state.Msgs
+	ahead := min(pullRecordsMost, max(pullBytesMost/read.RecordBytes, 2))
+	err = c.consume(ctx, read.Shard, state.FirstSeq, ahead, func() {}, func(record []byte) {
+		if left == 0 {
+			return
+		}
+		left--
+		if !read.Take(record) {
+			left = 0
+		}
+		if left == 0 {
+			cancel()
+		}
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (c *consumer) Follow(ctx context.Context, shard int, ready func(), take func(record []byte)) error {
+	state, err := c.state(ctx, shard)
+	if err != nil {
+		return err
+	}
+	return c.consume(ctx, shard, state.LastSeq+1, pullRecordsMost, ready, take)
+}
+
+func (c *consumer) state(ctx context.Context, shard int) (jetstream.StreamState, error) {
+	stream, err := c.stream.Stream(ctx, streamOf(c.log, shard))
+	if err != nil {
+		return jetstream.StreamState{}, err
+	}
+	return stream.CachedInfo().State, nil
+}
+
+// consume gives messages from a sequence number on until the context ends or the client gives up. What the client repairs by
+// itself is no error: it makes an ordered consumer anew, after the last message, when one falls silent or when a node does
+// not know of it yet.
+func (c *consumer) consume(ctx context.Context, shard int, from uint64, ahead int, ready func(), take func([]byte)) error {
+	ordered, err := c.stream.OrderedConsumer(ctx, streamOf(c.log, shard), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   from,
+	})
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	consuming, err := ordered.Consume(
+		func(message jetstream.Msg) { take(message.Data()) },
+		jetstream.PullMaxMessages(ahead),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			if errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, nats.ErrNoResponders) {
+				return
+			}
+			select {
+			case failed <- err:
+			default:
+			}
+		}))
+	if err != nil {
+		return err
+	}
+	ready()
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case err = <-failed:
+	}
+	consuming.Stop()
+	<-consuming.Closed()
+	return err
+}
+
+func (c *consumer) Close() {
+	c.connection.Close()
+}

@@ -1,0 +1,134 @@
+// Logs as JetStream streams: shard 3 of log c-17 is the stream c-17-3 with the one subject c-17.3. Both are made from the
+// log's name, so that any later driver finds them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ropewalk/contract"
+)
+
+const (
+	answerPatience = 30 * time.Second
+	leaderPatience = 250 * time.Millisecond
+	streamsAtOnce  = 16
+)
+
+// Subjects give dots, stars and more a meaning of their own.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+type system struct {
+	addresses []string
+}
+
+func streamOf(log string, shard int) string  { return log + "-" + strconv.Itoa(shard) }
+func subjectOf(log string, shard int) string { return log + "." + strconv.Itoa(shard) }
+
+func (s *system) Describe() (client, version string, settings map[string]string) {
+	return "nats.go", nats.Version, map[string]string{
+		"batch_records=1, in_flight=1": "Publish",
+		"otherwise":                    "PublishMsgAsync, batch_records * in_flight records waiting",
+		"connections":                  "one for each producer and consumer, spread over the servers in turn",
+		"RetryAttempts":                "0",
+		"PublishAsyncTimeout":          answerPatience.String(),
+		"reconnect":                    "no",
+		"read":                         "ordered consumer, Consume",
+		"PullMaxMessages":              fmt.Sprintf("up to %d, %d MiB", pullRecordsMost, pullBytesMost>>20),
+	}
+}
+
+// connect opens a connection of its own, to the servers in turn. Without reconnecting, a lost server is an error at once.
+func (s *system) connect(number int, options ...jetstream.JetStreamOpt) (*nats.Conn, jetstream.JetStream, error) {
+	address := s.addresses[number%len(s.addresses)]
+	connection, err := nats.Connect("nats://"+address, nats.NoReconnect(), nats.Timeout(answerPatience))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot connect to %s: %w", address, err)
+	}
+	stream, err := jetstream.New(connection, append(options, jetstream.WithDefaultTimeout(answerPatience))...)
+	if err != nil {
+		connection.Close()
+		return nil, nil, err
+	}
+	return connection, stream, nil
+}
+
+func (s *system) Create(ctx context.Context, log contract.Log) error {
+	if !plainName.MatchString(log.Name) {
+		return fmt.Errorf("%q is no name for a stream: only letters, digits, _ and - are", log.Name)
+	}
+	for name := range log.Settings {
+		return fmt.Errorf("there is no setting %q for a log; streams are made with defaults", name)
+	}
+	connection, streams, err := s.connect(0)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return contract.InParallel(log.Shards, streamsAtOnce, func(shard int) error {
+		_, err := streams.CreateStream(ctx, jetstream.StreamConfig{
+			Name:     streamOf(log.Name, shard),
+			Subjects: []string{subjectOf(log.Name, shard)},
+			Storage:  jetstream.FileStorage,
+			Replicas: log.Nodes,
+		})
+		return err
+	})
+}
+
+func (s *system) Delete(ctx context.Context, log string) error {
+	connection, streams, err := s.connect(0)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	var names []string
+	listed := streams.StreamNames(ctx, jetstream.WithStreamListSubject(log+".*"))
+	for name := range listed.Name() {
+		names = append(names, name)
+	}
+	if err := listed.Err(); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return errors.New("there is no such log")
+	}
+	return contract.InParallel(len(names), streamsAtOnce, func(i int) error {
+		return streams.DeleteStream(ctx, names[i])
+	})
+}
+
+// waitForLeaders returns when every stream has a leader: after a restart a node is healthy before, and whoever asks for a
+// stream without one gets no answer at all.
+func (s *system) waitForLeaders(ctx context.Context) error {
+	connection, streams, err := s.connect(0)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	var names []string
+	listed := streams.StreamNames(ctx)
+	for name := range listed.Name() {
+		names = append(names, name)
+	}
+	if err := listed.Err(); err != nil {
+		return err
+	}
+	return contract.InParallel(len(names), streamsAtOnce, func(i int) error {
+		for {
+			once, cancel := context.WithTimeout(ctx, leaderPatience)
+			_, err := streams.Stream(once, names[i])
+			cancel()
+			if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+		}
+	})
+}

@@ -1,0 +1,257 @@
+//! `bench compare`: several systems under the same workloads with named guarantees, run by run in turn, and one report.
+//!
+//! Systems are folders (`bench/peers`), workloads are suites (`suite`), a run is one workload on one system through one
+//! driver (`work`), and everything that was found is one value (`results`) of which all reports are made (`report`).
+//! Apart from the suites, which name those that a publication compares, no system is known by name here.
+
+mod assemble;
+mod child;
+pub mod diff;
+mod driving;
+mod figures;
+mod fleet;
+mod interrupt;
+mod machine;
+mod meter;
+mod peer;
+mod plan;
+mod progress;
+mod record;
+pub mod report;
+pub mod results;
+mod runner;
+mod server;
+mod suite;
+mod work;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+pub use self::interrupt::{Interrupt, Interrupted};
+pub use self::results::Results;
+pub use self::suite::Suite;
+
+use self::fleet::Fleet;
+use self::peer::Peers;
+use self::plan::Plan;
+use self::record::{Asked, Line, Moment, Record};
+use self::runner::{Runner, Setting, ways};
+use self::suite::Scale;
+use crate::floor::{self, FloorOptions};
+
+/// The folder whose systems come first: this project's own.
+const OWN: &str = "ropewalk";
+/// More than that before the first run, and the figures say little.
+const QUIET_LOAD: f64 = 0.5;
+const RAM_DISK: &str = "/dev/shm";
+
+/// What to compare, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CompareOptions {
+    /// Systems, or single variants of them, with commas between; all unless told
+    #[arg(long, value_delimiter = ',')]
+    pub systems: Vec<String>,
+    /// Which workloads
+    #[arg(long, value_enum, default_value_t = Suite::Quick)]
+    pub suite: Suite,
+    /// Only these tables of the suite, with commas between
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Where report.html, report.md, results.json and plots go, and the runs as they are made; the same command again goes on there
+    #[arg(long, default_value = "comparison")]
+    pub out: PathBuf,
+    /// Where systems keep their data meanwhile, on the disk to measure; inside --out unless told
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// The folder of systems
+    #[arg(long, default_value = "bench/peers")]
+    pub peers: PathBuf,
+    /// How many nodes each system has
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
+    pub nodes: u32,
+    /// How often each run is made, in turn with all others
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: u32,
+    /// How long a timed run is measured
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// How long a system and a client that were just started are loaded before their first run
+    #[arg(long, default_value_t = 12.0)]
+    pub warmup_seconds: f64,
+    /// The share of the numbers of records that publications name
+    #[arg(long, default_value_t = 0.1)]
+    pub scale: f64,
+    /// How many seconds a client may be silent in the middle of a load until its run has failed
+    #[arg(long, default_value_t = 60.0)]
+    pub silent_seconds: f64,
+}
+
+/// Runs the comparison, or what is left of it, and writes its reports. Gives back the failed runs, as sentences: they are in
+/// the reports too.
+///
+/// # Errors
+/// If it cannot begin, was interrupted, or its reports cannot be written.
+pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Result<Vec<String>> {
+    ensure!(
+        options.seconds.is_finite() && options.seconds > 0.0,
+        "--seconds must be more than 0"
+    );
+    let warmup = options.warmup_seconds;
+    ensure!(
+        warmup.is_finite() && warmup > 0.0,
+        "--warmup-seconds must be more than 0"
+    );
+    ensure!(
+        options.scale.is_finite() && options.scale > 0.0,
+        "--scale must be more than 0"
+    );
+    let silent_max =
+        Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")?;
+    let peers = Peers::read(&options.peers)?;
+    let systems = peers.choose(&options.systems, OWN)?;
+    ensure!(
+        !systems.is_empty(),
+        "there is no system in {}",
+        options.peers.display()
+    );
+    let plans = choose_plans(options)?;
+    fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
+    let mut record = Record::open(&options.out.join("runs.jsonl"), &asked(options))?;
+    let data = options.dir.clone().unwrap_or_else(|| options.out.join("data"));
+    let directories = Directories::make(&data, &plans)?;
+    add_moment(&mut record, options, &directories.paths[0])?;
+    let setting = Setting {
+        systems: &systems,
+        peers: &peers,
+        repetitions: options.repetitions,
+        seconds: options.seconds,
+        warmup_seconds: options.warmup_seconds,
+        interrupt,
+    };
+    let logs = fs::canonicalize(&options.out)?.join("logs");
+    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    let fleet = Fleet::new(
+        options.nodes,
+        directories.paths.clone(),
+        logs,
+        silent_max,
+        interrupt,
+    );
+    let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
+    add_moment(&mut record, options, &directories.paths[0])?;
+    let frame = assemble::Frame {
+        suite: options.suite.name().to_owned(),
+        command: command.to_owned(),
+        nodes: options.nodes,
+        repetitions: options.repetitions,
+        machine: machine::describe(&directories.paths[0]),
+    };
+    let results = assemble::results(frame, &systems, &plans, &record, |plan| ways(&setting, plan));
+    write(&results, &options.out)?;
+    Ok(assemble::failures(&results))
+}
+
+/// Reads the results of a comparison.
+///
+/// # Errors
+/// If the file is not there, not understood, or of another version of the schema.
+pub fn read_results(path: &Path) -> Result<Results> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+    let schema = value.get("schema").and_then(serde_json::Value::as_u64);
+    ensure!(
+        schema == Some(u64::from(results::SCHEMA)),
+        "{} has the schema {schema:?}; this program reads {} only",
+        path.display(),
+        results::SCHEMA
+    );
+    serde_json::from_value(value)
+        .with_context(|| format!("{} is not what a comparison writes", path.display()))
+}
+
+fn write(results: &Results, out: &Path) -> Result<()> {
+    let text = serde_json::to_string_pretty(results).expect("results are plain data");
+    let (path, aside) = (out.join("results.json"), out.join("results.json.part"));
+    fs::write(&aside, text + "\n").with_context(|| format!("cannot write {}", aside.display()))?;
+    fs::rename(&aside, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    report::write_all(results, out)
+}
+
+fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
+    let all = options.suite.plans(Scale {
+        records: options.scale,
+    });
+    for name in &options.only {
+        let names: Vec<&str> = all.iter().map(|plan| plan.name).collect();
+        ensure!(
+            names.contains(&name.as_str()),
+            "the suite {} has no table {name:?}, only: {}",
+            options.suite.name(),
+            names.join(", ")
+        );
+    }
+    let is_wanted =
+        |plan: &Plan| options.only.is_empty() || options.only.iter().any(|name| name == plan.name);
+    Ok(all.into_iter().filter(is_wanted).collect())
+}
+
+fn asked(options: &CompareOptions) -> Asked {
+    Asked {
+        suite: options.suite.name().to_owned(),
+        nodes: options.nodes,
+        seconds: options.seconds,
+        scale: options.scale,
+    }
+}
+
+/// Notes the time, the load and the floors.
+fn add_moment(record: &mut Record, options: &CompareOptions, data: &Path) -> Result<()> {
+    let load = machine::load();
+    if load > QUIET_LOAD {
+        eprintln!(
+            "the load of the last minute is {load}: this machine is not quiet, and the figures will say little"
+        );
+    }
+    let floors = floor::run(&FloorOptions {
+        dir: data.to_owned(),
+        // Floors are measured as long as a run is, about.
+        samples: (options.seconds * 200.0).clamp(1.0, 1_000.0) as u32,
+        json: false,
+    })?;
+    record.add(Line::Moment(Moment {
+        at: machine::now(),
+        load,
+        floors: assemble::floors(&floors),
+    }))
+}
+
+/// Where the data of systems is while they run: on the disk, and on a RAM disk if some table wants one. Removed at the end.
+struct Directories {
+    paths: [PathBuf; 2],
+}
+
+impl Directories {
+    fn make(data: &Path, plans: &[Plan]) -> Result<Directories> {
+        let own = format!("ropewalk-compare-{}", std::process::id());
+        let in_memory = Path::new(RAM_DISK).join(&own);
+        let wanted = plans.iter().any(|plan| plan.in_memory);
+        for path in [data, &in_memory].into_iter().take(1 + usize::from(wanted)) {
+            fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        }
+        Ok(Directories {
+            paths: [fs::canonicalize(data)?, in_memory],
+        })
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        // The first may be the user's own, with other things in it: only what systems left empty goes.
+        let _ = fs::remove_dir(&self.paths[0]);
+        let _ = fs::remove_dir_all(&self.paths[1]);
+    }
+}

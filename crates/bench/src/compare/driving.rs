@@ -1,0 +1,179 @@
+//! A driver while it runs: commands go in, events come out, each within a limit.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::child::{Running, Start};
+use super::interrupt::Interrupt;
+use super::peer::Driver;
+use super::server::Server;
+use crate::contract::{Append, Command, Create, Described, Done, Event, Read};
+
+/// How long a driver may take to answer what is not a load.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+/// How long it may take before its first measured record: connecting and warming up.
+const STARTED_WITHIN: Duration = Duration::from_secs(180);
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A running driver.
+#[derive(Debug)]
+pub(super) struct Driving {
+    process: Running,
+    title: String,
+    /// How long it may be silent in the middle of a load: it should tell its progress every second.
+    silent_max: Duration,
+}
+
+/// What a load is watched with.
+pub(super) trait Watch {
+    /// The first measured record is about to be sent.
+    fn started(&mut self) -> Result<()>;
+    /// So many measured records so far.
+    fn progress(&mut self, records: u64);
+    /// The last one is acknowledged.
+    fn done(&mut self) -> Result<()>;
+}
+
+impl Driving {
+    /// Starts `driver` for `server`.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    pub(super) fn start(
+        driver: &Driver,
+        server: &Server,
+        log: PathBuf,
+        silent_max: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Driving> {
+        let mut arguments = vec![server.ready().address.clone()];
+        if driver.peer.file.serve.is_empty() && !driver.peer.file.variants.is_empty() {
+            // The store lives in the driver, so the settings are its.
+            arguments.extend(server.settings_as_arguments());
+        }
+        let start = Start {
+            name: &driver.file.title,
+            command: &driver.file.command,
+            arguments: &arguments,
+            folder: &driver.peer.folder,
+            log,
+        };
+        Ok(Driving {
+            process: start.start(interrupt)?,
+            title: driver.file.title.clone(),
+            silent_max,
+        })
+    }
+
+    /// Who it is.
+    ///
+    /// # Errors
+    /// As for all of these: if it fails, ends, says something else or nothing in time.
+    pub(super) fn describe(&mut self) -> Result<Described> {
+        self.say(&Command::Describe)?;
+        match self.event(ANSWERED_WITHIN)? {
+            Event::Described(described) => Ok(described),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Makes a log.
+    pub(super) fn create(&mut self, create: &Create) -> Result<()> {
+        self.say(&Command::Create(create.clone()))?;
+        match self.event(ANSWERED_WITHIN)? {
+            Event::Created => Ok(()),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Removes a log.
+    pub(super) fn delete(&mut self, log: &str) -> Result<()> {
+        self.say(&Command::Delete { log: log.to_owned() })?;
+        match self.event(ANSWERED_WITHIN)? {
+            Event::Deleted => Ok(()),
+            other => self.unexpected(&other),
+        }
+    }
+
+    /// Appends, watched.
+    pub(super) fn append(&mut self, append: &Append, limit: Duration, watch: &mut dyn Watch) -> Result<Done> {
+        self.say(&Command::Append(append.clone()))?;
+        self.load(limit, self.silent_max, watch)
+    }
+
+    /// Reads, watched.
+    pub(super) fn read(&mut self, read: &Read, limit: Duration, watch: &mut dyn Watch) -> Result<Done> {
+        self.say(&Command::Read(read.clone()))?;
+        // Readers need not tell how far they are.
+        self.load(limit, limit, watch)
+    }
+
+    fn load(&mut self, limit: Duration, patience_max: Duration, watch: &mut dyn Watch) -> Result<Done> {
+        match self.event(STARTED_WITHIN)? {
+            Event::Started => watch.started()?,
+            other => return self.unexpected(&other),
+        }
+        let end = Instant::now() + limit;
+        let (mut records, mut advanced) = (0, Instant::now());
+        loop {
+            let now = Instant::now();
+            ensure!(
+                now < end,
+                "{} was not done within {} s",
+                self.title,
+                limit.as_secs()
+            );
+            let patience = (advanced + patience_max).saturating_duration_since(now);
+            ensure!(
+                !patience.is_zero(),
+                "{} did not get on for {} s",
+                self.title,
+                patience_max.as_secs_f64()
+            );
+            match self.event(patience.min(end - now))? {
+                Event::Progress { records: so_far } => {
+                    if so_far > records {
+                        (records, advanced) = (so_far, Instant::now());
+                    }
+                    watch.progress(so_far);
+                }
+                Event::Done(done) => {
+                    watch.done()?;
+                    return Ok(*done);
+                }
+                other => return self.unexpected(&other),
+            }
+        }
+    }
+
+    fn say(&mut self, command: &Command) -> Result<()> {
+        let line = serde_json::to_string(command).expect("a command is plain data");
+        self.process.say(&line)
+    }
+
+    fn event(&mut self, limit: Duration) -> Result<Event> {
+        let line = self.process.line(limit)?;
+        serde_json::from_str(&line).with_context(|| format!("{} says what is no event: {line}", self.title))
+    }
+
+    fn unexpected<T>(&self, event: &Event) -> Result<T> {
+        match event {
+            Event::Failed { why } => bail!("{}: {why}", self.title),
+            other => bail!("{} says at the wrong time: {other:?}", self.title),
+        }
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Ends it in order.
+    pub(super) fn end(mut self) {
+        if self.process.wait(ENDED_WITHIN).is_err() {
+            self.process.kill();
+        }
+    }
+}

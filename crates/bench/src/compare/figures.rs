@@ -1,0 +1,218 @@
+//! From what a driver and the meters said to the figures of one run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::contract::{Done, LatencyPairs};
+
+use super::meter::Meter;
+
+/// Quantiles whose latencies are figures of their own.
+const QUANTILES: &[(&str, f64)] = &[
+    ("p50_us", 0.5),
+    ("p90_us", 0.9),
+    ("p95_us", 0.95),
+    ("p99_us", 0.99),
+    ("p999_us", 0.999),
+    ("p9999_us", 0.9999),
+];
+/// The same of deliveries.
+const DELIVERY_QUANTILES: &[(&str, f64)] = &[("delivery_p50_us", 0.5), ("delivery_p99_us", 0.99)];
+/// Where the curve of a distribution has its points: at 1 - 10^-x, in steps of a tenth of x.
+const CURVE_STEPS: u32 = 60;
+
+/// What meters and drivers saw between the first and the last measured record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cost {
+    /// The system's meters, then and when.
+    pub(super) before: Meter,
+    pub(super) after: Meter,
+    /// When all that was appended had gone to the disk.
+    pub(super) settled: Meter,
+    /// Processor time of the driver.
+    pub(super) client_cpu: Duration,
+    /// Whether the system has processes of its own (else all of it is the client's).
+    pub(super) has_server: bool,
+}
+
+/// The figures of a load of `parties` producers or consumers.
+pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let mut put = |name: &str, value: f64| {
+        // JSON has no infinity, and a table no use for it.
+        if value.is_finite() {
+            figures.insert(name.to_owned(), round(value));
+        }
+    };
+    let (records, bytes) = (done.records as f64, done.bytes as f64);
+    put("records", records);
+    put("seconds", done.seconds);
+    put("records_per_s", records / done.seconds);
+    put("mb_per_s", bytes / 1e6 / done.seconds);
+    put("records_per_s_each", records / done.seconds / f64::from(parties));
+    put("mb_per_s_each", bytes / 1e6 / done.seconds / f64::from(parties));
+    put(
+        "client_cpu_s_per_gb",
+        cost.client_cpu.as_secs_f64() / (bytes / 1e9),
+    );
+    if cost.has_server {
+        let cpu = cost.after.cpu.saturating_sub(cost.before.cpu).as_secs_f64();
+        put("server_cpu_s_per_gb", cpu / (bytes / 1e9));
+        put("server_cpu_us_per_record", cpu * 1e6 / records);
+        put("server_rss_mb", cost.after.rss_bytes as f64 / 1e6);
+        if writes {
+            let written = cost
+                .settled
+                .written_bytes
+                .saturating_sub(cost.before.written_bytes);
+            put("written_per_byte", written as f64 / bytes);
+        }
+    }
+    put("samples", count(&done.latency_ns) as f64);
+    put_latencies(&mut put, QUANTILES, "max_us", &done.latency_ns);
+    if let Some(mean) = mean_us(&done.latency_ns) {
+        put("mean_us", mean);
+    }
+    if let Some(delivery) = &done.delivery_ns {
+        put_latencies(&mut put, DELIVERY_QUANTILES, "delivery_max_us", delivery);
+    }
+    figures
+}
+
+fn put_latencies(
+    put: &mut impl FnMut(&str, f64),
+    quantiles: &[(&str, f64)],
+    max: &str,
+    pairs: &LatencyPairs,
+) {
+    for (name, quantile) in quantiles {
+        if let Some(ns) = at_quantile(pairs, *quantile) {
+            put(name, ns as f64 / 1e3);
+        }
+    }
+    if let Some((ns, _)) = pairs.last() {
+        put(max, *ns as f64 / 1e3);
+    }
+}
+
+/// The distribution of latencies of several runs: quantile and µs.
+pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f64, f64)> {
+    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
+    for &(ns, times) in runs.flatten() {
+        *merged.entry(ns).or_default() += times;
+    }
+    let pairs: LatencyPairs = merged.into_iter().collect();
+    let samples = count(&pairs) as f64;
+    (0..=CURVE_STEPS)
+        .map(|step| 1.0 - 10f64.powf(-f64::from(step) / 10.0))
+        // Beyond that there is only the longest one.
+        .take_while(|quantile| samples > 0.0 && (1.0 - quantile) * samples >= 1.0)
+        .filter_map(|quantile| Some((quantile, at_quantile(&pairs, quantile)? as f64 / 1e3)))
+        .collect()
+}
+
+fn count(pairs: &LatencyPairs) -> u64 {
+    pairs.iter().map(|(_, times)| times).sum()
+}
+
+/// The least latency that so large a share of all does not exceed; none of nothing.
+fn at_quantile(pairs: &LatencyPairs, quantile: f64) -> Option<u64> {
+    let rank = (count(pairs) as f64 * quantile).ceil().max(1.0) as u64;
+    let mut passed = 0;
+    pairs.iter().find_map(|&(ns, times)| {
+        passed += times;
+        (passed >= rank).then_some(ns)
+    })
+}
+
+fn mean_us(pairs: &LatencyPairs) -> Option<f64> {
+    let samples = count(pairs);
+    let sum: f64 = pairs.iter().map(|&(ns, times)| ns as f64 * times as f64).sum();
+    (samples > 0).then(|| sum / samples as f64 / 1e3)
+}
+
+/// Four digits: more would be noise.
+fn round(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let digits = 4 - value.abs().log10().ceil() as i32;
+    if digits <= 0 {
+        return value.round();
+    }
+    let factor = 10f64.powi(digits);
+    (value * factor).round() / factor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done() -> Done {
+        Done {
+            seconds: 2.0,
+            records: 1_000,
+            bytes: 100_000,
+            latency_ns: vec![(10_000, 500), (20_000, 490), (90_000, 9), (1_000_000, 1)],
+            ..Done::default()
+        }
+    }
+
+    #[test]
+    fn figures_of_a_known_run() {
+        let cost = Cost {
+            before: Meter {
+                cpu: Duration::from_secs(1),
+                rss_bytes: 0,
+                written_bytes: 50_000,
+            },
+            after: Meter {
+                cpu: Duration::from_secs(2),
+                rss_bytes: 5_000_000,
+                written_bytes: 100_000,
+            },
+            settled: Meter {
+                written_bytes: 250_000,
+                ..Meter::default()
+            },
+            client_cpu: Duration::from_millis(100),
+            has_server: true,
+        };
+        let figures = of_load(&done(), 4, &cost, true);
+        for (name, value) in [
+            ("records_per_s", 500.0),
+            ("records_per_s_each", 125.0),
+            ("mb_per_s", 0.05),
+            ("p50_us", 10.0),
+            ("p99_us", 20.0),
+            ("p999_us", 90.0),
+            ("p9999_us", 1_000.0),
+            ("max_us", 1_000.0),
+            ("mean_us", 16.61),
+            ("samples", 1_000.0),
+            ("server_cpu_s_per_gb", 10_000.0),
+            ("server_cpu_us_per_record", 1_000.0),
+            ("server_rss_mb", 5.0),
+            ("written_per_byte", 2.0),
+            ("client_cpu_s_per_gb", 1_000.0),
+        ] {
+            assert_eq!(figures.get(name), Some(&value), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_gives_no_figures_that_are_none() {
+        let figures = of_load(&Done::default(), 1, &Cost::default(), true);
+        assert!(figures.values().all(|value| value.is_finite()), "{figures:?}");
+        assert!(!figures.contains_key("p50_us") && !figures.contains_key("records_per_s"));
+        assert_eq!(curve(std::iter::empty()), []);
+    }
+
+    #[test]
+    fn the_curve_ends_where_single_samples_begin() {
+        let points = curve([&done().latency_ns, &done().latency_ns].into_iter());
+        assert_eq!(points.first(), Some(&(0.0, 10.0)));
+        assert!(points.last().is_some_and(|last| last.0 <= 0.9995), "{points:?}");
+        assert!(points.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+    }
+}

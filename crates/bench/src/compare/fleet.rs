@@ -1,0 +1,257 @@
+//! The systems and drivers that are running: each is started when it is first needed, and all are gone when this is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::child::{Running, Start};
+use super::driving::Driving;
+use super::interrupt::Interrupt;
+use super::peer::{Driver, Peer, System};
+use super::server::Server;
+
+/// How long an installation may be silent, and last.
+const INSTALLED_WITHIN: Duration = Duration::from_secs(1_800);
+
+/// One system through one of its drivers, with its data on the disk or on a RAM disk.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) system: System,
+    pub(super) driver: Driver,
+    pub(super) in_memory: bool,
+}
+
+/// What tells running systems apart.
+type ServerKey = (String, bool);
+type DriverKey = (ServerKey, String);
+
+/// All that run.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    nodes: u32,
+    /// On the disk, and on a RAM disk.
+    directories: [PathBuf; 2],
+    /// Where what they say on standard error goes; it is kept.
+    logs: PathBuf,
+    /// How long a driver may be silent in the middle of a load.
+    silent_max: Duration,
+    interrupt: Interrupt,
+    servers: BTreeMap<ServerKey, Server>,
+    drivers: BTreeMap<DriverKey, Driving>,
+    /// Those that have been warmed up, with their systems.
+    warm: BTreeSet<DriverKey>,
+    /// Folders that are installed.
+    installed: BTreeSet<String>,
+    /// How many were started, for the names of their directories.
+    started: u32,
+}
+
+impl Way {
+    fn server_key(&self) -> ServerKey {
+        (self.system.process_key(), self.in_memory)
+    }
+
+    fn driver_key(&self) -> DriverKey {
+        (self.server_key(), self.driver.name.clone())
+    }
+}
+
+impl Fleet {
+    /// Nothing is running yet.
+    pub(super) fn new(
+        nodes: u32,
+        directories: [PathBuf; 2],
+        logs: PathBuf,
+        silent_max: Duration,
+        interrupt: &Interrupt,
+    ) -> Fleet {
+        Fleet {
+            nodes,
+            directories,
+            logs,
+            silent_max,
+            interrupt: interrupt.clone(),
+            servers: BTreeMap::new(),
+            drivers: BTreeMap::new(),
+            warm: BTreeSet::new(),
+            installed: BTreeSet::new(),
+            started: 0,
+        }
+    }
+
+    /// The running system and driver of `way`.
+    ///
+    /// # Errors
+    /// If one of them is not to be had; the message says why.
+    pub(super) fn have(&mut self, way: &Way) -> Result<(&mut Server, &mut Driving)> {
+        let (server_key, driver_key) = (way.server_key(), way.driver_key());
+        if !self.servers.contains_key(&server_key) {
+            let server = self.start_server(way)?;
+            self.servers.insert(server_key.clone(), server);
+        }
+        if !self.drivers.contains_key(&driver_key) {
+            let driving = self.start_driver(way)?;
+            self.drivers.insert(driver_key.clone(), driving);
+        }
+        let server = self.servers.get_mut(&server_key).expect("it was put there");
+        let driving = self.drivers.get_mut(&driver_key).expect("it was put there");
+        Ok((server, driving))
+    }
+
+    fn start_server(&mut self, way: &Way) -> Result<Server> {
+        self.install(&way.system.peer)?;
+        ensure!(
+            way.system.peer.file.nodes.contains(&self.nodes),
+            "{} cannot be started with {} nodes here",
+            way.system.peer.file.title,
+            self.nodes
+        );
+        self.started += 1;
+        let directory = &self.directories[usize::from(way.in_memory)];
+        let name = format!("{}-{}", self.started, way.system.variant.name);
+        let log = self.logs.join(format!("{name}.log"));
+        Server::start(
+            &way.system,
+            self.nodes,
+            &directory.join(name),
+            log,
+            &self.interrupt,
+        )
+    }
+
+    /// One more driver for the system of `way`, which runs.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(super) fn start_driver(&mut self, way: &Way) -> Result<Driving> {
+        self.install(&way.driver.peer)?;
+        self.started += 1;
+        let log = self
+            .logs
+            .join(format!("{}-driver-{}.log", self.started, way.driver.name));
+        let server = self
+            .servers
+            .get(&way.server_key())
+            .context("its system is not running")?;
+        Driving::start(&way.driver, server, log, self.silent_max, &self.interrupt)
+    }
+
+    fn install(&mut self, peer: &Peer) -> Result<()> {
+        if self.installed.contains(&peer.name) {
+            return Ok(());
+        }
+        let missing = peer.missing_programs();
+        ensure!(
+            missing.is_empty(),
+            "{} needs {}, which is not installed here",
+            peer.file.title,
+            missing.join(" and ")
+        );
+        if !peer.file.install.is_empty() {
+            let name = format!("the installation of {}", peer.file.title);
+            let start = Start {
+                name: &name,
+                command: &peer.file.install,
+                arguments: &[],
+                folder: &peer.folder,
+                log: self.logs.join(format!("install-{}.log", peer.name)),
+            };
+            let mut running: Running = start.start(&self.interrupt)?;
+            let status = running.wait(INSTALLED_WITHIN)?;
+            ensure!(
+                status.success(),
+                "{name} failed ({status}){}",
+                running.last_words()
+            );
+        }
+        self.installed.insert(peer.name.clone());
+        Ok(())
+    }
+
+    /// Kills the system of `way` at once, and with it its drivers: what they know of it is gone.
+    pub(super) fn crash(&mut self, way: &Way) {
+        if let Some(server) = self.servers.get_mut(&way.server_key()) {
+            server.kill();
+        }
+        self.drop_drivers(way);
+    }
+
+    /// Starts it again on its data; how long that took.
+    ///
+    /// # Errors
+    /// If it is not ready in time.
+    pub(super) fn start_again(&mut self, way: &Way) -> Result<Duration> {
+        let server = self
+            .servers
+            .get_mut(&way.server_key())
+            .context("it was not running")?;
+        server.start_again()
+    }
+
+    /// After a failure: nothing of `way` is trusted any more. It is started anew when it is needed again.
+    pub(super) fn discard(&mut self, way: &Way) {
+        self.drop_drivers(way);
+        if let Some(mut server) = self.servers.remove(&way.server_key()) {
+            server.kill();
+            server.remove_data();
+        }
+    }
+
+    fn drop_drivers(&mut self, way: &Way) {
+        let server_key = way.server_key();
+        self.drivers.retain(|(server, _), _| *server != server_key);
+        self.warm.retain(|(server, _)| *server != server_key);
+    }
+
+    /// Whether driver and system of `way` have been warmed up since they were started.
+    pub(super) fn is_warm(&self, way: &Way) -> bool {
+        self.warm.contains(&way.driver_key())
+    }
+
+    /// They have.
+    pub(super) fn set_warm(&mut self, way: &Way) {
+        self.warm.insert(way.driver_key());
+    }
+
+    /// Ends in order everything that is none of `needed`.
+    pub(super) fn keep_only(&mut self, needed: &[Way]) {
+        let servers: BTreeSet<ServerKey> = needed.iter().map(Way::server_key).collect();
+        let drivers: BTreeSet<DriverKey> = needed.iter().map(Way::driver_key).collect();
+        let idle: Vec<DriverKey> = self
+            .drivers
+            .keys()
+            .filter(|key| !drivers.contains(key))
+            .cloned()
+            .collect();
+        for key in idle {
+            if let Some(driving) = self.drivers.remove(&key) {
+                driving.end();
+            }
+        }
+        let idle: Vec<ServerKey> = self
+            .servers
+            .keys()
+            .filter(|key| !servers.contains(key))
+            .cloned()
+            .collect();
+        for key in idle {
+            if let Some(mut server) = self.servers.remove(&key) {
+                server.stop();
+                server.remove_data();
+            }
+        }
+    }
+}
+
+impl Drop for Fleet {
+    /// Nothing outlives a comparison, however it ends.
+    fn drop(&mut self) {
+        self.drivers.clear();
+        for server in self.servers.values_mut() {
+            server.kill();
+            server.remove_data();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What machine this is, from the kernel's files, and how quiet.
+
+use std::fs;
+use std::path::Path;
+
+use super::results::Machine;
+
+/// The machine, with the file system that holds `data`. What cannot be found out is "unknown" or 0.
+pub(super) fn describe(data: &Path) -> Machine {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kilobytes: f64 = value_of(&memory, "MemTotal")
+        .and_then(|value| value.trim_end_matches("kB").trim().parse().ok())
+        .unwrap_or(0.0);
+    Machine {
+        cpu: value_of(&cpu_info, "model name").unwrap_or("unknown").to_owned(),
+        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
+        memory_gb: (kilobytes * 1_024.0 / 1e8).round() / 10.0,
+        kernel: kernel.trim().to_owned(),
+        file_system: file_system(data),
+        load_before: 0.0,
+        load_after: 0.0,
+    }
+}
+
+/// The load of the last minute.
+pub(super) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|load| load.parse().ok())
+        .unwrap_or(0.0)
+}
+
+/// Now, RFC 3339 in UTC.
+pub(super) fn now() -> String {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    rfc3339(since.as_secs())
+}
+
+/// Seconds since 1970 as RFC 3339 (days to a date after Hinnant's "chrono-compatible low-level date algorithms").
+fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// "ext4 (rw,discard)": of the longest mount point that holds `data`.
+fn file_system(data: &Path) -> String {
+    let data = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let holder = mounts
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            Some((words.next()?, words.next()?, words.next()?))
+        })
+        .filter(|(point, ..)| data.starts_with(point))
+        .max_by_key(|(point, ..)| point.len());
+    holder.map_or("unknown".to_owned(), |(_, kind, options)| {
+        format!("{kind} ({options})")
+    })
+}
+
+fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
+/// Asks the kernel to write out what is waiting, so that it is not written during the next run.
+pub(super) fn write_out() {
+    rustix::fs::sync();
+}
+
+/// Empties the page cache. Whether that was allowed.
+pub(super) fn empty_page_cache() -> bool {
+    write_out();
+    fs::write("/proc/sys/vm/drop_caches", "1\n").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_795_273_199), "2026-11-21T14:59:59Z");
+        assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        let machine = describe(Path::new("."));
+        assert!(machine.cpus > 0 && machine.memory_gb > 0.0, "{machine:?}");
+        assert!(machine.file_system.contains('('), "{machine:?}");
+    }
+}

@@ -1,0 +1,318 @@
+//! The systems that can be compared, read from their folders' `peer.toml`. What the fields mean stands in
+//! `bench/peers/README.md`. Nothing is started here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// A folder of systems, of drivers or of both.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Peer {
+    /// The folder's name.
+    pub(super) name: String,
+    /// Where its commands are run.
+    pub(super) folder: PathBuf,
+    /// What it says.
+    pub(super) file: PeerFile,
+}
+
+/// `peer.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeerFile {
+    pub(super) title: String,
+    pub(super) version: String,
+    #[serde(default)]
+    pub(super) needs: Vec<String>,
+    #[serde(default)]
+    pub(super) install: Vec<String>,
+    /// Empty for a store that lives in its driver.
+    #[serde(default)]
+    pub(super) serve: Vec<String>,
+    #[serde(default = "one")]
+    pub(super) ports_per_node: u16,
+    #[serde(default = "one_node")]
+    pub(super) nodes: Vec<u32>,
+    /// The largest records that it is meant for; larger ones are not asked of it.
+    #[serde(default)]
+    pub(super) record_bytes_max: Option<usize>,
+    #[serde(default)]
+    pub(super) drivers: BTreeMap<String, DriverFile>,
+    #[serde(default)]
+    pub(super) variants: Vec<VariantFile>,
+}
+
+/// A driver of `peer.toml`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DriverFile {
+    pub(super) title: String,
+    pub(super) command: Vec<String>,
+}
+
+/// A variant of `peer.toml`: one column.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VariantFile {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) flushed: bool,
+    pub(super) durability: String,
+    pub(super) driver: String,
+    #[serde(default)]
+    pub(super) also: Vec<String>,
+    #[serde(default)]
+    pub(super) serve_settings: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) log_settings: BTreeMap<String, String>,
+}
+
+/// A column to be measured: a variant, and the folder it stands in.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct System {
+    /// The folder.
+    pub(super) peer: Peer,
+    /// The variant.
+    pub(super) variant: VariantFile,
+}
+
+/// A driver, wherever it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Driver {
+    /// Its name in cells.
+    pub(super) name: String,
+    /// The folder it stands in.
+    pub(super) peer: Peer,
+    /// What the folder says of it.
+    pub(super) file: DriverFile,
+}
+
+/// Everything below one `--peers` directory.
+#[derive(Debug, Clone)]
+pub(super) struct Peers {
+    all: Vec<Peer>,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn one_node() -> Vec<u32> {
+    vec![1]
+}
+
+impl Peers {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// If there is no such directory, or a file in it is not as the guide says.
+    pub(super) fn read(directory: &Path) -> Result<Peers> {
+        let entries = fs::read_dir(directory).with_context(|| {
+            format!(
+                "cannot read {}: --peers names the folder of systems",
+                directory.display()
+            )
+        })?;
+        let mut all = Vec::new();
+        for entry in entries {
+            let folder = fs::canonicalize(entry?.path())?;
+            let path = folder.join("peer.toml");
+            let text = match fs::read_to_string(&path) {
+                Ok(text) => text,
+                Err(_) => continue,
+            };
+            let file = toml::from_str(&text)
+                .with_context(|| format!("{} is not as the guide says", path.display()))?;
+            let name = folder
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            all.push(Peer { name, folder, file });
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        let peers = Peers { all };
+        peers.check()?;
+        Ok(peers)
+    }
+
+    /// That names are unique and every driver that is named exists.
+    fn check(&self) -> Result<()> {
+        let mut names = BTreeMap::new();
+        for system in self.systems() {
+            let place = format!("{}/peer.toml", system.peer.name);
+            if let Some(other) = names.insert(system.variant.name.clone(), place.clone()) {
+                bail!("{place} and {other} both have a variant {}", system.variant.name);
+            }
+            for driver in std::iter::once(&system.variant.driver).chain(&system.variant.also) {
+                self.driver(driver)
+                    .with_context(|| format!("{place} names it for {}", system.variant.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn systems(&self) -> impl Iterator<Item = System> + '_ {
+        self.all.iter().flat_map(|peer| {
+            peer.file.variants.iter().map(|variant| System {
+                peer: peer.clone(),
+                variant: variant.clone(),
+            })
+        })
+    }
+
+    /// The systems of those names, in their order; a folder's name stands for all its variants. None at all: everything, the
+    /// `first` folder first.
+    ///
+    /// # Errors
+    /// If there is no such system; the message names those there are.
+    pub(super) fn choose(&self, names: &[String], first: &str) -> Result<Vec<System>> {
+        if names.is_empty() {
+            let (mut chosen, others): (Vec<System>, Vec<System>) =
+                self.systems().partition(|system| system.peer.name == first);
+            chosen.extend(others);
+            return Ok(chosen);
+        }
+        let mut chosen: Vec<System> = Vec::new();
+        for name in names {
+            let before = chosen.len();
+            let named = self
+                .systems()
+                .filter(|system| system.variant.name == *name || system.peer.name == *name);
+            // A folder's name may also be one of its variants': then it stands for the folder.
+            for system in named {
+                if !chosen.contains(&system) {
+                    chosen.push(system);
+                }
+            }
+            let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
+            ensure!(
+                chosen.len() > before,
+                "there is no system {name:?} (or it is named twice), only: {}",
+                known.join(", ")
+            );
+        }
+        Ok(chosen)
+    }
+
+    /// The driver of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn driver(&self, name: &str) -> Result<Driver> {
+        self.all
+            .iter()
+            .find_map(|peer| {
+                peer.file.drivers.get(name).map(|file| Driver {
+                    name: name.to_owned(),
+                    peer: peer.clone(),
+                    file: file.clone(),
+                })
+            })
+            .with_context(|| format!("there is no driver {name:?} in any peer.toml"))
+    }
+}
+
+impl Peer {
+    /// Which of the programs it needs are not on PATH.
+    pub(super) fn missing_programs(&self) -> Vec<String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let has =
+            |program: &String| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+        self.file
+            .needs
+            .iter()
+            .filter(|program| !has(program))
+            .cloned()
+            .collect()
+    }
+}
+
+impl System {
+    /// What tells a running process of it from others: variants with the same share one.
+    pub(super) fn process_key(&self) -> String {
+        format!("{} {:?}", self.peer.name, self.variant.serve_settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: &str = r#"
+        title = "Pair"
+        version = "1"
+        serve = ["./serve"]
+        [drivers.pair]
+        title = "Pair's client"
+        command = ["./drive"]
+        [[variants]]
+        name = "pair"
+        title = "Pair"
+        flushed = true
+        durability = "flushed"
+        driver = "pair"
+        [[variants]]
+        name = "pair-quick"
+        title = "Pair, quick"
+        flushed = false
+        durability = "none"
+        driver = "pair"
+        log_settings = { quick = "yes" }
+    "#;
+
+    fn peers(folders: &[(&str, &str)]) -> Result<Peers> {
+        let directory = tempfile::tempdir()?;
+        for (name, text) in folders {
+            fs::create_dir(directory.path().join(name))?;
+            fs::write(directory.path().join(name).join("peer.toml"), text)?;
+        }
+        fs::create_dir(directory.path().join("no-peer"))?;
+        Peers::read(directory.path())
+    }
+
+    fn names(systems: &[System]) -> Vec<&str> {
+        systems
+            .iter()
+            .map(|system| system.variant.name.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn a_folder_stands_for_its_variants_and_the_first_comes_first() {
+        let other = PAIR.replace("pair", "able");
+        let peers = peers(&[("pair", PAIR), ("able", &other)]).expect("both are sound");
+        let chosen = peers.choose(&[], "pair").expect("all");
+        assert_eq!(names(&chosen), ["pair", "pair-quick", "able", "able-quick"]);
+        assert_eq!(chosen[0].process_key(), chosen[1].process_key());
+        assert_ne!(chosen[0].process_key(), chosen[2].process_key());
+        let one = peers
+            .choose(&["able-quick".to_owned()], "pair")
+            .expect("it is there");
+        assert_eq!(names(&one), ["able-quick"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let sound = peers(&[("pair", PAIR)]).expect("sound");
+        let error = sound
+            .choose(&["pear".to_owned()], "pair")
+            .expect_err("no such system");
+        assert!(error.to_string().contains("pair-quick"), "{error}");
+        for (text, word) in [
+            (PAIR.replace("driver = \"pair\"", "driver = \"none\""), "none"),
+            (PAIR.replace("pair-quick", "pair"), "both have a variant"),
+            (
+                PAIR.replace("flushed = true", "flushed = true\ncolour = 1"),
+                "colour",
+            ),
+        ] {
+            let error = peers(&[("pair", &text)]).expect_err(word);
+            assert!(format!("{error:#}").contains(word), "{error:#}");
+        }
+        assert!(Peers::read(Path::new("/no/such/folder")).is_err());
+    }
+}

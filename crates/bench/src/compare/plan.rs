@@ -1,0 +1,231 @@
+//! What a suite wants measured: tables of workloads, before anything is started.
+
+use std::collections::BTreeMap;
+
+use super::results::{LoopKind, Plot, Published};
+
+/// One table to be filled.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    pub(super) title: String,
+    pub(super) about: String,
+    pub(super) source: Option<&'static str>,
+    pub(super) loop_kind: LoopKind,
+    /// The metrics that its table shows.
+    pub(super) metrics: &'static [&'static str],
+    pub(super) plot: Option<Plot>,
+    pub(super) rows: Vec<RowPlan>,
+    /// Whom it asks.
+    pub(super) who: Who,
+    /// Whether all data is kept on a RAM disk.
+    pub(super) in_memory: bool,
+    /// Why it cannot be measured yet.
+    pub(super) left_out: Option<&'static str>,
+    pub(super) published: Vec<Published>,
+}
+
+/// Which of the systems that take part are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// All that are logs.
+    Logs,
+    /// These variants only: those that the publication compares, or what stands for them.
+    Variants(&'static [&'static str]),
+}
+
+/// One workload.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RowPlan {
+    pub(super) name: String,
+    pub(super) work: Work,
+}
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// Append; measured.
+    Append(Load),
+    /// Append (unmeasured, once for all repetitions), then read it; measured.
+    Read {
+        load: Load,
+        consumers: u32,
+        /// How many records one request may bring, where a client asks in records.
+        batch_records: u32,
+    },
+    /// Append at a rate while a second client reads from the first record on, which it does over and over; the
+    /// appends' latency and the readers' rate are measured.
+    ReadMeanwhile {
+        /// What is there before.
+        stored: Load,
+        /// What is appended meanwhile.
+        load: Load,
+        /// Whether the page cache is emptied before, where that is allowed.
+        cold: bool,
+    },
+    /// Append, kill everything at once, start again, append one record.
+    Restart(Load),
+}
+
+/// Records to append.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    pub(super) shards: u32,
+    pub(super) producers: u32,
+    pub(super) record_bytes: usize,
+    pub(super) batch_records: u32,
+    pub(super) in_flight: u32,
+    pub(super) amount: Amount,
+    pub(super) rate: Option<Rate>,
+    pub(super) follow: bool,
+}
+
+/// How much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Amount {
+    /// For so many times the run's seconds.
+    Time(f64),
+    /// So many records in all.
+    Records(u64),
+}
+
+/// How fast, in the open loop.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rate {
+    /// So many records a second.
+    Fixed(f64),
+    /// This share of what the same cell had as its median rate in a row of an earlier experiment of the suite.
+    OfMaximum {
+        share: f64,
+        experiment: &'static str,
+        row: &'static str,
+    },
+}
+
+impl Load {
+    /// One record after the other, each acknowledged before the next is sent.
+    pub(super) fn one_by_one(record_bytes: usize) -> Load {
+        Load {
+            shards: 1,
+            producers: 1,
+            record_bytes,
+            batch_records: 1,
+            in_flight: 1,
+            amount: Amount::Time(1.0),
+            rate: None,
+            follow: false,
+        }
+    }
+
+    /// The same with so many producers, each on a shard of its own.
+    pub(super) fn each_on_its_own(self, producers: u32) -> Load {
+        Load {
+            shards: producers,
+            producers,
+            ..self
+        }
+    }
+
+    /// The same in batches, several of which may wait.
+    pub(super) fn in_batches(self, batch_records: u32, in_flight: u32) -> Load {
+        Load {
+            batch_records,
+            in_flight,
+            ..self
+        }
+    }
+
+    /// What a table's row says of it.
+    fn parameters(&self) -> BTreeMap<String, f64> {
+        let mut parameters = BTreeMap::from([
+            ("shards".to_owned(), f64::from(self.shards)),
+            ("producers".to_owned(), f64::from(self.producers)),
+            ("record_bytes".to_owned(), self.record_bytes as f64),
+            ("batch_records".to_owned(), f64::from(self.batch_records)),
+            ("in_flight".to_owned(), f64::from(self.in_flight)),
+        ]);
+        match self.rate {
+            Some(Rate::Fixed(rate)) => {
+                parameters.insert("rate".to_owned(), rate);
+            }
+            Some(Rate::OfMaximum { share, .. }) => {
+                parameters.insert("share_of_maximum".to_owned(), share);
+            }
+            None => {}
+        }
+        parameters
+    }
+}
+
+impl Work {
+    /// Those of the row.
+    pub(super) fn parameters(&self) -> BTreeMap<String, f64> {
+        match self {
+            Work::Append(load) | Work::Restart(load) => load.parameters(),
+            Work::Read {
+                load,
+                consumers,
+                batch_records,
+            } => {
+                let mut parameters = load.parameters();
+                parameters.remove("producers");
+                parameters.remove("in_flight");
+                parameters.insert("consumers".to_owned(), f64::from(*consumers));
+                parameters.insert("batch_records".to_owned(), f64::from(*batch_records));
+                parameters
+            }
+            Work::ReadMeanwhile { load, .. } => load.parameters(),
+        }
+    }
+
+    /// The largest record in it.
+    pub(super) fn record_bytes(&self) -> usize {
+        match self {
+            Work::Append(load) | Work::Restart(load) | Work::Read { load, .. } => load.record_bytes,
+            Work::ReadMeanwhile { load, .. } => load.record_bytes,
+        }
+    }
+
+    /// About how many seconds one run takes, for the first estimate: of a second each.
+    pub(super) fn seconds(&self, seconds: f64) -> f64 {
+        let of = |load: &Load| match load.amount {
+            Amount::Time(times) => times * seconds,
+            Amount::Records(_) => seconds,
+        };
+        match self {
+            Work::Append(load) => of(load),
+            Work::Read { load, .. } => of(load) / 2.0,
+            Work::ReadMeanwhile { stored, load, .. } => of(stored) + of(load),
+            Work::Restart(load) => of(load) + 8.0,
+        }
+    }
+}
+
+impl Plan {
+    /// A table of all logs, closed loop, on the disk.
+    pub(super) fn new(name: &'static str, title: &str, about: &str) -> Plan {
+        Plan {
+            name,
+            title: title.to_owned(),
+            about: about.to_owned(),
+            source: None,
+            loop_kind: LoopKind::Closed,
+            metrics: &["p50_us", "p99_us", "records_per_s", "mb_per_s"],
+            plot: None,
+            rows: Vec::new(),
+            who: Who::Logs,
+            in_memory: false,
+            left_out: None,
+            published: Vec::new(),
+        }
+    }
+
+    /// With one more row.
+    pub(super) fn row(mut self, name: impl Into<String>, work: Work) -> Plan {
+        self.rows.push(RowPlan {
+            name: name.into(),
+            work,
+        });
+        self
+    }
+}

@@ -1,0 +1,97 @@
+//! How far a comparison is, on standard error: a line for each run with the time that is left, and where somebody looks, the rate
+//! of the run under way.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What a run costs besides its load, for the first estimate.
+const OVERHEAD: f64 = 4.0;
+
+/// The progress of all runs.
+#[derive(Debug)]
+pub(super) struct Progress {
+    total: usize,
+    made: usize,
+    /// Seconds of load that the runs to come were estimated at.
+    left_s: f64,
+    /// Of those that were made, estimated and real.
+    estimated_s: f64,
+    real_s: f64,
+    began: Instant,
+    is_terminal: bool,
+    shown: Cell<Instant>,
+}
+
+impl Progress {
+    /// Of runs whose load takes so many seconds each.
+    pub(super) fn new(loads: impl Iterator<Item = f64>) -> Progress {
+        let estimates: Vec<f64> = loads.map(|seconds| seconds + OVERHEAD).collect();
+        Progress {
+            total: estimates.len(),
+            made: 0,
+            left_s: estimates.iter().sum(),
+            estimated_s: 0.0,
+            real_s: 0.0,
+            began: Instant::now(),
+            is_terminal: std::io::stderr().is_terminal(),
+            shown: Cell::new(Instant::now()),
+        }
+    }
+
+    /// A run begins.
+    pub(super) fn begin(&mut self) {
+        self.began = Instant::now();
+        self.shown.set(self.began);
+    }
+
+    /// So many records so far in the run under way.
+    pub(super) fn tell(&self, what: &str, records: u64) {
+        if self.is_terminal && self.shown.get().elapsed() > Duration::from_millis(500) {
+            self.shown.set(Instant::now());
+            let _ = write!(std::io::stderr(), "\r{:100}\r  {what}: {records} records", "");
+        }
+    }
+
+    /// A run is over; `seconds` was the estimate of its load.
+    pub(super) fn end(&mut self, what: &str, seconds: f64, found: &str) {
+        self.made += 1;
+        self.left_s -= seconds + OVERHEAD;
+        self.estimated_s += seconds + OVERHEAD;
+        self.real_s += self.began.elapsed().as_secs_f64();
+        let left = self.left_s.max(0.0) * self.real_s / self.estimated_s;
+        let clear = if self.is_terminal {
+            format!("\r{:100}\r", "")
+        } else {
+            String::new()
+        };
+        // A terminal that went away is no reason to end a comparison.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{clear}[{}/{}, {} left] {what}: {found}",
+            self.made,
+            self.total,
+            time(left)
+        );
+    }
+}
+
+/// "40 s", "12 min", "1 h 40 min".
+fn time(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        0..2 => format!("{} s", seconds.round()),
+        2..60 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!([40.4, 719.0, 6_000.0].map(time), ["40 s", "12 min", "1 h 40 min"]);
+    }
+}

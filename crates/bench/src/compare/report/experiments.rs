@@ -1,0 +1,92 @@
+//! Each experiment: what is asked, how load was offered, what was found, drawn, and the command that repeats it.
+
+use super::document::{Block, Document, Text, slug};
+use super::overview::point;
+use super::{number, plots, tables};
+use crate::compare::results::{Experiment, LoopKind, Results};
+
+/// Adds a section for each experiment.
+///
+/// # Errors
+/// If a plot cannot be drawn.
+pub(crate) fn push(document: &mut Document, results: &Results) -> anyhow::Result<()> {
+    document.heading(2, "The experiments", "experiments");
+    if results.experiments.is_empty() {
+        document.paragraph("There are none.");
+        return Ok(());
+    }
+    document.paragraph(
+        "Medians, and how far the farthest repetition was from them. Bold is what nothing of the same row and metric is \
+         better than; where that is not a flushed system, the best flushed one is bold as well. – means: not asked, or not measured by it.",
+    );
+    for (index, experiment) in results.experiments.iter().enumerate() {
+        // The number keeps two names apart that read alike as a file's name.
+        push_one(
+            document,
+            results,
+            experiment,
+            &format!("{:02}-{}", index + 1, slug(&experiment.name)),
+        )?;
+    }
+    Ok(())
+}
+
+fn push_one(
+    document: &mut Document,
+    results: &Results,
+    experiment: &Experiment,
+    name: &str,
+) -> anyhow::Result<()> {
+    document.heading(3, &experiment.title, &format!("experiment-{name}"));
+    document.paragraph(experiment.about.as_str());
+    let mut points = Vec::new();
+    if let Some(source) = &experiment.source {
+        points.push(point("Follows: ", source));
+    }
+    points.push(point("Load: ", load(experiment.loop_kind)));
+    document.list(points);
+    if let Some(why) = &experiment.left_out {
+        document.paragraph(point("Left out: ", why));
+    }
+    if let Some(table) = tables::table(results, experiment) {
+        document.blocks.push(Block::Table(table));
+    } else if experiment.left_out.is_none() {
+        document.paragraph("Nothing ran.");
+    }
+    document.paragraph(verified(experiment));
+    if let Some(plot) = plots::draw(results, experiment, name)? {
+        document.blocks.push(Block::Plot(plot));
+    }
+    if !experiment.command.is_empty() {
+        document.blocks.push(Block::Code(experiment.command.clone()));
+    }
+    Ok(())
+}
+
+/// How load was offered, in words.
+fn load(kind: LoopKind) -> &'static str {
+    match kind {
+        LoopKind::Closed => {
+            "closed loop. A producer sends its next request when one is answered: rates are what the system takes, and a \
+             system that stalls is asked less."
+        }
+        LoopKind::Open => {
+            "open loop. Requests are due at fixed times whatever the system does, and latency counts from then: a system \
+             that stalls is not spared."
+        }
+        LoopKind::None => "none.",
+    }
+}
+
+fn verified(experiment: &Experiment) -> Text {
+    let cells = experiment.rows.iter().flat_map(|row| &row.cells);
+    let verified: Vec<u64> = cells.filter_map(|cell| cell.verified_records).collect();
+    match verified.is_empty() {
+        true => Text::default(),
+        false => Text::from(format!(
+            "Read back and compared with what was acknowledged: {} records, in {} cells.",
+            number::count(verified.iter().sum()),
+            number::count(verified.len() as u64)
+        )),
+    }
+}

@@ -1,0 +1,213 @@
+//! The table of an experiment, in one of three layouts.
+//!
+//! ```text
+//! blocks    a block for each row: systems down, metrics across              our own experiments
+//! metrics   metrics down, rows and systems across                           publications with few rows
+//! rows      rows down, metrics and systems across                           publications with many rows
+//! ```
+
+use super::cells::{self, Notes};
+use super::columns::{self, Column};
+use super::document::{Line, Table, Text};
+use super::measured::title;
+use super::number;
+use crate::compare::results::{Experiment, Results, Row};
+
+/// What stands above figures of a publication.
+const PUBLISHED: &str = "published, other hardware";
+
+/// What an experiment found, and beside it what its publication shows; none if there is neither.
+pub(crate) fn table(results: &Results, experiment: &Experiment) -> Option<Table> {
+    let columns = columns::of(results, experiment);
+    if columns.is_empty() && experiment.published.is_empty() {
+        return None;
+    }
+    let is_published = experiment.source.is_some() || !experiment.published.is_empty();
+    let rows = row_names(experiment);
+    let frame = Frame {
+        experiment,
+        columns,
+        rows,
+    };
+    Some(match is_published {
+        false => frame.blocks(),
+        true if frame.rows.len() <= experiment.metrics.len() => frame.metrics_down(),
+        true => frame.rows_down(),
+    })
+}
+
+/// The names of all rows, those that only the publication has last.
+fn row_names(experiment: &Experiment) -> Vec<&str> {
+    let mut names: Vec<&str> = experiment.rows.iter().map(|row| row.name.as_str()).collect();
+    for published in &experiment.published {
+        if !names.contains(&published.row.as_str()) {
+            names.push(&published.row);
+        }
+    }
+    names
+}
+
+/// What all layouts are made of.
+struct Frame<'a> {
+    experiment: &'a Experiment,
+    columns: Vec<Column>,
+    rows: Vec<&'a str>,
+}
+
+impl<'a> Frame<'a> {
+    fn blocks(&self) -> Table {
+        let metrics = &self.experiment.metrics;
+        let mut notes = Notes::default();
+        let mut lines = Vec::new();
+        for row in &self.experiment.rows {
+            lines.push(Line::Group(row.name.clone()));
+            let best: Vec<Vec<bool>> = metrics
+                .iter()
+                .map(|metric| cells::best(&self.columns, row, metric))
+                .collect();
+            for (index, column) in self.columns.iter().enumerate() {
+                let Some(cell) = column.cell(row) else {
+                    continue;
+                };
+                let cells = metrics
+                    .iter()
+                    .zip(&best)
+                    .map(|(metric, best)| cells::text(Some(cell), metric, best[index], &mut notes))
+                    .collect();
+                lines.push(Line::Cells(Text::from(&column.title), cells));
+            }
+        }
+        Table {
+            columns: metrics.iter().map(|metric| title(metric).to_owned()).collect(),
+            lines,
+            figures: true,
+            notes: notes.0,
+            ..Table::default()
+        }
+    }
+
+    fn metrics_down(&self) -> Table {
+        let mut notes = Notes::default();
+        let published = self.published_systems();
+        let mut table = Table {
+            label: "metric".to_owned(),
+            figures: true,
+            ..Table::default()
+        };
+        for row in &self.rows {
+            let shown = self.shown(row, &published);
+            table
+                .groups
+                .push(((*row).to_owned(), self.columns.len() + shown.len()));
+            table
+                .columns
+                .extend(self.columns.iter().map(|column| column.title.clone()));
+            table
+                .columns
+                .extend(shown.iter().map(|system| published_title(system)));
+        }
+        for metric in &self.experiment.metrics {
+            let cells = self
+                .rows
+                .iter()
+                .flat_map(|row| {
+                    let shown = self.shown(row, &published);
+                    let mut cells = self.measured_cells(row, metric, &mut notes);
+                    cells.extend(
+                        shown
+                            .iter()
+                            .map(|system| self.published_cell(row, system, metric)),
+                    );
+                    cells
+                })
+                .collect();
+            table.lines.push(Line::Cells(Text::from(title(metric)), cells));
+        }
+        table.notes = notes.0;
+        table
+    }
+
+    fn rows_down(&self) -> Table {
+        let mut notes = Notes::default();
+        let published = self.published_systems();
+        let mut table = Table {
+            label: "row".to_owned(),
+            figures: true,
+            ..Table::default()
+        };
+        for metric in &self.experiment.metrics {
+            let columns = self.columns.len() + published.len();
+            table.groups.push((title(metric).to_owned(), columns));
+            table
+                .columns
+                .extend(self.columns.iter().map(|column| column.title.clone()));
+            table
+                .columns
+                .extend(published.iter().map(|system| published_title(system)));
+        }
+        for row in &self.rows {
+            let mut cells = Vec::new();
+            for metric in &self.experiment.metrics {
+                cells.extend(self.measured_cells(row, metric, &mut notes));
+                cells.extend(
+                    published
+                        .iter()
+                        .map(|system| self.published_cell(row, system, metric)),
+                );
+            }
+            table.lines.push(Line::Cells(Text::from(*row), cells));
+        }
+        table.notes = notes.0;
+        table
+    }
+
+    fn measured_cells(&self, row: &str, metric: &str, notes: &mut Notes) -> Vec<Text> {
+        let Some(row) = self.row(row) else {
+            return vec![Text::from("–"); self.columns.len()];
+        };
+        let best = cells::best(&self.columns, row, metric);
+        let columns = self.columns.iter().zip(best);
+        columns
+            .map(|(column, is_best)| cells::text(column.cell(row), metric, is_best, notes))
+            .collect()
+    }
+
+    fn row(&self, name: &str) -> Option<&'a Row> {
+        self.experiment.rows.iter().find(|row| row.name == name)
+    }
+
+    /// The systems of the publication, in its order.
+    fn published_systems(&self) -> Vec<&'a str> {
+        let mut systems: Vec<&str> = Vec::new();
+        for published in &self.experiment.published {
+            if !systems.contains(&published.system.as_str()) {
+                systems.push(&published.system);
+            }
+        }
+        systems
+    }
+
+    /// Those of them that the publication shows in a row.
+    fn shown(&self, row: &str, systems: &[&'a str]) -> Vec<&'a str> {
+        let has = |system: &&str| {
+            let mut published = self.experiment.published.iter();
+            published.any(|published| published.row == row && published.system == *system)
+        };
+        systems.iter().copied().filter(has).collect()
+    }
+
+    fn published_cell(&self, row: &str, system: &str, metric: &str) -> Text {
+        let figure = self
+            .experiment
+            .published
+            .iter()
+            .filter(|published| published.row == row && published.system == system)
+            .find_map(|published| published.figures.get(metric))
+            .filter(|figure| figure.is_finite());
+        Text::from(figure.map_or_else(|| "–".to_owned(), |figure| number::plain(*figure)))
+    }
+}
+
+fn published_title(system: &str) -> String {
+    format!("{system} ({PUBLISHED})")
+}

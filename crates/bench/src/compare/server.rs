@@ -1,0 +1,215 @@
+//! A system under measurement while it runs: started by its folder's `serve`, ready when it says so, metered, stopped, killed.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::child::{Running, Start};
+use super::interrupt::Interrupt;
+use super::meter::Meter;
+use super::peer::System;
+
+/// How long a system may take until it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(180);
+/// How long it may take to end when asked.
+const ENDED_WITHIN: Duration = Duration::from_secs(60);
+/// Where ports are looked for: below those that systems give to clients by themselves.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A running system. A store that lives in its driver has no process here.
+#[derive(Debug)]
+pub(super) struct Server {
+    system: System,
+    nodes: u32,
+    directory: PathBuf,
+    log: PathBuf,
+    first_port: u16,
+    process: Option<Running>,
+    ready: Ready,
+    interrupt: Interrupt,
+}
+
+/// What `serve` says when it is ready.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub(super) struct Ready {
+    /// What drivers get.
+    pub(super) address: String,
+    /// The processes that are the system.
+    #[serde(default)]
+    pub(super) pids: Vec<u32>,
+    /// What was set.
+    #[serde(default)]
+    pub(super) settings: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct ReadyLine {
+    ready: Ready,
+}
+
+impl Server {
+    /// Starts `system` with its data in `directory`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it is not in time; the message quotes its log.
+    pub(super) fn start(
+        system: &System,
+        nodes: u32,
+        directory: &Path,
+        log: PathBuf,
+        interrupt: &Interrupt,
+    ) -> Result<Server> {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut server = Server {
+            system: system.clone(),
+            nodes,
+            directory: std::fs::canonicalize(directory)?,
+            log,
+            first_port: 0,
+            process: None,
+            ready: Ready::default(),
+            interrupt: interrupt.clone(),
+        };
+        if system.peer.file.serve.is_empty() {
+            server.ready.address = server.directory.display().to_string();
+            return Ok(server);
+        }
+        server.first_port = free_ports(system.peer.file.ports_per_node * nodes as u16)?;
+        server.start_process()?;
+        Ok(server)
+    }
+
+    /// Starts it again after `kill`; how long it took until it was ready.
+    ///
+    /// # Errors
+    /// If it is not ready in time.
+    pub(super) fn start_again(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        self.start_process()?;
+        Ok(began.elapsed())
+    }
+
+    fn start_process(&mut self) -> Result<()> {
+        let mut arguments = vec![
+            self.first_port.to_string(),
+            self.directory.display().to_string(),
+            self.nodes.to_string(),
+        ];
+        arguments.extend(self.settings_as_arguments());
+        let start = Start {
+            name: &self.system.variant.title,
+            command: &self.system.peer.file.serve,
+            arguments: &arguments,
+            folder: &self.system.peer.folder,
+            log: self.log.clone(),
+        };
+        let mut process = start.start(&self.interrupt)?;
+        let line = process.line(READY_WITHIN)?;
+        let ready: ReadyLine = serde_json::from_str(&line).with_context(|| {
+            format!(
+                "{} should say that it is ready, not: {line}",
+                self.system.variant.title
+            )
+        })?;
+        self.ready = ready.ready;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// The variant's settings as its commands take them.
+    pub(super) fn settings_as_arguments(&self) -> Vec<String> {
+        let settings = self.system.variant.serve_settings.iter();
+        settings.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    /// What it said when it was ready.
+    pub(super) fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// How many nodes it has.
+    pub(super) fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// What it has used up to now.
+    ///
+    /// # Errors
+    /// If one of its processes is gone; the message quotes the log.
+    pub(super) fn meter(&self) -> Result<Meter> {
+        Meter::read(&self.ready.pids).map_err(|error| {
+            let words = self.process.as_ref().map(Running::last_words).unwrap_or_default();
+            error.context(format!(
+                "a process of {} is gone{words}",
+                self.system.variant.title
+            ))
+        })
+    }
+
+    /// Removes its data; it must have ended.
+    pub(super) fn remove_data(&self) {
+        // What cannot be removed is in the directory that the user named, and harms nothing.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+
+    /// Whether it is a store within its driver's process.
+    pub(super) fn is_in_driver(&self) -> bool {
+        self.system.peer.file.serve.is_empty()
+    }
+
+    /// Kills all its processes at once, as a crash does.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    /// Ends it in order.
+    pub(super) fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.stop(ENDED_WITHIN);
+        }
+    }
+}
+
+/// The first of `count` free ports in a row.
+fn free_ports(count: u16) -> Result<u16> {
+    let count = count.max(1);
+    let step = usize::from(count.next_power_of_two());
+    // Another comparison on this machine would look from the same place: begin somewhere else.
+    let begin = (std::process::id() as u16 % 64) * 64;
+    let starts = PORTS
+        .skip(usize::from(begin))
+        .step_by(step)
+        .chain(PORTS.step_by(step));
+    for first in starts.filter(|first| first + count < PORTS.end) {
+        let listeners: std::io::Result<Vec<TcpListener>> = (first..first + count)
+            .map(|port| TcpListener::bind(("127.0.0.1", port)))
+            .collect();
+        if listeners.is_ok() {
+            return Ok(first);
+        }
+    }
+    anyhow::bail!(
+        "no {count} free ports in a row between {} and {}",
+        PORTS.start,
+        PORTS.end
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_are_taken_are_passed_over() {
+        let first = free_ports(4).expect("some are free");
+        let _taken = TcpListener::bind(("127.0.0.1", first + 2)).expect("it was free");
+        let other = free_ports(4).expect("some are free");
+        assert!(!(first..first + 4).contains(&other) && !(other..other + 4).contains(&(first + 2)));
+    }
+}

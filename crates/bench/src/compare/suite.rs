@@ -1,0 +1,147 @@
+//! The suites: which tables there are, by name.
+
+mod field;
+mod papers;
+mod published;
+mod quick;
+
+use super::plan::Plan;
+
+/// A named list of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Suite {
+    /// A handful of workloads: some minutes
+    Quick,
+    /// The tables and figures of the publications, with their parameters
+    Papers,
+    /// What users of logs ask: fixed rates, many partitions, backlogs, restarts
+    Field,
+}
+
+/// How much of what a suite names is done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    /// Of the numbers of records that a publication names.
+    pub(super) records: f64,
+}
+
+impl Scale {
+    /// So much of `records`, at least one.
+    fn of(self, records: u64) -> u64 {
+        ((records as f64 * self.records) as u64).max(1)
+    }
+}
+
+impl Suite {
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Suite::Quick => "quick",
+            Suite::Papers => "papers",
+            Suite::Field => "field",
+        }
+    }
+
+    /// Its tables.
+    pub(super) fn plans(self, scale: Scale) -> Vec<Plan> {
+        match self {
+            Suite::Quick => quick::plans(),
+            Suite::Papers => papers::plans(scale),
+            Suite::Field => field::plans(scale),
+        }
+    }
+}
+
+/// "100 B", "50 KB", "1 MB": as the publications write sizes (in powers of ten).
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 if bytes.is_multiple_of(1_000) => format!("{} KB", bytes / 1_000),
+        _ if bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::compare::plan::{Rate, Work};
+    use crate::compare::results::{LoopKind, METRICS};
+
+    #[test]
+    fn suites_are_sound() {
+        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
+            let plans = suite.plans(Scale { records: 1.0 });
+            let names: BTreeSet<_> = plans.iter().map(|plan| plan.name).collect();
+            assert_eq!(names.len(), plans.len(), "names are unique");
+            for plan in &plans {
+                let rows: BTreeSet<_> = plan.rows.iter().map(|row| &row.name).collect();
+                assert_eq!(rows.len(), plan.rows.len(), "{}", plan.name);
+                assert!(plan.left_out.is_some() || !plan.rows.is_empty(), "{}", plan.name);
+                for metric in plan.metrics {
+                    assert!(METRICS.iter().any(|known| known.0 == *metric), "{metric}");
+                }
+                for published in &plan.published {
+                    let known = plan.rows.iter().any(|row| row.name == published.row);
+                    assert!(
+                        known || plan.left_out.is_some(),
+                        "{}: {}",
+                        plan.name,
+                        published.row
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loops_are_never_mixed_in_a_table() {
+        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
+            for plan in suite.plans(Scale { records: 1.0 }) {
+                for row in &plan.rows {
+                    let open = match &row.work {
+                        Work::Append(load) | Work::ReadMeanwhile { load, .. } => load.rate.is_some(),
+                        Work::Read { .. } => false,
+                        Work::Restart(_) => {
+                            assert_eq!(plan.loop_kind, LoopKind::None);
+                            continue;
+                        }
+                    };
+                    assert_eq!(
+                        open,
+                        plan.loop_kind == LoopKind::Open,
+                        "{}: {}",
+                        plan.name,
+                        row.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_of_a_maximum_names_an_earlier_row() {
+        let plans = Suite::Field.plans(Scale { records: 1.0 });
+        for (place, plan) in plans.iter().enumerate() {
+            for row in &plan.rows {
+                let Work::Append(load) = &row.work else { continue };
+                if let Some(Rate::OfMaximum { experiment, row, .. }) = load.rate {
+                    let earlier = &plans[..place];
+                    let found = earlier
+                        .iter()
+                        .find(|plan| plan.name == experiment)
+                        .expect("it is earlier");
+                    assert!(found.rows.iter().any(|known| known.name == row));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_read_as_in_the_publications() {
+        let sizes = [64, 100, 4_096, 50_000, 1_000_000].map(size);
+        assert_eq!(sizes, ["64 B", "100 B", "4096 B", "50 KB", "1 MB"]);
+    }
+}

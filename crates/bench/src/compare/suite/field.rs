@@ -1,0 +1,265 @@
+//! The suite `field`: what users of logs ask. Where the OpenMessaging Benchmark has such a workload, it is named after it.
+
+use crate::compare::plan::{Amount, Load, Plan, Rate, Work};
+use crate::compare::results::{LoopKind, Plot};
+
+use super::Scale;
+
+const COST: &[&str] = &[
+    "records_per_s",
+    "mb_per_s",
+    "p50_us",
+    "p99_us",
+    "server_cpu_s_per_gb",
+    "client_cpu_s_per_gb",
+    "server_rss_mb",
+    "written_per_byte",
+];
+const LATENCY: &[&str] = &["p50_us", "p99_us", "p999_us", "max_us", "records_per_s"];
+const MAXIMUM: &str = "maximum";
+const MAXIMUM_ROW: &str = "4 producers, 4 shards, 1 KB";
+
+pub(super) fn plans(scale: Scale) -> Vec<Plan> {
+    vec![
+        maximum(),
+        shares_of_maximum(),
+        many_shards(),
+        many_producers(),
+        end_to_end(),
+        backlog(),
+        cold_reads(),
+        restart(scale),
+    ]
+}
+
+/// 1 KB as the OpenMessaging Benchmark means it.
+fn kilobyte() -> Load {
+    Load::one_by_one(1_024)
+}
+
+fn maximum() -> Plan {
+    let plan = Plan::new(
+        MAXIMUM,
+        "The most that is taken, and what it costs",
+        "Closed loop: the next batch is sent when one of those under way is acknowledged. What servers and clients used for each GB of payloads, \
+         and what went to the disk for each byte appended.",
+    );
+    let plan = Plan {
+        source: Some(
+            "OpenMessaging Benchmark: 1-topic-1-partition-100b, 1-topic-1-partition-1kb, 1-topic-16-partitions-1kb at their maximum",
+        ),
+        metrics: COST,
+        plot: Some(Plot::Bars {
+            metric: "mb_per_s".to_owned(),
+        }),
+        ..plan
+    };
+    plan.row(
+        "1 producer, 1 shard, 100 B",
+        Work::Append(Load::one_by_one(100).in_batches(1_000, 8)),
+    )
+    .row(
+        "1 producer, 1 shard, 1 KB",
+        Work::Append(kilobyte().in_batches(128, 8)),
+    )
+    .row(
+        MAXIMUM_ROW,
+        Work::Append(kilobyte().each_on_its_own(4).in_batches(64, 4)),
+    )
+    .row(
+        "4 producers, 16 shards, 1 KB",
+        Work::Append(Load {
+            shards: 16,
+            ..kilobyte().each_on_its_own(4).in_batches(64, 4)
+        }),
+    )
+}
+
+fn shares_of_maximum() -> Plan {
+    let plan = Plan::new(
+        "shares",
+        "Latency at 10, 50 and 80 % of each system's own maximum",
+        "4 producers on 4 shards of 1 KB records, due one by one at fixed times; latency counts from then, so that a stall is not left out. \
+         The maximum is that of the same system and client in the table before.",
+    );
+    let plan = Plan {
+        loop_kind: LoopKind::Open,
+        metrics: LATENCY,
+        plot: Some(Plot::Percentiles),
+        ..plan
+    };
+    [10, 50, 80].into_iter().fold(plan, |plan, percent| {
+        let rate = Rate::OfMaximum {
+            share: f64::from(percent) / 100.0,
+            experiment: MAXIMUM,
+            row: MAXIMUM_ROW,
+        };
+        let load = Load {
+            rate: Some(rate),
+            ..kilobyte().each_on_its_own(4).in_batches(64, 64)
+        };
+        plan.row(format!("{percent} %"), Work::Append(load))
+    })
+}
+
+fn many_shards() -> Plan {
+    let plan = Plan::new(
+        "shards",
+        "1 to 10,000 shards at the same rate",
+        "5,000 records of 1 KB a second in all, in turn over all shards, from four producers.",
+    );
+    let plan = Plan {
+        source: Some("OpenMessaging Benchmark: 1-topic-1-partition-1kb … 1-topic-10000-partitions-1kb"),
+        loop_kind: LoopKind::Open,
+        metrics: &[
+            "p50_us",
+            "p99_us",
+            "max_us",
+            "server_cpu_us_per_record",
+            "server_rss_mb",
+            "written_per_byte",
+        ],
+        plot: Some(Plot::Lines {
+            x: "shards".to_owned(),
+            metric: "p99_us".to_owned(),
+            by: None,
+        }),
+        ..plan
+    };
+    [1, 100, 1_000, 10_000].into_iter().fold(plan, |plan, shards| {
+        let load = Load {
+            shards,
+            producers: 4,
+            rate: Some(Rate::Fixed(5_000.0)),
+            ..kilobyte().in_batches(1, 64)
+        };
+        plan.row(format!("{shards} shards"), Work::Append(load))
+    })
+}
+
+fn many_producers() -> Plan {
+    let plan = Plan::new(
+        "producers",
+        "16 and 64 producers, one by one",
+        "Each sends 1 KB when its record before is acknowledged; 16 shards.",
+    );
+    let plan = Plan {
+        metrics: &[
+            "records_per_s",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "server_cpu_us_per_record",
+        ],
+        plot: Some(Plot::Percentiles),
+        ..plan
+    };
+    [16, 64].into_iter().fold(plan, |plan, producers| {
+        let load = Load {
+            shards: 16,
+            producers,
+            ..kilobyte()
+        };
+        plan.row(format!("{producers} producers"), Work::Append(load))
+    })
+}
+
+fn end_to_end() -> Plan {
+    let plan = Plan::new(
+        "end-to-end",
+        "From when a record is due until a consumer has it",
+        "1 producer and 1 consumer on each of 4 shards, 1 KB, fixed rates.",
+    );
+    let plan = Plan {
+        source: Some(
+            "OpenMessaging Benchmark: end-to-end latency of 1-topic-4-partitions-1kb at fixed rates",
+        ),
+        loop_kind: LoopKind::Open,
+        metrics: &[
+            "delivery_p50_us",
+            "delivery_p99_us",
+            "delivery_max_us",
+            "p50_us",
+            "p99_us",
+        ],
+        ..plan
+    };
+    [400, 4_000].into_iter().fold(plan, |plan, rate| {
+        let load = Load {
+            rate: Some(Rate::Fixed(f64::from(rate))),
+            follow: true,
+            ..kilobyte().each_on_its_own(4).in_batches(1, 64)
+        };
+        plan.row(format!("{rate}/s"), Work::Append(load))
+    })
+}
+
+fn read_meanwhile(name: &'static str, title: &str, about: &str, cold: bool) -> Plan {
+    let plan = Plan {
+        loop_kind: LoopKind::Open,
+        metrics: &[
+            "read_records_per_s",
+            "read_mb_per_s",
+            "p50_us",
+            "p99_us",
+            "max_us",
+        ],
+        ..Plan::new(name, title, about)
+    };
+    let stored = Load {
+        amount: Amount::Time(2.0),
+        ..kilobyte().in_batches(64, 8)
+    };
+    let load = Load {
+        rate: Some(Rate::Fixed(2_000.0)),
+        ..kilobyte().in_batches(1, 64)
+    };
+    plan.row(
+        "2,000/s beside one reader",
+        Work::ReadMeanwhile { stored, load, cold },
+    )
+}
+
+fn backlog() -> Plan {
+    let about = "2,000 records of 1 KB a second are appended while another client reads from the first record on, over and over.";
+    let plan = read_meanwhile(
+        "backlog",
+        "Draining a backlog while writing goes on",
+        about,
+        false,
+    );
+    Plan {
+        source: Some("OpenMessaging Benchmark: 1-topic-1-partition-1kb with a consumer backlog"),
+        ..plan
+    }
+}
+
+fn cold_reads() -> Plan {
+    let about = "The same after the page cache was emptied (where that is allowed): what reads of old records do to the latency of new ones.";
+    read_meanwhile("cold-reads", "Cold reads against the tail's latency", about, true)
+}
+
+fn restart(scale: Scale) -> Plan {
+    let plan = Plan::new(
+        "restart",
+        "From a crash to the next acknowledged record",
+        "Everything is killed at once with SIGKILL and started again on the same data. Ready is what the system says of itself; the first acknowledgement is that of \
+         one record from a client that is running already.",
+    );
+    let plan = Plan {
+        loop_kind: LoopKind::None,
+        metrics: &["ready_s", "first_ack_s"],
+        plot: Some(Plot::Bars {
+            metric: "first_ack_s".to_owned(),
+        }),
+        ..plan
+    };
+    [100_000u64, 1_000_000].into_iter().fold(plan, |plan, records| {
+        let records = scale.of(records);
+        let load = Load {
+            amount: Amount::Records(records),
+            ..kilobyte().in_batches(64, 8)
+        };
+        plan.row(format!("{records} records of 1 KB stored"), Work::Restart(load))
+    })
+}

@@ -1,0 +1,328 @@
+//! The suite `papers`: the tables and figures of publications on shared logs, with their parameters. Their own figures are in
+//! `published`.
+
+use crate::compare::plan::{Amount, Load, Plan, Who, Work};
+use crate::compare::results::{LoopKind, Plot};
+
+use super::{Scale, published, size};
+
+const SHARED_LOGS_SIZES: [usize; 3] = [100, 50_000, 1_000_000];
+const LATER: &str = "Total order comes later: these tables compare systems that order all shards.";
+
+pub(super) fn plans(scale: Scale) -> Vec<Plan> {
+    let mut plans = vec![
+        producers_by_size(),
+        producers_by_number(),
+        consumers_by_size(),
+        consumers_by_number(),
+    ];
+    plans.extend(total_order());
+    plans.push(unthrottled(scale));
+    plans.extend([publish(), subscribe()]);
+    for record_bytes in [100, 512] {
+        plans.extend(matrix(record_bytes, scale));
+    }
+    plans.push(layouts());
+    plans
+}
+
+fn producers_by_size() -> Plan {
+    let plan = Plan::new(
+        "shared-logs-1",
+        "Table 1: a single producer on a single shard, one by one (one node)",
+        "Each record is acknowledged before the next is sent. The publication had three nodes and three replicas; here there is one node.",
+    );
+    let plan = Plan {
+        source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 1"),
+        metrics: &["mean_us", "p999_us", "mb_per_s", "records_per_s"],
+        plot: Some(Plot::Percentiles),
+        published: published::shared_logs_1(),
+        ..plan
+    };
+    SHARED_LOGS_SIZES.into_iter().fold(plan, |plan, bytes| {
+        plan.row(size(bytes), Work::Append(Load::one_by_one(bytes)))
+    })
+}
+
+fn producers_by_number() -> Plan {
+    let plan = Plan::new(
+        "shared-logs-2",
+        "Table 2: concurrent producers of 50 KB, each on its own shard (one node)",
+        "4 and 8 producers, each one by one. Latencies of all together, throughput of each.",
+    );
+    let plan = Plan {
+        source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 2"),
+        metrics: &["mean_us", "p999_us", "mb_per_s_each", "records_per_s_each"],
+        plot: Some(Plot::Percentiles),
+        published: published::shared_logs_2(),
+        ..plan
+    };
+    [4, 8].into_iter().fold(plan, |plan, producers| {
+        let load = Load::one_by_one(50_000).each_on_its_own(producers);
+        plan.row(format!("{producers} producers"), Work::Append(load))
+    })
+}
+
+/// Enough of each size to read, written with several requests waiting so that it does not take long.
+fn to_read(record_bytes: usize, shards: u32) -> Load {
+    let batch_records = (64_000 / record_bytes).clamp(1, 100) as u32;
+    Load::one_by_one(record_bytes)
+        .each_on_its_own(shards)
+        .in_batches(batch_records, 4)
+}
+
+fn consumers_by_size() -> Plan {
+    let plan = Plan::new(
+        "shared-logs-3",
+        "Table 3: a single consumer on a single shard (one node)",
+        "Reads from the first record on, with each client's usual batches.",
+    );
+    let plan = Plan {
+        source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 3"),
+        metrics: &["mb_per_s", "records_per_s"],
+        plot: Some(Plot::Bars {
+            metric: "mb_per_s".to_owned(),
+        }),
+        published: published::shared_logs_3(),
+        ..plan
+    };
+    SHARED_LOGS_SIZES.into_iter().fold(plan, |plan, bytes| {
+        let load = to_read(bytes, 1);
+        let work = Work::Read {
+            load,
+            consumers: 1,
+            batch_records: load.batch_records,
+        };
+        plan.row(size(bytes), work)
+    })
+}
+
+fn consumers_by_number() -> Plan {
+    let plan = Plan::new(
+        "shared-logs-4",
+        "Table 4: concurrent consumers of 50 KB, each on its own shard (one node)",
+        "4 and 8 consumers; throughput of each.",
+    );
+    let plan = Plan {
+        source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 4"),
+        metrics: &["mb_per_s_each", "records_per_s_each"],
+        plot: Some(Plot::Bars {
+            metric: "mb_per_s_each".to_owned(),
+        }),
+        published: published::shared_logs_4(),
+        ..plan
+    };
+    [4, 8].into_iter().fold(plan, |plan, consumers| {
+        let load = to_read(50_000, consumers);
+        let work = Work::Read {
+            load,
+            consumers,
+            batch_records: load.batch_records,
+        };
+        plan.row(format!("{consumers} consumers"), work)
+    })
+}
+
+/// Tables 5 to 8, whose place this is.
+fn total_order() -> Vec<Plan> {
+    let tables = [
+        (
+            "shared-logs-5",
+            "Table 5: total order, a single producer",
+            published::shared_logs_5(),
+        ),
+        (
+            "shared-logs-6",
+            "Table 6: total order, concurrent producers of 50 KB on one shard",
+            published::shared_logs_6(),
+        ),
+        (
+            "shared-logs-7",
+            "Table 7: total order, a single consumer at random positions",
+            published::shared_logs_7(),
+        ),
+        (
+            "shared-logs-8",
+            "Table 8: total order, concurrent consumers at random positions, 50 KB",
+            published::shared_logs_8(),
+        ),
+    ];
+    let plan = |(name, title, published)| Plan {
+        source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Tables 5 to 8"),
+        metrics: &["mean_us", "p999_us", "mb_per_s", "records_per_s"],
+        left_out: Some(LATER),
+        published,
+        ..Plan::new(
+            name,
+            title,
+            "CORFU and Scalog against the total order of this log.",
+        )
+    };
+    tables.into_iter().map(plan).collect()
+}
+
+fn unthrottled(scale: Scale) -> Plan {
+    let plan = Plan::new(
+        "smf",
+        "Unthrottled producers of 100 B (one node)",
+        "The publication ran Kafka's own perf producer with its defaults (batches of 16 KB, 32 MB of records waiting, so that latency is the time \
+         in the client's queue) and its own client with one batch of 8,196 records at a time. Here both ways are run on all systems. \
+         10,000,000 records, or the share of them that --scale names.",
+    );
+    let plan = Plan {
+        source: Some("smf: write-ahead log, latency and QPS against Apache Kafka 0.11 (2017)"),
+        metrics: &["p50_us", "p95_us", "p99_us", "p999_us", "max_us", "records_per_s"],
+        plot: Some(Plot::Percentiles),
+        who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka", "kafka-flush"]),
+        published: published::smf(),
+        ..plan
+    };
+    let load = Load {
+        amount: Amount::Records(scale.of(10_000_000)),
+        ..Load::one_by_one(100)
+    };
+    let queued = load.in_batches(160, 2_000);
+    let batched = load.in_batches(8_196, 1);
+    [1, 3].into_iter().fold(plan, |plan, producers| {
+        let name = if producers == 1 {
+            "1 producer".to_owned()
+        } else {
+            format!("{producers} producers")
+        };
+        let several = |load: Load| Work::Append(Load { producers, ..load });
+        plan.row(format!("{name}, as Kafka was run"), several(queued))
+            .row(format!("{name}, as smf was run"), several(batched))
+    })
+}
+
+const CONFLUO_BATCHES: [u32; 5] = [1, 16, 256, 4_096, 16_384];
+const CONFLUO_SOURCE: &str =
+    "Confluo: pub-sub system, throughput against publishers and subscribers (figure, 64 B messages)";
+
+fn publish() -> Plan {
+    let plan = Plan::new(
+        "confluo-publish",
+        "Publishers of 64 B on one partition, by batch (in memory)",
+        "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk.",
+    );
+    let plan = Plan {
+        source: Some(CONFLUO_SOURCE),
+        metrics: &["records_per_s", "p50_us", "p99_us"],
+        plot: Some(Plot::Lines {
+            x: "batch_records".to_owned(),
+            metric: "records_per_s".to_owned(),
+            by: Some("producers".to_owned()),
+        }),
+        who: Who::Variants(&["ropewalk-memory", "kafka"]),
+        in_memory: true,
+        ..plan
+    };
+    CONFLUO_BATCHES.into_iter().fold(plan, |plan, batch| {
+        [1, 2, 4].into_iter().fold(plan, |plan, producers| {
+            let load = Load {
+                producers,
+                ..Load::one_by_one(64).in_batches(batch, 1)
+            };
+            plan.row(format!("{producers} × {batch}"), Work::Append(load))
+        })
+    })
+}
+
+fn subscribe() -> Plan {
+    let plan = Plan::new(
+        "confluo-subscribe",
+        "Subscribers of 64 B on one partition (in memory)",
+        "Every subscriber reads all records by itself. Requests are of the size that each client asks for by itself.",
+    );
+    let plan = Plan {
+        source: Some(CONFLUO_SOURCE),
+        metrics: &["records_per_s", "mb_per_s"],
+        plot: Some(Plot::Lines {
+            x: "consumers".to_owned(),
+            metric: "records_per_s".to_owned(),
+            by: Some("batch_records".to_owned()),
+        }),
+        who: Who::Variants(&["ropewalk-memory", "kafka"]),
+        in_memory: true,
+        ..plan
+    };
+    [16, 4_096].into_iter().fold(plan, |plan, batch_records| {
+        [1, 2, 4].into_iter().fold(plan, |plan, consumers| {
+            let load = Load::one_by_one(64).in_batches(batch_records, 4);
+            let work = Work::Read {
+                load,
+                consumers,
+                batch_records,
+            };
+            plan.row(format!("{consumers} × {batch_records}"), work)
+        })
+    })
+}
+
+/// Clients and partitions of each, as in the publication's tables.
+fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
+    let names: [(&'static str, &'static str); 2] = match record_bytes {
+        100 => [
+            ("logrange-100-write", "written"),
+            ("logrange-100-read", "read back"),
+        ],
+        _ => [
+            ("logrange-512-write", "written"),
+            ("logrange-512-read", "read back"),
+        ],
+    };
+    names.map(|(name, what)| {
+        let plan = Plan::new(
+            name,
+            &format!("Clients : partitions, {record_bytes} B, {what} (one node)"),
+            "c:p stands for c clients with p threads each, every thread on a partition of its own with 2,000,000 records (or the share of them that \
+             --scale names), written in batches and then read back.",
+        );
+        let plan = Plan {
+            source: Some("Logrange: performance against Apache Kafka (2019), tables for 100 and 512 B"),
+            metrics: &["mb_per_s", "records_per_s", "server_cpu_s_per_gb"],
+            plot: Some(Plot::Bars { metric: "mb_per_s".to_owned() }),
+            who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka"]),
+            published: published::logrange(record_bytes, what == "written"),
+            ..plan
+        };
+        published::LOGRANGE_ROWS.into_iter().fold(plan, |plan, (clients, threads)| {
+            let producers = clients * threads;
+            let load = Load {
+                amount: Amount::Records(scale.of(2_000_000) * u64::from(producers)),
+                ..Load::one_by_one(record_bytes).each_on_its_own(producers).in_batches(1_000, 2)
+            };
+            let work = match what {
+                "written" => Work::Append(load),
+                _ => Work::Read { load, consumers: producers, batch_records: 1_000 },
+            };
+            plan.row(format!("{clients}:{threads}"), work)
+        })
+    })
+}
+
+fn layouts() -> Plan {
+    let plan = Plan::new(
+        "zlog",
+        "Three layouts of a log on one storage device, by size of entry",
+        "Version 1 keeps entries in a key-value store, version 2 in a byte stream with metadata in a key-value store, version 3 is this project's journal: a byte stream \
+         with a compact index in memory. All flush before they acknowledge; 16 appends wait at a time. In one process, without a network. There, version 2 was 1.36 times as fast as version 1 at 256 B, 2.45 times at 4 KB and 10.3 \
+         times at 32 KB.",
+    );
+    let plan = Plan {
+        source: Some("ZLog project update (2016): append throughput of versions 1 and 2"),
+        metrics: &["records_per_s", "mb_per_s", "p50_us", "p99_us"],
+        plot: Some(Plot::Lines {
+            x: "record_bytes".to_owned(),
+            metric: "records_per_s".to_owned(),
+            by: None,
+        }),
+        loop_kind: LoopKind::Closed,
+        who: Who::Variants(&["layout-key-value", "layout-bytestream", "layout-journal"]),
+        ..plan
+    };
+    (8..=15).map(|power| 1usize << power).fold(plan, |plan, bytes| {
+        let load = Load::one_by_one(bytes).in_batches(1, 16);
+        plan.row(published::zlog_row(bytes), Work::Append(load))
+    })
+}

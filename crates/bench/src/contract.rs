@@ -1,0 +1,169 @@
+//! What a driver and the harness of the comparison say to each other: commands and events, one JSON object a line.
+//!
+//! The words and their meaning stand in `bench/peers/README.md`; this is their shape in Rust, for the harness and for
+//! drivers that are written in Rust. It must know no system.
+
+pub mod driver;
+pub mod payload;
+pub mod producers;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What the harness asks of a driver.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// Name the client, its version and its settings.
+    Describe,
+    /// Make a log.
+    Create(Create),
+    /// Remove a log and its data.
+    Delete {
+        /// Its name.
+        log: String,
+    },
+    /// Append to it.
+    Append(Append),
+    /// Read it from its first record.
+    Read(Read),
+}
+
+/// A log that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Create {
+    /// Its name.
+    pub log: String,
+    /// How many shards it has.
+    pub shards: u32,
+    /// How many nodes each record is kept on.
+    pub nodes: u32,
+    /// Settings of the variant, in the system's own words.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Records that are to be appended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Append {
+    /// The log.
+    pub log: String,
+    /// How many shards it has.
+    pub shards: u32,
+    /// How many producers append at once.
+    pub producers: u32,
+    /// Bytes of each payload; at least 16.
+    pub record_bytes: usize,
+    /// How many records a client may put into one request.
+    pub batch_records: u32,
+    /// How many requests of one producer may wait for their acknowledgement at once.
+    pub in_flight: u32,
+    /// Records in all before those that are measured.
+    #[serde(default)]
+    pub warmup_records: u64,
+    /// How many records in all; else `seconds`.
+    #[serde(default)]
+    pub records: Option<u64>,
+    /// For how long; else `records`.
+    #[serde(default)]
+    pub seconds: Option<f64>,
+    /// Records a second that are due, in all; none is the closed loop.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// Whether consumers read at the tail meanwhile.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+/// Records that are to be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Read {
+    /// The log.
+    pub log: String,
+    /// How many shards it has.
+    pub shards: u32,
+    /// How many consumers read at once.
+    pub consumers: u32,
+    /// Bytes of each payload.
+    pub record_bytes: usize,
+    /// How many records a client may ask for at once, where it asks in records.
+    pub batch_records: u32,
+    /// How many records all consumers together have when it is over.
+    pub records: u64,
+    /// Whether each record is compared with what it must be.
+    #[serde(default)]
+    pub verify: bool,
+}
+
+/// What a driver answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// To `describe`.
+    Described(Described),
+    /// To `create`.
+    Created,
+    /// To `delete`.
+    Deleted,
+    /// The first measured record is about to be sent or asked for.
+    Started,
+    /// About once a second.
+    Progress {
+        /// Measured records so far.
+        records: u64,
+    },
+    /// All is done.
+    Done(Box<Done>),
+    /// Instead of any other answer.
+    Failed {
+        /// In a sentence.
+        why: String,
+    },
+}
+
+/// The client of a driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Its name.
+    pub client: String,
+    /// Its version.
+    pub version: String,
+    /// Its settings, where they are not its defaults or matter.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Latencies as pairs of nanoseconds and how many there were, ascending.
+pub type LatencyPairs = Vec<(u64, u64)>;
+
+/// What came of `append` or `read`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// From `started` to the last acknowledgement or record.
+    pub seconds: f64,
+    /// Measured records that were acknowledged or read.
+    pub records: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Records (or batches, where the driver makes them) that failed.
+    pub errors: u64,
+    /// Why the first did.
+    #[serde(default)]
+    pub first_error: Option<String>,
+    /// For each producer, how many records were acknowledged, warm-up included. Of `append`.
+    #[serde(default)]
+    pub appended: Vec<u64>,
+    /// Latencies of acknowledgements, or of a client's requests for records.
+    #[serde(default)]
+    pub latency_ns: LatencyPairs,
+    /// From when a record was due until a consumer had it. Of `append` with `follow`.
+    #[serde(default)]
+    pub delivery_ns: Option<LatencyPairs>,
+    /// The sum of the payloads' CRC-32. Of `read` with `verify`.
+    #[serde(default)]
+    pub crc32_sum: Option<u64>,
+    /// Records that came before an earlier one of the same producer in a shard. Of `read` with `verify`.
+    #[serde(default)]
+    pub out_of_order: Option<u64>,
+}

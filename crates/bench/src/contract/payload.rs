@@ -1,0 +1,172 @@
+//! What each record of a comparison must hold, so that harness and drivers agree on it without exchanging it.
+
+use std::ops::Range;
+
+use anyhow::ensure;
+
+/// What payloads consist of: no compressor finds more in them than six bits a byte.
+const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+/// Where the letters of a record begin is a number below this.
+const STARTS: u64 = 1 << 20;
+/// What the generator of letters starts from, before the record's length is mixed in.
+const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bytes of the stamp at the beginning of each payload.
+pub const STAMP_BYTES: usize = 16;
+
+/// The payloads of one length.
+#[derive(Debug)]
+pub struct Payloads {
+    pool: Vec<u8>,
+    record_bytes: usize,
+}
+
+/// Who made a record, and which of its records it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// The producer, from 0.
+    pub producer: u32,
+    /// The record's number among that producer's, from 0.
+    pub sequence: u64,
+}
+
+impl Payloads {
+    /// Those of `record_bytes` bytes each.
+    ///
+    /// # Errors
+    /// If there is no room for the stamp.
+    pub fn new(record_bytes: usize) -> anyhow::Result<Payloads> {
+        ensure!(
+            record_bytes >= STAMP_BYTES,
+            "records of {record_bytes} bytes have no room for their stamp: they need {STAMP_BYTES} at least"
+        );
+        let mut state = SEED ^ record_bytes as u64;
+        let letter = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            LETTERS[((state >> 32) % LETTERS.len() as u64) as usize]
+        };
+        Ok(Payloads {
+            pool: (0..STARTS as usize + record_bytes).map(letter).collect(),
+            record_bytes,
+        })
+    }
+
+    /// Bytes of each.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// Writes one payload over `out`, which is `record_bytes` long.
+    ///
+    /// # Panics
+    /// If `out` has another length.
+    #[inline]
+    pub fn write(&self, producer: u32, sequence: u64, out: &mut [u8]) {
+        out[..STAMP_BYTES].copy_from_slice(&stamp_digits(producer, sequence));
+        out[STAMP_BYTES..].copy_from_slice(self.letters(producer, sequence));
+    }
+
+    /// Whether `payload` is exactly what it must be; its stamp if so.
+    #[must_use]
+    pub fn check(&self, payload: &[u8]) -> Option<Stamp> {
+        let stamp = Stamp::parse(payload)?;
+        let letters = payload.get(STAMP_BYTES..)?;
+        (letters == self.letters(stamp.producer, stamp.sequence)).then_some(stamp)
+    }
+
+    /// The sum of CRC-32 (ISO-HDLC) over a producer's records of those numbers.
+    #[must_use]
+    pub fn crc32_sum(&self, producer: u32, sequences: Range<u64>) -> u64 {
+        let mut payload = vec![0; self.record_bytes];
+        sequences
+            .map(|sequence| {
+                self.write(producer, sequence, &mut payload);
+                crc32(&payload)
+            })
+            .sum()
+    }
+
+    fn letters(&self, producer: u32, sequence: u64) -> &[u8] {
+        let start = (sequence * 4_093 + u64::from(producer) * 65_537) % STARTS;
+        &self.pool[start as usize..start as usize + self.record_bytes - STAMP_BYTES]
+    }
+}
+
+impl Stamp {
+    /// The stamp at the beginning of a payload; none if there is no such thing.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Stamp> {
+        let digits = payload.get(..STAMP_BYTES)?;
+        let mut value = 0u64;
+        for digit in digits {
+            let nibble = match digit {
+                b'0'..=b'9' => digit - b'0',
+                b'a'..=b'f' => digit - b'a' + 10,
+                _ => return None,
+            };
+            value = value << 4 | u64::from(nibble);
+        }
+        Some(Stamp {
+            producer: (value >> 48) as u32,
+            sequence: value & 0xFFFF_FFFF_FFFF,
+        })
+    }
+}
+
+/// CRC-32 as zlib has it.
+#[must_use]
+pub fn crc32(payload: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, payload)
+}
+
+fn stamp_digits(producer: u32, sequence: u64) -> [u8; STAMP_BYTES] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let value = u64::from(producer) << 48 | sequence & 0xFFFF_FFFF_FFFF;
+    std::array::from_fn(|index| DIGITS[(value >> (60 - 4 * index) & 0xF) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sums_are_those_of_the_guide() {
+        for (producer, records, record_bytes, sum) in [
+            (0, 1, 16, 2_717_936_484),
+            (0, 1, 100, 2_735_468_055),
+            (3, 1_000, 100, 2_102_778_704_282),
+            (7, 500, 4_096, 1_086_244_737_294),
+            (65_535, 3, 1_000_000, 7_513_812_140),
+        ] {
+            let payloads = Payloads::new(record_bytes).expect("there is room for the stamp");
+            assert_eq!(
+                payloads.crc32_sum(producer, 0..records),
+                sum,
+                "{record_bytes} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_payload_is_told_from_any_other() {
+        let payloads = Payloads::new(64).expect("there is room for the stamp");
+        let mut payload = vec![0; 64];
+        payloads.write(7, 123_456, &mut payload);
+        let stamp = Stamp {
+            producer: 7,
+            sequence: 123_456,
+        };
+        assert_eq!(payloads.check(&payload), Some(stamp));
+        for index in 0..64 {
+            let mut other = payload.clone();
+            other[index] ^= 1;
+            assert_ne!(payloads.check(&other), Some(stamp), "byte {index}");
+        }
+        assert_eq!(payloads.check(&payload[..63]), None);
+        assert_eq!(payloads.check(b"short"), None);
+        assert!(Payloads::new(15).is_err());
+    }
+}

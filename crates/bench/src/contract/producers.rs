@@ -1,0 +1,238 @@
+//! Producers for a driver in Rust: warm-up, schedule, latencies, shares. A system gives only the call that appends.
+//!
+//! Each producer is a thread with an appender of its own. All warm up, wait until everyone has, and begin together; what
+//! one of them does then stands in `producer`.
+
+mod producer;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{OnceLock, RwLock};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use self::producer::{Outcome, Plan, Producer};
+use super::driver::Events;
+use super::payload::Stamp;
+use super::{Append, Done, Event};
+use crate::latency::LatencyRecorder;
+
+/// How often `progress` is said.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(1);
+
+/// One producer's way into a system.
+///
+/// A unit is what is acknowledged at once: a batch where the driver makes batches, else a record. Units are numbered from 0
+/// for each producer, warm-up included; each call of `send` takes a number, also one that fails.
+pub trait Appender {
+    /// Hands a unit over; it holds the producer's records with these numbers. Must not wait for its acknowledgement.
+    ///
+    /// # Errors
+    /// If it could not be handed over; then it has failed.
+    fn send(&mut self, shard: u32, records: Range<u64>) -> Result<()>;
+
+    /// Adds what was acknowledged or failed since the last call to `completed`, in any order. If there is nothing, waits for
+    /// something for at most `wait`.
+    fn poll(&mut self, wait: Duration, completed: &mut Vec<Completed>);
+}
+
+/// A unit that is acknowledged or has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completed {
+    /// Which, by the order of sending, from 0.
+    pub unit: u64,
+    /// When that was known.
+    pub at: Instant,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+/// Who puts records into batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Batches {
+    /// The driver: a unit is a batch.
+    ByDriver,
+    /// The client, or nobody: a unit is a record.
+    ByClient,
+}
+
+/// When each measured record is due; shared by producers and the consumers that follow them.
+#[derive(Debug)]
+pub struct Schedule {
+    began: OnceLock<Instant>,
+    rate: Option<f64>,
+    producers: u32,
+    /// Of each producer.
+    warmup_records: Vec<u64>,
+}
+
+impl Schedule {
+    /// That of `append`; it begins when the producers do, and serves one run.
+    #[must_use]
+    pub fn new(append: &Append) -> Schedule {
+        let warmup = |producer| share(append.warmup_records, producer, append.producers);
+        Schedule {
+            began: OnceLock::new(),
+            rate: append.rate,
+            producers: append.producers,
+            warmup_records: (0..append.producers).map(warmup).collect(),
+        }
+    }
+
+    /// When a record was due; none for a record of the warm-up, and in the closed loop.
+    #[must_use]
+    pub fn due(&self, stamp: Stamp) -> Option<Instant> {
+        let warmup_records = *self.warmup_records.get(stamp.producer as usize)?;
+        let measured = stamp.sequence.checked_sub(warmup_records)?;
+        let before = measured * u64::from(self.producers) + u64::from(stamp.producer);
+        // From the beginning each time: adding up a rounded interval would drift.
+        let ns = before as f64 * 1e9 / self.rate?;
+        Some(*self.began.get()? + Duration::from_nanos(ns as u64))
+    }
+
+    /// When the producers began; none before that.
+    fn began(&self) -> Option<Instant> {
+        self.began.get().copied()
+    }
+
+    fn begin(&self) -> Instant {
+        let now = Instant::now();
+        assert!(self.began.set(now).is_ok(), "a schedule serves one run");
+        now
+    }
+}
+
+/// Runs the producers of `append`, each on a thread with the appender that `connect` makes for it (given the producer's
+/// number, on that thread), and says `started` and `progress`. The caller adds `delivery_ns` if consumers follow.
+///
+/// # Errors
+/// If a producer cannot connect.
+pub fn run<A: Appender>(
+    append: &Append,
+    batches: Batches,
+    schedule: &Schedule,
+    connect: impl Fn(u32) -> Result<A> + Sync,
+    events: &Events<'_>,
+) -> Result<Done> {
+    check(append)?;
+    let acknowledged = AtomicU64::new(0);
+    // Closed for as long as it is held for writing.
+    let gate = RwLock::new(());
+    std::thread::scope(|scope| {
+        let closed = gate.write().expect("nobody else has it yet");
+        let (arrive, arrivals) = mpsc::channel();
+        let (finish, finished) = mpsc::channel();
+        for index in 0..append.producers {
+            let plan = Plan::new(append, batches, index, schedule);
+            let (arrive, finish) = (arrive.clone(), finish.clone());
+            let (gate, connect, acknowledged) = (&gate, &connect, &acknowledged);
+            let work = move || {
+                let made = connect(index).with_context(|| format!("producer {index} cannot connect"));
+                let (producer, arrived) = match made {
+                    Ok(appender) => (Some(Producer::warmed_up(plan, appender, acknowledged)), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                // Whoever dies before this is missed when nobody is left who could still arrive.
+                let _ = arrive.send(arrived);
+                drop(arrive);
+                drop(gate.read());
+                // Without a beginning another producer could not connect.
+                if let (Some(producer), Some(began)) = (producer, schedule.began()) {
+                    let _ = finish.send((index, producer.measure(began)));
+                }
+            };
+            let thread = Builder::new().name(format!("producer-{index}"));
+            thread
+                .spawn_scoped(scope, work)
+                .with_context(|| format!("cannot start a thread for producer {index}"))?;
+        }
+        drop((arrive, finish));
+        for _ in 0..append.producers {
+            let arrived = arrivals.recv();
+            arrived.map_err(|_| anyhow!("a producer died while it warmed up"))??;
+        }
+        events.say(&Event::Started);
+        let began = schedule.begin();
+        drop(closed);
+        let outcomes = wait_for_outcomes(&finished, &acknowledged, events);
+        Ok(sum_up(append, began, &outcomes))
+    })
+}
+
+fn check(append: &Append) -> Result<()> {
+    let Append {
+        shards,
+        producers,
+        batch_records,
+        in_flight,
+        ..
+    } = *append;
+    ensure!(
+        shards > 0 && producers > 0 && batch_records > 0 && in_flight > 0,
+        "shards, producers, batch_records and in_flight must be 1 at least"
+    );
+    ensure!(
+        append.records.is_some() != append.seconds.is_some(),
+        "either records or seconds must be given"
+    );
+    let positive = |number: Option<f64>| number.is_none_or(|number| number.is_finite() && number > 0.0);
+    ensure!(positive(append.rate), "rate must be more than 0");
+    ensure!(positive(append.seconds), "seconds must be more than 0");
+    Ok(())
+}
+
+/// The part of `total` that falls to `producer` of `producers`; all parts together are `total`.
+fn share(total: u64, producer: u32, producers: u32) -> u64 {
+    let (producer, producers) = (u64::from(producer), u64::from(producers));
+    total / producers + u64::from(producer < total % producers)
+}
+
+/// Says how it goes until every producer has finished; what each did, by its number.
+fn wait_for_outcomes(
+    finished: &Receiver<(u32, Outcome)>,
+    acknowledged: &AtomicU64,
+    events: &Events<'_>,
+) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    let mut next = Instant::now() + PROGRESS_PERIOD;
+    loop {
+        match finished.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(RecvTimeoutError::Timeout) => {
+                next += PROGRESS_PERIOD;
+                let records = acknowledged.load(Ordering::Relaxed);
+                events.say(&Event::Progress { records });
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    outcomes.sort_by_key(|(index, _)| *index);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn sum_up(append: &Append, began: Instant, outcomes: &[Outcome]) -> Done {
+    let mut latencies = LatencyRecorder::new();
+    for outcome in outcomes {
+        latencies.merge(&outcome.latencies);
+    }
+    let last = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.last_acknowledged)
+        .max();
+    let records = outcomes.iter().map(|outcome| outcome.records).sum();
+    Done {
+        seconds: last.map_or(0.0, |last| last.saturating_duration_since(began).as_secs_f64()),
+        records,
+        bytes: records * append.record_bytes as u64,
+        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
+        first_error: outcomes.iter().find_map(|outcome| outcome.first_error.clone()),
+        appended: outcomes.iter().map(|outcome| outcome.appended).collect(),
+        latency_ns: latencies.pairs(),
+        ..Done::default()
+    }
+}

@@ -1,0 +1,387 @@
+//! One producer: warms up, then sends its units in the closed loop or when they are due, and settles what comes back.
+//!
+//! ```text
+//!   sent:   [ 7: acknowledged too early ] [ 8 ] [ 9 ] ...      the oldest unit that is not settled stands in front
+//! ```
+//!
+//! Per unit there is a read of the clock, a place in that queue and a count in the histogram, nothing else.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Appender, Batches, Completed, Schedule, share};
+use crate::contract::Append;
+use crate::contract::payload::Stamp;
+use crate::latency::LatencyRecorder;
+
+/// After so many failures in a row there is nothing to measure.
+const FAILURES_MAX: u64 = 100;
+/// How long before a due time a producer stops sleeping and watches the clock: about what waking up takes.
+const WATCH: Duration = Duration::from_micros(20);
+/// How often a producer that has no reason to wait looks what was acknowledged.
+const LOOK_PERIOD: Duration = Duration::from_micros(50);
+/// How long one look for acknowledgements lasts where a producer cannot go on without one.
+const LOOK_TIME: Duration = Duration::from_secs(1);
+/// How long a system may be silent while units wait: after that they count as failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One producer's part of a run.
+pub(super) struct Plan<'a> {
+    schedule: &'a Schedule,
+    index: u32,
+    producers: u32,
+    shards: u32,
+    batches: Batches,
+    batch_records: u64,
+    /// Records of a unit.
+    unit_records: u64,
+    /// Units that may wait for their acknowledgement at once.
+    window: u64,
+    warmup_records: u64,
+    /// Measured records, or else the time for them.
+    records: Option<u64>,
+    time: Duration,
+    paced: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// The share of producer `index`.
+    pub(super) fn new(append: &Append, batches: Batches, index: u32, schedule: &'a Schedule) -> Plan<'a> {
+        let share = |records| share(records, index, append.producers);
+        let batch_records = u64::from(append.batch_records);
+        let in_flight = u64::from(append.in_flight);
+        let (unit_records, window) = match batches {
+            Batches::ByDriver => (batch_records, in_flight),
+            Batches::ByClient => (1, in_flight * batch_records),
+        };
+        Plan {
+            schedule,
+            index,
+            producers: append.producers,
+            shards: append.shards,
+            batches,
+            batch_records,
+            unit_records,
+            window,
+            warmup_records: share(append.warmup_records),
+            records: append.records.map(share),
+            time: Duration::from_secs_f64(append.seconds.unwrap_or_default()),
+            paced: append.rate.is_some(),
+        }
+    }
+
+    /// Where a unit goes. What a client should put into one batch goes to one shard.
+    fn shard(&self, unit: u64, first_record: u64) -> u32 {
+        let batch = match self.batches {
+            Batches::ByDriver => unit,
+            Batches::ByClient => first_record / self.batch_records,
+        };
+        let shard = (u64::from(self.index) + batch * u64::from(self.producers)) % u64::from(self.shards);
+        shard as u32
+    }
+}
+
+/// What one producer did.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Of measured units.
+    pub(super) latencies: LatencyRecorder,
+    /// Measured records that were acknowledged.
+    pub(super) records: u64,
+    /// So many of its first records were acknowledged, all of them.
+    pub(super) appended: u64,
+    pub(super) last_acknowledged: Option<Instant>,
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+}
+
+/// A unit that was sent, until it and all before it are settled.
+struct Sent {
+    /// What its latency counts from.
+    since: Instant,
+    records: Range<u64>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Acknowledged,
+    Failed,
+}
+
+/// When a producer has sent enough.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Before the record with this number.
+    Record(u64),
+    /// With the first unit that would be sent then or later.
+    At(Instant),
+}
+
+pub(super) struct Producer<'a, A> {
+    plan: Plan<'a>,
+    appender: A,
+    /// Measured records of all producers, for `progress`.
+    acknowledged: &'a AtomicU64,
+    sent: VecDeque<Sent>,
+    /// The number of the first unit of `sent`.
+    first_unit: u64,
+    next_record: u64,
+    in_flight: u64,
+    /// What `poll` brought; empty between calls.
+    completed: Vec<Completed>,
+    looked: Instant,
+    /// How long units have waited without a word.
+    silent: Duration,
+    failures_in_a_row: u64,
+    /// Whether a record failed: what is acknowledged after it does not count as appended.
+    has_gap: bool,
+    is_measuring: bool,
+    outcome: Outcome,
+}
+
+impl<'a, A: Appender> Producer<'a, A> {
+    /// A producer that has sent its warm-up, and heard what became of it.
+    pub(super) fn warmed_up(plan: Plan<'a>, appender: A, acknowledged: &'a AtomicU64) -> Producer<'a, A> {
+        // Timers that are late by less than the default 50 µs; where the system refuses, the rate is a little less even.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
+        let end = End::Record(plan.warmup_records);
+        let mut producer = Producer {
+            plan,
+            appender,
+            acknowledged,
+            sent: VecDeque::new(),
+            first_unit: 0,
+            next_record: 0,
+            in_flight: 0,
+            completed: Vec::new(),
+            looked: Instant::now(),
+            silent: Duration::ZERO,
+            failures_in_a_row: 0,
+            has_gap: false,
+            is_measuring: false,
+            outcome: Outcome::default(),
+        };
+        producer.send_closed(end);
+        producer
+    }
+
+    /// Sends its share of what is measured, until all of it is settled.
+    pub(super) fn measure(mut self, began: Instant) -> Outcome {
+        self.is_measuring = true;
+        let end = match self.plan.records {
+            Some(records) => End::Record(self.plan.warmup_records + records),
+            None => End::At(began + self.plan.time),
+        };
+        if self.plan.paced {
+            self.send_paced(end);
+        } else {
+            self.send_closed(end);
+        }
+        self.outcome
+    }
+
+    /// Sends the next unit as soon as there is room for it.
+    fn send_closed(&mut self, end: End) {
+        loop {
+            self.wait_for_room();
+            let now = Instant::now();
+            let records = self.next_unit(end);
+            if records.is_empty() || end.is_reached(now) || self.is_hopeless() {
+                break;
+            }
+            self.send(records, now);
+            self.look(now);
+        }
+        self.drain();
+    }
+
+    /// Sends each unit when its last record is due, or as soon after that as there is room.
+    fn send_paced(&mut self, end: End) {
+        loop {
+            let records = self.next_unit(end);
+            if records.is_empty() || self.is_hopeless() {
+                break;
+            }
+            let stamp = Stamp {
+                producer: self.plan.index,
+                sequence: records.end - 1,
+            };
+            let due = self.plan.schedule.due(stamp);
+            let due = due.expect("what is measured at a rate is due at a time");
+            if end.is_reached(due) {
+                break;
+            }
+            self.wait_until(due);
+            self.wait_for_room();
+            self.send(records, due);
+        }
+        self.drain();
+    }
+
+    /// The numbers of the next unit's records; none behind the last.
+    fn next_unit(&self, end: End) -> Range<u64> {
+        let next = self.next_record + self.plan.unit_records;
+        match end {
+            End::Record(end) => self.next_record..next.min(end),
+            End::At(_) => self.next_record..next,
+        }
+    }
+
+    /// Takes acknowledgements until `due`: asleep for most of the time, awake for the last of it.
+    fn wait_until(&mut self, due: Instant) {
+        let mut now = Instant::now();
+        if now >= due {
+            self.look(now);
+        }
+        while now < due {
+            let asleep = (due - now).saturating_sub(WATCH);
+            if self.in_flight > 0 {
+                self.take(asleep);
+            } else if !asleep.is_zero() {
+                std::thread::sleep(asleep);
+            } else {
+                std::hint::spin_loop();
+            }
+            now = Instant::now();
+        }
+    }
+
+    fn wait_for_room(&mut self) {
+        while self.in_flight >= self.plan.window && !self.is_hopeless() {
+            self.take(LOOK_TIME);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.in_flight > 0 {
+            self.take(LOOK_TIME);
+        }
+    }
+
+    /// Takes what is there if that was long ago: systems whose appender tells the time only when it is asked would look
+    /// slower than they are.
+    fn look(&mut self, now: Instant) {
+        let has_room = self.in_flight < self.plan.window;
+        let is_time = now.saturating_duration_since(self.looked) >= LOOK_PERIOD;
+        if self.in_flight > 0 && has_room && is_time {
+            self.take(Duration::ZERO);
+        }
+    }
+
+    /// Sends a unit; its latency counts from `since`.
+    fn send(&mut self, records: Range<u64>, since: Instant) {
+        let unit = self.first_unit + self.sent.len() as u64;
+        let shard = self.plan.shard(unit, records.start);
+        self.next_record = records.end;
+        self.sent.push_back(Sent {
+            since,
+            records: records.clone(),
+            state: State::Waiting,
+        });
+        self.in_flight += 1;
+        if let Err(error) = self.appender.send(shard, records) {
+            self.settle(Completed {
+                unit,
+                at: since,
+                failure: Some(format!("{error:#}")),
+            });
+            self.forget_settled();
+        }
+    }
+
+    /// Takes what was acknowledged or failed, waiting for it at most `wait`.
+    fn take(&mut self, wait: Duration) {
+        let asked = Instant::now();
+        self.looked = asked;
+        self.appender.poll(wait, &mut self.completed);
+        if self.completed.is_empty() {
+            if !wait.is_zero() {
+                self.silent += asked.elapsed();
+            }
+            if self.silent >= PATIENCE {
+                self.give_up();
+            }
+            return;
+        }
+        self.silent = Duration::ZERO;
+        let before = self.outcome.records;
+        let mut completed = std::mem::take(&mut self.completed);
+        for unit in completed.drain(..) {
+            self.settle(unit);
+        }
+        self.completed = completed;
+        self.forget_settled();
+        self.acknowledged
+            .fetch_add(self.outcome.records - before, Ordering::Relaxed);
+    }
+
+    fn settle(&mut self, completed: Completed) {
+        let index = completed.unit.checked_sub(self.first_unit);
+        let sent = index.and_then(|index| self.sent.get_mut(index as usize));
+        let sent = sent
+            .filter(|sent| sent.state == State::Waiting)
+            .expect("an appender tells of each unit that was sent, once");
+        self.in_flight -= 1;
+        if let Some(why) = completed.failure {
+            sent.state = State::Failed;
+            self.failures_in_a_row += 1;
+            self.outcome.errors += 1;
+            self.outcome.first_error.get_or_insert(why);
+            return;
+        }
+        sent.state = State::Acknowledged;
+        self.failures_in_a_row = 0;
+        if self.is_measuring {
+            let latency = completed.at.saturating_duration_since(sent.since);
+            self.outcome.latencies.record(latency);
+            self.outcome.records += sent.records.end - sent.records.start;
+            self.outcome.last_acknowledged = self.outcome.last_acknowledged.max(Some(completed.at));
+        }
+    }
+
+    /// Drops units from the front that are settled, and counts the records that were appended without a gap.
+    fn forget_settled(&mut self) {
+        while let Some(sent) = self.sent.front().filter(|sent| sent.state != State::Waiting) {
+            self.has_gap |= sent.state == State::Failed;
+            if !self.has_gap {
+                self.outcome.appended = sent.records.end;
+            }
+            self.sent.pop_front();
+            self.first_unit += 1;
+        }
+    }
+
+    /// Counts all that still waits as failed.
+    fn give_up(&mut self) {
+        for unit in self.first_unit..self.first_unit + self.sent.len() as u64 {
+            if self.sent[(unit - self.first_unit) as usize].state == State::Waiting {
+                self.settle(Completed {
+                    unit,
+                    at: Instant::now(),
+                    failure: Some(format!("not acknowledged in {} s", PATIENCE.as_secs())),
+                });
+            }
+        }
+        self.failures_in_a_row = FAILURES_MAX;
+        self.forget_settled();
+    }
+
+    fn is_hopeless(&self) -> bool {
+        self.failures_in_a_row >= FAILURES_MAX
+    }
+}
+
+impl End {
+    /// Whether nothing is sent at `at` any more.
+    fn is_reached(self, at: Instant) -> bool {
+        match self {
+            End::Record(_) => false,
+            End::At(end) => at >= end,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Reading a log from its first record: consumers that share out its shards or read the same ones over again.
+
+use std::collections::HashMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use client::{Cluster, ConsumerOptions, Fetched, Offset, OffsetQuery, Stretch, TopicConsumer};
+
+use super::Ropewalk;
+use crate::contract::driver::Events;
+use crate::contract::payload::{Stamp, crc32};
+use crate::contract::{Done, Event, Read};
+use crate::latency::LatencyRecorder;
+
+/// Before a shard's end there are records: after so many fetches in a row without one they are lost.
+const EMPTY_MAX: u32 = 20;
+
+/// Reads until all consumers together have what is asked for.
+pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result<Done> {
+    ensure!(read.consumers > 0, "there must be one consumer at least");
+    let stretches = find_stretches(&mut system.cluster()?, &read.log)?;
+    ensure!(
+        stretches.len() == read.shards as usize,
+        "topic {} has {} partitions, not {}",
+        read.log,
+        stretches.len(),
+        read.shards
+    );
+    let had = AtomicU64::new(0);
+    let gate = Barrier::new(read.consumers as usize + 1);
+    let (began, outcomes) = std::thread::scope(|scope| {
+        let consumers: Vec<_> = share_out(&stretches, read.consumers as usize)
+            .into_iter()
+            .map(|share| {
+                let (gate, had) = (&gate, &had);
+                scope.spawn(move || consume(system, read, &share, gate, had))
+            })
+            .collect();
+        // Everyone waits twice: until all are connected, and until that was said.
+        gate.wait();
+        events.say(&Event::Started);
+        let began = Instant::now();
+        gate.wait();
+        let outcomes: Result<Vec<Outcome>> = consumers
+            .into_iter()
+            .map(|consumer| consumer.join().expect("a consumer's panic is a bug here"))
+            .collect();
+        (began, outcomes)
+    });
+    let done = sum_up(read, began, &outcomes?);
+    if done.records < read.records {
+        bail!(
+            "the log has {} records for its consumers, not {}",
+            done.records,
+            read.records
+        );
+    }
+    Ok(done)
+}
+
+/// All partitions, each from its first record to where it ends now.
+fn find_stretches(cluster: &mut Cluster, log: &str) -> Result<Vec<Stretch>> {
+    let topic = cluster.topic(log)?;
+    let first = cluster.offsets(&topic, OffsetQuery::Earliest)?;
+    let end = cluster.offsets(&topic, OffsetQuery::Latest)?;
+    let pairs = first.into_iter().zip(end);
+    Ok(pairs
+        .map(|((partition, first), (_, end))| Stretch {
+            partition,
+            first: first.unwrap_or(Offset::ZERO),
+            end: end.unwrap_or(Offset::ZERO),
+        })
+        .collect())
+}
+
+/// What each consumer reads.
+fn share_out(stretches: &[Stretch], consumers: usize) -> Vec<Vec<Stretch>> {
+    let shards = stretches.len();
+    let share = |consumer| {
+        if consumers > shards {
+            return vec![stretches[consumer % shards]];
+        }
+        stretches
+            .iter()
+            .copied()
+            .skip(consumer)
+            .step_by(consumers)
+            .collect()
+    };
+    (0..consumers).map(share).collect()
+}
+
+/// What one consumer read.
+#[derive(Default)]
+struct Outcome {
+    records: u64,
+    bytes: u64,
+    latencies: LatencyRecorder,
+    ended: Option<Instant>,
+    crc32_sum: u64,
+    out_of_order: u64,
+    /// The number of the last record by partition and producer.
+    last: HashMap<(i32, u32), u64>,
+}
+
+/// One consumer's work. Always passes the gate twice, also if it cannot work.
+fn consume(
+    system: &Ropewalk,
+    read: &Read,
+    share: &[Stretch],
+    gate: &Barrier,
+    had: &AtomicU64,
+) -> Result<Outcome> {
+    let consumer = system.cluster().and_then(|mut cluster| {
+        let options = ConsumerOptions::default();
+        Ok(TopicConsumer::new(&mut cluster, &read.log, share, options)?)
+    });
+    gate.wait();
+    gate.wait();
+    let mut consumer = consumer.context("a consumer cannot connect")?;
+    let mut outcome = Outcome::default();
+    let mut empty = 0;
+    while had.load(Ordering::Relaxed) < read.records {
+        let asked = Instant::now();
+        let Some(all_fetched) = consumer.fetch()? else {
+            break;
+        };
+        outcome.latencies.record(asked.elapsed());
+        let before = outcome.records;
+        for (partition, fetched) in &all_fetched {
+            if read.verify {
+                outcome.verify(*partition, fetched)?;
+            } else {
+                outcome.touch(fetched)?;
+            }
+        }
+        empty = if outcome.records == before { empty + 1 } else { 0 };
+        ensure!(
+            empty < EMPTY_MAX,
+            "the log {} has more records, but {EMPTY_MAX} fetches in a row brought none",
+            read.log
+        );
+        had.fetch_add(outcome.records - before, Ordering::Relaxed);
+    }
+    outcome.ended = Some(Instant::now());
+    Ok(outcome)
+}
+
+impl Outcome {
+    /// Takes every record apart, as a reader does.
+    fn touch(&mut self, fetched: &Fetched) -> Result<()> {
+        for record in fetched.records() {
+            let record = record?;
+            self.records += 1;
+            self.bytes += record.value.as_ref().map_or(0, |value| value.len() as u64);
+            // The value is what a reader reads for: the compiler must not leave it out.
+            std::hint::black_box(&record.value);
+        }
+        Ok(())
+    }
+
+    /// The same, and compares what the contract says about each.
+    fn verify(&mut self, partition: i32, fetched: &Fetched) -> Result<()> {
+        for record in fetched.records() {
+            let value = record?.value.unwrap_or_default();
+            self.records += 1;
+            self.bytes += value.len() as u64;
+            self.crc32_sum += crc32(&value);
+            // What has no stamp shows in the sum.
+            let Some(stamp) = Stamp::parse(&value) else {
+                continue;
+            };
+            let last = self.last.insert((partition, stamp.producer), stamp.sequence);
+            self.out_of_order += u64::from(last.is_some_and(|last| stamp.sequence <= last));
+        }
+        Ok(())
+    }
+}
+
+fn sum_up(read: &Read, began: Instant, outcomes: &[Outcome]) -> Done {
+    let mut latencies = LatencyRecorder::new();
+    for outcome in outcomes {
+        latencies.merge(&outcome.latencies);
+    }
+    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let ended = outcomes.iter().filter_map(|outcome| outcome.ended).max();
+    Done {
+        seconds: ended.map_or(0.0, |ended| ended.duration_since(began).as_secs_f64()),
+        records: sum(|outcome| outcome.records),
+        bytes: sum(|outcome| outcome.bytes),
+        latency_ns: latencies.pairs(),
+        crc32_sum: read.verify.then(|| sum(|outcome| outcome.crc32_sum)),
+        out_of_order: read.verify.then(|| sum(|outcome| outcome.out_of_order)),
+        ..Done::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consumers_share_shards_or_read_them_over_again() {
+        let stretches: Vec<Stretch> = (0..3)
+            .map(|partition| Stretch {
+                partition,
+                first: Offset(0),
+                end: Offset(9),
+            })
+            .collect();
+        let read = |consumers| -> Vec<Vec<i32>> {
+            share_out(&stretches, consumers)
+                .iter()
+                .map(|share| share.iter().map(|stretch| stretch.partition).collect())
+                .collect()
+        };
+        assert_eq!(read(1), [vec![0, 1, 2]]);
+        assert_eq!(read(2), [vec![0, 2], vec![1]]);
+        assert_eq!(read(4), [vec![0], vec![1], vec![2], vec![0]]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Reports of made-up comparisons: golden texts, pages that are well formed, names that mean harm, and odd ends.
+
+mod comparison;
+
+use std::fs;
+use std::path::Path;
+
+use bench::compare::report::{first_page, write_all};
+use bench::compare::results::{Plot, Results};
+
+/// What is written for some results.
+struct Report {
+    markdown: String,
+    html: String,
+    plots: Vec<String>,
+}
+
+fn report(results: &Results) -> Report {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    write_all(results, directory.path()).expect("a report");
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("it was written");
+    let mut plots: Vec<String> = fs::read_dir(directory.path().join("plots"))
+        .expect("a folder of plots")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    plots.sort();
+    let report = Report {
+        markdown: read("report.md"),
+        html: read("report.html"),
+        plots,
+    };
+    assert_eq!(
+        fs::read_dir(directory.path()).expect("readable").count(),
+        3,
+        "nothing is left aside"
+    );
+    check_page(&report.html);
+    for text in [&report.markdown, &report.html] {
+        let is_odd = |word: &str| ["NaN", "inf", "-inf", "inf×"].contains(&word);
+        let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '×' && letter != '-');
+        assert!(!words.into_iter().any(is_odd), "figures are finite");
+    }
+    report
+}
+
+fn check_golden(name: &str, text: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/comparison")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&golden, text).expect("the source tree can be written");
+    }
+    let expected = fs::read_to_string(golden).expect("stands beside this test");
+    assert_eq!(text, expected, "UPDATE_GOLDEN=1 takes the new text");
+}
+
+/// Each tag is closed in turn, each anchor is there once, and nothing comes from elsewhere.
+fn check_page(html: &str) {
+    const VOID: [&str; 3] = ["meta", "!DOCTYPE", "br"];
+    let mut open: Vec<&str> = Vec::new();
+    for part in html.split('<').skip(1) {
+        let (tag, after) = part.split_once('>').expect("each tag ends");
+        assert!(
+            !after.contains('>') || open.contains(&"style"),
+            "a loose > after <{tag}>"
+        );
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/', '\n'])
+            .next()
+            .expect("a name");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "in <{tag}>");
+        } else if !tag.ends_with('/') && !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "still open: {open:?}");
+    let targets = html
+        .split("href=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().expect("it ends"));
+    for target in targets {
+        let anchor = target.strip_prefix('#').expect("links stay within the page");
+        assert_eq!(html.matches(&format!("id=\"{anchor}\"")).count(), 1, "{anchor}");
+    }
+    for elsewhere in ["<script", "<link", "src=", "url(", "@import"] {
+        assert!(!html.contains(elsewhere), "{elsewhere} needs something else");
+    }
+}
+
+#[test]
+fn a_comparison_is_reported_as_the_golden_files_say() {
+    let results = comparison::results();
+    let report = report(&results);
+    check_golden("report.md", &report.markdown);
+    check_golden("first_page.md", &first_page(&results));
+    assert!(
+        report.markdown.starts_with(first_page(&results).trim_end()),
+        "the first page comes first"
+    );
+    assert_eq!(
+        report.plots,
+        ["01-appends.png", "03-figure-2.png", "04-fixed-rate.png"]
+    );
+    assert_eq!(report.html.matches("<svg ").count(), 3);
+    assert_eq!(
+        report.html.matches("aria-label=\"").count(),
+        4,
+        "three plots and the contents"
+    );
+    let [loses, wins] =
+        ["Where Strand loses", "Where Strand wins"].map(|title| report.html.find(&format!(">{title}</h2>")));
+    assert!(loses.is_some() && loses < wins, "losses are said first");
+}
+
+#[test]
+fn names_that_mean_harm_are_only_words() {
+    const HOSTILE: &str = "</td><script>alert(\"1\")</script>&amp;' | [x](javascript:1) `` **\n# \u{1}";
+    let mut results = comparison::results();
+    results.suite = HOSTILE.to_owned();
+    results.command = format!("```\n{HOSTILE}");
+    for system in &mut results.systems {
+        system.title = HOSTILE.to_owned();
+        system.durability = HOSTILE.to_owned();
+        system.settings.insert(HOSTILE.to_owned(), HOSTILE.to_owned());
+    }
+    for experiment in &mut results.experiments {
+        experiment.name = "../../escape".to_owned();
+        experiment.title = HOSTILE.to_owned();
+        experiment.plot.get_or_insert(Plot::Percentiles);
+        for row in &mut experiment.rows {
+            row.name = HOSTILE.to_owned();
+            row.cells
+                .iter_mut()
+                .for_each(|cell| cell.failures.push(HOSTILE.to_owned()));
+        }
+    }
+    let report = report(&results);
+    assert!(!report.html.contains('\u{1}') && !report.html.contains("&amp;amp;amp;"));
+    assert!(
+        report.plots.iter().all(|plot| plot.ends_with("-escape.png")),
+        "{:?}",
+        report.plots
+    );
+    for line in report
+        .markdown
+        .lines()
+        .filter(|line| !line.starts_with('`') && !line.starts_with("</td>"))
+    {
+        assert!(
+            !line.contains("<script") || line.contains("\\<script") || line.contains('`'),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn results_with_next_to_nothing_are_reported_too() {
+    let mut results = comparison::results();
+    for cell in results
+        .experiments
+        .iter_mut()
+        .flat_map(|e| &mut e.rows)
+        .flat_map(|row| &mut row.cells)
+    {
+        cell.runs.clear();
+        cell.percentiles.clear();
+        cell.failures.clear();
+    }
+    let without_runs = report(&results);
+    assert!(without_runs.markdown.contains("not run") && without_runs.plots.is_empty());
+    assert!(
+        without_runs
+            .markdown
+            .contains("Nothing of it could be set beside a figure of another system.")
+    );
+    results.experiments.clear();
+    results.floors.clear();
+    report(&results);
+    results.systems.clear();
+    assert!(report(&results).markdown.contains("No system was asked"));
+    results.schema += 1;
+    let refused = write_all(&results, Path::new("nowhere")).expect_err("another schema");
+    assert!(refused.to_string().contains("schema 2"), "{refused}");
+}
+
+#[test]
+fn what_is_no_number_is_no_figure() {
+    let mut results = comparison::results();
+    for (index, run) in results
+        .experiments
+        .iter_mut()
+        .flat_map(|e| &mut e.rows)
+        .flat_map(|r| &mut r.cells)
+        .flat_map(|c| &mut c.runs)
+        .enumerate()
+    {
+        let odd = [f64::NAN, f64::INFINITY, 0.0, -1.0][index % 4];
+        run.values_mut().for_each(|value| *value = odd);
+    }
+    results.floors[0].insert("odd".to_owned(), f64::NAN);
+    report(&results);
+}
+
+#[test]
+fn within_the_spread_nobody_wins() {
+    let mut results = comparison::results();
+    results.systems.truncate(4);
+    results.systems.retain(|system| system.flushed);
+    results.experiments.truncate(1);
+    let cells = vec![
+        comparison::cell("strand", 100.0, 1e5),
+        comparison::cell("wharf-flush", 103.0, 1e5),
+    ];
+    results.experiments[0].rows[0].cells = cells;
+    results.experiments[0].rows.truncate(1);
+    let page = first_page(&results);
+    assert!(page.contains("**None** of 3 comparisons"), "{page}");
+    assert!(page.contains("| Wharf, flush each ◆ | 0 | 3 | 0 |"), "{page}");
+}
+
+#[test]
+fn a_report_takes_the_place_of_an_earlier_one() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut results = comparison::results();
+    write_all(&results, directory.path()).expect("a report");
+    results.experiments.truncate(1);
+    write_all(&results, directory.path()).expect("another report");
+    let plots = fs::read_dir(directory.path().join("plots")).expect("a folder");
+    assert_eq!(plots.count(), 1, "no plot of the earlier one is left");
+}
