@@ -48,12 +48,24 @@ const OWN: &str = "ropewalk";
 const QUIET_LOAD: f64 = 0.5;
 const RAM_DISK: &str = "/dev/shm";
 
+/// Which clients drive a system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Clients {
+    /// Its own best one
+    Best,
+    /// That, and the common ones of several systems
+    All,
+}
+
 /// What to compare, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CompareOptions {
     /// Systems, or single variants of them, with commas between; all unless told
     #[arg(long, value_delimiter = ',')]
     pub systems: Vec<String>,
+    /// Whether each system is driven by its best client only, or also by those that others are driven by
+    #[arg(long, value_enum, default_value_t = Clients::All)]
+    pub clients: Clients,
     /// Which workloads
     #[arg(long, value_enum, default_value_t = Suite::Quick)]
     pub suite: Suite,
@@ -126,6 +138,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let setting = Setting {
         systems: &systems,
         peers: &peers,
+        clients: options.clients,
         repetitions: options.repetitions,
         seconds: options.seconds,
         warmup_seconds: options.warmup_seconds,

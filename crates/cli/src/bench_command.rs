@@ -1,6 +1,8 @@
 //! `ropewalk bench`: measurements, of this machine or of any broker of Kafka's protocol. What is measured and how stands
 //! in the crate `bench`.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use bench::compare::{self, CompareOptions, Interrupt};
 use bench::{AppendOptions, DriveOptions, FloorOptions, ReadOptions, append, drive, floor, read};
@@ -16,8 +18,9 @@ Examples:
   ropewalk bench append --topic load --rate 100000 --json
   ropewalk bench read --topic load
   ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison
+  ropewalk bench diff before/results.json after/results.json --system ropewalk
 
-The same commands measure other brokers: --bootstrap names their address.";
+append and read measure other brokers too: --bootstrap names their address.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,6 +41,22 @@ enum BenchCommand {
     Drive(DriveOptions),
     /// Run several systems under the same workloads, and report
     Compare(CompareOptions),
+    /// Tell what got better or worse between two comparisons; exit with 1 if something got worse
+    Diff(DiffArguments),
+}
+
+#[derive(Args)]
+struct DiffArguments {
+    /// results.json of the earlier comparison
+    before: PathBuf,
+    /// results.json of the later one
+    after: PathBuf,
+    /// Only what this system does decides the exit status, for example ropewalk
+    #[arg(long)]
+    system: Option<String>,
+    /// Report as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
@@ -58,6 +77,7 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
         BenchCommand::Read(options) => print(&read::run(&options)?.render(options.json)),
         BenchCommand::Drive(options) => drive::run(&options),
         BenchCommand::Compare(options) => compare(&options),
+        BenchCommand::Diff(arguments) => diff(&arguments),
     }
 }
 
@@ -79,6 +99,21 @@ fn compare(options: &CompareOptions) -> Result<()> {
         return Ok(());
     }
     bail!("{} runs failed:\n  {}", failures.len(), failures.join("\n  "))
+}
+
+fn diff(arguments: &DiffArguments) -> Result<()> {
+    let before = compare::read_results(&arguments.before)?;
+    let after = compare::read_results(&arguments.after)?;
+    let diff = compare::diff::run(&before, &after)?;
+    print(&if arguments.json {
+        diff.to_json()?
+    } else {
+        diff.to_string()
+    })?;
+    if diff.has_regressions(arguments.system.as_deref()) {
+        bail!("something got worse");
+    }
+    Ok(())
 }
 
 fn print(report: &str) -> Result<()> {

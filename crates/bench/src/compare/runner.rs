@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
+use super::Clients;
 use super::fleet::{Fleet, Way};
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
@@ -25,6 +26,7 @@ const TRIAL_SHARE: f64 = 0.5;
 pub(super) struct Setting<'a> {
     pub(super) systems: &'a [System],
     pub(super) peers: &'a Peers,
+    pub(super) clients: Clients,
     pub(super) repetitions: u32,
     pub(super) seconds: f64,
     pub(super) warmup_seconds: f64,
@@ -360,7 +362,12 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
     };
     let mut ways = Vec::new();
     for system in setting.systems.iter().filter(is_asked) {
-        for name in std::iter::once(&system.variant.driver).chain(&system.variant.also) {
+        let common = system
+            .variant
+            .also
+            .iter()
+            .filter(|_| setting.clients == Clients::All);
+        for name in std::iter::once(&system.variant.driver).chain(common) {
             ways.push(Way {
                 system: system.clone(),
                 driver: setting

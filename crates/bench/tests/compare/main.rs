@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use bench::compare::{self, CompareOptions, Interrupt, Interrupted, Results, Suite};
+use bench::compare::{self, Clients, CompareOptions, Interrupt, Interrupted, Results, Suite};
 
 const SERVE: &str = "#!/bin/sh
 mkdir -p \"$2/log\"
@@ -48,6 +48,7 @@ impl Bench {
     fn options(&self) -> CompareOptions {
         CompareOptions {
             systems: Vec::new(),
+            clients: Clients::All,
             suite: Suite::Quick,
             only: vec!["one-by-one".to_owned(), "read-back".to_owned()],
             out: self.out(),
