@@ -229,10 +229,17 @@ public final class DriveBookKeeper implements SystemClient {
         @Override
         public void close() {
             try {
-                inParallel(ledgers.length, shard -> ledgers[shard].closeAsync());
-                notes.endAppend(log, writer);
+                seal();
             } catch (Exception failure) {
                 System.err.println("the ledgers of log " + log + " are left to their readers to seal: " + failure);
+            }
+        }
+
+        private void seal() throws Exception {
+            try {
+                inParallel(ledgers.length, shard -> ledgers[shard].closeAsync());
+            } finally {
+                notes.endAppend(log, writer);
             }
         }
     }

@@ -97,18 +97,22 @@ func (s *system) Create(ctx context.Context, log contract.Log) error {
 // Delete removes a log's keys, then compacts and defragments: only that gives the disk back.
 func (s *system) Delete(ctx context.Context, log string) error {
 	return s.with(ctx, deletePatience, func(ctx context.Context, client *clientv3.Client) error {
+		note, err := client.Get(ctx, noteOf(log))
+		if err != nil {
+			return err
+		}
+		if note.Count == 0 {
+			return errors.New("there is no such log")
+		}
+		if _, err := client.Delete(ctx, recordsOf(log), clientv3.WithPrefix()); err != nil {
+			return err
+		}
+		// A compaction keeps what its own revision deleted: the note goes one revision after the records.
 		removed, err := client.Delete(ctx, noteOf(log))
 		if err != nil {
 			return err
 		}
-		if removed.Deleted == 0 {
-			return errors.New("there is no such log")
-		}
-		emptied, err := client.Delete(ctx, recordsOf(log), clientv3.WithPrefix())
-		if err != nil {
-			return err
-		}
-		_, err = client.Compact(ctx, emptied.Header.Revision, clientv3.WithCompactPhysical())
+		_, err = client.Compact(ctx, removed.Header.Revision, clientv3.WithCompactPhysical())
 		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 			return fmt.Errorf("cannot compact: %w", err)
 		}

@@ -12,7 +12,9 @@ import contract.Driver;
 import contract.Read;
 import contract.SystemClient;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -20,6 +22,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -30,6 +33,8 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * protocol, so it asks for no more than topics, producing and fetching: no consumer groups, no transactions.
  */
 public final class DriveKafka implements SystemClient {
+    /** A controller changes at most 10,000 things at once: larger topics grow in steps. */
+    private static final int PARTITIONS_AT_ONCE = 2_000;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     /** So long a reader waits for records before it says that there are none. */
     private static final Duration POLL = Duration.ofMillis(100);
@@ -73,9 +78,16 @@ public final class DriveKafka implements SystemClient {
 
     @Override
     public void create(String log, int shards, int nodes, Map<String, String> settings) throws Exception {
-        NewTopic topic = new NewTopic(log, shards, (short) nodes).configs(settings);
+        int made = Math.min(shards, PARTITIONS_AT_ONCE);
+        NewTopic topic = new NewTopic(log, made, (short) nodes).configs(settings);
         admin.createTopics(List.of(topic)).all().get();
+        while (made < shards) {
+            made = Math.min(shards, made + PARTITIONS_AT_ONCE);
+            admin.createPartitions(Map.of(log, NewPartitions.increaseTo(made))).all().get();
+        }
         await("the leaders of topic " + log + " were not known", () -> leaders(log) == shards);
+        // A leader is named before it knows of it. Records that it refuses until then are sent again, out of their order.
+        await("the leaders of topic " + log + " did not answer", () -> answers(log, shards));
     }
 
     @Override
@@ -95,6 +107,23 @@ public final class DriveKafka implements SystemClient {
         } catch (ExecutionException failure) {
             if (failure.getCause() instanceof UnknownTopicOrPartitionException) {
                 return -1;
+            }
+            throw failure;
+        }
+    }
+
+    /** Whether every partition's leader says where it ends. */
+    private boolean answers(String log, int shards) throws Exception {
+        Map<TopicPartition, OffsetSpec> ends = new HashMap<>();
+        for (int shard = 0; shard < shards; shard++) {
+            ends.put(new TopicPartition(log, shard), OffsetSpec.latest());
+        }
+        try {
+            admin.listOffsets(ends).all().get();
+            return true;
+        } catch (ExecutionException failure) {
+            if (failure.getCause() instanceof RetriableException) {
+                return false;
             }
             throw failure;
         }

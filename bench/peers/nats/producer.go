@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -44,6 +46,7 @@ func (s *system) OpenProducer(_ context.Context, command contract.AppendCommand,
 	if err != nil {
 		return nil, err
 	}
+	p.connection.SetClosedHandler(func(*nats.Conn) { p.failAll() })
 	return p, nil
 }
 
@@ -70,6 +73,16 @@ func (p *producer) finish(message *nats.Msg, err error) {
 	p.lock.Unlock()
 	if waited {
 		done(err)
+	}
+}
+
+// failAll ends what still waits when the server is gone; without it each message would wait for its time-out.
+func (p *producer) failAll() {
+	p.lock.Lock()
+	messages := slices.Collect(maps.Keys(p.waiting))
+	p.lock.Unlock()
+	for _, message := range messages {
+		p.finish(message, nats.ErrConnectionClosed)
 	}
 }
 

@@ -88,7 +88,7 @@ fn wait_until(
     let began = Instant::now();
     let looker = looker(address)?;
     while began.elapsed() < PATIENCE {
-        if look(&looker, log, |topic| fulfilled(topic))? {
+        if look(&looker, log, &fulfilled)? {
             return Ok(());
         }
         std::thread::sleep(LOOK_EVERY);

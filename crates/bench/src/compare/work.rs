@@ -261,7 +261,8 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         Amount::Records(records) => (Some(records), None),
         Amount::Time(times) => (None, Some(times * manner.seconds)),
     };
-    let least = u64::from(load.producers * load.batch_records);
+    // Each producer and each shard is used once before it counts.
+    let least = u64::from(load.producers.max(load.shards)) * u64::from(load.batch_records);
     let warm = manner.rate.or(manner.known_rate).unwrap_or(0.0) * manner.seconds * WARMUP_SHARE;
     Append {
         log: log.to_owned(),
