@@ -105,7 +105,12 @@ fn put_in_place(aside: &Path, out: &Path) -> anyhow::Result<()> {
     if plots.exists() {
         fs::rename(&plots, &old).with_context(|| format!("moving {} aside", plots.display()))?;
     }
-    for name in [PLOTS, FILES[0], FILES[1]] {
+    if let Err(error) = fs::rename(aside.join(PLOTS), &plots) {
+        // Nothing else has moved yet: with the old plots back, the earlier report is whole.
+        let _ = fs::rename(&old, &plots);
+        return Err(error).with_context(|| format!("putting {} in place", plots.display()));
+    }
+    for name in FILES {
         let place = out.join(name);
         fs::rename(aside.join(name), &place)
             .with_context(|| format!("putting {} in place", place.display()))?;

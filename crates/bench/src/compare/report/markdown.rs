@@ -97,13 +97,22 @@ fn inline(text: &Text) -> String {
     text.0.iter().fold(String::new(), |mut out, span| {
         let written = match span {
             Span::Plain(text) | Span::Quiet(text) => write!(out, "{}", escape(text)),
-            Span::Strong(text) => write!(out, "**{}**", escape(text)),
+            Span::Strong(text) => write!(out, "{}", strong(text)),
             Span::Code(text) => write!(out, "{}", code(text)),
             Span::Note(number) => write!(out, " \\[{number}\\]"),
         };
         written.expect("a string takes all");
         out
     })
+}
+
+/// Strong text; a blank at its end stands outside, or the stars would mean themselves.
+fn strong(text: &str) -> String {
+    let words = text.trim_end();
+    match words.is_empty() {
+        true => escape(text),
+        false => format!("**{}**{}", escape(words), &text[words.len()..]),
+    }
 }
 
 /// Code within a line: between more backticks than it has in a row. A bar would still end a table's cell.

@@ -7,7 +7,8 @@ pub(crate) fn plain(value: f64) -> String {
         _ if size == 0.0 || size >= 99.95 => 0,
         _ if size >= 9.995 => 1,
         _ if size >= 0.9995 => 2,
-        _ if size >= 0.001 => 4,
+        _ if size >= 0.0995 => 3,
+        _ if size >= 0.00995 => 4,
         _ => 6,
     };
     let text = format!("{value:.decimals$}");
@@ -21,10 +22,11 @@ pub(crate) fn plain(value: f64) -> String {
 
 /// A short figure for the ticks of an axis: "10 k", "2 M", "0.5".
 pub(crate) fn tick(value: f64) -> String {
+    let is_short = |unit: f64| (value / unit * 10.0).fract() == 0.0;
     let (scaled, suffix) = match value.abs() {
-        size if size >= 1e9 => (value / 1e9, " G"),
-        size if size >= 1e6 => (value / 1e6, " M"),
-        size if size >= 1e4 => (value / 1e3, " k"),
+        size if size >= 1e9 && is_short(1e9) => (value / 1e9, " G"),
+        size if size >= 1e6 && is_short(1e6) => (value / 1e6, " M"),
+        size if size >= 1e4 && is_short(1e3) => (value / 1e3, " k"),
         _ => (value, ""),
     };
     let text = format!("{scaled:.4}");
@@ -113,8 +115,8 @@ mod tests {
     #[test]
     fn ticks_and_factors_are_short() {
         assert_eq!(
-            [0.5, 1.0, 2_000.0, 1e4, 5e6].map(tick),
-            ["0.5", "1", "2,000", "10 k", "5 M"]
+            [0.5, 1.0, 2_000.0, 1e4, 5e6, 16_384.0].map(tick),
+            ["0.5", "1", "2,000", "10 k", "5 M", "16,384"]
         );
         assert_eq!(
             [1.0, 1.256, 3.41, 47.9].map(factor),

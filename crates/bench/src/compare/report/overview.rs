@@ -14,7 +14,7 @@ use super::number;
 use crate::compare::results::{Better, Results, SystemFacts};
 
 /// How many rows a point names before it counts the rest.
-const ROWS_NAMED: usize = 4;
+const ROWS_NAMED: usize = 6;
 
 /// Adds the first page.
 pub(crate) fn push(document: &mut Document, results: &Results) {
@@ -76,7 +76,7 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], verdict: Verdict
         false => "promise more: they flush before they acknowledge",
     };
     let sides = [
-        (true, "systems with the same guarantee".to_owned()),
+        (true, "systems that promise the same".to_owned()),
         (false, format!("systems that {other_promise}")),
     ];
     for (is_same, whom) in sides {
@@ -171,7 +171,7 @@ fn opponents(those: &[&Comparison<'_>]) -> Vec<String> {
     opponents
 }
 
-/// "against Kafka in 2 of 3 rows: 1 MB 1.52× (6,202 against 4,087), 50 KB …": the widest difference first.
+/// "against Kafka in 2 of 3 rows: 1 MB 1.52× (6,202 against 4,087), 50 KB …", the widest difference first.
 fn phrase(those: &[&Comparison<'_>], among: &[&Comparison<'_>], whom: &str) -> String {
     let mut rows: Vec<&Comparison<'_>> = those
         .iter()
@@ -183,15 +183,40 @@ fn phrase(those: &[&Comparison<'_>], among: &[&Comparison<'_>], whom: &str) -> S
         let width = |one: &Comparison<'_>| one.times().unwrap_or(f64::INFINITY);
         width(other).total_cmp(&width(one))
     });
-    let mut named: Vec<String> = rows.iter().take(ROWS_NAMED).map(|one| row_phrase(one)).collect();
-    if rows.len() > ROWS_NAMED {
-        named.push(format!("and {} more", rows.len() - ROWS_NAMED));
-    }
     let part = match (rows.len(), asked) {
         (1, 1) => String::new(),
         (some, all) => format!(" in {some} of {all} rows"),
     };
-    format!("against {whom}{part}: {}", named.join(", "))
+    let how_much = match rows.first().map(|one| one.verdict) {
+        Some(Verdict::Better) => span(&rows),
+        _ => named(&rows),
+    };
+    format!("against {whom}{part}: {how_much}")
+}
+
+/// What was lost is told row by row.
+fn named(rows: &[&Comparison<'_>]) -> String {
+    let mut named: Vec<String> = rows.iter().take(ROWS_NAMED).map(|one| row_phrase(one)).collect();
+    if rows.len() > ROWS_NAMED {
+        named.push(format!("and {} more", rows.len() - ROWS_NAMED));
+    }
+    named.join(", ")
+}
+
+/// What was won is told from the narrowest to the widest difference.
+fn span(rows: &[&Comparison<'_>]) -> String {
+    let times: Option<Vec<f64>> = rows.iter().map(|one| one.times()).collect();
+    match times.as_deref() {
+        Some([only]) => format!("{} ({})", number::factor(*only), rows[0].row.name),
+        Some([widest, .., narrowest]) => {
+            let ends = [*narrowest, *widest].map(number::factor);
+            match ends[0] == ends[1] {
+                true => ends[0].clone(),
+                false => format!("{} to {}", ends[0], ends[1]),
+            }
+        }
+        _ => named(rows),
+    }
 }
 
 fn row_phrase(one: &Comparison<'_>) -> String {
@@ -295,11 +320,15 @@ fn push_bests(document: &mut Document, results: &Results) {
     }));
 }
 
-/// "a, b and c".
+/// "a, b and c", or "a; b, c; and d".
 pub(crate) fn join(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
+        // Titles have commas of their own.
+        [before @ .., last] if names.iter().any(|name| name.contains(',')) => {
+            format!("{}; and {last}", before.join("; "))
+        }
         [before @ .., last] => format!("{} and {last}", before.join(", ")),
     }
 }

@@ -40,7 +40,7 @@ impl Axis {
     /// Round values: powers of ten, and halves and fifths of them where there is room.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
-        let steps: &[f64] = if decades <= 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let steps: &[f64] = if decades <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = if decades > 8.0 { 2 } else { 1 };
         let first = self.low.log10().floor() as i32;
         let last = self.high.log10().ceil() as i32;

@@ -12,7 +12,8 @@ const GAP: f64 = 10.0;
 const BAR: f64 = 20.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 14.0;
-const LABEL_MAX: f64 = 250.0;
+/// The part of a panel that labels may take.
+const LABEL_PART: f64 = 0.4;
 
 /// Up to this many times the least of the panels' largest figures may be the most of them to share a scale.
 const SHARED: f64 = 5.0;
@@ -96,11 +97,12 @@ fn panel(
         .iter()
         .filter(|column| column.cell(row).is_some())
         .collect();
-    let label = asked
+    let label = columns
         .iter()
         .map(|column| width(&column.title, SIZE))
-        .fold(0.0, f64::max);
-    let label = label.min(LABEL_MAX).min(room * 0.45);
+        .fold(0.0, f64::max)
+        .ceil()
+        .min(room * LABEL_PART);
     let first = left + LEFT + label + GAP;
     let last = left + room - LEFT - 62.0;
     scene.words(

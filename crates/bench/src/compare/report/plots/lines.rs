@@ -41,7 +41,7 @@ pub(crate) fn panels<'a>(
             .into_iter()
             .map(|own| {
                 let rows = experiment.rows.iter().filter(|row| value(row, by) == Some(own));
-                panel(format!("{} {}", number::tick(own), words(by)), rows.collect())
+                panel(format!("{}: {}", words(by), number::tick(own)), rows.collect())
             })
             .collect(),
     };

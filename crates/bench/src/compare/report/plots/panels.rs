@@ -34,7 +34,7 @@ pub(crate) struct Panel {
 }
 
 const LEFT: f64 = 62.0;
-const RIGHT: f64 = 18.0;
+const RIGHT: f64 = 34.0;
 const HEIGHT: f64 = 250.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 52.0;

@@ -30,6 +30,9 @@ const SVG_SCALE: u32 = 10;
 const PNG_SCALE: u32 = 2;
 const SAMPLES: u32 = 2;
 
+/// The bitmaps' words stand too high by this part of their size.
+const BITMAP_DROP: f64 = 0.22;
+
 /// The letters.
 static FONT: &[u8] = include_bytes!("../font/plot.ttf");
 
@@ -116,7 +119,7 @@ impl Scene {
     pub(crate) fn svg(&self) -> anyhow::Result<String> {
         let size = self.size(SVG_SCALE);
         let mut svg = String::new();
-        self.render(SVGBackend::with_string(&mut svg, size), f64::from(SVG_SCALE))?;
+        self.render(SVGBackend::with_string(&mut svg, size), f64::from(SVG_SCALE), 0.0)?;
         let body = svg.split_once('>').context("an SVG without an opening tag")?.1;
         Ok(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\">{}",
@@ -131,7 +134,11 @@ impl Scene {
         let scale = PNG_SCALE * SAMPLES;
         let size = self.size(scale);
         let mut drawn = vec![0; size.0 as usize * size.1 as usize * 3];
-        self.render(BitMapBackend::with_buffer(&mut drawn, size), f64::from(scale))?;
+        self.render(
+            BitMapBackend::with_buffer(&mut drawn, size),
+            f64::from(scale),
+            BITMAP_DROP,
+        )?;
         let (width, height) = (size.0 / SAMPLES, size.1 / SAMPLES);
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -147,13 +154,14 @@ impl Scene {
         ((WIDTH as u32) * scale, (self.height.ceil() as u32) * scale)
     }
 
-    fn render<B: DrawingBackend>(&self, backend: B, scale: f64) -> anyhow::Result<()> {
+    /// `drop` is how far words have to be lowered to stand in the middle of their point, in parts of their size.
+    fn render<B: DrawingBackend>(&self, backend: B, scale: f64, drop: f64) -> anyhow::Result<()> {
         prepare_font()?;
         let area = backend.into_drawing_area();
         area.fill(&colour(Ink::Paper, 1.0))
             .map_err(|e| anyhow!("drawing the ground: {e}"))?;
         for shape in &self.shapes {
-            draw(&area, shape, scale).map_err(|e| anyhow!("drawing a shape: {e}"))?;
+            draw(&area, shape, scale, drop).map_err(|e| anyhow!("drawing a shape: {e}"))?;
         }
         area.present().map_err(|e| anyhow!("finishing a plot: {e}"))
     }
@@ -165,6 +173,7 @@ fn draw<B: DrawingBackend>(
     area: &DrawingArea<B, plotters::coord::Shift>,
     shape: &Shape,
     scale: f64,
+    drop: f64,
 ) -> Drawn<B> {
     let place = |point: &Point| ((point.0 * scale).round() as i32, (point.1 * scale).round() as i32);
     let places = |points: &[Point]| points.iter().map(place).collect::<Vec<_>>();
@@ -210,7 +219,8 @@ fn draw<B: DrawingBackend>(
             let style = TextStyle::from(("sans-serif", size * EM * scale).into_font())
                 .color(&ink)
                 .pos(Pos::new(horizontally, VPos::Center));
-            area.draw(&Text::new(printable(text), place(at), style))
+            let at = (at.0, at.1 + size * drop);
+            area.draw(&Text::new(printable(text), place(&at), style))
         }
     }
 }
