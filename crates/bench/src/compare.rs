@@ -91,7 +91,7 @@ pub struct CompareOptions {
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
     /// How long a system and a client that were just started are loaded before their first run
-    #[arg(long, default_value_t = 12.0)]
+    #[arg(long, default_value_t = 20.0)]
     pub warmup_seconds: f64,
     /// The share of the numbers of records that publications name
     #[arg(long, default_value_t = 0.1)]

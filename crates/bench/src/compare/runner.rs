@@ -14,7 +14,7 @@ use super::plan::{Load, Plan, Rate, RowPlan, Who, Work};
 use super::progress::Progress;
 use super::record::{CellKey, Line, Record, Run};
 use super::results::DriverFacts;
-use super::work::{self, Manner, Names, Outcome, Stored};
+use super::work::{self, Manner, Names, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
 const FAILED_CELLS_MAX: u32 = 4;
@@ -120,7 +120,7 @@ impl<'a> Runner<'a> {
         for cell in cells {
             if let Some(stored) = cell.stored {
                 // A log that cannot be removed only takes room.
-                let _ = work::forget(stored, &cell.way, &mut self.fleet);
+                let _ = work::forget(&stored, &cell.way, &mut self.fleet);
             }
         }
         Ok(())
@@ -286,15 +286,15 @@ impl<'a> Runner<'a> {
 
     fn work(&mut self, row: &RowPlan, cell: &mut Measured, manner: Manner, what: &str) -> Result<Outcome> {
         let progress = &self.progress;
-        work::run(
-            &row.work,
-            &cell.way,
+        let mut running = Running {
+            way: &cell.way,
             manner,
-            &mut self.fleet,
-            &mut cell.stored,
-            &mut self.names,
-            &|records| progress.tell(what, records),
-        )
+            fleet: &mut self.fleet,
+            stored: &mut cell.stored,
+            names: &mut self.names,
+            tell: &|records| progress.tell(what, records),
+        };
+        running.run(&row.work)
     }
 
     /// Records a second that are due.

@@ -1,28 +1,24 @@
 //! One run: a workload on one system through one driver, checked, metered, and cleaned up after.
 
+mod check;
+mod metering;
+mod reading;
+mod restarting;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use platform::process::process_usage;
+use anyhow::Result;
 
-use super::driving::{Driving, Watch};
-use super::figures::{self, Cost};
+use self::check::{check, verify};
+use self::metering::{Metering, Unwatched, rest};
+use super::driving::Driving;
+use super::figures;
 use super::fleet::{Fleet, Way};
-use super::machine;
-use super::meter::Meter;
 use super::plan::{Amount, Load, Work};
 use super::server::Server;
-use crate::contract::payload::Payloads;
-use crate::contract::{Append, Create, Done, LatencyPairs, Read};
+use crate::contract::{Append, Create, LatencyPairs, Read};
 
-/// How long a system may take to come to rest after a run.
-const REST_WITHIN: Duration = Duration::from_secs(10);
-const REST_LOOK: Duration = Duration::from_millis(200);
-/// What a system at rest may use within one look.
-const REST_CPU: Duration = Duration::from_millis(20);
-const REST_BYTES: u64 = 1 << 20;
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
 const WARMUP_RECORDS_MAX: u64 = 2_000_000;
@@ -76,94 +72,78 @@ impl Stored {
     fn records(&self) -> u64 {
         self.appended.iter().sum()
     }
+
+    /// One consumer's way through all of it.
+    fn whole(&self) -> Read {
+        Read {
+            log: self.log.clone(),
+            shards: self.load.shards,
+            consumers: 1,
+            record_bytes: self.load.record_bytes,
+            batch_records: self.load.batch_records,
+            records: self.records(),
+            verify: false,
+        }
+    }
 }
 
-/// Reads the meters when a load begins and ends.
-struct Metering<'a> {
-    server: &'a Server,
-    driver_pid: u32,
-    client_before: Duration,
-    cost: Cost,
-    tell: &'a dyn Fn(u64),
+/// One run, and what it is made with.
+pub(super) struct Running<'a> {
+    pub(super) way: &'a Way,
+    pub(super) manner: Manner,
+    pub(super) fleet: &'a mut Fleet,
+    /// What the cell keeps between its runs.
+    pub(super) stored: &'a mut Option<Stored>,
+    pub(super) names: &'a mut Names,
+    /// Is told how many records are through.
+    pub(super) tell: &'a dyn Fn(u64),
 }
 
-impl<'a> Metering<'a> {
-    fn new(server: &'a Server, driving: &Driving, tell: &'a dyn Fn(u64)) -> Metering<'a> {
-        Metering {
-            server,
-            driver_pid: driving.pid(),
-            client_before: Duration::ZERO,
-            cost: Cost {
-                has_server: !server.is_in_driver(),
-                ..Cost::default()
-            },
-            tell,
+impl Running<'_> {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// If it failed in any way; then nothing of it counts.
+    pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
+        match work {
+            Work::Append(load) => self.append(load),
+            Work::Read {
+                load,
+                consumers,
+                batch_records,
+            } => self.read(load, *consumers, *batch_records),
+            Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
+            Work::Restart(load) => self.restart(load),
         }
     }
 
-    fn client_cpu(&self) -> Result<Duration> {
-        let usage = process_usage(self.driver_pid).context("the driver is gone")?;
-        Ok(usage.cpu_user + usage.cpu_system)
-    }
-}
-
-impl Watch for Metering<'_> {
-    fn started(&mut self) -> Result<()> {
-        self.client_before = self.client_cpu()?;
-        self.cost.before = self.server.meter()?;
-        Ok(())
-    }
-
-    fn progress(&mut self, records: u64) {
-        (self.tell)(records);
-    }
-
-    fn done(&mut self) -> Result<()> {
-        self.cost.after = self.server.meter()?;
-        self.cost.client_cpu = self.client_cpu()?.saturating_sub(self.client_before);
-        Ok(())
-    }
-}
-
-/// Makes one run of `work`. `stored` is what the cell keeps between runs.
-///
-/// # Errors
-/// If it failed in any way; then nothing of it counts.
-pub(super) fn run(
-    work: &Work,
-    way: &Way,
-    manner: Manner,
-    fleet: &mut Fleet,
-    stored: &mut Option<Stored>,
-    names: &mut Names,
-    tell: &dyn Fn(u64),
-) -> Result<Outcome> {
-    match work {
-        Work::Append(load) => append(load, way, manner, fleet, names, tell),
-        Work::Read {
-            load,
-            consumers,
-            batch_records,
-        } => {
-            let (server, driving) = fleet.have(way)?;
-            let kept = keep(load, way, manner, server, driving, stored, names)?;
-            let read = Read {
-                log: kept.log.clone(),
-                shards: load.shards,
-                consumers: *consumers,
-                record_bytes: load.record_bytes,
-                batch_records: *batch_records,
-                records: kept.records() * u64::from((*consumers).div_ceil(load.shards).max(1)),
-                verify: false,
-            };
-            measure_read(&read, manner, server, driving, tell)
-        }
-        Work::ReadMeanwhile {
-            stored: before,
-            load,
-            cold,
-        } => read_meanwhile(before, load, *cold, way, manner, fleet, stored, names, tell),
-        Work::Restart(load) => restart(load, way, manner, fleet, names),
+    fn append(&mut self, load: &Load) -> Result<Outcome> {
+        let (server, driving) = self.fleet.have(self.way)?;
+        let log = self.names.next();
+        create(&log, load.shards, self.way, server, driving)?;
+        let command = command(&log, load, self.manner);
+        let mut metering = Metering::new(server, driving, self.tell);
+        let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
+        let mut cost = metering.cost;
+        check(&done, load)?;
+        cost.settled = rest(server)?;
+        let stored = Stored {
+            log,
+            load: *load,
+            appended: done.appended.clone(),
+        };
+        let verified_records = if self.manner.verify {
+            Some(verify(&stored, &[], driving)?)
+        } else {
+            None
+        };
+        driving.delete(&stored.log)?;
+        rest(server)?;
+        Ok(Outcome {
+            figures: figures::of_load(&done, load.producers, &cost, true),
+            latency_ns: done.latency_ns,
+            verified_records,
+        })
     }
 }
 
@@ -203,48 +183,12 @@ pub(super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, names: &mut Na
     Ok(())
 }
 
-/// Removes what the cell kept.
-pub(super) fn forget(stored: Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
+/// Removes what a cell kept.
+pub(super) fn forget(stored: &Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
     let (server, driving) = fleet.have(way)?;
     driving.delete(&stored.log)?;
     rest(server)?;
     Ok(())
-}
-
-fn append(
-    load: &Load,
-    way: &Way,
-    manner: Manner,
-    fleet: &mut Fleet,
-    names: &mut Names,
-    tell: &dyn Fn(u64),
-) -> Result<Outcome> {
-    let (server, driving) = fleet.have(way)?;
-    let log = names.next();
-    create(&log, load.shards, way, server, driving)?;
-    let command = command(&log, load, manner);
-    let mut metering = Metering::new(server, driving, tell);
-    let done = driving.append(&command, limit(load, manner), &mut metering)?;
-    let mut cost = metering.cost;
-    check(&done, load)?;
-    cost.settled = rest(server)?;
-    let stored = Stored {
-        log,
-        load: *load,
-        appended: done.appended.clone(),
-    };
-    let verified_records = if manner.verify {
-        Some(verify(&stored, &[], driving)?)
-    } else {
-        None
-    };
-    driving.delete(&stored.log)?;
-    rest(server)?;
-    Ok(Outcome {
-        figures: figures::of_load(&done, load.producers, &cost, true),
-        latency_ns: done.latency_ns,
-        verified_records,
-    })
 }
 
 fn create(log: &str, shards: u32, way: &Way, server: &Server, driving: &mut Driving) -> Result<()> {
@@ -283,267 +227,5 @@ fn limit(load: &Load, manner: Manner) -> Duration {
     match load.amount {
         Amount::Time(times) => Duration::from_secs_f64(times * manner.seconds * LATE) + LATE_BY,
         Amount::Records(_) => RECORDS_WITHIN,
-    }
-}
-
-/// That what a driver says of its appends can be so.
-fn check(done: &Done, load: &Load) -> Result<()> {
-    ensure!(
-        done.errors == 0,
-        "{} appends failed; the first: {}",
-        done.errors,
-        done.first_error.as_deref().unwrap_or("no reason given")
-    );
-    ensure!(done.records > 0, "not one record was acknowledged");
-    let appended: u64 = done.appended.iter().sum();
-    ensure!(
-        done.appended.len() == load.producers as usize && appended >= done.records,
-        "the driver says that {} records were acknowledged, but {appended} of its {} producers",
-        done.records,
-        done.appended.len()
-    );
-    ensure!(
-        done.bytes == done.records * load.record_bytes as u64,
-        "the driver says that {} records of {} B have {} bytes",
-        done.records,
-        load.record_bytes,
-        done.bytes
-    );
-    Ok(())
-}
-
-/// Reads back everything that was acknowledged, and `besides` (records of a producer by their number), and compares it; how many
-/// records that were.
-fn verify(stored: &Stored, besides: &[(u32, u64)], driving: &mut Driving) -> Result<u64> {
-    let load = &stored.load;
-    let records = stored.records() + besides.len() as u64;
-    let read = Read {
-        log: stored.log.clone(),
-        shards: load.shards,
-        consumers: load.shards.min(4),
-        record_bytes: load.record_bytes,
-        batch_records: 1_000,
-        records,
-        verify: true,
-    };
-    let done = driving
-        .read(&read, RECORDS_WITHIN, &mut Unwatched)
-        .context("reading back what was acknowledged")?;
-    let payloads = Payloads::new(load.record_bytes)?;
-    let acknowledged = stored.appended.iter().enumerate();
-    let of_producers = acknowledged.map(|(producer, count)| payloads.crc32_sum(producer as u32, 0..*count));
-    let of_others = besides
-        .iter()
-        .map(|&(producer, sequence)| payloads.crc32_sum(producer, sequence..sequence + 1));
-    let sum: u64 = of_producers.chain(of_others).sum();
-    ensure!(
-        done.records == records,
-        "{records} records were acknowledged, but {} were read back",
-        done.records
-    );
-    ensure!(
-        done.crc32_sum == Some(sum),
-        "{records} records were read back, but they are not those that were acknowledged (their sum is {:?}, not {sum})",
-        done.crc32_sum
-    );
-    // What comes besides begins at a producer's first number again.
-    let out_of_order = done.out_of_order.unwrap_or(u64::MAX);
-    ensure!(
-        out_of_order <= besides.len() as u64,
-        "{out_of_order} of {records} records came back out of their order"
-    );
-    Ok(records)
-}
-
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn started(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&mut self, _records: u64) {}
-
-    fn done(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// What the cell keeps: made at its first run, and read back whole once.
-fn keep<'s>(
-    load: &Load,
-    way: &Way,
-    manner: Manner,
-    server: &Server,
-    driving: &mut Driving,
-    stored: &'s mut Option<Stored>,
-    names: &mut Names,
-) -> Result<&'s Stored> {
-    if stored.is_none() {
-        let log = names.next();
-        create(&log, load.shards, way, server, driving)?;
-        let command = command(&log, load, Manner { rate: None, ..manner });
-        let done = driving.append(&command, limit(load, manner), &mut Unwatched)?;
-        check(&done, load)?;
-        let kept = Stored {
-            log,
-            load: *load,
-            appended: done.appended,
-        };
-        verify(&kept, &[], driving)?;
-        rest(server)?;
-        *stored = Some(kept);
-    }
-    Ok(stored.as_ref().expect("it was made"))
-}
-
-fn measure_read(
-    read: &Read,
-    manner: Manner,
-    server: &Server,
-    driving: &mut Driving,
-    tell: &dyn Fn(u64),
-) -> Result<Outcome> {
-    let mut metering = Metering::new(server, driving, tell);
-    let done = driving.read(read, RECORDS_WITHIN, &mut metering)?;
-    let cost = metering.cost;
-    ensure!(
-        done.records >= read.records,
-        "only {} of {} records were read",
-        done.records,
-        read.records
-    );
-    Ok(Outcome {
-        figures: figures::of_load(&done, read.consumers, &cost, false),
-        latency_ns: done.latency_ns,
-        verified_records: manner.verify.then_some(read.records),
-    })
-}
-
-#[allow(clippy::too_many_arguments)]
-fn read_meanwhile(
-    before: &Load,
-    load: &Load,
-    cold: bool,
-    way: &Way,
-    manner: Manner,
-    fleet: &mut Fleet,
-    stored: &mut Option<Stored>,
-    names: &mut Names,
-    tell: &dyn Fn(u64),
-) -> Result<Outcome> {
-    let (server, driving) = fleet.have(way)?;
-    let kept = keep(before, way, manner, server, driving, stored, names)?.clone();
-    let mut second = fleet.start_driver(way)?;
-    second.describe()?;
-    if cold {
-        ensure!(
-            machine::empty_page_cache(),
-            "emptying the page cache is not allowed here: it needs the right to write /proc/sys/vm/drop_caches"
-        );
-    }
-    let read = Read {
-        log: kept.log.clone(),
-        shards: before.shards,
-        consumers: 1,
-        record_bytes: before.record_bytes,
-        batch_records: before.batch_records,
-        records: kept.records(),
-        verify: false,
-    };
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read_over_and_over(&read, &mut second, &over));
-        let appended = append(load, way, manner, fleet, names, tell);
-        over.store(true, Ordering::Relaxed);
-        let (records, seconds) = reader.join().expect("a panic is a bug here")?;
-        let mut outcome = appended?;
-        let per_s = records as f64 / seconds;
-        outcome
-            .figures
-            .insert("read_records_per_s".to_owned(), per_s.round());
-        let mb_per_s = per_s * before.record_bytes as f64 / 1e6;
-        outcome
-            .figures
-            .insert("read_mb_per_s".to_owned(), mb_per_s.round());
-        Ok(outcome)
-    })
-}
-
-/// How many records were read, and in how many seconds of reading.
-fn read_over_and_over(read: &Read, driving: &mut Driving, over: &AtomicBool) -> Result<(u64, f64)> {
-    let (mut records, mut seconds) = (0, 0.0);
-    while !over.load(Ordering::Relaxed) {
-        let done = driving.read(read, RECORDS_WITHIN, &mut Unwatched)?;
-        records += done.records;
-        seconds += done.seconds;
-    }
-    Ok((records, seconds))
-}
-
-fn restart(load: &Load, way: &Way, manner: Manner, fleet: &mut Fleet, names: &mut Names) -> Result<Outcome> {
-    let (server, driving) = fleet.have(way)?;
-    let log = names.next();
-    create(&log, load.shards, way, server, driving)?;
-    let append = command(&log, load, manner);
-    let done = driving.append(&append, limit(load, manner), &mut Unwatched)?;
-    check(&done, load)?;
-    let kept = Stored {
-        log,
-        load: *load,
-        appended: done.appended,
-    };
-    fleet.crash(way);
-    let ready = fleet.start_again(way)?;
-    let (server, driving) = fleet.have(way)?;
-    driving.describe()?;
-    let one = Append {
-        producers: 1,
-        batch_records: 1,
-        in_flight: 1,
-        warmup_records: 0,
-        records: Some(1),
-        seconds: None,
-        ..append
-    };
-    let began = Instant::now();
-    let first = driving.append(&one, RECORDS_WITHIN, &mut Unwatched)?;
-    let first_ack = ready + began.elapsed();
-    ensure!(
-        first.errors == 0,
-        "the first append after the start failed: {:?}",
-        first.first_error
-    );
-    // A system that does not flush may have lost what the crash of its processes alone cannot take: then it says so here.
-    let verified = verify(&kept, &[(0, 0)], driving)?;
-    driving.delete(&kept.log)?;
-    rest(server)?;
-    let figures = [("ready_s", ready), ("first_ack_s", first_ack)];
-    let figures = figures.map(|(name, time)| (name.to_owned(), (time.as_secs_f64() * 1e3).round() / 1e3));
-    Ok(Outcome {
-        figures: figures.into(),
-        latency_ns: Vec::new(),
-        verified_records: Some(verified),
-    })
-}
-
-/// Waits until the system has nothing left to do, and the page cache nothing to write out. Its meters then.
-fn rest(server: &Server) -> Result<Meter> {
-    machine::write_out();
-    let end = Instant::now() + REST_WITHIN;
-    let mut before = server.meter()?;
-    loop {
-        if server.is_in_driver() {
-            return Ok(before);
-        }
-        std::thread::sleep(REST_LOOK);
-        let now = server.meter()?;
-        let is_idle = now.cpu.saturating_sub(before.cpu) <= REST_CPU
-            && now.written_bytes.saturating_sub(before.written_bytes) <= REST_BYTES;
-        if is_idle || Instant::now() >= end {
-            machine::write_out();
-            return Ok(now);
-        }
-        before = now;
     }
 }

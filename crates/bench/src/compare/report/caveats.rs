@@ -11,7 +11,7 @@ use super::overview::{join, point};
 use crate::compare::results::{Cell, Experiment, Results, SystemFacts};
 
 /// Above this load of the last minute, something else was at work.
-const QUIET_LOAD: f64 = 0.3;
+const QUIET_LOAD: f64 = 0.5;
 
 /// By what part a floor may move before it is worth a word.
 const FLOOR_MOVES: f64 = 0.2;

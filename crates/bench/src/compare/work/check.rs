@@ -1,0 +1,79 @@
+//! Whether what a driver says can be so, and whether everything that was acknowledged is there.
+
+use anyhow::{Context, Result, ensure};
+
+use super::super::driving::Driving;
+use super::super::plan::Load;
+use super::metering::Unwatched;
+use super::{RECORDS_WITHIN, Stored};
+use crate::contract::payload::Payloads;
+use crate::contract::{Done, Read};
+
+/// That what a driver says of its appends can be so.
+pub(super) fn check(done: &Done, load: &Load) -> Result<()> {
+    ensure!(
+        done.errors == 0,
+        "{} appends failed; the first: {}",
+        done.errors,
+        done.first_error.as_deref().unwrap_or("no reason given")
+    );
+    ensure!(done.records > 0, "not one record was acknowledged");
+    let appended: u64 = done.appended.iter().sum();
+    ensure!(
+        done.appended.len() == load.producers as usize && appended >= done.records,
+        "the driver says that {} records were acknowledged, but {appended} of its {} producers",
+        done.records,
+        done.appended.len()
+    );
+    ensure!(
+        done.bytes == done.records * load.record_bytes as u64,
+        "the driver says that {} records of {} B have {} bytes",
+        done.records,
+        load.record_bytes,
+        done.bytes
+    );
+    Ok(())
+}
+
+/// Reads back everything that was acknowledged, and `besides` (records of a producer by their number), and compares it; how many
+/// records that were.
+pub(super) fn verify(stored: &Stored, besides: &[(u32, u64)], driving: &mut Driving) -> Result<u64> {
+    let load = &stored.load;
+    let records = stored.records() + besides.len() as u64;
+    let read = Read {
+        log: stored.log.clone(),
+        shards: load.shards,
+        consumers: load.shards.min(4),
+        record_bytes: load.record_bytes,
+        batch_records: 1_000,
+        records,
+        verify: true,
+    };
+    let done = driving
+        .read(&read, RECORDS_WITHIN, &mut Unwatched)
+        .context("reading back what was acknowledged")?;
+    let payloads = Payloads::new(load.record_bytes)?;
+    let acknowledged = stored.appended.iter().enumerate();
+    let of_producers = acknowledged.map(|(producer, count)| payloads.crc32_sum(producer as u32, 0..*count));
+    let of_others = besides
+        .iter()
+        .map(|&(producer, sequence)| payloads.crc32_sum(producer, sequence..sequence + 1));
+    let sum: u64 = of_producers.chain(of_others).sum();
+    ensure!(
+        done.records == records,
+        "{records} records were acknowledged, but {} were read back",
+        done.records
+    );
+    ensure!(
+        done.crc32_sum == Some(sum),
+        "{records} records were read back, but they are not those that were acknowledged (their sum is {:?}, not {sum})",
+        done.crc32_sum
+    );
+    // What comes besides begins at a producer's first number again.
+    let out_of_order = done.out_of_order.unwrap_or(u64::MAX);
+    ensure!(
+        out_of_order <= besides.len() as u64,
+        "{out_of_order} of {records} records came back out of their order"
+    );
+    Ok(records)
+}
