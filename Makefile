@@ -33,6 +33,10 @@ verify:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
+	for peer in librdkafka layouts; do \
+		cargo fmt --manifest-path bench/peers/$$peer/Cargo.toml --check && \
+		cargo clippy --locked --manifest-path bench/peers/$$peer/Cargo.toml --all-targets -- -D warnings || exit 1; \
+	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo test -p cli --test crate_arrows
 

@@ -35,7 +35,7 @@ pub use self::results::Results;
 pub use self::suite::Suite;
 
 use self::fleet::Fleet;
-use self::peer::Peers;
+use self::peer::{Peers, System};
 use self::plan::Plan;
 use self::record::{Asked, Line, Moment, Record};
 use self::runner::{Runner, Setting, ways};
@@ -90,7 +90,7 @@ pub struct CompareOptions {
     /// How long a timed run is measured
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// How long a system and a client that were just started are loaded before their first run
+    /// How long a system and a client that were just started are loaded before their first run; longer while they get faster
     #[arg(long, default_value_t = 20.0)]
     pub warmup_seconds: f64,
     /// The share of the numbers of records that publications name
@@ -162,7 +162,16 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         repetitions: options.repetitions,
         machine: machine::describe(&directories.paths[0]),
     };
-    let results = assemble::results(frame, &systems, &plans, &record, |plan| ways(&setting, plan));
+    let is_asked = |system: &System| {
+        let mut asked = plans.iter().flat_map(|plan| ways(&setting, plan));
+        asked.any(|way| way.system == *system)
+    };
+    let asked: Vec<System> = systems
+        .iter()
+        .filter(|system| is_asked(system))
+        .cloned()
+        .collect();
+    let results = assemble::results(frame, &asked, &plans, &record, |plan| ways(&setting, plan));
     write(&results, &options.out)?;
     Ok(assemble::failures(&results))
 }

@@ -89,7 +89,9 @@ fn compare(options: &CompareOptions) -> Result<()> {
         signalled.set();
         true
     })?;
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    // Without the folder of this binary: the report is for other machines too.
+    let words = std::iter::once("ropewalk".to_owned()).chain(std::env::args().skip(1));
+    let command = words.collect::<Vec<_>>().join(" ");
     let failures = compare::run(options, &command, &interrupt)?;
     print(&format!(
         "the report is in {}",

@@ -121,8 +121,23 @@ fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Expe
             .collect(),
         left_out: plan.left_out.map(str::to_owned),
         published: plan.published.clone(),
-        command: format!("{command} --only {}", plan.name),
+        command: alone(command, plan.name),
     }
+}
+
+/// The command that repeats one table alone, elsewhere: its runs would be found where they are already.
+fn alone(command: &str, name: &str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    let mut rest = command.split(' ');
+    while let Some(word) = rest.next() {
+        match word {
+            // With its value.
+            "--only" | "--out" => drop(rest.next()),
+            _ if word.starts_with("--only=") || word.starts_with("--out=") => {}
+            _ => words.push(word),
+        }
+    }
+    format!("{} --only {name} --out {name}", words.join(" "))
 }
 
 fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
@@ -187,4 +202,16 @@ pub(super) fn floors(report: &crate::floor::FloorReport) -> BTreeMap<String, f64
         .iter()
         .map(|row| (format!("{} {} B", row.operation, row.bytes), row.latency.p50_us));
     times.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_table_is_repeated_by_a_command_of_its_own() {
+        let command = "ropewalk bench compare --only a,b --suite quick --out=x --seconds 1";
+        let expected = "ropewalk bench compare --suite quick --seconds 1 --only b --out b";
+        assert_eq!(alone(command, "b"), expected);
+    }
 }

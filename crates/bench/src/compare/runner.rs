@@ -198,9 +198,10 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Outcome> {
-        let outcome = self
-            .prepare(&cell.way)
-            .and_then(|()| self.trial_and_run(row, cell, repetition, what));
+        let prepared = self.prepare(&cell.way);
+        // Starts and warm-ups are rare: they say nothing of how long the rest takes.
+        self.progress.begin();
+        let outcome = prepared.and_then(|()| self.trial_and_run(row, cell, repetition, what));
         if let Err(error) = &outcome {
             // Whatever state it is in now, the next run must not find it.
             if !error.is::<Interrupted>() {

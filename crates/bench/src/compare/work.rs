@@ -4,6 +4,7 @@ mod check;
 mod metering;
 mod reading;
 mod restarting;
+mod warming;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use self::check::{check, verify};
-use self::metering::{Metering, Unwatched, rest};
+use self::metering::{Metering, rest};
+pub(super) use self::warming::warm_up;
 use super::driving::Driving;
 use super::figures;
 use super::fleet::{Fleet, Way};
@@ -145,42 +147,6 @@ impl Running<'_> {
             verified_records,
         })
     }
-}
-
-/// Loads a system and a driver that were just started, for `seconds`, and forgets it: compilers that work while a program runs, caches
-/// and files are then as in a system that has been running for a while.
-///
-/// # Errors
-/// If a load fails.
-pub(super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, names: &mut Names) -> Result<()> {
-    let (server, driving) = fleet.have(way)?;
-    let one_by_one = Load::one_by_one(100);
-    for load in [one_by_one, one_by_one.in_batches(100, 4)] {
-        let log = names.next();
-        create(&log, load.shards, way, server, driving)?;
-        let manner = Manner {
-            seconds: seconds / 2.0,
-            known_rate: None,
-            rate: None,
-            verify: false,
-        };
-        let done = driving.append(
-            &command(&log, &load, manner),
-            limit(&load, manner),
-            &mut Unwatched,
-        )?;
-        check(&done, &load)?;
-        let stored = Stored {
-            log,
-            load,
-            appended: done.appended,
-        };
-        verify(&stored, &[], driving)?;
-        driving.delete(&stored.log)?;
-    }
-    rest(server)?;
-    fleet.set_warm(way);
-    Ok(())
 }
 
 /// Removes what a cell kept.
