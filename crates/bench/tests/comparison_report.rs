@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bench::compare::report::{first_page, write_all};
-use bench::compare::results::{Plot, Results};
+use bench::compare::results::{Plot, Results, SystemFacts};
 
 /// What is written for some results.
 struct Report {
@@ -227,7 +227,7 @@ fn what_is_no_number_is_no_figure() {
 fn within_the_spread_nobody_wins() {
     let mut results = comparison::results();
     results.systems.truncate(4);
-    results.systems.retain(|system| system.flushed);
+    results.systems.retain(SystemFacts::is_flushed);
     results.experiments.truncate(1);
     let cells = vec![
         comparison::cell("strand", 100.0, 1e5),

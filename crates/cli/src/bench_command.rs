@@ -1,7 +1,7 @@
 //! `ropewalk bench`: measurements, of this machine or of any broker of Kafka's protocol. What is measured and how stands
 //! in the crate `bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use bench::compare::{self, CompareOptions, Interrupt};
@@ -41,6 +41,11 @@ enum BenchCommand {
     Drive(DriveOptions),
     /// Run several systems under the same workloads, and report
     Compare(CompareOptions),
+    /// Make the reports of a comparison again from its results.json, beside it
+    Report {
+        /// results.json
+        results: PathBuf,
+    },
     /// Tell what got better or worse between two comparisons; exit with 1 if something got worse
     Diff(DiffArguments),
 }
@@ -77,6 +82,10 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
         BenchCommand::Read(options) => print(&read::run(&options)?.render(options.json)),
         BenchCommand::Drive(options) => drive::run(&options),
         BenchCommand::Compare(options) => compare(&options),
+        BenchCommand::Report { results } => {
+            let found = compare::read_results(&results)?;
+            compare::report::write_all(&found, results.parent().unwrap_or(Path::new(".")))
+        }
         BenchCommand::Diff(arguments) => diff(&arguments),
     }
 }

@@ -69,7 +69,7 @@ fn facts(system: &System, record: &Record) -> SystemFacts {
         name: variant.name.clone(),
         title: variant.title.clone(),
         version: system.peer.file.version.clone(),
-        flushed: variant.flushed,
+        survives: variant.survives,
         durability: variant.durability.clone(),
         ..SystemFacts::default()
     };

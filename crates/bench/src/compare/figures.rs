@@ -6,18 +6,10 @@ use std::time::Duration;
 use crate::contract::{Done, LatencyPairs};
 
 use super::meter::Meter;
+use super::results::QUANTILES;
 
-/// Quantiles whose latencies are figures of their own.
-const QUANTILES: &[(&str, f64)] = &[
-    ("p50_us", 0.5),
-    ("p90_us", 0.9),
-    ("p95_us", 0.95),
-    ("p99_us", 0.99),
-    ("p999_us", 0.999),
-    ("p9999_us", 0.9999),
-];
-/// The same of deliveries.
-const DELIVERY_QUANTILES: &[(&str, f64)] = &[("delivery_p50_us", 0.5), ("delivery_p99_us", 0.99)];
+/// What the metrics of deliveries begin with.
+const DELIVERY: &str = "delivery_";
 /// Where the curve of a distribution has its points: at 1 - 10^-x, in steps of a tenth of x.
 const CURVE_STEPS: u32 = 60;
 
@@ -69,29 +61,28 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
         }
     }
     put("samples", count(&done.latency_ns) as f64);
-    put_latencies(&mut put, QUANTILES, "max_us", &done.latency_ns);
+    put_latencies(&mut put, "", &done.latency_ns);
     if let Some(mean) = mean_us(&done.latency_ns) {
         put("mean_us", mean);
     }
     if let Some(delivery) = &done.delivery_ns {
-        put_latencies(&mut put, DELIVERY_QUANTILES, "delivery_max_us", delivery);
+        put_latencies(&mut put, DELIVERY, delivery);
     }
     figures
 }
 
-fn put_latencies(
-    put: &mut impl FnMut(&str, f64),
-    quantiles: &[(&str, f64)],
-    max: &str,
-    pairs: &LatencyPairs,
-) {
-    for (name, quantile) in quantiles {
+/// The percentiles and the longest of latencies whose metrics begin with `prefix`.
+fn put_latencies(put: &mut impl FnMut(&str, f64), prefix: &str, pairs: &LatencyPairs) {
+    let own = QUANTILES
+        .iter()
+        .filter(|(name, _)| name.starts_with(DELIVERY) == (prefix == DELIVERY));
+    for (name, quantile) in own {
         if let Some(ns) = at_quantile(pairs, *quantile) {
             put(name, ns as f64 / 1e3);
         }
     }
     if let Some((ns, _)) = pairs.last() {
-        put(max, *ns as f64 / 1e3);
+        put(&format!("{prefix}max_us"), *ns as f64 / 1e3);
     }
 }
 

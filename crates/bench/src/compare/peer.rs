@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use super::results::Survives;
+
 /// A folder of systems, of drivers or of both.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Peer {
@@ -59,7 +61,7 @@ pub(super) struct DriverFile {
 pub(super) struct VariantFile {
     pub(super) name: String,
     pub(super) title: String,
-    pub(super) flushed: bool,
+    pub(super) survives: Survives,
     pub(super) durability: String,
     pub(super) driver: String,
     #[serde(default)]
@@ -252,13 +254,13 @@ mod tests {
         [[variants]]
         name = "pair"
         title = "Pair"
-        flushed = true
+        survives = "power_cut"
         durability = "flushed"
         driver = "pair"
         [[variants]]
         name = "pair-quick"
         title = "Pair, quick"
-        flushed = false
+        survives = "nothing"
         durability = "none"
         driver = "pair"
         log_settings = { quick = "yes" }
@@ -306,7 +308,7 @@ mod tests {
             (PAIR.replace("driver = \"pair\"", "driver = \"none\""), "none"),
             (PAIR.replace("pair-quick", "pair"), "both have a variant"),
             (
-                PAIR.replace("flushed = true", "flushed = true\ncolour = 1"),
+                PAIR.replace("version = \"1\"", "version = \"1\"\ncolour = 1"),
                 "colour",
             ),
         ] {

@@ -65,8 +65,8 @@ pub struct SystemFacts {
     pub title: String,
     /// The system's version.
     pub version: String,
-    /// Whether an acknowledged record survives a power cut.
-    pub flushed: bool,
+    /// What an acknowledged record survives.
+    pub survives: Survives,
     /// The guarantee in words.
     pub durability: String,
     /// What was set, in the system's own words: of the server and of each log.
@@ -75,6 +75,27 @@ pub struct SystemFacts {
     pub drivers: BTreeMap<String, DriverFacts>,
     /// Why nothing of it was measured, if so.
     pub failed: Option<String>,
+}
+
+/// What a record survives once it is acknowledged. Only systems that promise the same are set side by side as equals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Survives {
+    /// Nothing: it may be in the memory of the process alone.
+    #[default]
+    Nothing,
+    /// A crash of the process: it is in the kernel's page cache.
+    ProcessCrash,
+    /// A power cut: it is on the disk.
+    PowerCut,
+}
+
+impl SystemFacts {
+    /// Whether records are on the disk before they are acknowledged.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.survives == Survives::PowerCut
+    }
 }
 
 /// One client.
@@ -219,6 +240,18 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("samples", "samples", Better::Neither),
     ("records", "records", Better::Neither),
     ("seconds", "seconds", Better::Neither),
+];
+
+/// The percentiles among the metrics: name and quantile.
+pub const QUANTILES: &[(&str, f64)] = &[
+    ("p50_us", 0.5),
+    ("p90_us", 0.9),
+    ("p95_us", 0.95),
+    ("p99_us", 0.99),
+    ("p999_us", 0.999),
+    ("p9999_us", 0.9999),
+    ("delivery_p50_us", 0.5),
+    ("delivery_p99_us", 0.99),
 ];
 
 /// Which way is better.

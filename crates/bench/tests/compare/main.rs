@@ -36,7 +36,7 @@ impl Bench {
         let text = format!(
             "title = \"{name}\"\nversion = \"1\"\nneeds = [{needs}]\nserve = [\"./serve\"]\n\
              [drivers.{name}]\ntitle = \"files\"\ncommand = [\"{}\", \"{mode}\"]\n\
-             [[variants]]\nname = \"{name}\"\ntitle = \"{name}\"\nflushed = false\ndurability = \"none\"\ndriver = \"{name}\"\n",
+             [[variants]]\nname = \"{name}\"\ntitle = \"{name}\"\nsurvives = \"nothing\"\ndurability = \"none\"\ndriver = \"{name}\"\n",
             driver.display()
         );
         fs::write(folder.join("peer.toml"), text).expect("there is room");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench::compare::results::{
-    Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA, SystemFacts,
+    Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA, Survives,
+    SystemFacts,
 };
 
 /// Wins, losses, ties, failures and figures of a publication.
@@ -52,7 +53,11 @@ fn system(name: &str, title: &str, flushed: bool, durability: &str) -> SystemFac
         name: name.to_owned(),
         title: title.to_owned(),
         version: "3.1".to_owned(),
-        flushed,
+        survives: if flushed {
+            Survives::PowerCut
+        } else {
+            Survives::ProcessCrash
+        },
         durability: durability.to_owned(),
         settings: BTreeMap::from([("heap".to_owned(), "1 GiB".to_owned())]),
         drivers: BTreeMap::from([

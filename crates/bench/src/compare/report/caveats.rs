@@ -39,7 +39,9 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
 fn guarantees(results: &Results) -> Vec<Text> {
     let side = |is_flushed: bool| -> Vec<&SystemFacts> {
         let systems = results.systems.iter();
-        systems.filter(|system| system.flushed == is_flushed).collect()
+        systems
+            .filter(|system| system.is_flushed() == is_flushed)
+            .collect()
     };
     let (flushed, others) = (side(true), side(false));
     if flushed.is_empty() || others.is_empty() {

@@ -62,7 +62,7 @@ fn column(results: &Results, cell: &Cell) -> Column {
         driver: cell.driver.clone(),
         is_best_client: cell.best_client,
         number: place.unwrap_or(results.systems.len()),
-        is_flushed: place.is_some_and(|place| results.systems[place].flushed),
+        is_flushed: place.is_some_and(|place| results.systems[place].is_flushed()),
         title: String::new(),
     }
 }
@@ -83,7 +83,7 @@ fn column_title(results: &Results, column: &Column, are_many: bool) -> String {
 
 /// A system's title, marked if it flushes.
 pub(crate) fn title(system: &SystemFacts) -> String {
-    if system.flushed {
+    if system.is_flushed() {
         format!("{} {FLUSHED}", system.title)
     } else {
         system.title.clone()

@@ -31,9 +31,9 @@ pub(crate) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Whether both promise the same after a power cut.
+    /// Whether acknowledged records survive the same in both.
     pub(crate) fn is_same_guarantee(&self) -> bool {
-        self.our_system.flushed == self.other_system.flushed
+        self.our_system.survives == self.other_system.survives
     }
 
     /// How many times the worse figure is the better one.
@@ -58,7 +58,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
             for our in &ours {
                 let is_first = our.name == first.name;
                 let others = others.iter().filter(|other| {
-                    is_first || (our.flushed != first.flushed && our.flushed == other.flushed)
+                    is_first || (our.survives != first.survives && our.survives == other.survives)
                 });
                 for other in others {
                     push_pairs(&mut found, experiment, row, our, other);

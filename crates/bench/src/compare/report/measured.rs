@@ -2,25 +2,13 @@
 //!
 //! What is not a finite number is no figure: nothing of it reaches a report.
 
-use crate::compare::results::{Better, Cell, METRICS};
+use crate::compare::results::{Better, Cell, METRICS, QUANTILES};
 
 /// What a single repetition is taken to vary by, for want of a second: a tenth each way.
 pub(crate) const UNKNOWN_SPREAD: f64 = 0.1;
 
 /// How many samples must lie above a percentile for it to be one.
 const SAMPLES_ABOVE: f64 = 10.0;
-
-/// The percentiles among the metrics: name and quantile.
-const QUANTILES: &[(&str, f64)] = &[
-    ("p50_us", 0.5),
-    ("p90_us", 0.9),
-    ("p95_us", 0.95),
-    ("p99_us", 0.99),
-    ("p999_us", 0.999),
-    ("p9999_us", 0.9999),
-    ("delivery_p50_us", 0.5),
-    ("delivery_p99_us", 0.99),
-];
 
 /// The median of a metric over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]

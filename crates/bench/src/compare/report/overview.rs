@@ -71,7 +71,7 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], verdict: Verdict
         document.paragraph("Nothing of it could be set beside a figure of another system.");
         return;
     }
-    let other_promise = match first.flushed {
+    let other_promise = match first.is_flushed() {
         true => "promise less: they acknowledge before they flush",
         false => "promise more: they flush before they acknowledge",
     };

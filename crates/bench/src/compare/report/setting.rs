@@ -6,7 +6,7 @@ use super::columns;
 use super::document::{Block, Document, Line, Span, Table, Text, slug};
 use super::number;
 use super::overview::point;
-use crate::compare::results::{DriverFacts, Results, SystemFacts};
+use crate::compare::results::{DriverFacts, Results, Survives, SystemFacts};
 
 /// Adds the sections.
 pub(crate) fn push(document: &mut Document, results: &Results) {
@@ -71,9 +71,10 @@ fn push_floors(document: &mut Document, results: &Results) {
 fn push_system(document: &mut Document, system: &SystemFacts) {
     let anchor = format!("system-{}", slug(&system.name));
     document.heading(3, &columns::title(system), &anchor);
-    let promise = match system.flushed {
-        true => "flushed before it is acknowledged",
-        false => "not flushed before it is acknowledged",
+    let promise = match system.survives {
+        Survives::PowerCut => "an acknowledged record survives a power cut",
+        Survives::ProcessCrash => "an acknowledged record survives a crash of the process, but no power cut",
+        Survives::Nothing => "an acknowledged record may be lost with the process",
     };
     let mut points = Vec::new();
     if let Some(why) = &system.failed {

@@ -6,27 +6,17 @@ use anyhow::{Result, ensure};
 
 use super::super::driving::Driving;
 use super::super::figures;
-use super::super::fleet::Way;
 use super::super::machine;
 use super::super::plan::Load;
-use super::super::server::Server;
 use super::check::{check, verify};
 use super::metering::{Metering, Unwatched, rest};
-use super::{Manner, Names, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
+use super::{Manner, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
 use crate::contract::Read;
 
 impl Running<'_> {
     pub(super) fn read(&mut self, load: &Load, consumers: u32, batch_records: u32) -> Result<Outcome> {
+        let kept = self.keep(load)?;
         let (server, driving) = self.fleet.have(self.way)?;
-        let kept = keep(
-            load,
-            self.way,
-            self.manner,
-            server,
-            driving,
-            self.stored,
-            self.names,
-        )?;
         // More consumers than shards read the same records again.
         let times = u64::from(consumers.div_ceil(load.shards).max(1));
         let read = Read {
@@ -53,16 +43,7 @@ impl Running<'_> {
 
     /// Appends, while a second client reads what is stored over and over.
     pub(super) fn read_meanwhile(&mut self, before: &Load, load: &Load, cold: bool) -> Result<Outcome> {
-        let (server, driving) = self.fleet.have(self.way)?;
-        let kept = keep(
-            before,
-            self.way,
-            self.manner,
-            server,
-            driving,
-            self.stored,
-            self.names,
-        )?;
+        let kept = self.keep(before)?;
         let read = kept.whole();
         let mut second = self.fleet.start_driver(self.way)?;
         second.describe()?;
@@ -87,6 +68,31 @@ impl Running<'_> {
             Ok(outcome)
         })
     }
+
+    /// What the cell keeps: made at its first run, and compared then with what was acknowledged.
+    fn keep(&mut self, load: &Load) -> Result<Stored> {
+        if let Some(stored) = self.stored {
+            return Ok(stored.clone());
+        }
+        let (server, driving) = self.fleet.have(self.way)?;
+        let log = self.names.next();
+        create(&log, load.shards, self.way, server, driving)?;
+        let manner = Manner {
+            rate: None,
+            ..self.manner
+        };
+        let done = driving.append(&command(&log, load, manner), limit(load, manner), &mut Unwatched)?;
+        check(&done, load)?;
+        let stored = Stored {
+            log,
+            load: *load,
+            appended: done.appended,
+        };
+        verify(&stored, &[], driving)?;
+        rest(server)?;
+        *self.stored = Some(stored.clone());
+        Ok(stored)
+    }
 }
 
 /// How many records were read, and in how many seconds of reading.
@@ -98,32 +104,4 @@ fn read_over_and_over(read: &Read, driving: &mut Driving, over: &AtomicBool) -> 
         seconds += done.seconds;
     }
     Ok((records, seconds))
-}
-
-/// What the cell keeps: made at its first run, and compared then with what was acknowledged.
-fn keep<'s>(
-    load: &Load,
-    way: &Way,
-    manner: Manner,
-    server: &Server,
-    driving: &mut Driving,
-    stored: &'s mut Option<Stored>,
-    names: &mut Names,
-) -> Result<&'s Stored> {
-    if stored.is_none() {
-        let log = names.next();
-        create(&log, load.shards, way, server, driving)?;
-        let command = command(&log, load, Manner { rate: None, ..manner });
-        let done = driving.append(&command, limit(load, manner), &mut Unwatched)?;
-        check(&done, load)?;
-        let kept = Stored {
-            log,
-            load: *load,
-            appended: done.appended,
-        };
-        verify(&kept, &[], driving)?;
-        rest(server)?;
-        *stored = Some(kept);
-    }
-    Ok(stored.as_ref().expect("it was made"))
 }
