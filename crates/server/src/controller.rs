@@ -123,7 +123,7 @@ impl Core {
                 let (reply, answer) = oneshot::channel();
                 self.shard(0).append(AppendRequest {
                     partition: METADATA_PARTITION,
-                    batch: builder.build(),
+                    batch: builder.build().into(),
                     acks: Acks::Quorum,
                     reply,
                 });

@@ -78,6 +78,7 @@ pub(crate) struct JournalFigures {
     pub(crate) index: usize,
     pub(crate) partitions: usize,
     pub(crate) appended_batches: u64,
+    pub(crate) batches_in_place: u64,
     pub(crate) appended_records: u64,
     pub(crate) appended_bytes: u64,
     pub(crate) flushes: u64,

@@ -184,9 +184,10 @@ fn append_records(store: &mut Store, number: u8, compression: Compression, recor
         next: first.advance(records),
         max_timestamp_ms: NOW_MS + first.0 + records - 1,
         append_time_ms: None,
-        batch: &batch,
     };
-    store.append(id, &append).expect("there is room");
+    store
+        .append(id, &append, &mut batch.into())
+        .expect("there is room");
 }
 
 fn flush(store: &mut Store) {

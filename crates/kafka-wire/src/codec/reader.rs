@@ -202,7 +202,7 @@ impl Reader {
     /// The length of a byte field or the count of an array: both are 32 bits wide in versions that are not
     /// flexible.
     #[inline]
-    fn long_length(&mut self, flexible: bool) -> Result<Option<usize>, WireError> {
+    pub(crate) fn long_length(&mut self, flexible: bool) -> Result<Option<usize>, WireError> {
         if flexible {
             self.compact_length()
         } else {

@@ -24,6 +24,8 @@ use kafka_wire::{
     frame_response,
 };
 
+use storage::SharedMemory;
+
 use crate::append_path::produce;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
@@ -57,6 +59,7 @@ pub(crate) fn start(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
     frame: Bytes,
+    memory: Option<SharedMemory>,
 ) -> Result<Answer, ConnectionError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
@@ -65,6 +68,7 @@ pub(crate) fn start(
         connection,
         header,
         reader,
+        memory,
     };
     let version = call.header.api_version;
     if call.header.api_key == ApiKey::ApiVersions {
@@ -99,6 +103,8 @@ struct Call<'a> {
     connection: &'a Rc<Connection>,
     header: RequestHeader,
     reader: Reader,
+    /// What a large append was received into.
+    memory: Option<SharedMemory>,
 }
 
 impl Call<'_> {
@@ -147,7 +153,17 @@ impl Call<'_> {
     fn produce(mut self) -> Result<Answer, ConnectionError> {
         let request = self.decode::<ProduceRequest>()?;
         let encode = self.encoder();
-        let response = produce(self.core, self.connection, request, self.header.api_version);
+        let Call {
+            core,
+            connection,
+            header,
+            reader,
+            memory,
+        } = self;
+        let version = header.api_version;
+        // They refer to the request's memory.
+        drop((header, reader));
+        let response = produce(core, connection, request, version, memory);
         Ok(Box::pin(async move { response.await.as_ref().map(encode) }))
     }
 

@@ -114,6 +114,7 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         index: shard.index,
         partitions: shard.partition_count(),
         appended_batches: counters.appended_batches.get(),
+        batches_in_place: counters.batches_in_place.get(),
         appended_records: counters.appended_records.get(),
         appended_bytes: counters.appended_bytes.get(),
         flushes: counters.flushes.get(),

@@ -213,6 +213,12 @@ pub(super) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "Record batches appended.",
     ),
     counter(
+        "batches_in_place",
+        None,
+        |journal| known(journal.batches_in_place),
+        "Record batches appended that were not copied between the socket and the journal: large ones, each alone in its request.",
+    ),
+    counter(
         "appended_records",
         None,
         |journal| known(journal.appended_records),

@@ -27,6 +27,7 @@ fn journal(index: usize) -> JournalFigures {
         index,
         partitions: 2,
         appended_batches: 3,
+        batches_in_place: 1,
         appended_records: 30,
         appended_bytes: 3_000,
         flushes: 4,

@@ -45,6 +45,7 @@ pub(crate) struct ShardCounters {
     pub(crate) flushed_bytes: Cell<u64>,
     pub(crate) flush_time: Cell<Duration>,
     pub(crate) appended_batches: Cell<u64>,
+    pub(crate) batches_in_place: Cell<u64>,
     pub(crate) appended_records: Cell<u64>,
     pub(crate) appended_bytes: Cell<u64>,
     pub(crate) read_bytes: Cell<u64>,

@@ -25,6 +25,7 @@ pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 pub use removal::RemovalJob;
 
+use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
@@ -53,9 +54,9 @@ pub struct StoreConfig {
     pub chunk_cache_bytes: usize,
 }
 
-/// A batch to append, validated and numbered by the caller.
+/// How a batch is to be appended, validated and numbered by the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct Append<'a> {
+pub struct Append {
     /// The leader's epoch, written into the batch.
     pub epoch: Epoch,
     /// The first offset, written into the batch.
@@ -66,8 +67,18 @@ pub struct Append<'a> {
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
-    /// One record batch, whole.
-    pub batch: &'a [u8],
+}
+
+impl Append {
+    /// Writes into the batch what the broker sets.
+    fn write_into(&self, bytes: &mut [u8]) {
+        batch::set_base_offset(bytes, self.first);
+        batch::set_leader_epoch(bytes, self.epoch);
+        match self.append_time_ms {
+            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
+            None => batch::set_max_timestamp(bytes, self.max_timestamp_ms),
+        }
+    }
 }
 
 /// Figures for metrics and for deciding when to do background work.
@@ -138,14 +149,20 @@ impl Store {
         })
     }
 
-    /// Stages a batch. It is durable when a later `flushed` names the partition with an offset of at least `append.next`.
+    /// Stages one whole record batch. It is durable when a later `flushed` names the partition with an offset of at least
+    /// `append.next`. A batch in memory of its own stays where it is and becomes a frame; of any other the bytes are copied.
     ///
     /// # Errors
     /// When the journal cannot take it; then nothing has changed.
     ///
     /// # Panics
     /// If the partition was not opened or `append.first` does not continue it: the caller's mistake.
-    pub fn append(&mut self, id: PartitionId, append: &Append<'_>) -> Result<(), StageError> {
+    pub fn append(
+        &mut self,
+        id: PartitionId,
+        append: &Append,
+        batch: &mut BatchBytes,
+    ) -> Result<(), StageError> {
         let log = self
             .partitions
             .get_mut(&id)
@@ -157,16 +174,20 @@ impl Store {
             epoch: append.epoch,
             first: append.first,
             next: append.next,
-            payload_bytes: u32::try_from(append.batch.len()).expect("a request is below 4 GiB"),
+            payload_bytes: u32::try_from(batch.len()).expect("a request is below 4 GiB"),
         };
-        let staged = self.journal.stage(&header, append.batch)?;
-        let bytes = self.journal.staged_mut(staged, append.batch.len());
-        batch::set_base_offset(bytes, append.first);
-        batch::set_leader_epoch(bytes, append.epoch);
-        match append.append_time_ms {
-            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
-            None => batch::set_max_timestamp(bytes, append.max_timestamp_ms),
-        }
+        let staged = match batch {
+            BatchBytes::Shared(bytes) => {
+                let staged = self.journal.stage(&header, bytes)?;
+                append.write_into(self.journal.staged_mut(staged, bytes.len()));
+                staged
+            }
+            BatchBytes::Alone(memory) => {
+                self.journal.make_room_for_frame(memory.batch().len())?;
+                append.write_into(memory.batch_mut());
+                self.journal.stage_frame(&header, batch.take_memory())
+            }
+        };
         if !std::mem::replace(&mut log.queued, true) {
             self.unlaid.push_back(id);
         }
@@ -179,7 +200,7 @@ impl Store {
             start: staged.start,
             length: header.payload_bytes,
         });
-        self.bytes_since_round += append.batch.len() as u64;
+        self.bytes_since_round += u64::from(header.payload_bytes);
         Ok(())
     }
 

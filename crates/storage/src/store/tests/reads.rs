@@ -179,9 +179,10 @@ fn an_append_time_is_written_into_the_batch() {
         next: Offset(2),
         max_timestamp_ms: 78,
         append_time_ms: Some(5_000),
-        batch: &bytes,
     };
-    rig.store.append(partition(0), &append).expect("there is room");
+    rig.store
+        .append(partition(0), &append, &mut bytes.into())
+        .expect("there is room");
     assert_eq!(rig.store.max_timestamp(partition(0)), Some(5_000));
     let stored = rig.read(0);
     let header = record::BatchHeader::read(&stored).expect("whole");

@@ -120,7 +120,7 @@ impl Driver {
     }
 
     fn note(&mut self, event: Event) {
-        self.history.note(self.store.journal.pending_frame(), event);
+        self.history.note(self.store.staged_before() - 1, event);
     }
 
     fn trim(&mut self, number: u8, eighths: i64) {
