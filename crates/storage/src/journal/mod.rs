@@ -10,7 +10,9 @@ mod files;
 pub(crate) mod frame;
 mod majority;
 mod mend;
+mod preparation;
 mod reread;
+mod returned;
 mod scan;
 
 use std::collections::{HashSet, VecDeque};
@@ -24,9 +26,10 @@ use platform::memory::MemoryPool;
 use record::PartitionId;
 
 pub(crate) use complete::CompleteFile;
-pub use files::PrepareFile;
 pub(crate) use files::{Files, JournalFile, directory, file_name};
+pub use preparation::PrepareFile;
 pub(crate) use reread::{FrameBatches, RereadError};
+pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
 use crate::checkpoint::CHECKPOINTS;
