@@ -6,8 +6,9 @@ use record::PartitionId;
 
 use super::history::History;
 use super::returning::assert_accounted;
-use super::rig::{batch, open, partition, rolling, stage};
+use super::rig::{batch, config, open, partition, rolling, stage};
 use super::workload::{Driver, Op, draw, draw_returns};
+use crate::store::StoreConfig;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -67,18 +68,28 @@ impl Counts {
 
 /// Runs a drawn workload and checks all of its crash states.
 pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: bool) -> Result<Counts, String> {
-    enumerate_run(&draw(seed, steps), seed, limit, sector_tears)
+    enumerate_run(config(), &draw(seed, steps), seed, limit, sector_tears)
 }
 
 /// The same for a workload in which journal files become segments and journal files again.
 pub(super) fn enumerate_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
-    enumerate_run(&draw_returns(seed, steps), seed, limit, seed.is_multiple_of(2))
+    let mut config = config();
+    // With three files the journal has hardly ever a use of one more.
+    config.journal.files_max = 6;
+    let ops = draw_returns(seed, steps);
+    enumerate_run(config, &ops, seed, limit, seed.is_multiple_of(2))
 }
 
-fn enumerate_run(ops: &[Op], seed: u64, limit: usize, sector_tears: bool) -> Result<Counts, String> {
+fn enumerate_run(
+    config: StoreConfig,
+    ops: &[Op],
+    seed: u64,
+    limit: usize,
+    sector_tears: bool,
+) -> Result<Counts, String> {
     let disk = SimulatedDisk::new();
     disk.set_sector_tears(sector_tears);
-    let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
+    let mut driver = Driver::with(&disk, config).map_err(|fault| fault.to_string())?;
     driver.run(ops);
     let mut counts = Counts::default();
     counts.add_operations(&disk);

@@ -7,10 +7,10 @@ use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
 use super::returning::assert_accounted;
-use super::rig::{batch, begin_checkpoint, open, partition, rolling, stage};
+use super::rig::{batch, begin_checkpoint, config, open_as, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
-use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store};
+use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 pub(super) const PARTITIONS: u8 = 4;
 
@@ -63,7 +63,11 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(disk: &SimulatedDisk) -> Result<Driver, Fault> {
-        let (store, _) = open(disk)?;
+        Driver::with(disk, config())
+    }
+
+    pub(super) fn with(disk: &SimulatedDisk, config: StoreConfig) -> Result<Driver, Fault> {
+        let (store, _) = open_as(disk, config)?;
         Ok(Driver {
             disk: disk.clone(),
             store,
@@ -319,7 +323,8 @@ impl Driver {
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job) = (None, None);
-        let (mut store, recovered) = open(&self.disk).map_err(|fault| fault.to_string())?;
+        let (mut store, recovered) =
+            open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self
             .history
             .check(&mut store, &recovered, self.history.acknowledged())?;
