@@ -146,7 +146,11 @@ impl Store {
         let adopted = segment.adopted?;
         self.adopted.remove(&adopted.sequence);
         let is_needed = self.journal.has_file(adopted.sequence) && !planted(Bug::AdoptedFileRemoved);
-        (!is_needed).then_some(adopted)
+        if is_needed {
+            self.leases.remove(&adopted.sequence);
+            return None;
+        }
+        Some(adopted)
     }
 
     /// Gives a partition up for ever. Its identity is never used again.
