@@ -38,6 +38,12 @@ pub(crate) enum Bug {
     AdoptedFileReused,
     /// A journal file is removed with the segment that adopted it while recovery still needs it.
     AdoptedFileRemoved,
+    /// A journal file that was a segment is used again before a checkpoint that does not name it is durable.
+    GivenBackBeforeCheckpoint,
+    /// A journal file that was a segment is used again while a read of that segment is under way.
+    GivenBackWhileRead,
+    /// A journal file that could not be prepared is neither used nor removed any more.
+    UnfitFileForgotten,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
 }

@@ -366,6 +366,21 @@ fn format_2_can_be_read() {
 }
 
 #[test]
+fn adopted_files_of_format_2_go_back_to_the_journal() {
+    let disk = load(FORMAT_2);
+    let journals = paths_in(&disk, "journals/");
+    let (mut store, _) = open_as(&disk, ROOMY);
+    remove(&mut store);
+    assert_eq!(paths_in(&disk, "journals/"), journals);
+    lay_out(&mut store);
+    let (mut store, _) = open_as(&disk, ROOMY);
+    assert_kept(&mut store);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let report = check(&shared, &IDENTITY, &mut |_| {}).expect("there is a checkpoint");
+    assert!(report.is_sound(), "{:?}", report.faults);
+}
+
+#[test]
 fn format_2_has_adopted_files() {
     let disk = load(FORMAT_2);
     let mut without_index: Vec<_> = FORMAT_2
@@ -382,6 +397,8 @@ fn format_2_has_adopted_files() {
     // Its records are in no other file: without a journal file of the three they cannot be read.
     let (mut store, _) = open_as(&disk, ROOMY);
     let journals = paths_in(&disk, "journals/");
+    // Or these files would go back to the journal.
+    store.set_short_of_space(true);
     remove(&mut store);
     let left = paths_in(&disk, "journals/");
     let gone: Vec<_> = journals.iter().filter(|path| !left.contains(path)).collect();

@@ -11,7 +11,9 @@ pub(crate) mod frame;
 mod lone_frame;
 mod majority;
 mod mend;
+mod preparation;
 mod reread;
+mod returned;
 mod scan;
 
 use std::collections::{HashSet, VecDeque};
@@ -25,9 +27,10 @@ use platform::memory::MemoryPool;
 use record::PartitionId;
 
 pub(crate) use complete::CompleteFile;
-pub use files::PrepareFile;
 pub(crate) use files::{Files, JournalFile, directory, file_name};
+pub use preparation::PrepareFile;
 pub(crate) use reread::{FrameBatches, RereadError};
+pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
 use crate::checkpoint::CHECKPOINTS;

@@ -8,6 +8,7 @@ mod layout;
 mod open;
 mod read;
 mod removal;
+mod returning;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -33,6 +34,7 @@ use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Sta
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use layout::Round;
 use read::{ByteWeight, ChunkKey, SegmentKey};
+use returning::Returning;
 
 /// Segment files kept open for reading.
 const OPEN_SEGMENTS_MAX: usize = 256;
@@ -120,6 +122,10 @@ pub struct Store {
     laid_out_before: u64,
     removals: VecDeque<(Removal, u64)>,
     removing: Option<Removal>,
+    returning: Vec<Returning>,
+    /// Of adopted files that were read, by their sequences: who holds one is reading.
+    leases: HashMap<u64, Arc<()>>,
+    short_of_space: bool,
     chunks: Cache<ChunkKey, Bytes, ByteWeight>,
     tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
     files: Cache<SegmentKey, crate::segment::SegmentFile>,

@@ -10,6 +10,7 @@ use platform::disk::Disk;
 use record::{BatchHeader, Offset, PartitionId};
 
 use super::Store;
+use super::returning::Lease;
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
 use crate::journal::FrameBatches;
@@ -103,6 +104,8 @@ struct SegmentSource {
     journal: JournalIdentity,
     file: Option<SegmentFile>,
     table: Option<Table>,
+    /// Until the job has read, or is dropped.
+    _lease: Lease,
 }
 
 /// What a job brought, for `finish_read`.
@@ -376,6 +379,7 @@ impl Store {
                 .get(&key)
                 .filter(|table| covers(table, &segment))
                 .cloned(),
+            _lease: self.lease(&segment),
         };
         ReadJob {
             wanted,
@@ -400,13 +404,19 @@ impl Store {
             }) => {
                 let mut batches = Vec::new();
                 let mut bytes = 0;
+                let is_kept = self.has_segment(wanted.partition, segment_first);
                 for (chunk, LoadedChunk { content, cached }) in chunks {
                     cut(&content, &wanted, &mut bytes, &mut batches);
-                    self.chunks
-                        .insert((wanted.partition, segment_first, chunk.position), cached);
+                    if is_kept {
+                        self.chunks
+                            .insert((wanted.partition, segment_first, chunk.position), cached);
+                    }
                 }
-                self.files.insert((wanted.partition, segment_first), file);
-                self.tables.insert((wanted.partition, segment_first), table);
+                // An open file that was removed would take its space for as long as the handle is cached.
+                if is_kept {
+                    self.files.insert((wanted.partition, segment_first), file);
+                    self.tables.insert((wanted.partition, segment_first), table);
+                }
                 Ok(Read::Ready(batches))
             }
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) && wanted.bytes_max == 0 => {
@@ -447,6 +457,15 @@ impl Store {
             Offset(wanted.until),
             wanted.bytes_max,
         )
+    }
+
+    fn has_segment(&self, partition: PartitionId, first: i64) -> bool {
+        let log = self.partitions.get(&partition);
+        log.is_some_and(|log| {
+            log.segments
+                .binary_search_by_key(&first, |segment| segment.first)
+                .is_ok()
+        })
     }
 
     fn was_given_up(&self, wanted: &Wanted) -> bool {

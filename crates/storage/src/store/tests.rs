@@ -14,5 +14,6 @@ mod planted_bugs;
 mod reads;
 mod recovery;
 mod removals;
+mod returning;
 pub(crate) mod rig;
 mod workload;

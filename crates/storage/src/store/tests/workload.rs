@@ -6,10 +6,11 @@ use platform::random::SeededRandom;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
-use super::rig::{batch, begin_checkpoint, open, partition, rolling, stage};
+use super::returning::assert_accounted;
+use super::rig::{batch, begin_checkpoint, config, open_as, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
-use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store};
+use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 pub(super) const PARTITIONS: u8 = 4;
 
@@ -54,13 +55,19 @@ pub(super) struct Driver {
     /// Errors are expected; then an append may also be refused.
     pub(super) errors_expected: bool,
     pub(super) errors: usize,
+    /// Journal files that were segments and are the journal's again.
+    pub(super) returned_files: usize,
     /// After how many operations of the disk a flush failed.
     pub(super) died_at: Option<u64>,
 }
 
 impl Driver {
     pub(super) fn new(disk: &SimulatedDisk) -> Result<Driver, Fault> {
-        let (store, _) = open(disk)?;
+        Driver::with(disk, config())
+    }
+
+    pub(super) fn with(disk: &SimulatedDisk, config: StoreConfig) -> Result<Driver, Fault> {
+        let (store, _) = open_as(disk, config)?;
         Ok(Driver {
             disk: disk.clone(),
             store,
@@ -72,6 +79,7 @@ impl Driver {
             fill: 0,
             errors_expected: false,
             errors: 0,
+            returned_files: 0,
             died_at: None,
         })
     }
@@ -240,6 +248,9 @@ impl Driver {
                     self.finish(Job::Prepare(preparation));
                 }
                 self.finish(job);
+                if self.job.is_none() && self.errors == 0 {
+                    assert_accounted(&self.store, &self.disk);
+                }
             }
             None => self.job = self.plan(),
         }
@@ -282,9 +293,10 @@ impl Driver {
             }
             Job::Checkpoint(job) => {
                 let result = job.run();
-                self.store
-                    .checkpointed(job, result)
-                    .map_err(|error| error.to_string())
+                let returning = self.store.returning.len();
+                let outcome = self.store.checkpointed(job, result);
+                self.returned_files += returning - self.store.returning.len();
+                outcome.map_err(|error| error.to_string())
             }
             Job::Removal(job) => {
                 let result = job.run();
@@ -311,7 +323,8 @@ impl Driver {
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job) = (None, None);
-        let (mut store, recovered) = open(&self.disk).map_err(|fault| fault.to_string())?;
+        let (mut store, recovered) =
+            open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self
             .history
             .check(&mut store, &recovered, self.history.acknowledged())?;
@@ -333,6 +346,26 @@ pub(super) fn draw(seed: u64, count: usize) -> Vec<Op> {
     let one = |random: &mut SeededRandom| match seed % 3 {
         0 => dominate(draw_one(random), random),
         _ => draw_one(random),
+    };
+    (0..count).map(|_| one(&mut random)).collect()
+}
+
+/// `count` steps in which the last partition fills journal files and gives all of it up again and again.
+pub(super) fn draw_returns(seed: u64, count: usize) -> Vec<Op> {
+    let mut random = SeededRandom::new(seed);
+    let last = PARTITIONS - 1;
+    let one = |random: &mut SeededRandom| match random.below(100) {
+        0..5 => draw_one(random),
+        5..45 => Op::Append {
+            partition: last,
+            value_bytes: 7_500 + random.below(400) as u16,
+        },
+        45..70 => Op::Flush,
+        70..94 => Op::Background,
+        _ => Op::Trim {
+            partition: last,
+            eighths: 7 + random.below(2) as u8,
+        },
     };
     (0..count).map(|_| one(&mut random)).collect()
 }
