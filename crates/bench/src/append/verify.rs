@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use client::{Cluster, Consumer, ConsumerOptions, Offset, Record, Start};
 
-use super::worker::Acknowledged;
-use crate::payloads::Payloads;
+use super::partition::Acknowledged;
+use crate::contract::payload::Payloads;
 
 /// How long the broker may wait for records that are there.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -58,6 +58,7 @@ fn read_partition(
         expected,
         index: 0,
         within: 0,
+        payload: vec![0; payloads.record_bytes()],
     };
     let (mut verified, mut empty) = (0, 0);
     while let Some(offset) = due.offset() {
@@ -99,6 +100,8 @@ struct Due<'a> {
     expected: &'a [Acknowledged],
     index: usize,
     within: u32,
+    /// What its value must be.
+    payload: Vec<u8>,
 }
 
 impl Due<'_> {
@@ -122,9 +125,10 @@ impl Due<'_> {
             "the record at offset {offset} was acknowledged, but is not there"
         );
         let batch = &self.expected[self.index];
-        let value = payloads.value(batch.first_value + u64::from(self.within));
+        let sequence = batch.first_sequence + u64::from(self.within);
+        payloads.write(batch.producer, sequence, &mut self.payload);
         ensure!(
-            record.value.as_deref() == Some(value),
+            record.value.as_deref() == Some(&self.payload[..]),
             "the record at offset {offset} has another value than the one that was acknowledged"
         );
         self.within += 1;
