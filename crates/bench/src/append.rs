@@ -1,9 +1,10 @@
 //! Appends to a topic: producers in a closed loop, or at a fixed rate with latencies counted from the intended times.
 //!
-//! The producers and their payloads are those of the comparison (`contract::producers`). Each has a connection and a
+//! The producers and their payloads are those of the comparison (`contract::producers`, `contract::payload`). Each has a connection and a
 //! partition of its own (several share one where there are more producers than partitions). Latency is that of one batch.
 
 mod partition;
+mod ring;
 mod verify;
 
 use std::fmt;
@@ -15,8 +16,8 @@ use client::{Acks, Cluster, Compression, ConnectionOptions, ErrorCode, NewTopic,
 use serde::Serialize;
 
 use self::partition::PartitionAppender;
+use self::ring::Ring;
 use crate::contract::Append;
-use crate::contract::payload::Payloads;
 use crate::contract::producers::{self, Batches, Produced, Schedule};
 use crate::latency::Latency;
 use crate::progress::Progress;
@@ -175,7 +176,7 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     }
     let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
     prepare_topic(&mut cluster, options)?;
-    let payloads = Payloads::of_any_length(options.record_bytes);
+    let payloads = Ring::new(options.record_bytes);
     let acknowledged = Mutex::new(Vec::new());
     let load = load(options);
     let mut progress = Progress::new("append", &options.server_pids);

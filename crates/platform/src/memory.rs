@@ -3,8 +3,10 @@
 //! A durable write is assembled in an `AlignedBuffer`; a read lands in one and is handed on as `Bytes` without a
 //! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
 //! `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
+//! `prefetch` is for reading here and there.
 
 mod pool;
+mod prefetch;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
@@ -16,6 +18,7 @@ use bytes::Bytes;
 use crate::disk::BLOCK_BYTES;
 
 pub use pool::{CutBuffer, MemoryPool};
+pub use prefetch::prefetch;
 
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {

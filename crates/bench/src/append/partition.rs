@@ -10,8 +10,8 @@ use client::{Acks, BatchId, Cluster, Completion, ConnectionOptions, Producer, Pr
 use platform::clock::{Clock, SystemClock};
 
 use super::AppendOptions;
-use crate::contract::payload::Payloads;
-use crate::contract::producers::{Appender, Completed};
+use super::ring::Ring;
+use crate::contract::producers::{Appender, Completed, UNTIL_SOMETHING};
 
 /// Where an acknowledged batch is, and which records of a producer are in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,7 @@ pub(super) struct Acknowledged {
 pub(super) struct PartitionAppender<'a> {
     number: u32,
     partition: i32,
-    payloads: &'a Payloads,
-    /// Where a record's payload is written before it goes into a batch.
-    payload: Vec<u8>,
+    payloads: &'a Ring,
     clock: SystemClock,
     cluster: Cluster,
     producer: Producer,
@@ -48,7 +46,7 @@ impl<'a> PartitionAppender<'a> {
     pub(super) fn connect(
         options: &AppendOptions,
         number: u32,
-        payloads: &'a Payloads,
+        payloads: &'a Ring,
         acknowledged: &'a Mutex<Vec<Acknowledged>>,
     ) -> Result<PartitionAppender<'a>> {
         let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
@@ -67,7 +65,6 @@ impl<'a> PartitionAppender<'a> {
             number,
             partition,
             payloads,
-            payload: vec![0; payloads.record_bytes()],
             clock: SystemClock::new(),
             cluster,
             producer,
@@ -84,8 +81,8 @@ impl Appender for PartitionAppender<'_> {
     fn send(&mut self, _shard: u32, records: Range<u64>) -> Result<()> {
         let timestamp_ms = self.clock.wall_ms();
         for sequence in records.clone() {
-            self.payloads.write(self.number, sequence, &mut self.payload);
-            self.producer.append(timestamp_ms, None, Some(&self.payload), &[]);
+            let payload = self.payloads.payload(self.number, sequence);
+            self.producer.append(timestamp_ms, None, Some(payload), &[]);
         }
         // What cannot be sent is told by `poll`, like any failure; batches are numbered as units are.
         let batch = self.producer.send(&mut self.cluster);
@@ -96,7 +93,12 @@ impl Appender for PartitionAppender<'_> {
     }
 
     fn poll(&mut self, wait: Duration, completed: &mut Vec<Completed>) {
-        let completions = self.producer.poll(&mut self.cluster, wait);
+        // Waiting in the read itself saves a call of the system for each batch; the connection's limit ends it.
+        let completions = if wait < UNTIL_SOMETHING {
+            self.producer.poll(&mut self.cluster, wait)
+        } else {
+            self.producer.wait(&mut self.cluster)
+        };
         let at = Instant::now();
         if let Some(receipts) = &mut self.receipts {
             receipts.keep(&completions, self.number, self.partition);

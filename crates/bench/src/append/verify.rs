@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use client::{Cluster, Consumer, ConsumerOptions, Offset, Record, Start};
 
 use super::partition::Acknowledged;
-use crate::contract::payload::Payloads;
+use super::ring::Ring;
 
 /// How long the broker may wait for records that are there.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ pub(super) fn read_back(
     cluster: &mut Cluster,
     topic: &str,
     acknowledged: Vec<Acknowledged>,
-    payloads: &Payloads,
+    payloads: &Ring,
 ) -> anyhow::Result<u64> {
     let mut by_partition: BTreeMap<i32, Vec<Acknowledged>> = BTreeMap::new();
     for batch in acknowledged {
@@ -42,7 +42,7 @@ fn read_partition(
     topic: &str,
     partition: i32,
     expected: &[Acknowledged],
-    payloads: &Payloads,
+    payloads: &Ring,
 ) -> anyhow::Result<u64> {
     check_apart(expected)?;
     let Some(first) = expected.first() else {
@@ -58,7 +58,6 @@ fn read_partition(
         expected,
         index: 0,
         within: 0,
-        payload: vec![0; payloads.record_bytes()],
     };
     let (mut verified, mut empty) = (0, 0);
     while let Some(offset) = due.offset() {
@@ -100,8 +99,6 @@ struct Due<'a> {
     expected: &'a [Acknowledged],
     index: usize,
     within: u32,
-    /// What its value must be.
-    payload: Vec<u8>,
 }
 
 impl Due<'_> {
@@ -113,7 +110,7 @@ impl Due<'_> {
     }
 
     /// Whether `record` is the one that is due, with the right value. Records before it are somebody else's.
-    fn compare(&mut self, record: &Record, payloads: &Payloads) -> anyhow::Result<bool> {
+    fn compare(&mut self, record: &Record, payloads: &Ring) -> anyhow::Result<bool> {
         let Some(offset) = self.offset() else {
             return Ok(false);
         };
@@ -126,9 +123,9 @@ impl Due<'_> {
         );
         let batch = &self.expected[self.index];
         let sequence = batch.first_sequence + u64::from(self.within);
-        payloads.write(batch.producer, sequence, &mut self.payload);
+        let payload = payloads.payload(batch.producer, sequence);
         ensure!(
-            record.value.as_deref() == Some(&self.payload[..]),
+            record.value.as_deref() == Some(payload),
             "the record at offset {offset} has another value than the one that was acknowledged"
         );
         self.within += 1;

@@ -23,6 +23,9 @@ use super::payload::Stamp;
 use super::watch::Watch;
 use super::{Append, Done, together};
 
+/// How long a producer that cannot go on without an acknowledgement has an appender wait for one.
+pub const UNTIL_SOMETHING: Duration = Duration::from_secs(1);
+
 /// One producer's way into a system.
 ///
 /// A unit is what is acknowledged at once: a batch where the driver makes batches, else a record. Units are numbered from 0
@@ -35,7 +38,7 @@ pub trait Appender {
     fn send(&mut self, shard: u32, records: Range<u64>) -> Result<()>;
 
     /// Adds what was acknowledged or failed since the last call to `completed`, in any order. If there is nothing, waits for
-    /// something for at most `wait`.
+    /// something for at most `wait`; if that is `UNTIL_SOMETHING`, a system's own time limit may take its place.
     fn poll(&mut self, wait: Duration, completed: &mut Vec<Completed>);
 }
 

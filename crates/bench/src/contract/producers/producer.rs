@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Appender, Batches, Completed, Schedule, share};
+use super::{Appender, Batches, Completed, Schedule, UNTIL_SOMETHING, share};
 use crate::contract::Append;
 use crate::contract::payload::Stamp;
 use crate::latency::LatencyRecorder;
@@ -23,8 +23,6 @@ const FAILURES_MAX: u64 = 100;
 const WATCH: Duration = Duration::from_micros(20);
 /// How often a producer that has no reason to wait looks what was acknowledged.
 const LOOK_PERIOD: Duration = Duration::from_micros(50);
-/// How long one look for acknowledgements lasts where a producer cannot go on without one.
-const LOOK_TIME: Duration = Duration::from_secs(1);
 /// How long a system may be silent while units wait: after that they count as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -256,13 +254,13 @@ impl<'a, A: Appender> Producer<'a, A> {
 
     fn wait_for_room(&mut self) {
         while self.in_flight >= self.plan.window && !self.is_hopeless() {
-            self.take(LOOK_TIME);
+            self.take(UNTIL_SOMETHING);
         }
     }
 
     fn drain(&mut self) {
         while self.in_flight > 0 {
-            self.take(LOOK_TIME);
+            self.take(UNTIL_SOMETHING);
         }
     }
 
