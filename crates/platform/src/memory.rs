@@ -4,8 +4,10 @@
 //! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
 //! `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
 //! `BufMut` is implemented so that a socket can be read into a buffer where its bytes are to stay.
+//! `prefetch` is for reading here and there.
 
 mod pool;
+mod prefetch;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
@@ -18,6 +20,7 @@ use bytes::{BufMut, Bytes};
 use crate::disk::BLOCK_BYTES;
 
 pub use pool::{CutBuffer, MemoryPool};
+pub use prefetch::prefetch;
 
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {

@@ -5,18 +5,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use platform::process::process_usage;
 
-use super::super::driving::{Driving, Watch};
+use super::super::driving::Driving;
 use super::super::figures::Cost;
 use super::super::machine;
 use super::super::meter::Meter;
 use super::super::server::Server;
+use crate::contract::watch::Watch;
 
 /// How long a system may take to come to rest after a run.
 const REST_WITHIN: Duration = Duration::from_secs(10);
-const REST_LOOK: Duration = Duration::from_millis(200);
-/// What a system at rest may use within one look.
-const REST_CPU: Duration = Duration::from_millis(20);
-const REST_BYTES: u64 = 1 << 20;
+const LOOK: Duration = Duration::from_millis(100);
+/// What a system at rest may use within one look; processor time is told in steps of this.
+const LOOK_CPU: Duration = Duration::from_millis(10);
+const LOOK_BYTES: u64 = 512 << 10;
+/// So many quiet looks in a row mean that all that was appended has gone its way.
+const SETTLED_LOOKS: u32 = 1;
+/// The same before somebody else's turn: also that what was deleted is gone, which a system may do a little later.
+const REST_LOOKS: u32 = 2;
+
 /// Reads the meters when a load begins and ends.
 pub(super) struct Metering<'a> {
     server: &'a Server,
@@ -79,23 +85,33 @@ impl Watch for Unwatched {
     }
 }
 
-/// Waits until the system has nothing left to do, and the page cache nothing to write out. Its meters then.
-pub(super) fn rest(server: &Server) -> Result<Meter> {
+/// Waits until the system has done with what was appended. Its meters then.
+pub(super) fn settle(server: &Server) -> Result<Meter> {
+    wait_for_quiet(server, SETTLED_LOOKS)
+}
+
+/// Waits until the system has nothing left to do, no files to remove, and the page cache nothing to write out: then somebody
+/// else may be measured. The page cache comes last: what was deleted meanwhile need not be written, and what a disk has to
+/// forget of it, it is told with that.
+pub(super) fn rest(server: &Server) -> Result<()> {
+    wait_for_quiet(server, REST_LOOKS)?;
     machine::write_out();
+    Ok(())
+}
+
+/// Waits for so many looks in a row in which the system did next to nothing, but not for ever.
+fn wait_for_quiet(server: &Server, looks: u32) -> Result<Meter> {
     let end = Instant::now() + REST_WITHIN;
-    let mut before = server.meter()?;
-    loop {
-        if server.is_in_driver() {
-            return Ok(before);
-        }
-        std::thread::sleep(REST_LOOK);
-        let now = server.meter()?;
-        let is_idle = now.cpu.saturating_sub(before.cpu) <= REST_CPU
-            && now.written_bytes.saturating_sub(before.written_bytes) <= REST_BYTES;
-        if is_idle || Instant::now() >= end {
-            machine::write_out();
-            return Ok(now);
-        }
-        before = now;
+    let (mut before, mut stored_before) = (server.meter()?, server.stored_bytes());
+    let mut quiet = 0;
+    while quiet < looks && Instant::now() < end && !server.is_in_driver() {
+        std::thread::sleep(LOOK);
+        let (now, stored) = (server.meter()?, server.stored_bytes());
+        let is_quiet = now.cpu.saturating_sub(before.cpu) <= LOOK_CPU
+            && now.written_bytes.saturating_sub(before.written_bytes) <= LOOK_BYTES
+            && stored_before.saturating_sub(stored) <= LOOK_BYTES;
+        quiet = if is_quiet { quiet + 1 } else { 0 };
+        (before, stored_before) = (now, stored);
     }
+    Ok(before)
 }
