@@ -232,8 +232,9 @@ fn read_all(store: &mut Store, number: u8) -> Vec<Record> {
         let mut read = store.read(id, from, next, 2_000).expect("within the bounds");
         let parts = loop {
             match read {
-                Read::Ready(parts) => break parts,
+                Read::Ready(parts) | Read::Part(parts) => break parts,
                 Read::Job(job) => read = store.finish_read(job.run()).expect("nothing is damaged"),
+                Read::UnderWay => panic!("nothing is read ahead"),
             }
         };
         for batch in batches(&parts.concat()) {

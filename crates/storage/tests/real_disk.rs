@@ -91,8 +91,9 @@ fn read_from(store: &mut Store, from: Offset) -> Vec<u8> {
             .expect("it is in range");
         let parts = loop {
             match read {
-                Read::Ready(parts) => break parts.concat(),
+                Read::Ready(parts) | Read::Part(parts) => break parts.concat(),
                 Read::Job(job) => read = store.finish_read(job.run()).expect("nothing is damaged"),
+                Read::UnderWay => panic!("nothing is read ahead"),
             }
         };
         from += record::batches(&parts).count() as i64;

@@ -82,6 +82,8 @@ pub(crate) struct Shard {
     staged_in_memory: Notify,
     /// A flush has ended.
     flushed: Notify,
+    /// Something was read ahead.
+    read_ahead: Notify,
     /// Background work may be due.
     background: Notify,
     /// A file was removed just now; the next one has time.
@@ -115,6 +117,7 @@ impl Shard {
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),
+            read_ahead: Notify::new(),
             background: Notify::new(),
             removal_rests: Cell::new(false),
             disk_full: Cell::new(false),

@@ -16,6 +16,7 @@ mod frames;
 mod offsets;
 mod producers;
 mod readiness;
+mod reading_back;
 mod restarts;
 mod retention;
 mod slow_readers;

@@ -7,6 +7,7 @@ use platform::disk::File;
 
 use super::Segment;
 use super::adopted::AdoptedFrames;
+use super::piece::{Piece, Stretch};
 use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Fault};
@@ -46,10 +47,10 @@ impl SegmentFile {
         }
     }
 
-    /// The batches of a chunk, whose bytes these are: checked.
-    fn batches_of(&self, chunk: &Chunk, bytes: Bytes) -> Result<Bytes, Fault> {
+    /// The batches of a chunk, whose bytes these are: checked, and added to `found`.
+    fn take_batches(&self, chunk: &Chunk, bytes: Bytes, found: &mut Vec<Stretch>) -> Result<(), Fault> {
         if let Some(adopted) = &self.adopted {
-            return adopted.batches_of(chunk, &bytes);
+            return adopted.take_batches(chunk, &bytes, found);
         }
         if self.identity.checksum(chunk.position, &bytes) != chunk.checksum {
             let what = format!(
@@ -58,7 +59,11 @@ impl SegmentFile {
             );
             return Err(self.damaged(chunk.position, what));
         }
-        Ok(bytes)
+        found.push(Stretch {
+            next: chunk.next,
+            content: bytes,
+        });
+        Ok(())
     }
 
     fn damaged(&self, position: u64, what: String) -> Fault {
@@ -133,9 +138,9 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
     Ok(chunks)
 }
 
-/// The bytes of neighbouring chunks. Each is checked; adjacent ones are read in one go.
-pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<Bytes>, Fault> {
-    let mut contents = Vec::with_capacity(chunks.len());
+/// Neighbouring chunks, at least one. Each is checked; adjacent ones are read in one go.
+pub(crate) fn read_piece(file: &SegmentFile, chunks: &[Chunk]) -> Result<Piece, Fault> {
+    let (mut stretches, mut read_bytes) = (Vec::new(), 0);
     let mut rest = chunks;
     while let Some(first) = rest.first() {
         let adjacent = 1 + rest
@@ -148,9 +153,11 @@ pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<By
         for chunk in together {
             let start = (chunk.position - first.position) as usize;
             let content = bytes.slice(start..start + chunk.length as usize);
-            contents.push(file.batches_of(chunk, content)?);
+            file.take_batches(chunk, content, &mut stretches)?;
         }
+        read_bytes += length;
         rest = behind;
     }
-    Ok(contents)
+    let first = chunks.first().expect("a piece has a chunk").first;
+    Ok(Piece::new(first, stretches, read_bytes))
 }

@@ -5,8 +5,11 @@
 
 mod checkpointing;
 mod layout;
+mod load;
 mod open;
+mod pieces;
 mod read;
+mod read_ahead;
 mod removal;
 mod returning;
 
@@ -14,7 +17,6 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
@@ -33,7 +35,8 @@ use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use layout::Round;
-use read::{ByteWeight, ChunkKey, SegmentKey};
+use pieces::{ByteWeight, PieceCache, SegmentKey};
+use read_ahead::ReadAhead;
 use returning::Returning;
 
 /// Segment files kept open for reading.
@@ -98,9 +101,9 @@ pub struct StoreStatus {
     pub chunk_cache_bytes: u64,
     /// Partitions known.
     pub partitions: usize,
-    /// Chunk cache hits since the start.
+    /// Pieces found in the chunk cache since the start.
     pub chunk_cache_hits: u64,
-    /// Chunk cache misses since the start.
+    /// Pieces not found there.
     pub chunk_cache_misses: u64,
 }
 
@@ -126,9 +129,10 @@ pub struct Store {
     /// Of adopted files that were read, by their sequences: who holds one is reading.
     leases: HashMap<u64, Arc<()>>,
     short_of_space: bool,
-    chunks: Cache<ChunkKey, Bytes, ByteWeight>,
+    pieces: PieceCache,
     tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
     files: Cache<SegmentKey, crate::segment::SegmentFile>,
+    ahead: ReadAhead,
 }
 
 impl Store {
@@ -267,10 +271,10 @@ impl Store {
             journal_bytes,
             journal_bytes_max,
             tail_cache_bytes: self.journal.resident_bytes(),
-            chunk_cache_bytes: self.chunks.weight() + self.tables.weight(),
+            chunk_cache_bytes: self.pieces.weight() + self.tables.weight(),
             partitions: self.partitions.len(),
-            chunk_cache_hits: self.chunks.hits(),
-            chunk_cache_misses: self.chunks.misses(),
+            chunk_cache_hits: self.pieces.hits(),
+            chunk_cache_misses: self.pieces.misses(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod layouts;
 mod model;
 mod open_segments;
 mod planted_bugs;
+mod read_ahead;
 mod reads;
 mod recovery;
 mod removals;

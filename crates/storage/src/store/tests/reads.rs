@@ -141,8 +141,9 @@ fn a_job_overtaken_by_layout_and_reuse_reads_again() {
         .expect("it moved, it is not lost");
     let found = loop {
         match next {
-            Read::Ready(parts) => break parts.concat(),
+            Read::Ready(parts) | Read::Part(parts) => break parts.concat(),
             Read::Job(job) => next = rig.store.finish_read(job.run()).expect("it is in a segment"),
+            Read::UnderWay => panic!("nothing is read ahead"),
         }
     };
     assert_eq!(found, first);

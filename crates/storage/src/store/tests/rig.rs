@@ -278,7 +278,7 @@ pub(crate) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob
     })
 }
 
-/// Runs a read to its end, whatever jobs it takes.
+/// Runs a read to its end, whatever jobs it takes, and what is to be read ahead then.
 pub(crate) fn read(
     store: &mut Store,
     id: PartitionId,
@@ -289,8 +289,14 @@ pub(crate) fn read(
     let mut read = store.read(id, Offset(from), Offset(until), bytes_max)?;
     loop {
         match read {
-            Read::Ready(parts) => return Ok(parts.concat()),
+            Read::Ready(parts) | Read::Part(parts) => {
+                while let Some(job) = store.next_read_ahead() {
+                    store.finish_read_ahead(job.run());
+                }
+                return Ok(parts.concat());
+            }
             Read::Job(job) => read = store.finish_read(job.run())?,
+            Read::UnderWay => panic!("nothing is being read ahead here"),
         }
     }
 }
