@@ -99,19 +99,90 @@ pub(super) fn rest(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Waits for so many looks in a row in which the system did next to nothing, but not for ever.
 fn wait_for_quiet(server: &Server, looks: u32) -> Result<Meter> {
+    // A store within its driver has done all it will do when the driver has answered.
+    if server.is_in_driver() {
+        return server.meter();
+    }
+    let look = || {
+        Ok(Look {
+            meter: server.meter()?,
+            stored_bytes: server.stored_bytes(),
+        })
+    };
+    Ok(look_until_quiet(look, looks)?.meter)
+}
+
+/// What a look at a system finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Look {
+    meter: Meter,
+    /// What the disk holds of it.
+    stored_bytes: u64,
+}
+
+impl Look {
+    /// Whether next to nothing was done since the look before.
+    fn is_quiet(&self, before: &Look) -> bool {
+        let (now, then) = (&self.meter, &before.meter);
+        now.cpu.saturating_sub(then.cpu) <= LOOK_CPU
+            && now.written_bytes.saturating_sub(then.written_bytes) <= LOOK_BYTES
+            && before.stored_bytes.saturating_sub(self.stored_bytes) <= LOOK_BYTES
+    }
+}
+
+/// Looks until so many looks in a row were quiet, but not for ever. The last one.
+fn look_until_quiet(mut look: impl FnMut() -> Result<Look>, looks: u32) -> Result<Look> {
     let end = Instant::now() + REST_WITHIN;
-    let (mut before, mut stored_before) = (server.meter()?, server.stored_bytes());
+    let mut before = look()?;
     let mut quiet = 0;
-    while quiet < looks && Instant::now() < end && !server.is_in_driver() {
+    while quiet < looks && Instant::now() < end {
         std::thread::sleep(LOOK);
-        let (now, stored) = (server.meter()?, server.stored_bytes());
-        let is_quiet = now.cpu.saturating_sub(before.cpu) <= LOOK_CPU
-            && now.written_bytes.saturating_sub(before.written_bytes) <= LOOK_BYTES
-            && stored_before.saturating_sub(stored) <= LOOK_BYTES;
-        quiet = if is_quiet { quiet + 1 } else { 0 };
-        (before, stored_before) = (now, stored);
+        let now = look()?;
+        quiet = if now.is_quiet(&before) { quiet + 1 } else { 0 };
+        before = now;
     }
     Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many looks it takes until two in a row were quiet, at a system that changes so.
+    fn looks(change: impl Fn(u32, &mut Look)) -> u32 {
+        let (mut count, mut now) = (0, Look::default());
+        now.stored_bytes = 1 << 30;
+        let look = || {
+            change(count, &mut now);
+            count += 1;
+            Ok(now)
+        };
+        look_until_quiet(look, REST_LOOKS).expect("nothing fails here");
+        count
+    }
+
+    #[test]
+    fn a_system_rests_when_it_computes_writes_and_removes_no_more() {
+        assert_eq!(looks(|_, _| {}), 3);
+        assert_eq!(
+            looks(|_, now| now.stored_bytes += 64 << 20),
+            3,
+            "what is prepared for later"
+        );
+        let busy = |count| count < 4;
+        let ways: [fn(&mut Look); 3] = [
+            |now| now.meter.cpu += Duration::from_millis(50),
+            |now| now.meter.written_bytes += 64 << 20,
+            |now| now.stored_bytes -= 64 << 20,
+        ];
+        for way in ways {
+            let found = looks(|count, now| {
+                if busy(count) {
+                    way(now)
+                }
+            });
+            assert_eq!(found, 4 + REST_LOOKS);
+        }
+    }
 }
