@@ -223,7 +223,7 @@ impl Store {
                 .get(&key)
                 .filter(|table| covers(table, &segment))
                 .cloned(),
-            whole_piece: false,
+            whole_pieces: false,
         };
         ReadJob::new(wanted, Source::Segment(source))
     }
