@@ -33,8 +33,8 @@ pub(super) struct SegmentSource {
     pub(super) journal: JournalIdentity,
     pub(super) file: Option<SegmentFile>,
     pub(super) table: Option<Table>,
-    /// Read the rest of the piece that holds the wanted offset, whatever is wanted of it.
-    pub(super) whole_piece: bool,
+    /// Read pieces to their ends.
+    pub(super) whole_pieces: bool,
     /// Until the job has read, or is dropped.
     pub(super) _lease: Lease,
 }
@@ -69,10 +69,10 @@ impl ReadJob {
         }
     }
 
-    /// The same, but of the rest of the piece that it begins in.
-    pub(super) fn of_whole_piece(mut self) -> ReadJob {
+    /// The same, but to the end of a piece.
+    pub(super) fn of_whole_pieces(mut self) -> ReadJob {
         if let Source::Segment(source) = &mut *self.source {
-            source.whole_piece = true;
+            source.whole_pieces = true;
         }
         self
     }
@@ -123,7 +123,7 @@ impl SegmentSource {
             Some(table) => table.clone(),
             None => Arc::new(read_table(&file, &self.segment)?),
         };
-        let chosen = choose_chunks(&table, wanted, self.whole_piece);
+        let chosen = choose_chunks(&table, wanted, self.whole_pieces);
         let pieces = pieces_of(chosen)
             .map(|chunks| read_piece(&file, chunks))
             .collect::<Result<_, _>>()?;

@@ -66,19 +66,20 @@ pub(super) fn piece_key(
     Some((partition, segment_first, chunk.position / PIECE_BYTES))
 }
 
-/// The neighbouring chunks that a read wants: the one with its first offset, and as many more as it may take; or the rest
-/// of that chunk's piece.
-pub(super) fn choose_chunks<'a>(table: &'a [Chunk], wanted: &Wanted, whole_piece: bool) -> &'a [Chunk] {
+/// The neighbouring chunks that a read wants: the one with its first offset, and as many more as it may take. Or whole
+/// pieces, from there to the end of the one that fills its measure.
+pub(super) fn choose_chunks<'a>(table: &'a [Chunk], wanted: &Wanted, whole_pieces: bool) -> &'a [Chunk] {
     if wanted.bytes_max == 0 {
         return &[];
     }
     let first = table.partition_point(|chunk| chunk.next <= wanted.from);
-    let number = table.get(first).map(|chunk| chunk.position / PIECE_BYTES);
-    let mut bytes = 0;
+    let (mut bytes, mut number) = (0, None);
     let chosen = table[first..].iter().enumerate().take_while(|(index, chunk)| {
+        let bytes_before = bytes;
         bytes += chunk.length as usize;
-        match whole_piece {
-            true => Some(chunk.position / PIECE_BYTES) == number,
+        let number_before = number.replace(chunk.position / PIECE_BYTES);
+        match whole_pieces {
+            true => bytes_before < wanted.bytes_max || number == number_before,
             false => *index == 0 || (bytes <= wanted.bytes_max && chunk.first < wanted.until),
         }
     });
@@ -116,7 +117,8 @@ impl Store {
         self.tables.insert(segment, table);
     }
 
-    fn has_segment(&self, (partition, first): SegmentKey) -> bool {
+    /// Whether the segment is still its partition's.
+    pub(super) fn has_segment(&self, (partition, first): SegmentKey) -> bool {
         let log = self.partitions.get(&partition);
         log.is_some_and(|log| {
             log.segments

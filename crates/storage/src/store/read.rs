@@ -224,7 +224,7 @@ impl Store {
                 .filter(|table| covers(table, &segment))
                 .cloned(),
             _lease: self.lease(&segment),
-            whole_piece: false,
+            whole_pieces: false,
         };
         ReadJob::new(wanted, Source::Segment(source))
     }

@@ -11,12 +11,14 @@ use super::Store;
 use super::load::{Loaded, ReadJob, ReadOutcome};
 use super::pieces::{choose_chunks, covers, piece_key};
 use super::read::Wanted;
-use crate::segment::{PIECE_BYTES, Segment};
+use crate::segment::{Chunk, PIECE_BYTES, Segment, pieces_of};
 
 /// Readers that are followed.
 const STREAMS_MAX: usize = 64;
 /// Loads under way: enough to keep a disk busy, and few enough to leave threads for other jobs.
 const LOADS_MAX: usize = 2;
+/// The most that one load begins with; it goes on to the end of a piece.
+const LOAD_BYTES_MAX: usize = WINDOW_BYTES.1 / 2;
 /// What lies ready for a reader, at least and at most: twice its answer within that, and the piece that it stands in.
 const WINDOW_BYTES: (usize, usize) = (2 * PIECE_BYTES as usize, 8 * PIECE_BYTES as usize);
 /// The share of the chunk cache for what nobody has asked for yet.
@@ -42,17 +44,18 @@ struct Stream {
     is_steady: bool,
     answer_bytes: usize,
     last_read: u64,
-    /// The ends of the pieces that lie ready or are being loaded, and their bytes.
+    /// The ends of what lies ready or is being loaded, and how many bytes each load has.
     ready: VecDeque<(i64, usize)>,
 }
 
-/// A piece that is being loaded. Where it ends is not known before its segment's index is.
+/// Pieces that are being loaded. Where they end is not known before their segment's index is: then it may be at its end.
 struct Load {
     partition: PartitionId,
     /// Up to where the stream had loaded.
     ahead: i64,
     first: i64,
-    next: Option<i64>,
+    next: i64,
+    end_is_known: bool,
 }
 
 impl Stream {
@@ -63,6 +66,11 @@ impl Stream {
     /// Where loading goes on.
     fn ahead(&self) -> i64 {
         self.ready.back().map_or(self.next, |(end, _)| *end)
+    }
+
+    /// How much to load at a time: what the reader takes at a time, so that no more threads are woken for it than without.
+    fn load_bytes(&self) -> usize {
+        self.answer_bytes.clamp(PIECE_BYTES as usize, LOAD_BYTES_MAX)
     }
 
     fn is_hungry(&self) -> bool {
@@ -118,10 +126,9 @@ impl ReadAhead {
 
     /// Whether the batch with `offset` is being loaded, or may be.
     pub(super) fn is_loading(&self, partition: PartitionId, offset: i64) -> bool {
-        self.loads.iter().any(|load| {
-            let is_before = load.next.is_some_and(|next| next <= offset);
-            load.partition == partition && load.first <= offset && !is_before
-        })
+        self.loads
+            .iter()
+            .any(|load| load.partition == partition && (load.first..load.next).contains(&offset))
     }
 
     /// Streams to load for, the one with the least at hand first.
@@ -135,18 +142,26 @@ impl ReadAhead {
         hungry
     }
 
+    /// How much more may lie ready.
+    fn room(&self) -> usize {
+        let ready_bytes = self.streams.iter().map(Stream::ready_bytes).sum();
+        self.bytes_max.saturating_sub(ready_bytes)
+    }
+
     /// Whether `bytes` more may lie ready, if need be instead of what lies ready for a reader that is gone.
     fn has_room(&mut self, bytes: usize) -> bool {
-        let is_silent = |stream: &Stream| stream.last_read + SILENT_READS_MAX < self.reads;
-        let mut ready_bytes: usize = self.streams.iter().map(Stream::ready_bytes).sum();
-        for stream in &mut self.streams {
-            if ready_bytes + bytes > self.bytes_max && is_silent(stream) {
-                ready_bytes -= stream.ready_bytes();
-                stream.ready.clear();
-                stream.is_steady = false;
-            }
+        let reads = self.reads;
+        let is_silent = |stream: &Stream| stream.last_read + SILENT_READS_MAX < reads;
+        while self.room() < bytes {
+            let silent = self
+                .streams
+                .iter_mut()
+                .find(|stream| !stream.ready.is_empty() && is_silent(stream));
+            let Some(silent) = silent else { return false };
+            silent.ready.clear();
+            silent.is_steady = false;
         }
-        ready_bytes + bytes <= self.bytes_max
+        true
     }
 
     /// Has the streams that waited for a load go on behind what it found, whether the cache can keep that or not.
@@ -215,7 +230,8 @@ impl Store {
             partition,
             ahead,
             first,
-            next: end.map(|(next, _)| next),
+            next: end.map_or(segment.next, |(next, _)| next),
+            end_is_known: end.is_some(),
         });
         let wanted = Wanted {
             partition,
@@ -223,7 +239,7 @@ impl Store {
             until: segment.next,
             bytes_max: end.map_or(PIECE_BYTES as usize, |(_, bytes)| bytes),
         };
-        self.plan_segment(segment, wanted).of_whole_piece()
+        self.plan_segment(segment, wanted).of_whole_pieces()
     }
 
     fn needed_by(&self, stream: &Stream) -> Next {
@@ -242,26 +258,34 @@ impl Store {
             return Next::Nothing;
         }
         let table = self.tables.peek(&(partition, segment.first));
-        let Some(table) = table.filter(|table| covers(table, &segment)) else {
-            return Next::Load(segment, first, None);
+        match table.filter(|table| covers(table, &segment)) {
+            Some(table) => self.missing_of(stream, &segment, table, first),
+            None => Next::Load(segment, first, None),
+        }
+    }
+
+    /// What a stream needs of a segment whose index is here.
+    fn missing_of(&self, stream: &Stream, segment: &Segment, table: &[Chunk], first: i64) -> Next {
+        let cached = |offset: i64| {
+            let key = piece_key(stream.partition, segment.first, table, offset)?;
+            self.pieces.peek(&key).filter(|piece| piece.holds(offset))
         };
-        let key = piece_key(partition, segment.first, table, first);
-        if let Some(piece) = key
-            .and_then(|key| self.pieces.peek(&key))
-            .filter(|piece| piece.holds(first))
-        {
+        if let Some(piece) = cached(first) {
             return Next::Cached(piece.next(), piece.held_bytes());
         }
         let wanted = Wanted {
-            partition,
+            partition: stream.partition,
             from: first,
             until: segment.next,
-            bytes_max: 1,
+            // A piece, if there is room for no more.
+            bytes_max: stream.load_bytes().min(self.ahead.room()).max(1),
         };
-        let chunks = choose_chunks(table, &wanted, true);
+        let chosen = choose_chunks(table, &wanted, true);
+        let missing = pieces_of(chosen).take_while(|chunks| cached(chunks[0].first.max(first)).is_none());
+        let chunks = &chosen[..missing.map(<[Chunk]>::len).sum()];
         let end = chunks.last().map_or(segment.next, |chunk| chunk.next);
         let bytes = chunks.iter().map(|chunk| chunk.length as usize).sum();
-        Next::Load(segment, first, Some((end, bytes)))
+        Next::Load(*segment, first, Some((end, bytes)))
     }
 
     /// Takes the outcome of a `next_read_ahead`: whoever waits for it may ask again.
@@ -279,14 +303,14 @@ impl Store {
                 file,
                 table,
                 pieces,
-            }) if self.partitions.contains_key(&partition) => {
-                if load.next.is_none() {
+            }) if self.has_segment((partition, segment_first)) => {
+                if !load.end_is_known {
                     let found = pieces.iter().map(|piece| (piece.next(), piece.held_bytes()));
                     self.ahead.move_on(&load, found);
                 }
                 self.keep_loaded((partition, segment_first), file, table, pieces);
             }
-            // Whoever reads there is told; until then it is not tried again.
+            // Given up meanwhile; or a failure. Whoever reads there is told, until then it is not tried again.
             _ => self.ahead.forget(partition),
         }
     }
