@@ -194,7 +194,11 @@ impl Coordinator {
             }
             if std::mem::take(&mut group.missed_wake) {
                 // After a refusal not at once: the next one would be refused as well.
-                let pause = if result.is_ok() { Duration::ZERO } else { RETRY_AFTER };
+                let pause = if result.is_ok() {
+                    Duration::ZERO
+                } else {
+                    RETRY_AFTER
+                };
                 cx.wake_at(cx.now + pause);
             }
         });
@@ -207,7 +211,9 @@ impl Coordinator {
             return;
         }
         // Each once: what asks to be woken at this very moment waits for the next call.
-        let later = self.wakes.split_off(&(self.cx.now + Duration::from_nanos(1), Name::default()));
+        let later = self
+            .wakes
+            .split_off(&(self.cx.now + Duration::from_nanos(1), Name::default()));
         for (_, name) in std::mem::replace(&mut self.wakes, later) {
             self.at_group(&name, |group, cx| {
                 group.wake_at = None;

@@ -503,12 +503,12 @@ fn commit(group: Name, member: Name, generation: i32) -> CommitOffsets {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_history_keeps_the_promises(seed: u64) {
         let mut world = World::new(seed);
-        for _ in 0..600 {
+        for _ in 0..300 {
             world.step();
         }
         world.finish();
@@ -516,7 +516,7 @@ proptest! {
     #[test]
     fn a_group_that_changes_over_keeps_them_too(seed: u64) {
         let mut world = mixed::World::new(seed);
-        for _ in 0..600 {
+        for _ in 0..300 {
             world.step();
         }
         world.finish();

@@ -158,7 +158,11 @@ impl World {
             return;
         }
         let (id, records) = self.under_way.remove(0);
-        let result = if self.dice.one_in(15) { Err(NotPersisted) } else { Ok(()) };
+        let result = if self.dice.one_in(15) {
+            Err(NotPersisted)
+        } else {
+            Ok(())
+        };
         if result.is_ok() {
             self.log.extend(records);
         }
@@ -239,14 +243,21 @@ impl World {
         if client.leaving {
             return Request::Leave(LeaveGroup {
                 group,
-                members: vec![LeavingMember { member, instance: None }],
+                members: vec![LeavingMember {
+                    member,
+                    instance: None,
+                }],
             });
         }
         if client.must_join {
             client.has.clear();
             return Request::Join(JoinGroup {
                 group,
-                member: if client.epoch == 0 { Name::default() } else { member },
+                member: if client.epoch == 0 {
+                    Name::default()
+                } else {
+                    member
+                },
                 instance: None,
                 client_id: Name::from("c"),
                 client_host: Name::from("/h"),
@@ -385,7 +396,11 @@ fn hand_out(members: &[Name]) -> Vec<(Name, Bytes)> {
         bytes.put_i32(-1);
         bytes.freeze()
     };
-    members.iter().cloned().zip(shares.into_iter().map(write)).collect()
+    members
+        .iter()
+        .cloned()
+        .zip(shares.into_iter().map(write))
+        .collect()
 }
 
 fn read_assignment(mut bytes: &[u8]) -> BTreeSet<i32> {

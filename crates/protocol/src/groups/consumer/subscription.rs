@@ -111,7 +111,7 @@ impl Consumer {
         let mut topics = BTreeSet::new();
         for member in self.members.values() {
             topics.extend(member.said.topics.iter().cloned());
-            for regex in &member.said.regex {
+            if let Some(regex) = &member.said.regex {
                 topics.extend(self.regexes.topics(regex).cloned());
             }
         }
