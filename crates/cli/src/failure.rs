@@ -62,6 +62,8 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         }
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
+            ErrorCode::GroupIdNotFound => Some("`ropewalk group list` shows what there is"),
+            ErrorCode::NonEmptyGroup => Some("stop its consumers first"),
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }

@@ -8,6 +8,7 @@ mod check;
 mod consume;
 mod directory;
 mod failure;
+mod group;
 mod inspect;
 mod logging;
 mod node_options;
@@ -18,6 +19,7 @@ mod remote;
 mod serve;
 mod show_config;
 mod signals;
+mod time;
 mod topic;
 
 use std::process::ExitCode;
@@ -59,6 +61,8 @@ enum Command {
     Config(show_config::ConfigArguments),
     /// Create, list, describe or delete topics
     Topic(topic::TopicArguments),
+    /// List, describe, reset or delete consumer groups
+    Group(group::GroupArguments),
     /// Append the lines of standard input to a topic
     Produce(produce::ProduceArguments),
     /// Print a topic's records
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Config(arguments) => show_config::run(&arguments),
         Command::Topic(arguments) => topic::run(arguments),
+        Command::Group(arguments) => group::run(arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

@@ -16,6 +16,7 @@ mod cluster;
 mod connection;
 mod consumer;
 mod error;
+mod groups;
 pub mod fake_broker;
 mod inbound;
 mod offsets;
@@ -29,6 +30,7 @@ pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMet
 pub use connection::{Connection, ConnectionOptions};
 pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRecords, Start};
 pub use error::{Advice, ClientError, Result};
+pub use groups::{GroupDescription, GroupListing, GroupMember, GroupOffset};
 pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
 pub use topic_consumer::{Stretch, TopicConsumer};

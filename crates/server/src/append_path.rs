@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::append_code;
+use crate::groups::is_internal;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 
 type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
@@ -112,7 +113,12 @@ fn find_topic(
                 .ok_or(ErrorCode::UnknownTopicOrPartition),
             _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         };
-        found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+        let topic: &Topic = found?;
+        match is_internal(&topic.name) {
+            false => Ok((topic.id, topic.partition_count())),
+            // As Kafka: only the node itself writes there.
+            true => Err(ErrorCode::InvalidTopicException),
+        }
     })
 }
 

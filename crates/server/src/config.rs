@@ -54,6 +54,8 @@ pub struct Config {
     pub retention: RetentionSettings,
     /// What is remembered of idempotent producers.
     pub producers: ProducerSettings,
+    /// Consumer groups.
+    pub groups: GroupSettings,
     /// How the node stops.
     pub shutdown: ShutdownSettings,
     /// What the node says about itself.
@@ -172,6 +174,25 @@ pub struct ProducerSettings {
     pub per_partition_max: usize,
 }
 
+/// Keys under `groups`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// The shortest and the longest session timeout that a member of a classic group may choose.
+    pub session_timeout_min: Duration,
+    /// See `session_timeout_min`.
+    pub session_timeout_max: Duration,
+    /// How long an empty classic group waits for more members before its first generation.
+    pub initial_rebalance_delay: Duration,
+    /// The most members of a group.
+    pub members_max: usize,
+    /// How long the offsets of a group without members are kept.
+    pub offsets_retention: Duration,
+    /// How long a member that speaks the consumer protocol may be silent.
+    pub consumer_session_timeout: Duration,
+    /// How often such a member is to be heard of.
+    pub consumer_heartbeat_interval: Duration,
+}
+
 /// Keys under `shutdown`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutdownSettings {
@@ -258,6 +279,15 @@ impl Default for Config {
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),
                 per_partition_max: 10_000,
+            },
+            groups: GroupSettings {
+                session_timeout_min: Duration::from_secs(6),
+                session_timeout_max: Duration::from_secs(30 * 60),
+                initial_rebalance_delay: Duration::from_secs(3),
+                members_max: 10_000,
+                offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+                consumer_session_timeout: Duration::from_secs(45),
+                consumer_heartbeat_interval: Duration::from_secs(5),
             },
             shutdown: ShutdownSettings {
                 deadline: Duration::from_secs(30),

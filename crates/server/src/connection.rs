@@ -84,6 +84,7 @@ pub(crate) struct Arrival {
 
 /// What the handlers of one connection share.
 pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
     /// Answers are encoded here, one at a time.
     pub(crate) writer: RefCell<Writer>,
     /// The connection's fetch session; ends with it.
@@ -130,6 +131,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
     } = arrival;
     let session = session.map_or(0, |session| core.sessions.borrow_mut().adopt(session));
     let connection = Rc::new(Connection {
+        peer,
         writer: RefCell::new(Writer::new()),
         session: Cell::new(session),
         streak: Cell::new((core.index, 0)),

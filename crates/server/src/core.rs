@@ -19,6 +19,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
+use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
@@ -92,6 +93,7 @@ pub(crate) struct Core {
     metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) groups: Groups,
     pub(crate) counters: CoreCounters,
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
@@ -123,6 +125,7 @@ impl Core {
             metadata: RefCell::new(metadata),
             sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
             producer_ids: ProducerIds::default(),
+            groups: Groups::default(),
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
@@ -148,6 +151,8 @@ impl Core {
     /// answered and are gone, and makes what was staged durable.
     pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = ()> {
         self.draining.set(true);
+        // Who waits for a rebalance would keep its connection, and the node, waiting.
+        self.groups.close();
         async move { self.drain_to_the_end().await }
     }
 
@@ -221,6 +226,7 @@ impl Core {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
         self.shards().for_each(Shard::start_background);
+        self.open_coordinators();
         Ok(())
     }
 
@@ -251,6 +257,8 @@ impl Core {
                 }
             }
         });
+        self.open_coordinators();
+        self.tell_coordinators(command);
         Ok(())
     }
 
@@ -274,7 +282,7 @@ impl Core {
     }
 
     /// The partitions of a topic, from an index on, whose shard is here.
-    fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+    pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
         (first_index..topic.partition_count())
             .map(|index| PartitionId {
                 topic: topic.id,

@@ -8,11 +8,14 @@ mod create_topics;
 mod delete_records;
 mod delete_topics;
 mod describe_configs;
+mod groups;
 mod init_producer_id;
 mod list_offsets;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
+
+pub(crate) use topic_change::fresh_topic_id;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,6 +51,19 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
     ApiKey::CreatePartitions,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetDelete,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
+    ApiKey::DeleteGroups,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::ConsumerGroupDescribe,
 ];
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
@@ -93,6 +109,19 @@ pub(crate) fn start(
         ApiKey::OffsetForLeaderEpoch => call.answer(offset_for_leader_epoch::handle),
         ApiKey::DescribeConfigs => call.answer(describe_configs::handle),
         ApiKey::CreatePartitions => call.answer(create_partitions::handle),
+        ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
+        ApiKey::JoinGroup => call.answer_member(groups::join_group),
+        ApiKey::SyncGroup => call.answer(groups::sync_group),
+        ApiKey::Heartbeat => call.answer(groups::heartbeat),
+        ApiKey::LeaveGroup => call.answer(groups::leave_group),
+        ApiKey::OffsetCommit => call.answer(groups::offset_commit),
+        ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
+        ApiKey::OffsetDelete => call.answer(groups::offset_delete),
+        ApiKey::DescribeGroups => call.answer(groups::describe_groups),
+        ApiKey::ListGroups => call.answer(groups::list_groups),
+        ApiKey::DeleteGroups => call.answer(groups::delete_groups),
+        ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
+        ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
         api => Err(WireError::UnsupportedVersion { api, version }.into()),
     }
 }
@@ -148,6 +177,24 @@ impl Call<'_> {
         Ok(Box::pin(async move {
             Some(encode(&handle(core, request, version).await))
         }))
+    }
+
+    /// The same for requests by which a client becomes a group's member: who it is goes along.
+    fn answer_member<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16, groups::Client) -> F + 'static,
+    ) -> Result<Answer, ConnectionError>
+    where
+        R: Request + 'static,
+        R::Response: Encode + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let client = groups::Client {
+            id: self.header.client_id.as_ref().map_or("", |id| id.as_str()).into(),
+            // As Kafka shows it.
+            host: format!("/{}", self.connection.peer.ip()).into(),
+        };
+        self.answer(move |core, request, version| handle(core, request, version, client))
     }
 
     fn produce(mut self) -> Result<Answer, ConnectionError> {

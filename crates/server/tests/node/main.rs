@@ -13,6 +13,7 @@ mod creation;
 mod directories;
 mod faults;
 mod frames;
+mod groups;
 mod offsets;
 mod producers;
 mod readiness;
