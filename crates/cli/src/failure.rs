@@ -62,6 +62,9 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         }
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
+            ErrorCode::InvalidConfig => {
+                Some("`ropewalk config get` shows what there is, with what it means under --json")
+            }
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }
