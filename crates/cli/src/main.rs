@@ -4,6 +4,7 @@
 //! codes: 0 done, 1 failed, 2 the command line makes no sense, 130 interrupted.
 
 mod bench_command;
+mod change_config;
 mod check;
 mod consume;
 mod directory;
@@ -57,7 +58,7 @@ struct Arguments {
 enum Command {
     /// Start a node and run it until it is told to stop
     Serve(serve::ServeArguments),
-    /// Show a node's configuration: every key, its value, its default and where it comes from
+    /// Show a node's configuration, or read and change the configs of topics and nodes that run
     Config(show_config::ConfigArguments),
     /// Create, list, describe or delete topics
     Topic(topic::TopicArguments),

@@ -13,6 +13,7 @@
 //! ```
 
 mod cluster;
+mod configs;
 mod connection;
 mod consumer;
 mod error;
@@ -27,6 +28,7 @@ mod topic_producer;
 mod topics;
 
 pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMetadata};
+pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 pub use connection::{Connection, ConnectionOptions};
 pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRecords, Start};
 pub use error::{Advice, ClientError, Result};
@@ -35,7 +37,7 @@ pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
 pub use topic_consumer::{Stretch, TopicConsumer};
 pub use topic_producer::TopicProducer;
-pub use topics::{ConfigEntry, NewTopic};
+pub use topics::NewTopic;
 
 // What the signatures above speak of, so that users of the client need not name the crates that have it.
 pub use kafka_wire::{ApiKey, ErrorCode};

@@ -22,6 +22,7 @@ pub use describe::{KeyDescription, KeyKind};
 pub use error::ConfigError;
 pub use load::{FileText, Flag};
 pub use speech::{HostPort, LogFormat, LogLevel};
+pub(crate) use suggest::key_of;
 
 /// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -248,18 +248,29 @@ impl Core {
                 self.open_partitions(metadata, topic, first)
                     .expect("a new partition contradicts nothing");
             }
-            if let Command::SetTopicConfig { id, .. } = command
-                && let Some(topic) = metadata.topic(*id)
-            {
-                for id in self.own_partitions(topic, 0) {
-                    self.shard(self.facts.shard_of(id))
-                        .configure_partition(id, topic.settings);
+            match command {
+                Command::SetTopicConfig { id, .. } => metadata
+                    .topic(*id)
+                    .into_iter()
+                    .for_each(|topic| self.configure_partitions(topic)),
+                Command::SetBrokerConfig { .. } => {
+                    metadata
+                        .topics()
+                        .for_each(|topic| self.configure_partitions(topic));
                 }
+                _ => {}
             }
         });
         self.open_coordinators();
         self.tell_coordinators(command);
         Ok(())
+    }
+
+    fn configure_partitions(&self, topic: &Topic) {
+        for id in self.own_partitions(topic, 0) {
+            self.shard(self.facts.shard_of(id))
+                .configure_partition(id, topic.settings);
+        }
     }
 
     fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {

@@ -2,15 +2,26 @@
 //!
 //! What is not in `SERVED` is refused by closing the connection, as Kafka does: a client asks ApiVersions first.
 
+mod alter_configs;
 mod api_versions;
+mod broker_configs;
+mod config_resource;
 mod create_partitions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;
+mod describe_cluster;
 mod describe_configs;
 mod groups;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_quorum;
+mod describe_topic_partitions;
+mod elect_leaders;
 mod init_producer_id;
+mod list_config_resources;
 mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
@@ -50,6 +61,8 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
     ApiKey::FindCoordinator,
     ApiKey::JoinGroup,
@@ -64,6 +77,14 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::DeleteGroups,
     ApiKey::ConsumerGroupHeartbeat,
     ApiKey::ConsumerGroupDescribe,
+    ApiKey::ElectLeaders,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::ListPartitionReassignments,
+    ApiKey::DescribeQuorum,
+    ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
+    ApiKey::ListConfigResources,
+    ApiKey::DescribeTopicPartitions,
 ];
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
@@ -122,6 +143,16 @@ pub(crate) fn start(
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
         ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
         ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
+        ApiKey::AlterConfigs => call.answer(alter_configs::replace),
+        ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
+        ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
+        ApiKey::DescribeLogDirs => call.answer(describe_log_dirs::handle),
+        ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
+        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
+        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
+        ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
+        ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
+        ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
         api => Err(WireError::UnsupportedVersion { api, version }.into()),
     }
 }

@@ -177,16 +177,16 @@ impl Planner {
 }
 
 /// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
-const RESERVED_NAME: &str = "__cluster_metadata";
+pub(super) const METADATA_NAME: &str = "__cluster_metadata";
 
 /// Checks that a new topic may have this name.
 pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     check_topic_name(name).map_err(ApplyError::from)?;
     check_not_internal(name)?;
-    match name == RESERVED_NAME {
+    match name == METADATA_NAME {
         false => Ok(()),
         true => {
-            let message = format!("{RESERVED_NAME} is reserved; choose another name");
+            let message = format!("{METADATA_NAME} is reserved; choose another name");
             Err(Refusal::new(ErrorCode::InvalidTopicException, message))
         }
     }

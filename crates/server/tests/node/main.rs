@@ -7,6 +7,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
+mod altering;
 mod batches;
 mod configs;
 mod creation;
