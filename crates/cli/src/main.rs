@@ -12,7 +12,6 @@ mod inspect;
 mod logging;
 mod node_options;
 mod output;
-mod partitioner;
 mod produce;
 mod remote;
 mod serve;

@@ -4,12 +4,12 @@
 
 mod api_versions;
 mod create_partitions;
-mod create_topics;
+pub(crate) mod create_topics;
 mod delete_records;
-mod delete_topics;
+pub(crate) mod delete_topics;
 mod describe_configs;
 mod init_producer_id;
-mod list_offsets;
+pub(crate) mod list_offsets;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
