@@ -147,9 +147,9 @@ pub(crate) fn append_from_outside(
 ) -> Answer {
     let (request, answer) = append_request(partition, batch, acks);
     let shard = facts.shard_of(partition);
-    facts
-        .mailboxes
-        .send(facts.core_of(shard), move |core| core.shard(shard).append(request));
+    facts.mailboxes.send(facts.core_of(shard), move |core| {
+        core.shard(shard).append(request)
+    });
     answer
 }
 

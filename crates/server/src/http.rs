@@ -77,7 +77,12 @@ struct App {
 }
 
 impl App {
-    fn new(facts: NodeFacts, limits: HttpLimits, answer_wait: std::time::Duration, stopped: watch::Receiver<()>) -> App {
+    fn new(
+        facts: NodeFacts,
+        limits: HttpLimits,
+        answer_wait: std::time::Duration,
+        stopped: watch::Receiver<()>,
+    ) -> App {
         let counters = Arc::new(HttpCounters::default());
         let gatherer = Gatherer::new(
             facts.mailboxes.clone(),

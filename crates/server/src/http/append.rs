@@ -5,7 +5,6 @@
 
 mod gather;
 
-
 use std::sync::Arc;
 
 use axum::Json;
@@ -152,4 +151,3 @@ async fn gather_off_thread(body: Bytes, form: Form) -> Result<Vec<Gathered>, Pro
         .await
         .unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the body could not be read")))
 }
-

@@ -31,7 +31,11 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(groups.len() * 3);
     for (index, group) in groups.iter().enumerate() {
-        let padding = group.iter().rev().take_while(|character| **character == PAD).count();
+        let padding = group
+            .iter()
+            .rev()
+            .take_while(|character| **character == PAD)
+            .count();
         if padding > 2 || (padding > 0 && index + 1 < groups.len()) {
             return None;
         }
@@ -86,13 +90,18 @@ mod tests {
     fn every_byte_survives() {
         let bytes: Vec<u8> = (0..=255).collect();
         for length in 0..bytes.len() {
-            assert_eq!(decode(&encode(&bytes[..length])).expect("sound"), &bytes[..length]);
+            assert_eq!(
+                decode(&encode(&bytes[..length])).expect("sound"),
+                &bytes[..length]
+            );
         }
     }
 
     #[test]
     fn what_encoding_never_gives_is_refused() {
-        for text in ["Z", "Zg", "Zg=", "Zg==Zg==", "Zh==", "Z===", "====", "Zm 9", "Zm-_", "Zm9v\n", "é==="] {
+        for text in [
+            "Z", "Zg", "Zg=", "Zg==Zg==", "Zh==", "Z===", "====", "Zm 9", "Zm-_", "Zm9v\n", "é===",
+        ] {
             assert_eq!(decode(text), None, "{text:?}");
         }
     }

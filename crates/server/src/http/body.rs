@@ -45,7 +45,12 @@ fn too_large(bytes_max: usize) -> Problem {
 pub(super) async fn read(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
     check_announced(&body, bytes_max)?;
     let wait = app.limits.body_wait;
-    let slow = || Problem::new(Kind::BodyTooSlow, format!("the body did not come within {wait:?}"));
+    let slow = || {
+        Problem::new(
+            Kind::BodyTooSlow,
+            format!("the body did not come within {wait:?}"),
+        )
+    };
     timeout(wait, collect(app, body, bytes_max))
         .await
         .unwrap_or_else(|_| Err(slow()))

@@ -50,13 +50,19 @@ impl KnownTopic {
     /// # Errors
     /// There is no such partition.
     pub(super) fn partition(&self, text: &str) -> Result<PartitionId, Problem> {
-        let index = text.parse().ok().filter(|index| (0..self.partition_count).contains(index));
+        let index = text
+            .parse()
+            .ok()
+            .filter(|index| (0..self.partition_count).contains(index));
         let index = index.ok_or_else(|| {
             let (name, last) = (&self.name, self.partition_count - 1);
             let detail = format!("topic {name} has no partition {text}, only 0 to {last}");
             Problem::new(Kind::UnknownPartition, detail)
         })?;
-        Ok(PartitionId { topic: self.id, index })
+        Ok(PartitionId {
+            topic: self.id,
+            index,
+        })
     }
 }
 

@@ -60,7 +60,10 @@ pub(super) async fn follow(
     }
     let place = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| {
         let most = app.limits.followers_max;
-        Problem::new(Kind::Busy, format!("{most} connections follow partitions, which is the most"))
+        Problem::new(
+            Kind::Busy,
+            format!("{most} connections follow partitions, which is the most"),
+        )
     })?;
     let (pieces, body) = mpsc::channel(1);
     let follower = Follower {
@@ -85,7 +88,9 @@ fn resumed(headers: &HeaderMap) -> Result<Option<Start>, Problem> {
         return Ok(None);
     };
     let offset = id.to_str().ok().and_then(|id| id.parse::<i64>().ok());
-    let next = offset.filter(|offset| (0..i64::MAX).contains(offset)).map(|offset| Offset(offset + 1));
+    let next = offset
+        .filter(|offset| (0..i64::MAX).contains(offset))
+        .map(|offset| Offset(offset + 1));
     next.map(|next| Some(Start::At(next))).ok_or_else(|| {
         let detail = "Last-Event-ID must be the offset of the last event that was seen";
         Problem::new(Kind::MalformedHeader, detail).with("header", LAST_EVENT_ID)

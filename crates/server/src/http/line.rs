@@ -32,7 +32,9 @@ impl Line {
             follows: AtomicBool::new(false),
             cut: Notify::new(),
         };
-        Line { state: Arc::new(state) }
+        Line {
+            state: Arc::new(state),
+        }
     }
 
     /// Whether an answer without end is on it.

@@ -48,7 +48,13 @@ pub(super) fn choose(headers: &HeaderMap, produced: &[MediaType]) -> Result<Medi
     let mut wishes = Vec::new();
     for value in headers.get_all(header::ACCEPT) {
         let value = value.to_str().map_err(|_| refused())?;
-        wishes.extend(value.split(',').map(str::trim).filter(|range| !range.is_empty()).map(Wish::read));
+        wishes.extend(
+            value
+                .split(',')
+                .map(str::trim)
+                .filter(|range| !range.is_empty())
+                .map(Wish::read),
+        );
     }
     if wishes.is_empty() {
         return produced.first().copied().ok_or_else(refused);
@@ -57,7 +63,9 @@ pub(super) fn choose(headers: &HeaderMap, produced: &[MediaType]) -> Result<Medi
     for candidate in produced {
         // The most specific range that matches has the say.
         let wish = wishes.iter().filter_map(|wish| wish.matches(candidate.name()));
-        let Some((_, weight)) = wish.max_by_key(|(specific, _)| *specific) else { continue };
+        let Some((_, weight)) = wish.max_by_key(|(specific, _)| *specific) else {
+            continue;
+        };
         if weight > best.map_or(0, |(_, weight)| weight) {
             best = Some((*candidate, weight));
         }
@@ -97,7 +105,8 @@ impl Wish<'_> {
 }
 
 fn starts_alike(name: &str, prefix: &str) -> bool {
-    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    name.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 /// The form that a body claims to have.
@@ -109,7 +118,9 @@ pub(super) fn of_body(headers: &HeaderMap, taken: &[MediaType]) -> Result<MediaT
     let claimed = claimed.and_then(|value| value.to_str().ok()).unwrap_or_default();
     // What follows the name, such as a charset, changes nothing: bytes are taken as they come.
     let name = claimed.split(';').next().unwrap_or_default().trim();
-    let found = taken.iter().find(|media_type| media_type.name().eq_ignore_ascii_case(name));
+    let found = taken
+        .iter()
+        .find(|media_type| media_type.name().eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| {
         let what = match name {
             "" => "the request does not say what its body is".to_owned(),
@@ -142,8 +153,14 @@ mod tests {
             (&["text/event-stream"], Some(MediaType::EventStream)),
             (&["text/*"], Some(MediaType::EventStream)),
             (&["Application/X-NDJSON; q=0.5"], Some(MediaType::JsonLines)),
-            (&["application/json;q=0.1, application/x-ndjson;q=0.2"], Some(MediaType::JsonLines)),
-            (&["application/json;q=0.1", "application/x-ndjson;q=0.2"], Some(MediaType::JsonLines)),
+            (
+                &["application/json;q=0.1, application/x-ndjson;q=0.2"],
+                Some(MediaType::JsonLines),
+            ),
+            (
+                &["application/json;q=0.1", "application/x-ndjson;q=0.2"],
+                Some(MediaType::JsonLines),
+            ),
             (&["application/json;q=0, */*;q=0.1"], Some(MediaType::JsonLines)),
             (&["*/*;q=0"], None),
             (&["text/html"], None),
@@ -158,7 +175,10 @@ mod tests {
     fn a_body_is_what_it_says_whatever_its_charset() {
         let mut headers = HeaderMap::new();
         assert!(of_body(&headers, PRODUCED).is_err());
-        headers.insert(header::CONTENT_TYPE, "application/JSON; charset=utf-8".parse().expect("sound"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            "application/JSON; charset=utf-8".parse().expect("sound"),
+        );
         assert_eq!(of_body(&headers, PRODUCED).expect("taken"), MediaType::Json);
         headers.insert(header::CONTENT_TYPE, "application/jsonx".parse().expect("sound"));
         assert!(of_body(&headers, PRODUCED).is_err());

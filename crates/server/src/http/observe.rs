@@ -66,7 +66,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, "node:8092".parse().expect("sound"));
         assert!(check_origin(&Method::POST, &headers).is_ok(), "no browser");
-        for (origin, allowed) in [("http://node:8092", true), ("http://evil", false), ("null", false)] {
+        for (origin, allowed) in [
+            ("http://node:8092", true),
+            ("http://evil", false),
+            ("null", false),
+        ] {
             headers.insert(header::ORIGIN, origin.parse().expect("sound"));
             assert_eq!(check_origin(&Method::POST, &headers).is_ok(), allowed, "{origin}");
             assert!(check_origin(&Method::GET, &headers).is_ok(), "{origin}");

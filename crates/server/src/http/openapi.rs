@@ -45,8 +45,18 @@ pub(super) fn describe(body_bytes_max: usize) -> Value {
 fn describe_operation(operation: &Operation) -> Value {
     let mut described = (operation.describe)();
     let path_parameters = [
-        ("topic", "The topic's name.", json!({ "type": "string" }), json!("orders")),
-        ("partition", "The partition's index.", json!({ "type": "integer", "minimum": 0 }), json!(0)),
+        (
+            "topic",
+            "The topic's name.",
+            json!({ "type": "string" }),
+            json!("orders"),
+        ),
+        (
+            "partition",
+            "The partition's index.",
+            json!({ "type": "integer", "minimum": 0 }),
+            json!(0),
+        ),
     ];
     let mut parameters: Vec<Value> = path_parameters
         .into_iter()
@@ -67,7 +77,9 @@ fn describe_operation(operation: &Operation) -> Value {
         let own = own.iter().filter_map(Value::as_str);
         kinds.extend(own.filter_map(Kind::named));
     }
-    let responses = described["responses"].as_object_mut().expect("every operation has answers");
+    let responses = described["responses"]
+        .as_object_mut()
+        .expect("every operation has answers");
     responses.remove("problems");
     for (status, response) in problem_responses(&kinds) {
         // What says itself what it answers with this status (readiness) is not a problem.
@@ -86,7 +98,12 @@ fn usual_problems(operation: &Operation) -> Vec<Kind> {
         kinds.push(Kind::CrossOrigin);
     }
     if !operation.takes.is_empty() {
-        kinds.extend([Kind::UnsupportedMediaType, Kind::BodyTooSlow, Kind::MalformedBody, Kind::Busy]);
+        kinds.extend([
+            Kind::UnsupportedMediaType,
+            Kind::BodyTooSlow,
+            Kind::MalformedBody,
+            Kind::Busy,
+        ]);
     }
     kinds
 }
@@ -106,7 +123,11 @@ fn problem_responses(kinds: &[Kind]) -> Map<String, Value> {
             })
         });
         let said = response["description"].as_str().unwrap_or_default();
-        let said = if said.is_empty() { "Problem: ".to_owned() } else { format!("{said}, ") };
+        let said = if said.is_empty() {
+            "Problem: ".to_owned()
+        } else {
+            format!("{said}, ")
+        };
         response["description"] = format!("{said}{}", kind.slug()).into();
     }
     responses

@@ -106,7 +106,9 @@ impl Wish {
         Ok(Wish {
             start: Start::read(query, Start::Earliest)?,
             records: query.number("limit", 1..=RECORDS_MAX)?.unwrap_or(RECORDS),
-            bytes: query.number("bytes", 1..=bytes_max)?.unwrap_or(BYTES.min(bytes_max)),
+            bytes: query
+                .number("bytes", 1..=bytes_max)?
+                .unwrap_or(BYTES.min(bytes_max)),
             wait: Duration::from_millis(query.number("wait_ms", 0..=wait_max)?.unwrap_or(0)),
         })
     }

@@ -53,11 +53,14 @@ impl NewRecord {
     /// # Errors
     /// A sentence: something is said twice, is not Base64, or is missing.
     pub(super) fn into_bytes(self) -> Result<RecordBytes, String> {
-        let headers = self.headers.into_iter().map(|header| -> Result<HeaderBytes, String> {
-            let key = field("a header's key", header.key, header.key_base64)?;
-            let key = key.ok_or("a header needs a key")?;
-            Ok((key, field("a header's value", header.value, header.value_base64)?))
-        });
+        let headers = self
+            .headers
+            .into_iter()
+            .map(|header| -> Result<HeaderBytes, String> {
+                let key = field("a header's key", header.key, header.key_base64)?;
+                let key = key.ok_or("a header needs a key")?;
+                Ok((key, field("a header's value", header.value, header.value_base64)?))
+            });
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
         let key = field("key", self.key, self.key_base64)?;
         let value = field("value", self.value, self.value_base64)?;
@@ -196,7 +199,10 @@ mod tests {
             (r#"{"key":"a","key_base64":"YQ=="}"#, "key is given twice"),
             (r#"{"value_base64":"?"}"#, "value is not Base64"),
             (r#"{"headers":[{"key":"h"}]}"#, "needs a key or a value"),
-            (r#"{"value":"v","headers":[{"value":"x"}]}"#, "a header needs a key"),
+            (
+                r#"{"value":"v","headers":[{"value":"x"}]}"#,
+                "a header needs a key",
+            ),
         ] {
             let record: NewRecord = serde_json::from_str(text).expect("JSON");
             let told = record.into_bytes().expect_err(text);

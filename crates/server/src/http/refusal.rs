@@ -106,13 +106,22 @@ mod tests {
         };
         let problem = Problem::from(Unread::from(refusal)).json();
         assert_eq!(problem["status"], 416);
-        assert_eq!((&problem["first_offset"], &problem["tail"]), (&2.into(), &5.into()));
+        assert_eq!(
+            (&problem["first_offset"], &problem["tail"]),
+            (&2.into(), &5.into())
+        );
         assert_eq!(problem["type"], "urn:ropewalk:problem:offset-out-of-range");
     }
 
     #[test]
     fn what_is_not_known_of_a_change_is_our_mistake() {
-        assert_eq!(change_problem(ErrorCode::UnknownServerError.code(), None).kind, Kind::Internal);
-        assert_eq!(change_problem(ErrorCode::InvalidConfig.code(), Some("x")).kind, Kind::InvalidTopic);
+        assert_eq!(
+            change_problem(ErrorCode::UnknownServerError.code(), None).kind,
+            Kind::Internal
+        );
+        assert_eq!(
+            change_problem(ErrorCode::InvalidConfig.code(), Some("x")).kind,
+            Kind::InvalidTopic
+        );
     }
 }

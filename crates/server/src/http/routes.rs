@@ -254,7 +254,10 @@ async fn unknown_path(uri: Uri) -> Problem {
 
 async fn wrong_method(method: Method, uri: Uri) -> Problem {
     let mut methods: Vec<&str> = Vec::new();
-    for operation in OPERATIONS.iter().filter(|operation| is_at(operation.path, uri.path())) {
+    for operation in OPERATIONS
+        .iter()
+        .filter(|operation| is_at(operation.path, uri.path()))
+    {
         methods.push(operation.method.as_str());
         if operation.method == Method::GET {
             methods.push("HEAD");

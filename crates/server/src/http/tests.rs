@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
+use axum::Router;
 use axum::extract::State;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum::Router;
 use platform::clock::ManualClock;
 use protocol::NodeId;
 use record::ClusterId;
@@ -184,9 +184,17 @@ fn an_unknown_path_is_told_the_known_ones() {
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     let problem: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(problem["type"], "urn:ropewalk:problem:unknown-path");
-    assert_eq!((&problem["title"], &problem["status"]), (&"unknown path".into(), &404.into()));
+    assert_eq!(
+        (&problem["title"], &problem["status"]),
+        (&"unknown path".into(), &404.into())
+    );
     let paths = problem["paths"].as_array().expect("a list");
-    assert!(OPERATIONS.iter().all(|operation| paths.contains(&operation.path.into())), "{problem}");
+    assert!(
+        OPERATIONS
+            .iter()
+            .all(|operation| paths.contains(&operation.path.into())),
+        "{problem}"
+    );
     server.stop();
 }
 
@@ -276,7 +284,12 @@ fn an_answer_that_is_not_taken_in_time_has_its_connection_cut_and_gives_its_room
             let all = app.answers.resize(&mut room, usize::MAX);
             format!("{all} {}", app.counters.figures().cut_off)
         };
-        finish(Router::new().route("/large", get(large)).route("/left", get(left)), app)
+        finish(
+            Router::new()
+                .route("/large", get(large))
+                .route("/left", get(left)),
+            app,
+        )
     });
     let mut slow = connect(address);
     slow.write_all(request("GET", "/large").as_bytes()).expect("sent");

@@ -225,7 +225,9 @@ pub(super) async fn delete(
                 timeout_ms,
                 ..DeleteTopicsRequest::default()
             };
-            delete_topics::handle(core, request, DELETE_VERSION).await.responses
+            delete_topics::handle(core, request, DELETE_VERSION)
+                .await
+                .responses
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
@@ -256,7 +258,9 @@ pub(super) async fn configs(
         })
         .await?;
     let entries = entries.ok_or_else(|| unknown_topic(&name))?;
-    Ok(Json(json!({ "configs": entries.iter().map(told).collect::<Vec<_>>() })))
+    Ok(Json(
+        json!({ "configs": entries.iter().map(told).collect::<Vec<_>>() }),
+    ))
 }
 
 fn told(entry: &ConfigEntry) -> Value {

@@ -40,5 +40,7 @@ pub(super) async fn before(
         let detail = "not known to be durable in time; it may become so yet: look before trying again";
         Problem::new(Kind::OutcomeUnknown, detail)
     })??;
-    Ok(Json(json!({ "partition": partition.index, "first_offset": log_start.0 })))
+    Ok(Json(
+        json!({ "partition": partition.index, "first_offset": log_start.0 }),
+    ))
 }

@@ -60,7 +60,11 @@ impl Query {
     /// A problem that names the parameter.
     pub(super) fn read(query: Option<&str>, known: &[&str]) -> Result<Query, Problem> {
         let mut pairs: Vec<(String, String)> = Vec::new();
-        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        for pair in query
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+        {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decode = |text| {
                 decode(text, true)
@@ -72,10 +76,16 @@ impl Query {
                     [] => "none is taken here".to_owned(),
                     known => format!("known here: {}", known.join(", ")),
                 };
-                return Err(bad_parameter(&name, format!("the parameter {name:?} is not known; {known}")));
+                return Err(bad_parameter(
+                    &name,
+                    format!("the parameter {name:?} is not known; {known}"),
+                ));
             }
             if pairs.iter().any(|(earlier, _)| *earlier == name) {
-                return Err(bad_parameter(&name, format!("the parameter {name:?} is given twice")));
+                return Err(bad_parameter(
+                    &name,
+                    format!("the parameter {name:?} is given twice"),
+                ));
             }
             pairs.push((name, value));
         }
@@ -96,11 +106,16 @@ impl Query {
     where
         N: FromStr + PartialOrd + Display + Copy,
     {
-        let Some(text) = self.get(name) else { return Ok(None) };
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.map(Some).ok_or_else(|| {
             let (min, max) = (range.start(), range.end());
-            bad_parameter(name, format!("{name} must be a whole number from {min} to {max}, not {text:?}"))
+            bad_parameter(
+                name,
+                format!("{name} must be a whole number from {min} to {max}, not {text:?}"),
+            )
         })
     }
 }
@@ -132,7 +147,13 @@ mod tests {
             let problem = check_path(path).expect_err(path);
             assert_eq!(problem.kind, Kind::MalformedPath);
         }
-        for path in ["/", "/v1/topics/a.b", "/v1/topics/..a", "/v1/topics/%c3%a9", "/v1//x"] {
+        for path in [
+            "/",
+            "/v1/topics/a.b",
+            "/v1/topics/..a",
+            "/v1/topics/%c3%a9",
+            "/v1//x",
+        ] {
             check_path(path).expect(path);
         }
     }

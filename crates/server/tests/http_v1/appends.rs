@@ -18,11 +18,24 @@ fn what_is_appended_in_each_form_is_read_by_a_kafka_client() {
     let json = r#"[{"key":"k","value":"v","headers":[{"key":"h","value":"x"}],"timestamp":5},
                    {"key_base64":"/w==","value":null}]"#;
     let answer = http.post(RECORDS, "application/json", json);
-    assert_eq!(answer.json(), json!({ "partition": 0, "first_offset": 0, "count": 2 }));
+    assert_eq!(
+        answer.json(),
+        json!({ "partition": 0, "first_offset": 0, "count": 2 })
+    );
     let answer = http.post(RECORDS, "text/plain; charset=utf-8", "one\ntwo\n");
-    assert_eq!(answer.json(), json!({ "partition": 0, "first_offset": 2, "count": 2 }));
-    let answer = http.post(&format!("{RECORDS}?key=a%20b"), "application/octet-stream", b"\0\xff");
-    assert_eq!(answer.json(), json!({ "partition": 0, "first_offset": 4, "count": 1 }));
+    assert_eq!(
+        answer.json(),
+        json!({ "partition": 0, "first_offset": 2, "count": 2 })
+    );
+    let answer = http.post(
+        &format!("{RECORDS}?key=a%20b"),
+        "application/octet-stream",
+        b"\0\xff",
+    );
+    assert_eq!(
+        answer.json(),
+        json!({ "partition": 0, "first_offset": 4, "count": 1 })
+    );
 
     let records = node.connect().read_all("t", 0, 0);
     let told: Vec<_> = records
@@ -37,7 +50,10 @@ fn what_is_appended_in_each_form_is_read_by_a_kafka_client() {
         (4, Some(b"a b"), Some(b"\0\xff")),
     ];
     assert_eq!(told, expected);
-    assert_eq!(records[0].headers, [(b"h".as_slice().into(), Some(b"x".as_slice().into()))]);
+    assert_eq!(
+        records[0].headers,
+        [(b"h".as_slice().into(), Some(b"x".as_slice().into()))]
+    );
     assert_eq!(records[0].timestamp_ms, 5);
     for record in &records[1..] {
         assert!((before..=now_ms()).contains(&record.timestamp_ms));
@@ -53,11 +69,18 @@ fn keys_lead_where_kafkas_clients_put_them() {
         let body = json!([{ "key": key, "value": "v" }]).to_string();
         let answer = http.post("/v1/topics/t/records", "application/json", body);
         let appended = &answer.json()["appended"][0];
-        assert_eq!(appended["partition"], record::partition_of(key.as_bytes(), 12), "{key}");
+        assert_eq!(
+            appended["partition"],
+            record::partition_of(key.as_bytes(), 12),
+            "{key}"
+        );
     }
     let answer = http.post("/v1/topics/t/records?key=foobar", "text/plain", "a\nb");
     let appended = &answer.json()["appended"][0];
-    assert_eq!((&appended["partition"], &appended["count"]), (&record::partition_of(b"foobar", 12).into(), &2.into()));
+    assert_eq!(
+        (&appended["partition"], &appended["count"]),
+        (&record::partition_of(b"foobar", 12).into(), &2.into())
+    );
     // Records without a key stay together.
     let answer = http.post("/v1/topics/t/records", "text/plain", "a\nb\nc");
     assert_eq!(answer.json()["appended"].as_array().map(Vec::len), Some(1));

@@ -36,7 +36,9 @@ impl Answer {
         let problem = self.json();
         let kind = problem["type"].as_str().expect("problems have a type");
         assert_eq!(problem["status"], self.status);
-        kind.strip_prefix("urn:ropewalk:problem:").expect("our own").to_owned()
+        kind.strip_prefix("urn:ropewalk:problem:")
+            .expect("our own")
+            .to_owned()
     }
 }
 
@@ -49,7 +51,10 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn of(node: &TestNode) -> Http {
         let address = node.http_address();
-        let answer = exchange(address, b"GET /v1/openapi.json HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n");
+        let answer = exchange(
+            address,
+            b"GET /v1/openapi.json HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n",
+        );
         Http {
             address,
             document: answer.json(),
@@ -114,7 +119,10 @@ impl Http {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader);
         assert!(head[0].contains(" 200 "), "{head:?}");
-        assert!(head.iter().any(|line| line == "content-type: text/event-stream"), "{head:?}");
+        assert!(
+            head.iter().any(|line| line == "content-type: text/event-stream"),
+            "{head:?}"
+        );
         Events {
             reader,
             text: String::new(),
@@ -125,12 +133,21 @@ impl Http {
     fn check(&self, method: &str, path: &str, answer: &Answer) {
         let path = path.split('?').next().unwrap_or_default();
         // Paths and methods that are not served are not described, either.
-        let Some(operation) = schema::operation(&self.document, method, path) else { return };
+        let Some(operation) = schema::operation(&self.document, method, path) else {
+            return;
+        };
         let status = answer.status.to_string();
         let response = &operation["responses"][&status];
-        assert!(response.is_object(), "{method} {path}: {status} is not described: {}", answer.text());
+        assert!(
+            response.is_object(),
+            "{method} {path}: {status} is not described: {}",
+            answer.text()
+        );
         let Some(content) = response["content"].as_object() else {
-            assert!(answer.body.is_empty(), "{method} {path}: {status} should have no body");
+            assert!(
+                answer.body.is_empty(),
+                "{method} {path}: {status} should have no body"
+            );
             return;
         };
         let media_type = answer.header("content-type").expect("a body has a type");
@@ -164,7 +181,11 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
     let _ = stream.write_all(bytes);
     let mut reader = BufReader::new(stream);
     let head = read_head(&mut reader);
-    let status = head[0].split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let status = head[0]
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("a status");
     let headers = head[1..].iter().map(|line| {
         let (name, value) = line.split_once(": ").expect("a header");
         (name.to_owned(), value.to_owned())
@@ -181,7 +202,11 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
             reader.read_to_end(&mut body).expect("closed in good order");
         }
     }
-    Answer { status, headers, body }
+    Answer {
+        status,
+        headers,
+        body,
+    }
 }
 
 fn read_head(reader: &mut impl BufRead) -> Vec<String> {
@@ -234,7 +259,10 @@ impl Events {
         loop {
             let block = self.next_block()?;
             let field = |name: &str| {
-                block.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+                block
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .map(str::to_owned)
             };
             let Some(data) = field("data: ") else { continue };
             return Some(Event {
@@ -266,6 +294,7 @@ impl Events {
         let mut chunk = vec![0; size + 2];
         self.reader.read_exact(&mut chunk).expect("a whole chunk");
         self.ended = size == 0;
-        self.text.push_str(std::str::from_utf8(&chunk[..size]).expect("text"));
+        self.text
+            .push_str(std::str::from_utf8(&chunk[..size]).expect("text"));
     }
 }

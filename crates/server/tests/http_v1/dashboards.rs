@@ -50,11 +50,20 @@ fn the_dashboard_can_be_imported() {
     let panels = dashboard["panels"].as_array().expect("panels");
     let mut ids = BTreeSet::new();
     for panel in panels {
-        assert!(ids.insert(panel["id"].as_i64().expect("an id")), "each panel has its own id");
-        assert!(panel["gridPos"]["w"].is_u64() && panel["title"].is_string(), "{panel}");
+        assert!(
+            ids.insert(panel["id"].as_i64().expect("an id")),
+            "each panel has its own id"
+        );
+        assert!(
+            panel["gridPos"]["w"].is_u64() && panel["title"].is_string(),
+            "{panel}"
+        );
         if panel["type"] != "row" {
             let targets = panel["targets"].as_array().expect("targets");
-            assert!(!targets.is_empty() && targets.iter().all(|target| target["expr"].is_string()), "{panel}");
+            assert!(
+                !targets.is_empty() && targets.iter().all(|target| target["expr"].is_string()),
+                "{panel}"
+            );
         }
     }
 }

@@ -20,7 +20,9 @@ fn examples(page: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else { continue };
+        let Some(language) = line.strip_prefix("```") else {
+            continue;
+        };
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
         match language {
             "sh" => examples.push(Example {
@@ -40,9 +42,13 @@ fn examples(page: &str) -> Vec<Example> {
 /// Whether a line is one that the page shows.
 fn is_like(line: &str, shown: &str) -> bool {
     let mut parts = shown.split('…');
-    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
     let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
     for part in middle {
         let Some(at) = rest.find(part) else { return false };
         rest = &rest[at + part.len()..];
@@ -66,11 +72,17 @@ fn every_example_does_what_the_page_says() {
             .expect("there is a shell");
         let printed = String::from_utf8(ran.stdout).expect("text");
         let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(matches!(ran.status.code(), Some(0 | TIMED_OUT)), "{command}\n{printed}\n{said}");
+        assert!(
+            matches!(ran.status.code(), Some(0 | TIMED_OUT)),
+            "{command}\n{printed}\n{said}"
+        );
         let Some(output) = output else { continue };
         let printed = printed.trim_end().replace('\r', "");
         let alike = printed.lines().count() == output.lines().count()
-            && printed.lines().zip(output.lines()).all(|(line, shown)| is_like(line, shown));
+            && printed
+                .lines()
+                .zip(output.lines())
+                .all(|(line, shown)| is_like(line, shown));
         assert!(alike, "{command}\nprints\n{printed}\nthe page says\n{output}");
     }
 }

@@ -77,7 +77,9 @@ fn a_long_past_is_followed_to_the_present_without_a_gap() {
     const RECORDS_APPENDED: i64 = 3_000;
     let (_node, http) = start();
     for hundred in 0..RECORDS_APPENDED / 100 {
-        let lines: Vec<String> = (0..100).map(|one| format!("{:0>100}", hundred * 100 + one)).collect();
+        let lines: Vec<String> = (0..100)
+            .map(|one| format!("{:0>100}", hundred * 100 + one))
+            .collect();
         append(&http, &lines.join("\n"));
     }
     let mut events = http.follow(&format!("{RECORDS}?offset=earliest"), &[]);
@@ -136,7 +138,10 @@ fn what_is_trimmed_before_it_was_sent_ends_the_stream_with_what_is_left() {
     assert!(next < 190, "all was sent before it was trimmed");
     assert_eq!(end.name.as_deref(), Some("end"));
     assert_eq!(end.data["reason"], "trimmed");
-    assert_eq!((&end.data["first_offset"], &end.data["tail"]), (&190.into(), &192.into()));
+    assert_eq!(
+        (&end.data["first_offset"], &end.data["tail"]),
+        (&190.into(), &192.into())
+    );
 }
 
 #[test]

@@ -28,7 +28,10 @@ fn example_path(template: &str, operation: &Value) -> String {
             _ => query.push(format!("{name}={example}")),
         }
     }
-    assert!(!path.contains('{'), "{path} has a parameter that is not described");
+    assert!(
+        !path.contains('{'),
+        "{path} has a parameter that is not described"
+    );
     match query.is_empty() {
         true => path,
         false => format!("{path}?{}", query.join("&")),
@@ -43,7 +46,11 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
             operations.push((method.to_uppercase(), path.clone(), operation.clone()));
         }
     }
-    let order = |method: &str| ["POST", "GET", "DELETE"].iter().position(|known| *known == method);
+    let order = |method: &str| {
+        ["POST", "GET", "DELETE"]
+            .iter()
+            .position(|known| *known == method)
+    };
     operations.sort_by_key(|(method, path, _)| (order(method), std::cmp::Reverse(path.len())));
     operations
 }
@@ -85,7 +92,11 @@ fn all_that_is_described_can_be_called_and_answers_as_it_says() {
             }
         };
         for answer in answers {
-            assert!((200..300).contains(&answer.status), "{method} {path}: {}", answer.text());
+            assert!(
+                (200..300).contains(&answer.status),
+                "{method} {path}: {}",
+                answer.text()
+            );
             called.insert(operation["operationId"].as_str().expect("an id").to_owned());
         }
     }
@@ -102,10 +113,21 @@ fn nothing_is_served_that_is_not_described() {
         for method in METHODS {
             let answer = http.send(method, &path, &[], b"");
             let is_described = described.get(method.to_lowercase()).is_some();
-            assert_eq!(answer.status != 405, is_described, "{method} {path}: {}", answer.status);
+            assert_eq!(
+                answer.status != 405,
+                is_described,
+                "{method} {path}: {}",
+                answer.status
+            );
         }
     }
-    for path in ["/", "/v1", "/v1/groups", "/v1/topics/none/partitions", "/v1/topics/"] {
+    for path in [
+        "/",
+        "/v1",
+        "/v1/groups",
+        "/v1/topics/none/partitions",
+        "/v1/topics/",
+    ] {
         assert_eq!(http.get(path).kind(), "unknown-path", "{path}");
     }
 }
@@ -115,11 +137,21 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
     let node = TestNode::start();
     let http = Http::of(&node);
     let text = http.document().to_string();
-    for name in http.document()["components"]["schemas"].as_object().expect("schemas").keys() {
-        assert!(text.contains(&format!("\"#/components/schemas/{name}\"")), "{name} is not used");
+    for name in http.document()["components"]["schemas"]
+        .as_object()
+        .expect("schemas")
+        .keys()
+    {
+        assert!(
+            text.contains(&format!("\"#/components/schemas/{name}\"")),
+            "{name} is not used"
+        );
     }
     for reference in text.split("\"#/components/schemas/").skip(1) {
         let name = reference.split('"').next().expect("a name");
-        assert!(http.document()["components"]["schemas"][name].is_object(), "{name}");
+        assert!(
+            http.document()["components"]["schemas"][name].is_object(),
+            "{name}"
+        );
     }
 }

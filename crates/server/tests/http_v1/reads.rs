@@ -12,7 +12,10 @@ const RECORDS: &str = "/v1/topics/t/partitions/0/records";
 
 fn offsets(page: &Value) -> Vec<i64> {
     let records = page["records"].as_array().expect("records");
-    records.iter().map(|record| record["offset"].as_i64().expect("an offset")).collect()
+    records
+        .iter()
+        .map(|record| record["offset"].as_i64().expect("an offset"))
+        .collect()
 }
 
 /// A topic with ten records in five batches of all compressions, one millisecond apart.
@@ -56,12 +59,18 @@ fn a_read_begins_and_ends_where_it_is_told() {
         let page = http.get(&format!("{RECORDS}{query}")).json();
         assert_eq!(offsets(&page), expected.collect::<Vec<_>>(), "{query}");
         assert_eq!(page["next_offset"], next, "{query}");
-        assert_eq!((&page["first_offset"], &page["tail"]), (&0.into(), &10.into()), "{query}");
+        assert_eq!(
+            (&page["first_offset"], &page["tail"]),
+            (&0.into(), &10.into()),
+            "{query}"
+        );
     }
     // Following `next_offset` comes to the end, whatever the limits.
     let (mut next, mut found) = (0, Vec::new());
     while next < 10 {
-        let page = http.get(&format!("{RECORDS}?offset={next}&limit=3&bytes=150")).json();
+        let page = http
+            .get(&format!("{RECORDS}?offset={next}&limit=3&bytes=150"))
+            .json();
         found.extend(offsets(&page));
         next = page["next_offset"].as_i64().expect("an offset");
     }
@@ -138,12 +147,24 @@ fn what_was_trimmed_is_said_to_be_gone() {
     assert_eq!(offsets(&http.get(RECORDS).json()), (4..10).collect::<Vec<_>>());
     for offset in [3, 11] {
         let answer = http.get(&format!("{RECORDS}?offset={offset}"));
-        assert_eq!((answer.status, answer.kind().as_str()), (416, "offset-out-of-range"));
+        assert_eq!(
+            (answer.status, answer.kind().as_str()),
+            (416, "offset-out-of-range")
+        );
         let problem = answer.json();
-        assert_eq!((&problem["first_offset"], &problem["tail"]), (&4.into(), &10.into()));
+        assert_eq!(
+            (&problem["first_offset"], &problem["tail"]),
+            (&4.into(), &10.into())
+        );
     }
-    assert_eq!(http.delete(&format!("{RECORDS}?before=11")).kind(), "offset-out-of-range");
-    assert_eq!(http.delete(&format!("{RECORDS}?before=tail")).json()["first_offset"], 10);
+    assert_eq!(
+        http.delete(&format!("{RECORDS}?before=11")).kind(),
+        "offset-out-of-range"
+    );
+    assert_eq!(
+        http.delete(&format!("{RECORDS}?before=tail")).json()["first_offset"],
+        10
+    );
     assert!(offsets(&http.get(RECORDS).json()).is_empty());
     let mut wire = node.connect();
     assert_eq!(wire.produce("t", 0, batch(&[(now_ms(), "next")])).base_offset, 10);

@@ -22,7 +22,12 @@ fn start() -> (TestNode, Http) {
 
 /// That it is a refusal of this kind, in a sentence with this word.
 fn expect(answer: &Answer, status: u16, kind: &str, word: &str) {
-    assert_eq!((answer.status, answer.kind().as_str()), (status, kind), "{}", answer.text());
+    assert_eq!(
+        (answer.status, answer.kind().as_str()),
+        (status, kind),
+        "{}",
+        answer.text()
+    );
     assert_eq!(answer.header("content-type"), Some("application/problem+json"));
     let detail = answer.json()["detail"].as_str().expect("a sentence").to_owned();
     assert!(detail.contains(word), "{word:?} in {detail:?}");
@@ -52,16 +57,29 @@ fn paths_that_climb_or_are_no_text() {
 #[test]
 fn what_is_not_there() {
     let (_node, http) = start();
-    for path in ["/v1/topics/u/partitions/0/records", "/v1/topics/u", "/v1/topics/u/configs"] {
+    for path in [
+        "/v1/topics/u/partitions/0/records",
+        "/v1/topics/u",
+        "/v1/topics/u/configs",
+    ] {
         expect(&http.get(path), 404, "unknown-topic", "\"u\"");
     }
     for partition in ["2", "-1", "x", "99999999999999", "0x0"] {
         let path = format!("/v1/topics/t/partitions/{partition}/records");
-        for answer in [http.get(&path), http.post(&path, "text/plain", "a"), http.delete(&path)] {
+        for answer in [
+            http.get(&path),
+            http.post(&path, "text/plain", "a"),
+            http.delete(&path),
+        ] {
             expect(&answer, 404, "unknown-partition", "only 0 to 1");
         }
     }
-    expect(&http.post("/v1/topics/u/records", "text/plain", "a"), 404, "unknown-topic", "u");
+    expect(
+        &http.post("/v1/topics/u/records", "text/plain", "a"),
+        404,
+        "unknown-topic",
+        "u",
+    );
 }
 
 #[test]
@@ -86,9 +104,19 @@ fn queries_that_mean_nothing() {
         expect(&answer, 400, "malformed-query", parameter);
         assert_eq!(answer.json()["parameter"], parameter, "{query}");
     }
-    expect(&http.get(&format!("{RECORDS}?offset=%zz")), 400, "malformed-query", "percent");
+    expect(
+        &http.get(&format!("{RECORDS}?offset=%zz")),
+        400,
+        "malformed-query",
+        "percent",
+    );
     for query in ["", "?before=x", "?before=-1"] {
-        expect(&http.delete(&format!("{RECORDS}{query}")), 400, "malformed-query", "before");
+        expect(
+            &http.delete(&format!("{RECORDS}{query}")),
+            400,
+            "malformed-query",
+            "before",
+        );
     }
     let keyed = http.post(&format!("{RECORDS}?key=a"), "application/json", "[]");
     expect(&keyed, 400, "malformed-query", "key");
@@ -97,11 +125,21 @@ fn queries_that_mean_nothing() {
 #[test]
 fn bodies_that_are_not_what_they_say() {
     let (_node, http) = start();
-    for media_type in ["", "application/x-www-form-urlencoded", "text/html", "application/jsonp"] {
+    for media_type in [
+        "",
+        "application/x-www-form-urlencoded",
+        "text/html",
+        "application/jsonp",
+    ] {
         let answer = http.post(RECORDS, media_type, "[]");
         expect(&answer, 415, "unsupported-media-type", "application/octet-stream");
     }
-    expect(&http.post("/v1/topics", "text/plain", "t"), 415, "unsupported-media-type", "application/json");
+    expect(
+        &http.post("/v1/topics", "text/plain", "t"),
+        415,
+        "unsupported-media-type",
+        "application/json",
+    );
     for (body, line, column) in [
         ("[{\"value\":\"a\"},\n{\"value\":\"b\",}]", 2, 14),
         ("[{\"value\":\"a\"}", 1, 14),
@@ -115,13 +153,26 @@ fn bodies_that_are_not_what_they_say() {
     for (body, word) in [
         ("[]", "no record"),
         ("[{}]", "record 0"),
-        ("[{\"value\":\"a\"},{\"value_base64\":\"%\"}]", "record 1: value is not Base64"),
+        (
+            "[{\"value\":\"a\"},{\"value_base64\":\"%\"}]",
+            "record 1: value is not Base64",
+        ),
         ("[{\"value\":1}]", "expected a string"),
         ("[{\"value\":\"\u{0}\"}]", "control character"),
     ] {
-        expect(&http.post(RECORDS, "application/json", body), 400, "malformed-body", word);
+        expect(
+            &http.post(RECORDS, "application/json", body),
+            400,
+            "malformed-body",
+            word,
+        );
     }
-    expect(&http.post(RECORDS, "text/plain", ""), 400, "malformed-body", "no record");
+    expect(
+        &http.post(RECORDS, "text/plain", ""),
+        400,
+        "malformed-body",
+        "no record",
+    );
     // None of it was appended.
     assert_eq!(http.get(RECORDS).json()["tail"], 0);
 }
@@ -129,15 +180,33 @@ fn bodies_that_are_not_what_they_say() {
 #[test]
 fn forms_that_are_not_given() {
     let (_node, http) = start();
-    expect(&http.get_as(RECORDS, "text/html"), 406, "not-acceptable", "text/event-stream");
-    expect(&http.get_as(RECORDS, "application/json;q=0"), 406, "not-acceptable", "application/json");
-    expect(&http.get_as("/v1/status", "text/event-stream"), 406, "not-acceptable", "application/json");
+    expect(
+        &http.get_as(RECORDS, "text/html"),
+        406,
+        "not-acceptable",
+        "text/event-stream",
+    );
+    expect(
+        &http.get_as(RECORDS, "application/json;q=0"),
+        406,
+        "not-acceptable",
+        "application/json",
+    );
+    expect(
+        &http.get_as("/v1/status", "text/event-stream"),
+        406,
+        "not-acceptable",
+        "application/json",
+    );
     assert_eq!(http.get_as(RECORDS, "text/html, */*;q=0.1").status, 200);
 }
 
 #[test]
 fn bodies_that_are_too_large() {
-    let (_node, http) = start_with(&[("limits.request_bytes", "2MiB"), ("topics.defaults.max.message.bytes", "100000")]);
+    let (_node, http) = start_with(&[
+        ("limits.request_bytes", "2MiB"),
+        ("topics.defaults.max.message.bytes", "100000"),
+    ]);
     // Beyond what a request may have: refused by what it announces, before a byte of it is there.
     let head = format!(
         "POST {RECORDS} HTTP/1.1\r\nhost: n\r\ncontent-type: text/plain\r\ncontent-length: 2097153\r\n\r\n"
@@ -164,13 +233,20 @@ fn bodies_that_are_too_large() {
     for (media_type, body) in [
         ("application/octet-stream", vec![b'x'; 100_000]),
         ("text/plain", b"line\n".repeat(20_000)),
-        ("application/json", format!("[{{\"value\":\"{}\"}}]", "x".repeat(100_000)).into_bytes()),
+        (
+            "application/json",
+            format!("[{{\"value\":\"{}\"}}]", "x".repeat(100_000)).into_bytes(),
+        ),
     ] {
         let answer = http.post(RECORDS, media_type, body);
         expect(&answer, 413, "body-too-large", "max.message.bytes");
         assert_eq!(answer.json()["bytes_max"], 100_000);
     }
-    assert_eq!(http.post(RECORDS, "application/octet-stream", vec![b'x'; 99_000]).status, 200);
+    assert_eq!(
+        http.post(RECORDS, "application/octet-stream", vec![b'x'; 99_000])
+            .status,
+        200
+    );
     // Bodies where none is wanted are not read, either.
     let head = "DELETE /v1/topics/t HTTP/1.1\r\nhost: n\r\ncontent-length: 1000000\r\n\r\n";
     expect(&http.raw(head.as_bytes()), 413, "body-too-large", "65536");
@@ -181,7 +257,12 @@ fn bodies_that_are_too_large() {
 fn records_that_the_topic_does_not_take() {
     let (_node, http) = start_with(&[("topics.defaults.message.timestamp.before.max.ms", "3600000")]);
     let old = json!([{ "value": "a", "timestamp": now_ms() - 7_200_000 }]).to_string();
-    expect(&http.post(RECORDS, "application/json", &old), 422, "invalid-record", "timestamp");
+    expect(
+        &http.post(RECORDS, "application/json", &old),
+        422,
+        "invalid-record",
+        "timestamp",
+    );
     let keyed = json!([{ "key": "k", "value": "a", "timestamp": now_ms() - 7_200_000 }]).to_string();
     let answer = http.post("/v1/topics/t/records", "application/json", keyed);
     expect(&answer, 422, "invalid-record", "timestamp");
@@ -193,8 +274,14 @@ fn records_that_the_topic_does_not_take() {
 fn a_part_that_is_refused_does_not_hide_the_part_that_is_durable() {
     let (_node, http) = start_with(&[("topics.defaults.message.timestamp.before.max.ms", "3600000")]);
     // Two keys of different partitions; one record is too old.
-    let other = (b'a'..=b'z').find(|key| record::partition_of(&[*key], 2) == 1).map(char::from).expect("one of them");
-    let this = (b'a'..=b'z').find(|key| record::partition_of(&[*key], 2) == 0).map(char::from).expect("one of them");
+    let other = (b'a'..=b'z')
+        .find(|key| record::partition_of(&[*key], 2) == 1)
+        .map(char::from)
+        .expect("one of them");
+    let this = (b'a'..=b'z')
+        .find(|key| record::partition_of(&[*key], 2) == 0)
+        .map(char::from)
+        .expect("one of them");
     let body = json!([
         { "key": this.to_string(), "value": "kept" },
         { "key": other.to_string(), "value": "old", "timestamp": now_ms() - 7_200_000 },
@@ -202,7 +289,10 @@ fn a_part_that_is_refused_does_not_hide_the_part_that_is_durable() {
     let answer = http.post("/v1/topics/t/records", "application/json", body.to_string());
     expect(&answer, 422, "invalid-record", "timestamp");
     assert_eq!(answer.json()["partition"], 1);
-    assert_eq!(answer.json()["appended"], json!([{ "partition": 0, "first_offset": 0, "count": 1 }]));
+    assert_eq!(
+        answer.json()["appended"],
+        json!([{ "partition": 0, "first_offset": 0, "count": 1 }])
+    );
     assert_eq!(http.get(RECORDS).json()["records"][0]["value"], "kept");
 }
 
@@ -228,7 +318,12 @@ fn pages_of_other_origins_change_nothing() {
     let headers = [("content-type", "text/plain"), ("origin", "http://evil.example")];
     let answer = http.send("POST", RECORDS, &headers, b"a");
     expect(&answer, 403, "cross-origin", "origin");
-    expect(&http.send("DELETE", "/v1/topics/t", &headers, b""), 403, "cross-origin", "origin");
+    expect(
+        &http.send("DELETE", "/v1/topics/t", &headers, b""),
+        403,
+        "cross-origin",
+        "origin",
+    );
     let headers = [("content-type", "text/plain"), ("origin", "http://node")];
     assert_eq!(http.send("POST", RECORDS, &headers, b"a").status, 200);
     assert_eq!(http.get(RECORDS).json()["tail"], 1);
@@ -248,5 +343,8 @@ fn a_node_that_cannot_append_says_why() {
     assert_eq!(http.get(RECORDS).status, 200);
     let status = http.get("/v1/status").json();
     assert_eq!(status["ready"], false);
-    assert!(status["reasons"].to_string().contains("the disk is full"), "{status}");
+    assert!(
+        status["reasons"].to_string().contains("the disk is full"),
+        "{status}"
+    );
 }

@@ -4,7 +4,11 @@ use serde_json::{Map, Value};
 
 /// The operation that a request is of.
 pub(crate) fn operation<'a>(document: &'a Value, method: &str, path: &str) -> Option<&'a Value> {
-    let method = if method == "HEAD" { "get".to_owned() } else { method.to_lowercase() };
+    let method = if method == "HEAD" {
+        "get".to_owned()
+    } else {
+        method.to_lowercase()
+    };
     let paths = document["paths"].as_object().expect("paths");
     let (_, operations) = paths.iter().find(|(template, _)| {
         let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
@@ -34,8 +38,14 @@ pub(crate) fn check(document: &Value, schema: &Value, value: &Value, place: &str
                 let allowed = rule.as_array().expect("a list");
                 assert!(allowed.contains(value), "{place}: {value} is none of {rule}");
             }
-            "minimum" => assert!(value.as_i64() >= rule.as_i64(), "{place}: {value} is less than {rule}"),
-            "maximum" => assert!(value.as_i64() <= rule.as_i64(), "{place}: {value} is more than {rule}"),
+            "minimum" => assert!(
+                value.as_i64() >= rule.as_i64(),
+                "{place}: {value} is less than {rule}"
+            ),
+            "maximum" => assert!(
+                value.as_i64() <= rule.as_i64(),
+                "{place}: {value} is more than {rule}"
+            ),
             "minItems" => {
                 let items = value.as_array().map_or(0, Vec::len) as u64;
                 assert!(Some(items) >= rule.as_u64(), "{place}: too few items");
@@ -84,8 +94,17 @@ fn check_members(document: &Value, rule: &Value, value: &Value, place: &str) {
 }
 
 fn check_others(document: &Value, schema: &Map<String, Value>, rule: &Value, value: &Value, place: &str) {
-    let known = |name: &str| schema.get("properties").is_some_and(|known| known.get(name).is_some());
-    for (name, member) in value.as_object().into_iter().flatten().filter(|(name, _)| !known(name)) {
+    let known = |name: &str| {
+        schema
+            .get("properties")
+            .is_some_and(|known| known.get(name).is_some())
+    };
+    for (name, member) in value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !known(name))
+    {
         match rule {
             Value::Bool(false) => panic!("{place}: {name} is not described"),
             Value::Bool(true) => {}

@@ -133,7 +133,10 @@ impl Gathering<'_> {
 
     fn finish(self) -> Result<Vec<Gathered>, Problem> {
         if self.batches.is_empty() {
-            return Err(Problem::new(Kind::MalformedBody, "there is no record in the body"));
+            return Err(Problem::new(
+                Kind::MalformedBody,
+                "there is no record in the body",
+            ));
         }
         let gathered = self.batches.into_iter().map(|(partition, mut batch)| Gathered {
             partition,
@@ -163,7 +166,9 @@ impl Records<'_, '_> {
     fn add<E: Error>(&mut self, index: usize, record: NewRecord) -> Result<(), E> {
         let timestamp_ms = record.timestamp.unwrap_or(self.gathering.form.now_ms);
         if timestamp_ms < 0 {
-            return Err(E::custom(format!("record {index}: a timestamp cannot lie before 1970")));
+            return Err(E::custom(format!(
+                "record {index}: a timestamp cannot lie before 1970"
+            )));
         }
         let bytes = record
             .into_bytes()
@@ -173,9 +178,12 @@ impl Records<'_, '_> {
             .iter()
             .map(|(key, value)| (key.as_slice(), value.as_deref()))
             .collect();
-        let added = self
-            .gathering
-            .add(timestamp_ms, bytes.key.as_deref(), bytes.value.as_deref(), &headers);
+        let added = self.gathering.add(
+            timestamp_ms,
+            bytes.key.as_deref(),
+            bytes.value.as_deref(),
+            &headers,
+        );
         added.map_err(|problem| {
             *self.refused.borrow_mut() = Some(problem);
             E::custom("the record is refused")

@@ -18,7 +18,13 @@ fn query(name: &str, what: &str, schema: Value, example: Value) -> Value {
 
 pub(in super::super) fn health() -> Value {
     let mut responses = answers("200", "Every core answers.", "Health", &[]);
-    responses["503"] = answers("503", "A core does not answer; `reasons` names it.", "Health", &[])["503"].clone();
+    responses["503"] = answers(
+        "503",
+        "A core does not answer; `reasons` names it.",
+        "Health",
+        &[],
+    )["503"]
+        .clone();
     json!({ "operationId": "health", "summary": "Whether the process lives", "responses": responses })
 }
 
@@ -112,9 +118,7 @@ pub(in super::super) fn topic_configs() -> Value {
 
 /// The three bodies that an append can have.
 fn records_body() -> Value {
-    let text = |what: &str, example: &str| {
-        json!({ "schema": { "type": "string", "description": what }, "example": example })
-    };
+    let text = |what: &str, example: &str| json!({ "schema": { "type": "string", "description": what }, "example": example });
     json!({ "required": true, "content": {
         MediaType::Json.name(): {
             "schema": { "type": "array", "minItems": 1, "items": reference("NewRecord") },
@@ -166,11 +170,23 @@ pub(in super::super) fn append_to_partition() -> Value {
 }
 
 pub(in super::super) fn read() -> Value {
-    let own = [Kind::OffsetOutOfRange, Kind::RecordTooLarge, Kind::StorageFault, Kind::Busy, Kind::MalformedHeader];
-    let mut responses = answers("200", "Committed records.", "Page", &[OF_PARTITION, &own].concat());
+    let own = [
+        Kind::OffsetOutOfRange,
+        Kind::RecordTooLarge,
+        Kind::StorageFault,
+        Kind::Busy,
+        Kind::MalformedHeader,
+    ];
+    let mut responses = answers(
+        "200",
+        "Committed records.",
+        "Page",
+        &[OF_PARTITION, &own].concat(),
+    );
     let text = |what: &str| json!({ "schema": { "type": "string", "description": what } });
-    responses["200"]["content"][MediaType::JsonLines.name()] =
-        text("One record a line. The headers Ropewalk-Next-Offset, Ropewalk-First-Offset and Ropewalk-Tail say the rest.");
+    responses["200"]["content"][MediaType::JsonLines.name()] = text(
+        "One record a line. The headers Ropewalk-Next-Offset, Ropewalk-First-Offset and Ropewalk-Tail say the rest.",
+    );
     responses["200"]["content"][MediaType::EventStream.name()] = text(
         "The partition is followed: an event for each record, its id the offset; comments in between; an event `end` \
          with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset` and `timestamp` are \

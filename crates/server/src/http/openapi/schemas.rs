@@ -62,11 +62,19 @@ fn records() -> Vec<(&'static str, Value)> {
     let header = object(&key_and_value(), &["key", "key_base64", "value", "value_base64"]);
     let with = |more: &[(&'static str, Value)]| [key_and_value(), more.to_vec()].concat();
     let headers = ("headers", list(reference("Header")));
-    let record = with(&[("offset", whole()), ("timestamp", or_null("integer")), headers.clone()]);
+    let record = with(&[
+        ("offset", whole()),
+        ("timestamp", or_null("integer")),
+        headers.clone(),
+    ]);
     let optional = ["key", "key_base64", "value", "value_base64", "headers"];
     let new = with(&[("timestamp", whole()), headers]);
     let new_optional = [&optional[..], &["timestamp"]].concat();
-    let appended = [("partition", whole()), ("first_offset", whole()), ("count", whole())];
+    let appended = [
+        ("partition", whole()),
+        ("first_offset", whole()),
+        ("count", whole()),
+    ];
     let page = [
         ("records", list(reference("Record"))),
         ("next_offset", whole()),
@@ -78,9 +86,15 @@ fn records() -> Vec<(&'static str, Value)> {
         ("Record", object(&record, &optional)),
         ("NewRecord", object(&new, &new_optional)),
         ("Appended", object(&appended, &[])),
-        ("AppendedToTopic", object(&[("appended", list(reference("Appended")))], &[])),
+        (
+            "AppendedToTopic",
+            object(&[("appended", list(reference("Appended")))], &[]),
+        ),
         ("Page", object(&page, &[])),
-        ("Trimmed", object(&[("partition", whole()), ("first_offset", whole())], &[])),
+        (
+            "Trimmed",
+            object(&[("partition", whole()), ("first_offset", whole())], &[]),
+        ),
     ]
 }
 
@@ -109,7 +123,10 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("name", text()),
         ("partitions", or_null("integer")),
         ("replicas", or_null("integer")),
-        ("configs", json!({ "type": "object", "additionalProperties": { "type": "string" } })),
+        (
+            "configs",
+            json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        ),
     ];
     let config = [
         ("name", text()),
@@ -121,7 +138,13 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("ListedTopic", object(&listed, &[])),
         (
             "TopicList",
-            object(&[("topics", list(reference("ListedTopic"))), ("next", or_null("string"))], &[]),
+            object(
+                &[
+                    ("topics", list(reference("ListedTopic"))),
+                    ("next", or_null("string")),
+                ],
+                &[],
+            ),
         ),
         ("Partition", object(&partition, &[])),
         ("Topic", object(&topic, &[])),

@@ -82,9 +82,8 @@ pub(super) async fn make_page(
 
 fn is_quick(batches: &[Bytes]) -> bool {
     let bytes: usize = batches.iter().map(Bytes::len).sum();
-    let plain = |(header, _): (BatchHeader, &[u8])| {
-        matches!(header.attributes.compression(), Ok(Compression::None))
-    };
+    let plain =
+        |(header, _): (BatchHeader, &[u8])| matches!(header.attributes.compression(), Ok(Compression::None));
     bytes <= SMALL_BYTES
         && batches
             .iter()
@@ -139,7 +138,11 @@ impl Page {
                 bytes,
                 bytes_max: limits.record_bytes_max,
             };
-            return if self.records == 0 { Err(too_large) } else { Ok(false) };
+            return if self.records == 0 {
+                Err(too_large)
+            } else {
+                Ok(false)
+            };
         }
         let before = self.text.len();
         self.write(record).expect("memory takes all that is written");
@@ -190,7 +193,10 @@ impl Page {
 
 fn bytes_of(record: &Record) -> usize {
     let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
-    let headers = record.headers.iter().map(|(key, value)| key.len() + length(value));
+    let headers = record
+        .headers
+        .iter()
+        .map(|(key, value)| key.len() + length(value));
     length(&record.key) + length(&record.value) + headers.sum::<usize>()
 }
 
@@ -227,14 +233,23 @@ mod tests {
 
     #[test]
     fn a_page_begins_inside_a_batch_and_ends_where_it_is_full() {
-        let batches = [batch(Compression::None, 0, &["a", "b"]), batch(Compression::Gzip, 2, &["c", "d"])];
+        let batches = [
+            batch(Compression::None, 0, &["a", "b"]),
+            batch(Compression::Gzip, 2, &["c", "d"]),
+        ];
         let write = |from, records_max| {
-            let limits = Limits { records_max, ..LIMITS };
+            let limits = Limits {
+                records_max,
+                ..LIMITS
+            };
             write_page(&batches, Offset(from), Form::Lines, &limits).expect("a page")
         };
         for (from, records_max, records, next) in [(0, 9, 4, 4), (1, 2, 2, 3), (3, 9, 1, 4), (1, 1, 1, 2)] {
             let page = write(from, records_max);
-            assert_eq!((page.records, lines(&page), page.next), (records, records, Offset(next)));
+            assert_eq!(
+                (page.records, lines(&page), page.next),
+                (records, records, Offset(next))
+            );
             assert!(page.text.starts_with(format!("{{\"offset\":{from},").as_bytes()));
         }
     }
@@ -242,7 +257,10 @@ mod tests {
     #[test]
     fn the_first_record_may_pass_the_limit_and_no_other() {
         let batches = [batch(Compression::None, 0, &["a", "b"])];
-        let limits = Limits { bytes_max: 1, ..LIMITS };
+        let limits = Limits {
+            bytes_max: 1,
+            ..LIMITS
+        };
         let page = write_page(&batches, Offset(0), Form::Lines, &limits).expect("a page");
         assert_eq!((page.records, lines(&page), page.next), (1, 1, Offset(1)));
     }

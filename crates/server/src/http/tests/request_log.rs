@@ -71,7 +71,10 @@ fn logged(request_log: bool, path: &str) -> Vec<String> {
             let app = app_with(1, HttpLimits::default(), stopped, |config| {
                 config.http.request_log = request_log;
             });
-            let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
+            let request = Request::builder()
+                .uri(path)
+                .body(Body::empty())
+                .expect("a request");
             let answered = TowerToHyperService::new(router(app)).call(request).await;
             answered.expect("there is always an answer");
         });
@@ -83,9 +86,14 @@ fn logged(request_log: bool, path: &str) -> Vec<String> {
 fn each_request_is_a_line_without_its_query() {
     for (request_log, level) in [(true, "INFO"), (false, "DEBUG")] {
         let lines = logged(request_log, "/v1/topics?after=secret");
-        let [line] = lines.as_slice() else { panic!("one line, not {lines:?}") };
+        let [line] = lines.as_slice() else {
+            panic!("one line, not {lines:?}")
+        };
         let expected = format!("{level} message=answered method=GET path=\"/v1/topics\" status=");
         assert!(line.starts_with(&expected), "{line}");
-        assert!(line.contains(" elapsed_us=") && !line.contains("secret"), "{line}");
+        assert!(
+            line.contains(" elapsed_us=") && !line.contains("secret"),
+            "{line}"
+        );
     }
 }

@@ -82,10 +82,22 @@ fn json_that_is_none_is_refused_with_the_place() {
         (b"[{\"value\":\"\xff\"}]", 1, 12),
     ] {
         let problem = refused(body, &form);
-        assert_eq!(problem["type"], "urn:ropewalk:problem:malformed-body", "{problem}");
-        assert_eq!((&problem["line"], &problem["column"]), (&line.into(), &column.into()), "{problem}");
+        assert_eq!(
+            problem["type"], "urn:ropewalk:problem:malformed-body",
+            "{problem}"
+        );
+        assert_eq!(
+            (&problem["line"], &problem["column"]),
+            (&line.into(), &column.into()),
+            "{problem}"
+        );
     }
-    for body in [&b"[]"[..], b"[{}]", b"[{\"value\":\"a\",\"timestamp\":-1}]", b"[{\"v\":1}]"] {
+    for body in [
+        &b"[]"[..],
+        b"[{}]",
+        b"[{\"value\":\"a\",\"timestamp\":-1}]",
+        b"[{\"v\":1}]",
+    ] {
         assert_eq!(refused(body, &form)["status"], 400);
     }
 }
@@ -119,14 +131,25 @@ fn keys_choose_partitions_as_kafkas_clients_do_and_the_keyless_stay_together() {
         key: Some(b"foobar".to_vec()),
         ..lines
     };
-    assert_eq!(gather(b"a", &lines).ok().expect("sound")[0].partition, of(b"foobar"));
+    assert_eq!(
+        gather(b"a", &lines).ok().expect("sound")[0].partition,
+        of(b"foobar")
+    );
 }
 
 #[test]
 fn what_passes_the_topics_limit_ends_at_once() {
-    let json = [b"[".as_slice(), &b"{\"value\":\"aaaaaaaaaa\"},".repeat(100), b"oops"].concat();
+    let json = [
+        b"[".as_slice(),
+        &b"{\"value\":\"aaaaaaaaaa\"},".repeat(100),
+        b"oops",
+    ]
+    .concat();
     let problem = refused(&json, &form(MediaType::Json));
-    assert_eq!((&problem["status"], &problem["bytes_max"]), (&413.into(), &1_000.into()));
+    assert_eq!(
+        (&problem["status"], &problem["bytes_max"]),
+        (&413.into(), &1_000.into())
+    );
     assert_eq!(refused(&[b'a'; 1_000], &form(MediaType::Bytes))["status"], 413);
     assert_eq!(values(&[b'a'; 900], &form(MediaType::Bytes)).len(), 1);
 }
