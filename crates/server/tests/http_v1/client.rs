@@ -154,7 +154,7 @@ impl Http {
         let media_type = media_type.split(';').next().unwrap_or_default();
         let described = content.get(media_type);
         let described = described.unwrap_or_else(|| panic!("{method} {path}: {media_type} is not described"));
-        if media_type.ends_with("json") && method != "HEAD" {
+        if matches!(media_type, "application/json" | "application/problem+json") {
             schema::check(&self.document, &described["schema"], &answer.json(), path);
         }
     }
