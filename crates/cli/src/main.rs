@@ -14,7 +14,6 @@ mod inspect;
 mod logging;
 mod node_options;
 mod output;
-mod partitioner;
 mod produce;
 mod remote;
 mod serve;

@@ -41,4 +41,4 @@ pub use topics::NewTopic;
 
 // What the signatures above speak of, so that users of the client need not name the crates that have it.
 pub use kafka_wire::{ApiKey, ErrorCode};
-pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId};
+pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId, partition_of};

@@ -86,6 +86,8 @@ pub struct KafkaSettings {
 pub struct HttpSettings {
     /// `host:port` to listen on; port 0 takes any free one.
     pub listen: String,
+    /// Whether every answered request is a log line of its own at level info; else it is one at level debug.
+    pub request_log: bool,
 }
 
 /// Keys under `journal`. Sizes in bytes, each for one core.
@@ -254,6 +256,7 @@ impl Default for Config {
             },
             http: HttpSettings {
                 listen: "127.0.0.1:8092".to_owned(),
+                request_log: false,
             },
             journal: JournalSettings {
                 file_bytes: 64 * MIB as u64,

@@ -89,6 +89,8 @@ pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    /// On core 0: the disk's free space when it was last looked at; `None` if it is not known.
+    pub(crate) disk_free_bytes: Cell<Option<u64>>,
     /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
     metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
@@ -137,6 +139,7 @@ impl Core {
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
             facts,
             disk,
+            disk_free_bytes: Cell::new(None),
         })
     }
 

@@ -24,7 +24,7 @@ const DEFAULT_COUNT: i32 = -1;
 /// Replicas of a partition unless the client says otherwise.
 const DEFAULT_REPLICAS: i32 = 1;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreateTopicsRequest,
     _version: i16,

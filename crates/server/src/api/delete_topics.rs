@@ -14,7 +14,7 @@ use crate::core::Core;
 /// A topic that was found, or why it is not deleted.
 type Found = Result<(Text, TopicId), Refusal>;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: DeleteTopicsRequest,
     version: i16,

@@ -97,7 +97,12 @@ pub(super) static KEYS: &[Key] = &[
     word(
         "http.listen",
         |c| Slot::Listen(&mut c.http.listen),
-        "Where health, metrics and status are served; port 0 takes any free port.",
+        "Where HTTP is served: health, metrics, and the log itself under /v1; port 0 takes any free port.",
+    ),
+    word(
+        "http.request_log",
+        |c| Slot::Switch(&mut c.http.request_log),
+        "Whether each HTTP request is logged at level info; otherwise it is at level debug.",
     ),
     number(
         "journal.file_bytes",
