@@ -1,0 +1,212 @@
+// kafka-go by the contract of tests/clients/README.md. Its producer has no sequence numbers: a retry may write twice.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	contract "ropewalk/clients/contract/go"
+)
+
+var balancers = map[string]kafka.GroupBalancer{
+	"range":      kafka.RangeGroupBalancer{},
+	"roundrobin": kafka.RoundRobinGroupBalancer{},
+}
+
+func produce(address, topic string) error {
+	var acknowledged sync.WaitGroup
+	writer := &kafka.Writer{
+		Addr:         kafka.TCP(address),
+		Topic:        topic,
+		Balancer:     kafka.Murmur2Balancer{},
+		RequiredAcks: kafka.RequireAll,
+		BatchTimeout: 5 * time.Millisecond,
+		MaxAttempts:  1000,
+		Completion: func(messages []kafka.Message, err error) {
+			if err != nil {
+				return
+			}
+			for _, told := range messages {
+				contract.Tell("acknowledged", told.Partition, told.Offset, string(told.Key), string(told.Value))
+				acknowledged.Done()
+			}
+		},
+	}
+	defer writer.Close()
+	return contract.EachCommand(func(words []string) error {
+		var messages []kafka.Message
+		for _, wanted := range contract.Records(words) {
+			messages = append(messages, kafka.Message{Key: []byte(wanted.Key), Value: []byte(wanted.Value)})
+		}
+		acknowledged.Add(len(messages))
+		if err := write(writer, messages); err != nil {
+			return err
+		}
+		acknowledged.Wait()
+		contract.Flush()
+		return nil
+	})
+}
+
+// write tries those again that failed for want of the node, as the client leaves to its users.
+func write(writer *kafka.Writer, messages []kafka.Message) error {
+	for {
+		err := writer.WriteMessages(context.Background(), messages...)
+		var failed kafka.WriteErrors
+		if !errors.As(err, &failed) {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "writing:", err, "- to be tried again")
+		var left []kafka.Message
+		for i, err := range failed {
+			if err != nil {
+				left = append(left, messages[i])
+			}
+		}
+		messages = left
+	}
+}
+
+func consume(leaving context.Context, address, topic, group, protocol string) error {
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers:           []string{address},
+		GroupID:           group,
+		Topic:             topic,
+		GroupBalancers:    []kafka.GroupBalancer{balancers[protocol]},
+		StartOffset:       kafka.FirstOffset,
+		SessionTimeout:    contract.SessionTimeout,
+		RebalanceTimeout:  contract.SessionTimeout,
+		HeartbeatInterval: contract.Heartbeat,
+		MaxWait:           200 * time.Millisecond,
+		ErrorLogger:       kafka.LoggerFunc(func(what string, with ...any) { fmt.Fprintf(os.Stderr, what+"\n", with...) }),
+	})
+	for leaving.Err() == nil {
+		messages, err := readSome(leaving, reader)
+		if err != nil {
+			return err
+		}
+		for _, message := range messages {
+			contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
+		}
+		commit(reader, messages)
+		contract.Flush()
+	}
+	return reader.Close()
+}
+
+// readSome waits a while for a message and takes along what else is there.
+func readSome(leaving context.Context, reader *kafka.Reader) ([]kafka.Message, error) {
+	var messages []kafka.Message
+	patience := 200 * time.Millisecond
+	for len(messages) < 200 {
+		limited, done := context.WithTimeout(leaving, patience)
+		message, err := reader.FetchMessage(limited)
+		done()
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, message)
+		patience = time.Millisecond
+	}
+	return messages, nil
+}
+
+func commit(reader *kafka.Reader, messages []kafka.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	next := map[int]int64{}
+	for _, message := range messages {
+		next[message.Partition] = message.Offset + 1
+	}
+	for {
+		limited, done := context.WithTimeout(context.Background(), 10*time.Second)
+		err := reader.CommitMessages(limited, messages...)
+		done()
+		if err == nil {
+			break
+		}
+		fmt.Fprintln(os.Stderr, "committing:", err, "- to be tried again")
+	}
+	for partition, offset := range next {
+		contract.Tell("committed", partition, offset)
+	}
+}
+
+func admin(address string) error {
+	ctx, client := context.Background(), &kafka.Client{Addr: kafka.TCP(address), Timeout: 30 * time.Second}
+	ok := []string{"ok"}
+	return contract.Administer(map[string]func([]string) ([]string, error){
+		"create": func(arguments []string) ([]string, error) {
+			partitions, _ := strconv.Atoi(arguments[1])
+			wanted := kafka.TopicConfig{Topic: arguments[0], NumPartitions: partitions, ReplicationFactor: 1}
+			answer, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{wanted}})
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
+		},
+		"delete": func(arguments []string) ([]string, error) {
+			answer, err := client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: arguments})
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
+		},
+		"topics": func([]string) ([]string, error) {
+			answer, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+			if err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, topic := range answer.Topics {
+				names = append(names, topic.Name)
+			}
+			return names, nil
+		},
+		"describe": func(arguments []string) ([]string, error) {
+			answer, err := client.Metadata(ctx, &kafka.MetadataRequest{Topics: arguments})
+			if err != nil {
+				return nil, err
+			}
+			return []string{strconv.Itoa(len(answer.Topics[0].Partitions))}, answer.Topics[0].Error
+		},
+		"groups": func([]string) ([]string, error) {
+			answer, err := client.ListGroups(ctx, &kafka.ListGroupsRequest{})
+			if err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, group := range answer.Groups {
+				names = append(names, group.GroupID)
+			}
+			return names, answer.Error
+		},
+		"offsets": func(arguments []string) ([]string, error) {
+			topics := map[string][]int{arguments[1]: {0, 1, 2, 3, 4, 5}}
+			answer, err := client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: arguments[0], Topics: topics})
+			if err != nil {
+				return nil, err
+			}
+			var committed []string
+			for _, told := range answer.Topics[arguments[1]] {
+				committed = append(committed, fmt.Sprintf("%d:%d", told.Partition, told.CommittedOffset))
+			}
+			return committed, answer.Error
+		},
+	})
+}
+
+func main() {
+	contract.Run(produce, consume, admin)
+}
