@@ -28,7 +28,7 @@ class Client:
 
 
 class Process:
-    """One run of a program. What it prints is kept as lists of words; what it says on standard error goes to `log`."""
+    """One run of a program. What it prints is kept; what it says on standard error goes to `log`."""
 
     def __init__(self, command, log):
         self.what = " ".join(command[-4:])
@@ -44,7 +44,7 @@ class Process:
         for line in self.process.stdout:
             # What a kill cut off was not said.
             if line.endswith("\n"):
-                self._lines.put(line.split())
+                self._lines.put(line)
 
     def say(self, line):
         self.process.stdin.write(line + "\n")
@@ -54,13 +54,17 @@ class Process:
         """The words of the one line with which the program answers."""
         self.say(line)
         try:
-            return self._lines.get(timeout=seconds)
+            return self._lines.get(timeout=seconds).split()
         except queue.Empty:
             self.demand_alive()
             demand(False, f"{self.what}: no answer to {line!r} in {seconds} s{self.errors()}")
 
     def lines(self):
-        """What was printed since the last time."""
+        """What was printed since the last time, as lists of words."""
+        return [line.split() for line in self.texts()]
+
+    def texts(self):
+        """What was printed since the last time, whole lines."""
         found = []
         while not self._lines.empty():
             found.append(self._lines.get())
@@ -74,23 +78,23 @@ class Process:
         self.process.kill()
         self._ended()
 
-    def leave(self):
+    def leave(self, exit_code=0):
         """SIGTERM: the program ends in order."""
         self.process.terminate()
-        self._demand_end("SIGTERM")
+        self._demand_end("SIGTERM", exit_code)
 
     def finish(self):
         """The end of its input: the program ends in order."""
         self.process.stdin.close()
         self._demand_end("the end of its input")
 
-    def _demand_end(self, why):
+    def _demand_end(self, why, exit_code=0):
         try:
             code = self.process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
             demand(False, f"{self.what}: {why} has not ended it in {LEAVE_SECONDS} s{self.errors()}")
         self._ended()
-        demand(code == 0, f"{self.what}: after {why} it exited with {code}{self.errors()}")
+        demand(code == exit_code, f"{self.what}: after {why} it exited with {code}{self.errors()}")
 
     def _ended(self):
         self.process.wait()

@@ -4,7 +4,6 @@ node is killed and restarted; then the administration of topics and groups. `run
 What the client says is judged by `group_ledger`; what the node says is asked with librdkafka, as an impartial witness.
 """
 
-import os
 import threading
 import time
 
@@ -13,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 
 from suites_support.client_program import Client
 from suites_support.group_ledger import GroupLedger, Member
-from suites_support.kafka_node import KafkaNode
+from suites_support.kafka_node import node_in
 from suites_support.load import client, reading
-from suites_support.node import TINY, Node
+from suites_support.node import TINY
 from suites_support.suite import demand, run, wait_until
 
 PARTITIONS = 6
@@ -44,13 +43,6 @@ def run_story(name, protocols, exactly_once=True):
             Story(program, protocol, exactly_once, folder).tell()
 
     run(main)
-
-
-def node_in(work):
-    """A node; or a real Kafka with ROPEWALK_AGAINST=kafka, to see whose fault a failure is."""
-    if os.environ.get("ROPEWALK_AGAINST") == "kafka":
-        return KafkaNode(work)
-    return Node(work / "data", work / "node.log", SETTINGS)
 
 
 class Witness:
@@ -111,7 +103,7 @@ class Story:
     def __init__(self, program, protocol, exactly_once, work):
         self.program, self.protocol, self.work = program, protocol, work
         self.topic, self.group = "strands", f"weavers-{protocol}"
-        self.node = node_in(work)
+        self.node = node_in(work, SETTINGS)
         self.ledger = GroupLedger(PARTITIONS, exactly_once)
         self.members = []
         self.joined = 0
@@ -276,14 +268,7 @@ class Story:
     def _ask_until(self, line, wanted):
         """Kafka's own metadata may take a moment to show what was done; a deed is tried once only."""
         once = line.split()[0] in ("create", "delete")
-        answers = []
-
-        def right():
-            answers.append(self.admin.ask(line))
-            demand(not once or wanted(answers[-1]), f"{self.program.name}: {line!r} was answered with {answers[-1]}")
-            return wanted(answers[-1])
-
-        try:
-            wait_until(right, 20, "")
-        except Exception:
-            demand(False, f"{self.program.name}: {line!r} is answered with {answers[-1]}{self.admin.errors()}")
+        limit = time.monotonic() + 20
+        while not wanted(answer := self.admin.ask(line)):
+            demand(not once and time.monotonic() < limit,
+                   f"{self.program.name}: {line!r} is answered with {answer}{self.admin.errors()}")

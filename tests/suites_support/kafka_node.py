@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from suites_support.node import free_port
+from suites_support.node import Node, free_port
 from suites_support.suite import demand, wait_until
 
 RUN = Path(__file__).resolve().parent.parent.parent / "bench/peers/kafka/run"
@@ -15,8 +15,15 @@ SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1",
             "group.consumer.min.heartbeat.interval.ms=500", "message.timestamp.type=CreateTime"]
 
 
+def node_in(work, settings):
+    """A node of ours; or, with ROPEWALK_AGAINST=kafka, a real Kafka."""
+    if os.environ.get("ROPEWALK_AGAINST") == "kafka":
+        return KafkaNode(work)
+    return Node(work / "data", work / "node.log", settings)
+
+
 class KafkaNode:
-    """Has the methods of `Node` that the story calls."""
+    """Has the methods of `Node` that suites of clients call."""
 
     def __init__(self, work):
         self.work = work
@@ -37,7 +44,7 @@ class KafkaNode:
             demand(self.process.poll() is None, f"Kafka has ended:\n{said.read_text()}")
             return said.read_text().startswith("ready")
 
-        wait_until(ready, 90, "Kafka is ready")
+        wait_until(ready, 180, "Kafka is ready")
         self.server = int(said.read_text().split()[-1])
 
     def kill(self):

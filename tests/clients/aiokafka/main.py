@@ -59,15 +59,15 @@ async def consume(address, topic, group, protocol):
     consumer.subscribe([topic], listener=Handover(busy, uncommitted))
     async with consumer:
         while not leaving.is_set():
+            # In a rebalance this waits until it is over, so nothing may be held here that a rebalance waits for.
+            found = await consumer.getmany(timeout_ms=200)
             async with busy:
-                for place, messages in (await consumer.getmany(timeout_ms=200)).items():
+                for place, messages in found.items():
                     for message in messages:
                         tell("read", message.partition, message.offset, message.key.decode(), message.value.decode())
                     uncommitted[place] = messages[-1].offset + 1
                 await commit(consumer, uncommitted)
             flush()
-            # A rebalance that waits gets its turn.
-            await asyncio.sleep(0)
     flush()
 
 

@@ -91,7 +91,7 @@ async function admin() {
   await admin.connect()
   const deeds = {
     create: async (topic, numPartitions) => {
-      if (!(await admin.createTopics({ topics: [{ topic, numPartitions: Number(numPartitions), replicationFactor: 1 }] }))) {
+      if (!(await admin.createTopics({ topics: [{ topic, numPartitions: Number(numPartitions), replicationFactor: 1 }], waitForLeaders: false }))) {
         throw new Error('the topic exists')
       }
       return ['ok']
