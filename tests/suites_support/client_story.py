@@ -7,7 +7,7 @@ What the client says is judged by `group_ledger`; what the node says is asked wi
 import threading
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from suites_support.client_program import Client
@@ -46,33 +46,39 @@ def run_story(name, protocols, exactly_once=True):
 
 
 class Witness:
-    """What the node says, asked with librdkafka. None or nothing while it cannot be asked."""
+    """What the node says, asked with librdkafka; None while it cannot be asked. For each life of the node there is a new one:
+    librdkafka's admin client may abort the process when it loses a connection."""
 
     def __init__(self, node, topic, group):
         self.node, self.topic, self.group = node, topic, group
         self.admin = AdminClient(client(node))
-        self.consumer = Consumer(reading(node))
+        # What was told of the group last, for the reports of failures.
+        self.group_told = None
+        self.consumer = Consumer({**reading(node), "group.id": group})
 
     def members(self):
         """How many members the group has, each with partitions that are nobody else's; None while it is not at rest."""
         try:
             found = self.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
-        except KafkaException:
+        except KafkaException as error:
+            self.group_told = error
             return None
         if found.state == ConsumerGroupState.EMPTY:
             return 0
-        given = [place.partition for member in found.members if member.assignment
-                 for place in member.assignment.topic_partitions]
+        owned = [[place.partition for place in member.assignment.topic_partitions] if member.assignment else []
+                 for member in found.members]
+        self.group_told = found.state, owned
+        given = [partition for partitions in owned for partition in partitions]
         at_rest = found.state == ConsumerGroupState.STABLE and sorted(given) == list(range(PARTITIONS))
         return len(found.members) if at_rest else None
 
     def committed(self):
-        asked = ConsumerGroupTopicPartitions(self.group, [TopicPartition(self.topic, p) for p in range(PARTITIONS)])
         try:
-            found = self.admin.list_consumer_group_offsets([asked], request_timeout=10)[self.group].result()
+            found = self.consumer.committed([TopicPartition(self.topic, p) for p in range(PARTITIONS)], timeout=10)
         except KafkaException:
             return None
-        return [max(0, place.offset) for place in sorted(found.topic_partitions, key=lambda place: place.partition)]
+        # Partitions without a committed offset are told as negative.
+        return [max(0, place.offset) for place in found]
 
     def tails(self):
         try:
@@ -112,8 +118,7 @@ class Story:
 
     def tell(self):
         began = time.monotonic()
-        self.node.start()
-        self.witness = Witness(self.node, self.topic, self.group)
+        self._start_node()
         self.admin = self.program.start(self.node, self.work / "admin.log", "admin")
         self._administer_topics()
         self.producer = self.program.start(self.node, self.work / "producer.log", "produce", self.topic)
@@ -153,7 +158,7 @@ class Story:
 
     def _kill_the_node_under_load(self):
         self.node.kill()
-        self.node.start()
+        self._start_node()
         self._wait_for_more("the node was killed")
         self.writing = False
         self._settle()
@@ -166,7 +171,7 @@ class Story:
         self._wait_for_members("all left")
         before, again = self.witness.committed(), self.ledger.read_again()
         self.node.stop()
-        self.node.start()
+        self._start_node()
         after = wait_until(self.witness.committed, SECONDS, "the committed offsets are told")
         demand(after == before, f"the group had committed {before}; after a restart {after}")
         self._join(2)
@@ -194,6 +199,10 @@ class Story:
         self._wait_for_members("all left")
 
     # What they are made of.
+
+    def _start_node(self):
+        self.node.start()
+        self.witness = Witness(self.node, self.topic, self.group)
 
     def _join(self, count):
         for _ in range(count):
@@ -240,7 +249,8 @@ class Story:
             if time.monotonic() >= limit:
                 said = "".join(f"\n{member.name}{process.errors(10)}" for member, process in self.members)
                 demand(False, f"{self.program.name}, {self.protocol}: not within {SECONDS} s: {what}; "
-                       f"{self.ledger.acknowledged_count} of {self.sent} acknowledged, {len(self.ledger.unread)} of them unread"
+                       f"{self.ledger.acknowledged_count} of {self.sent} acknowledged, {len(self.ledger.unread)} of them unread; "
+                       f"the group: {self.witness.group_told}"
                        f"{said}\nthe producer{self.producer.errors(10)}")
             pause.wait(0.02)
 

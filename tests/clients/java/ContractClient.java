@@ -68,6 +68,7 @@ public class ContractClient {
         final String topic;
         final Map<TopicPartition, OffsetAndMetadata> uncommitted = new HashMap<>();
         volatile boolean leaving = false;
+        volatile boolean left = false;
 
         Member(Map<String, Object> settings, String topic, String group, String protocol) {
             this.topic = topic;
@@ -91,20 +92,29 @@ public class ContractClient {
             Runtime.getRuntime().addShutdownHook(new Thread(() -> {
                 leaving = true;
                 join(main);
-                // A machine that is told to end by a signal would say so by its exit status.
-                Runtime.getRuntime().halt(0);
+                // By itself a machine that is told to end by a signal says so by its exit status.
+                Runtime.getRuntime().halt(left ? 0 : 1);
             }));
             consumer.subscribe(List.of(topic), this);
             while (!leaving) {
-                for (var found : consumer.poll(Duration.ofMillis(200))) {
-                    tell("read", found.partition(), found.offset(), found.key(), found.value());
-                    uncommitted.put(new TopicPartition(topic, found.partition()), new OffsetAndMetadata(found.offset() + 1));
-                }
+                read();
                 commit();
                 OUT.flush();
             }
             consumer.close();
             OUT.flush();
+            left = true;
+        }
+
+        void read() {
+            try {
+                for (var found : consumer.poll(Duration.ofMillis(200))) {
+                    tell("read", found.partition(), found.offset(), found.key(), found.value());
+                    uncommitted.put(new TopicPartition(topic, found.partition()), new OffsetAndMetadata(found.offset() + 1));
+                }
+            } catch (RetriableException passing) {
+                System.err.println("reading: " + passing + "; to be tried again");
+            }
         }
 
         static void join(Thread thread) {

@@ -88,10 +88,7 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 		ErrorLogger:       kafka.LoggerFunc(func(what string, with ...any) { fmt.Fprintf(os.Stderr, what+"\n", with...) }),
 	})
 	for leaving.Err() == nil {
-		messages, err := readSome(leaving, reader)
-		if err != nil {
-			return err
-		}
+		messages := readSome(leaving, reader)
 		for _, message := range messages {
 			contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
 		}
@@ -102,23 +99,25 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 }
 
 // readSome waits a while for a message and takes along what else is there.
-func readSome(leaving context.Context, reader *kafka.Reader) ([]kafka.Message, error) {
+func readSome(leaving context.Context, reader *kafka.Reader) []kafka.Message {
 	var messages []kafka.Message
 	patience := 200 * time.Millisecond
 	for len(messages) < 200 {
 		limited, done := context.WithTimeout(leaving, patience)
 		message, err := reader.FetchMessage(limited)
+		gaveUp := limited.Err() != nil
 		done()
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			break
-		}
 		if err != nil {
-			return nil, err
+			// The client goes on by itself.
+			if !gaveUp {
+				fmt.Fprintln(os.Stderr, "reading:", err)
+			}
+			break
 		}
 		messages = append(messages, message)
 		patience = time.Millisecond
 	}
-	return messages, nil
+	return messages
 }
 
 // commit is not told of: the client sends it in whatever generation it is in by then, so a late one is taken for partitions that are
