@@ -189,6 +189,9 @@ class Story:
         self._ask_until("delete passing", lambda words: words == ["ok"])
         self._ask_until("topics", lambda words: "passing" not in words)
         self._ask_until("describe passing", lambda words: words[0] == "error")
+        # Not supported yet: every client is to give up soon, instead of trying for ever.
+        answer = self.admin.ask("transaction strands", 20)
+        demand(answer[0] == "error", f"a transaction was answered with {answer}")
 
     def _administer_groups(self):
         self._ask_until("groups", lambda words: self.group in words)

@@ -75,8 +75,9 @@ class GroupLedger:
         waiting = member.waiting[partition]
         while waiting and waiting[0] < until:
             place = partition, waiting.pop(0)
-            before = self.committed_by.setdefault(place, member)
-            demand(before is member, f"the readings of {place} by {before.name} and by {member.name} were both committed")
+            before = self.committed_by.get(place)
+            demand(before is None, f"{place} was read and committed by {before}, and then by {member.name}")
+            self.committed_by[place] = member.name
 
     def settle(self, committed):
         """The group is at rest with these offsets committed: nothing before them may be read from now on."""

@@ -116,8 +116,14 @@ async def admin(address):
         found = await client.list_consumer_group_offsets(group)
         return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
 
+    async def transaction(topic):
+        async with AIOKafkaProducer(bootstrap_servers=address, transactional_id="once") as producer:
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"in a transaction")
+        return ["ok"]
+
     deeds = {"create": create, "delete": delete, "describe": describe, "topics": client.list_topics, "groups": groups,
-             "offsets": offsets}
+             "offsets": offsets, "transaction": transaction}
     async for name, *arguments in commands():
         try:
             answer = await deeds[name](*arguments)

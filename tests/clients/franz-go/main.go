@@ -181,7 +181,24 @@ func admin(address string) error {
 			}
 			return answer, err
 		},
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
 	})
+}
+
+func transact(address, topic string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.TransactionalID("once"))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		return err
+	}
+	record := &kgo.Record{Topic: topic, Value: []byte("in a transaction")}
+	if err := client.ProduceSync(context.Background(), record).FirstErr(); err != nil {
+		return err
+	}
+	return client.EndTransaction(context.Background(), kgo.TryCommit)
 }
 
 func main() {

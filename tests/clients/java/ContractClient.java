@@ -157,7 +157,8 @@ public class ContractClient {
 
     static void admin(Map<String, Object> settings) throws Exception {
         try (var admin = Admin.create(settings)) {
-            Map<String, Deed> deeds = deeds(admin);
+            Map<String, Deed> deeds = new HashMap<>(deeds(admin));
+            deeds.put("transaction", words -> transaction(settings, words[1]));
             for (String line; (line = IN.readLine()) != null; ) {
                 String[] words = line.split(" ");
                 try {
@@ -168,6 +169,18 @@ public class ContractClient {
                 OUT.flush();
             }
         }
+    }
+
+    static List<String> transaction(Map<String, Object> settings, String topic) {
+        Map<String, Object> once = new HashMap<>(settings);
+        once.put("transactional.id", "once");
+        try (var producer = new KafkaProducer<>(once, new StringSerializer(), new StringSerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(topic, "in a transaction"));
+            producer.commitTransaction();
+        }
+        return List.of("ok");
     }
 
     static Map<String, Deed> deeds(Admin admin) {

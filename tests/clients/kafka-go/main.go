@@ -198,6 +198,14 @@ func admin(address string) error {
 			}
 			return committed, answer.Error
 		},
+		// The client's producer has no transactions; it can only ask for what begins one.
+		"transaction": func([]string) ([]string, error) {
+			answer, err := client.InitProducerID(ctx, &kafka.InitProducerIDRequest{TransactionalID: "once", TransactionTimeoutMs: 60000})
+			if err != nil {
+				return nil, err
+			}
+			return ok, answer.Error
+		},
 	})
 }
 

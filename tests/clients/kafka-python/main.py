@@ -93,9 +93,17 @@ def admin(address):
         found = client.list_group_offsets({group: None})[group]
         return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
 
+    def transaction(topic):
+        producer = KafkaProducer(bootstrap_servers=address, transactional_id="once")
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"in a transaction")
+        producer.commit_transaction()
+        return ["ok"]
+
     contract.administer({
-        "create": create, "delete": delete, "describe": describe, "offsets": offsets, "topics": client.list_topics,
-        "groups": lambda: [found["group_id"] for found in client.list_groups()],
+        "create": create, "delete": delete, "describe": describe, "offsets": offsets, "transaction": transaction,
+        "topics": client.list_topics, "groups": lambda: [found["group_id"] for found in client.list_groups()],
     })
     client.close()
 

@@ -107,6 +107,18 @@ async function admin() {
       const [found] = await admin.fetchOffsets({ groupId, topics: [topic] })
       return found.partitions.map(({ partition, offset }) => `${partition}:${offset}`)
     },
+    transaction: async (topic) => {
+      const producer = kafka.producer({ transactionalId: 'once', idempotent: true, maxInFlightRequests: 1 })
+      await producer.connect()
+      try {
+        const transaction = await producer.transaction()
+        await transaction.send({ topic, messages: [{ value: 'in a transaction' }] })
+        await transaction.commit()
+      } finally {
+        await producer.disconnect()
+      }
+      return ['ok']
+    },
   }
   await eachCommand(async ([name, ...arguments_]) => {
     try {

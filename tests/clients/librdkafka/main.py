@@ -115,8 +115,16 @@ def admin(address):
         found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
         return [f"{place.partition}:{place.offset}" for place in found.topic_partitions if place.topic == topic]
 
+    def transaction(topic):
+        producer = Producer(settings(address, transactional_id="once"))
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, b"in a transaction")
+        producer.commit_transaction(30)
+        return ["ok"]
+
     contract.administer({
-        "create": create, "delete": delete, "describe": describe, "offsets": offsets,
+        "create": create, "delete": delete, "describe": describe, "offsets": offsets, "transaction": transaction,
         "topics": lambda: list(client.list_topics(timeout=30).topics),
         "groups": lambda: [found.group_id for found in client.list_consumer_groups().result(30).valid],
     })

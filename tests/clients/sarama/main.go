@@ -144,7 +144,31 @@ func admin(address string) error {
 			}
 			return answer, nil
 		},
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
 	})
+}
+
+func transact(address, topic string) error {
+	settings := settings()
+	settings.Producer.Idempotent = true
+	settings.Net.MaxOpenRequests = 1
+	settings.Producer.RequiredAcks = sarama.WaitForAll
+	settings.Producer.Return.Successes = true
+	settings.Producer.Transaction.ID = "once"
+	settings.Producer.Transaction.Retry.Max = 3
+	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	if err := producer.BeginTxn(); err != nil {
+		return err
+	}
+	message := &sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder("in a transaction")}
+	if _, _, err := producer.SendMessage(message); err != nil {
+		return err
+	}
+	return producer.CommitTxn()
 }
 
 func keys[V any](found map[string]V) []string {
