@@ -10,8 +10,8 @@ from suites_support.node import Node, free_port
 from suites_support.suite import demand, wait_until
 
 RUN = Path(__file__).resolve().parent.parent.parent / "bench/peers/kafka/run"
-SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1", "group.consumer.session.timeout.ms=6000",
-            "group.consumer.min.session.timeout.ms=6000", "group.consumer.heartbeat.interval.ms=500",
+SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1", "group.min.session.timeout.ms=1000",
+            "group.consumer.session.timeout.ms=3000", "group.consumer.min.session.timeout.ms=3000", "group.consumer.heartbeat.interval.ms=500",
             "group.consumer.min.heartbeat.interval.ms=500", "message.timestamp.type=CreateTime"]
 
 

@@ -1,5 +1,6 @@
 """Kafka's command-line tools, each started as its script in Kafka's package starts it."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -17,9 +18,22 @@ class Tools:
         installed = subprocess.run([INSTALL], capture_output=True, text=True)
         if installed.returncode != 0:
             skip(f"Kafka's tools cannot be fetched: {installed.stderr.strip()[-200:]}")
+        jars = installed.stdout.strip()
         # One compiler and one collector thread: a tool lives for a second.
-        self.java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", installed.stdout.strip() + "/*"]
+        self.java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars + "/*"]
         self.node = node
+        self._share_classes(Path(jars + ".classes"))
+
+    def _share_classes(self, archive):
+        """Most of that second is spent on loading classes: they are kept in a form that need not be parsed again."""
+        if not archive.exists():
+            part = Path(f"{archive}.{os.getpid()}")
+            command = self._command(TOOLS + "TopicCommand", ["--list"])
+            subprocess.run([command[0], f"-XX:ArchiveClassesAtExit={part}", *command[1:]], capture_output=True)
+            if part.exists():
+                part.replace(archive)
+        # A machine that cannot use it does without.
+        self.java.insert(1, f"-XX:SharedArchiveFile={archive}")
 
     def _command(self, tool, arguments):
         return [*self.java, tool, "--bootstrap-server", self.node.kafka, *arguments]

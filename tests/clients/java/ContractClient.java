@@ -18,7 +18,7 @@ import org.apache.kafka.common.serialization.*;
 
 public class ContractClient {
     static final int KEYS = 18;
-    static final int SESSION_MS = 6000;
+    static final int SESSION_MS = 3000;
     static final int HEARTBEAT_MS = 500;
     static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in));
     static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);

@@ -5,7 +5,7 @@ const readline = require('node:readline')
 const { Kafka, Partitioners, PartitionAssigners, logLevel } = require('kafkajs')
 
 const KEYS = 18
-const SESSION_MS = 6000
+const SESSION_MS = 3000
 const HEARTBEAT_MS = 500
 
 const [address, command, ...arguments_] = process.argv.slice(2)

@@ -16,7 +16,7 @@ import (
 
 const (
 	keys           = 18
-	SessionTimeout = 6 * time.Second
+	SessionTimeout = 3 * time.Second
 	Heartbeat      = 500 * time.Millisecond
 )
 

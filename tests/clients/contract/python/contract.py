@@ -5,7 +5,7 @@ import sys
 import threading
 
 KEYS = 18
-SESSION_MS = 6000
+SESSION_MS = 3000
 HEARTBEAT_MS = 500
 
 
