@@ -36,7 +36,10 @@ class Tools:
         self.java.insert(1, f"-XX:SharedArchiveFile={archive}")
 
     def _command(self, tool, arguments):
-        return [*self.java, tool, "--bootstrap-server", self.node.kafka, *arguments]
+        node = ["--bootstrap-server", self.node.kafka]
+        # kafka-cluster wants its subcommand first, others want it last.
+        arguments = [*arguments, *node] if tool.endswith("ClusterTool") else [*node, *arguments]
+        return [*self.java, tool, *arguments]
 
     def run(self, tool, *arguments, given=None):
         """The exit code and everything that the tool said; `given` is what it is told on standard input."""
