@@ -19,7 +19,9 @@ def node_in(work, settings):
     """A node of ours; or, with ROPEWALK_AGAINST=kafka, a real Kafka."""
     if os.environ.get("ROPEWALK_AGAINST") == "kafka":
         return KafkaNode(work)
-    return Node(work / "data", work / "node.log", settings)
+    node = Node(work / "data", work / "node.log", settings)
+    node.refuses_transactions = True
+    return node
 
 
 class KafkaNode:
@@ -32,6 +34,7 @@ class KafkaNode:
         self.port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self.process = self.server = None
+        self.refuses_transactions = False
         atexit.register(self.kill)
 
     def start(self):
