@@ -20,7 +20,7 @@ def node_in(work, settings):
     if os.environ.get("ROPEWALK_AGAINST") == "kafka":
         return KafkaNode(work)
     node = Node(work / "data", work / "node.log", settings)
-    node.refuses_transactions = True
+    node.is_kafka = False
     return node
 
 
@@ -34,7 +34,7 @@ class KafkaNode:
         self.port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self.process = self.server = None
-        self.refuses_transactions = False
+        self.is_kafka = True
         atexit.register(self.kill)
 
     def start(self):

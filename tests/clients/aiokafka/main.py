@@ -66,6 +66,8 @@ async def consume(address, topic, group, protocol):
                     for message in messages:
                         tell("read", message.partition, message.offset, message.key.decode(), message.value.decode())
                     uncommitted[place] = messages[-1].offset + 1
+                # What is committed must have been told: a kill may come in between.
+                flush()
                 await commit(consumer, uncommitted)
             flush()
     flush()

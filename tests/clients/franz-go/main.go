@@ -132,6 +132,8 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 			contract.Tell("read", record.Partition, record.Offset, string(record.Key), string(record.Value))
 			waiting.add(record)
 		})
+		// What is committed must have been told: a kill may come in between.
+		contract.Flush()
 		waiting.commit(client)
 		contract.Flush()
 		client.AllowRebalance()

@@ -98,6 +98,8 @@ public class ContractClient {
             consumer.subscribe(List.of(topic), this);
             while (!leaving) {
                 read();
+                // What is committed must have been told: a kill may come in between.
+                OUT.flush();
                 commit();
                 OUT.flush();
             }

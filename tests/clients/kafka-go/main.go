@@ -92,8 +92,9 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 		for _, message := range messages {
 			contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
 		}
-		commit(reader, messages)
+		// What is committed must have been told: a kill may come in between.
 		contract.Flush()
+		commit(reader, messages)
 	}
 	return reader.Close()
 }

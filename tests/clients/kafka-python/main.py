@@ -52,6 +52,8 @@ def consume(address, topic, group, protocol):
             for message in messages:
                 tell("read", message.partition, message.offset, message.key.decode(), message.value.decode())
             uncommitted[place] = messages[-1].offset + 1
+        # What is committed must have been told: a kill may come in between.
+        flush()
         commit(consumer, uncommitted)
         flush()
     consumer.close(autocommit=False)

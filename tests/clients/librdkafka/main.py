@@ -70,6 +70,8 @@ def consume(address, topic, group, protocol):
                 continue
             tell("read", message.partition(), message.offset(), message.key().decode(), message.value().decode())
             uncommitted[TopicPartition(topic, message.partition())] = message.offset() + 1
+        # What is committed must have been told: a kill may come in between.
+        flush()
         commit(consumer, uncommitted)
         flush()
     consumer.close()

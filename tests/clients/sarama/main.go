@@ -66,9 +66,10 @@ func (member) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 func (member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	for message := range claim.Messages() {
 		contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
+		// What is committed must have been told: a kill may come in between.
+		contract.Flush()
 		session.MarkMessage(message, "")
 		if len(claim.Messages()) == 0 {
-			contract.Flush()
 			session.Commit()
 		}
 	}
