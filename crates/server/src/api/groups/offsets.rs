@@ -202,14 +202,9 @@ fn pick_fetched(answer: Answer) -> Option<Result<Vec<FetchedTopic>, GroupError>>
     }
 }
 
-/// The first versions have no place for an error but beside each partition.
+/// The error stands beside each partition: the first versions have no other place for it, and some clients take an answer
+/// without partitions for "nothing committed", whatever else it says.
 fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16) -> OffsetFetchResponse {
-    if version >= FIRST_WITH_FETCH_ERROR {
-        return OffsetFetchResponse {
-            error_code: code.code(),
-            ..OffsetFetchResponse::default()
-        };
-    }
     let nothing = |topic: FetchTopic| FetchedTopic {
         topic: topic.topic,
         partitions: topic
@@ -224,6 +219,11 @@ fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16)
     let topics = topics.unwrap_or_default().into_iter().map(nothing);
     OffsetFetchResponse {
         topics: topics.map(|topic| told_topic(&topic, code.code())).collect(),
+        error_code: if version >= FIRST_WITH_FETCH_ERROR {
+            code.code()
+        } else {
+            0
+        },
         ..OffsetFetchResponse::default()
     }
 }
@@ -423,5 +423,37 @@ pub(in crate::api) async fn offset_delete(
         error_code: 0,
         throttle_time_ms: 0,
         topics,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_fetch_says_so_beside_every_partition() {
+        let asked = || {
+            Some(vec![FetchTopic {
+                topic: "orders".into(),
+                partitions: vec![0, 7],
+            }])
+        };
+        let code = ErrorCode::CoordinatorLoadInProgress;
+        for (version, at_the_top) in [(1, 0), (2, code.code()), (7, code.code())] {
+            let refused = refused_fetch(asked(), code, version);
+            assert_eq!(refused.error_code, at_the_top);
+            let told: Vec<_> = refused.topics[0]
+                .partitions
+                .iter()
+                .map(|partition| {
+                    (
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.error_code,
+                    )
+                })
+                .collect();
+            assert_eq!(told, [(0, NO_OFFSET, code.code()), (7, NO_OFFSET, code.code())]);
+        }
     }
 }
