@@ -4,6 +4,7 @@
 
 pub mod batch;
 mod identity;
+mod partitioner;
 mod varint;
 
 pub use batch::{
@@ -13,3 +14,4 @@ pub use batch::{
     set_max_timestamp, validate,
 };
 pub use identity::{ClusterId, Epoch, Offset, PartitionId, Position, TopicId};
+pub use partitioner::partition_of;

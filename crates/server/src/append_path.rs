@@ -20,11 +20,13 @@ use storage::{BatchBytes, SharedMemory};
 use tokio::sync::oneshot;
 
 use crate::connection::Connection;
-use crate::core::Core;
+use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
+use crate::groups::is_internal;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 
-type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+/// What becomes of a batch; nothing comes if the node stops.
+pub(crate) type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 /// An append under way, or what is to be answered instead.
 enum Pending {
@@ -112,7 +114,12 @@ fn find_topic(
                 .ok_or(ErrorCode::UnknownTopicOrPartition),
             _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         };
-        found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+        let topic: &Topic = found?;
+        match is_internal(&topic.name) {
+            false => Ok((topic.id, topic.partition_count())),
+            // As Kafka: only the node itself writes there.
+            true => Err(ErrorCode::InvalidTopicException),
+        }
     })
 }
 
@@ -142,6 +149,31 @@ fn start_append(
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.
 fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, acks: Acks) -> Answer {
+    let shard = core.facts.shard_of(partition);
+    if core.facts.core_of(shard) != core.index {
+        return append_from_outside(&core.facts, partition, batch, acks);
+    }
+    let (request, answer) = append_request(partition, batch, acks);
+    core.shard(shard).append(request);
+    answer
+}
+
+/// The same for whoever is on another core than the partition, or on none (HTTP).
+pub(crate) fn append_from_outside(
+    facts: &NodeFacts,
+    partition: PartitionId,
+    batch: BatchBytes,
+    acks: Acks,
+) -> Answer {
+    let (request, answer) = append_request(partition, batch, acks);
+    let shard = facts.shard_of(partition);
+    facts.mailboxes.send(facts.core_of(shard), move |core| {
+        core.shard(shard).append(request)
+    });
+    answer
+}
+
+fn append_request(partition: PartitionId, batch: BatchBytes, acks: Acks) -> (AppendRequest, Answer) {
     let (reply, answer) = oneshot::channel();
     let request = AppendRequest {
         partition,
@@ -149,15 +181,7 @@ fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, ack
         acks,
         reply,
     };
-    let shard = core.facts.shard_of(partition);
-    match core.facts.core_of(shard) {
-        owner if owner == core.index => core.shard(shard).append(request),
-        owner => core
-            .facts
-            .mailboxes
-            .send(owner, move |core| core.shard(shard).append(request)),
-    }
-    answer
+    (request, answer)
 }
 
 async fn answer(

@@ -13,15 +13,16 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic};
 use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
-use tokio::sync::Semaphore;
 
 use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
+use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
+use crate::request_budget::RequestBudget;
 use crate::shard::Shard;
 
 /// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
@@ -29,9 +30,6 @@ pub(crate) const METADATA_PARTITION: PartitionId = PartitionId {
     topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
     index: 0,
 };
-
-/// Memory is lent out in units of this size.
-const BUDGET_UNIT_BYTES: usize = 1024;
 
 /// How often a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -88,19 +86,21 @@ pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    /// On core 0: the disk's free space when it was last looked at; `None` if it is not known.
+    pub(crate) disk_free_bytes: Cell<Option<u64>>,
     /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
     metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) groups: Groups,
     pub(crate) counters: CoreCounters,
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
     /// Whether the node has begun to stop.
     draining: Cell<bool>,
-    /// Memory that requests under way on this core may take.
-    budget: Arc<Semaphore>,
-    budget_units: u32,
+    /// Memory that large requests under way on this core may take.
+    pub(crate) requests: RequestBudget,
     /// Memory that answers of this core's connections may take until they are written.
     pub(crate) answers: Rc<AnswerBudget>,
     shards: HashMap<usize, Rc<Shard>>,
@@ -116,24 +116,23 @@ impl Core {
         shards: Vec<Rc<Shard>>,
         recovered: Vec<RecoveredPartition>,
     ) -> Rc<Core> {
-        let units = facts.config.limits.in_flight_bytes_per_core / BUDGET_UNIT_BYTES;
-        let budget_units = u32::try_from(units.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         Rc::new(Core {
             index,
             metadata: RefCell::new(metadata),
             sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
             producer_ids: ProducerIds::default(),
+            groups: Groups::default(),
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
             draining: Cell::new(false),
-            budget: Arc::new(Semaphore::new(budget_units as usize)),
-            budget_units,
+            requests: RequestBudget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
             facts,
             disk,
+            disk_free_bytes: Cell::new(None),
         })
     }
 
@@ -148,6 +147,8 @@ impl Core {
     /// answered and are gone, and makes what was staged durable.
     pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = ()> {
         self.draining.set(true);
+        // Who waits for a rebalance would keep its connection, and the node, waiting.
+        self.groups.close();
         async move { self.drain_to_the_end().await }
     }
 
@@ -186,18 +187,6 @@ impl Core {
         self.shards.values()
     }
 
-    /// Units of the memory budget that `bytes` take, at most all there are.
-    pub(crate) fn budget_units(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES))
-            .unwrap_or(u32::MAX)
-            .min(self.budget_units)
-    }
-
-    /// The memory budget of requests under way.
-    pub(crate) fn budget(&self) -> &Arc<Semaphore> {
-        &self.budget
-    }
-
     /// Takes what recovery found of a partition.
     pub(crate) fn take_recovered(&self, id: PartitionId) -> Option<RecoveredPartition> {
         self.recovered.borrow_mut().remove(&id)
@@ -221,6 +210,7 @@ impl Core {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
         self.shards().for_each(Shard::start_background);
+        self.open_coordinators();
         Ok(())
     }
 
@@ -242,16 +232,29 @@ impl Core {
                 self.open_partitions(metadata, topic, first)
                     .expect("a new partition contradicts nothing");
             }
-            if let Command::SetTopicConfig { id, .. } = command
-                && let Some(topic) = metadata.topic(*id)
-            {
-                for id in self.own_partitions(topic, 0) {
-                    self.shard(self.facts.shard_of(id))
-                        .configure_partition(id, topic.settings);
+            match command {
+                Command::SetTopicConfig { id, .. } => metadata
+                    .topic(*id)
+                    .into_iter()
+                    .for_each(|topic| self.configure_partitions(topic)),
+                Command::SetBrokerConfig { .. } => {
+                    metadata
+                        .topics()
+                        .for_each(|topic| self.configure_partitions(topic));
                 }
+                _ => {}
             }
         });
+        self.open_coordinators();
+        self.tell_coordinators(command);
         Ok(())
+    }
+
+    fn configure_partitions(&self, topic: &Topic) {
+        for id in self.own_partitions(topic, 0) {
+            self.shard(self.facts.shard_of(id))
+                .configure_partition(id, topic.settings);
+        }
     }
 
     fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
@@ -274,7 +277,7 @@ impl Core {
     }
 
     /// The partitions of a topic, from an index on, whose shard is here.
-    fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+    pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
         (first_index..topic.partition_count())
             .map(|index| PartitionId {
                 topic: topic.id,

@@ -16,6 +16,7 @@ mod core_thread;
 mod error_codes;
 mod fetch_path;
 mod fetch_session;
+mod groups;
 mod http;
 mod idle_poll;
 mod mailbox;
@@ -25,6 +26,7 @@ mod node;
 mod node_file;
 mod owner;
 mod producer_ids;
+mod request_budget;
 mod shard;
 
 pub use core_death::CoreDied;

@@ -112,6 +112,15 @@ impl Reader {
         self.fixed().map(i16::from_be_bytes)
     }
 
+    /// Two bytes, big-endian, unsigned.
+    ///
+    /// # Errors
+    /// [`WireError::Short`].
+    #[inline]
+    pub fn uint16(&mut self) -> Result<u16, WireError> {
+        self.fixed().map(u16::from_be_bytes)
+    }
+
     /// Four bytes, big-endian, signed.
     ///
     /// # Errors

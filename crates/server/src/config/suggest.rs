@@ -10,6 +10,21 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "topics.auto_create"),
     ("broker.id", "node.id"),
     ("connections.max.idle.ms", "limits.connection_idle"),
+    (
+        "group.consumer.heartbeat.interval.ms",
+        "groups.consumer_heartbeat_interval",
+    ),
+    (
+        "group.consumer.session.timeout.ms",
+        "groups.consumer_session_timeout",
+    ),
+    (
+        "group.initial.rebalance.delay.ms",
+        "groups.initial_rebalance_delay",
+    ),
+    ("group.max.session.timeout.ms", "groups.session_timeout_max"),
+    ("group.max.size", "groups.members_max"),
+    ("group.min.session.timeout.ms", "groups.session_timeout_min"),
     ("listeners", "kafka.listen"),
     ("log.dir", "data"),
     ("log.dirs", "data"),
@@ -20,9 +35,25 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("max.connections.per.ip", "limits.connections_per_address"),
     ("message.max.bytes", "topics.defaults.max.message.bytes"),
     ("num.partitions", "topics.default_partitions"),
+    ("offsets.retention.minutes", "groups.offsets_retention"),
     ("producer.id.expiration.ms", "producers.expiration"),
     ("socket.request.max.bytes", "limits.request_bytes"),
 ];
+
+/// The key that a name stands for: a key's own, or Kafka's for it.
+pub(crate) fn key_of(name: &str) -> Option<String> {
+    let is_topic_default = |name: &str| {
+        name.strip_prefix(TOPIC_DEFAULTS)
+            .is_some_and(|config| KNOWN.iter().any(|known| known.name == config))
+    };
+    if KEYS.iter().any(|key| key.name == name) || is_topic_default(name) {
+        return Some(name.to_owned());
+    }
+    let mut kafka_names = KAFKA_NAMES.iter();
+    kafka_names
+        .find(|(kafka, _)| *kafka == name)
+        .map(|(_, ours)| (*ours).to_owned())
+}
 
 /// The key that `unknown` resembles, if one does.
 pub(super) fn suggest(unknown: &str) -> Option<String> {

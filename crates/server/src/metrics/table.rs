@@ -100,8 +100,56 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
     gauge(
         "topics",
         None,
-        |node| node.answered().next().and_then(|(_, core)| known(core.topics)),
+        |node| node.metadata().and_then(|core| known(core.topics)),
         "Topics that the node knows.",
+    ),
+    gauge(
+        "disk_free",
+        Some(Unit::Bytes),
+        |node| node.disk_free_bytes().and_then(known),
+        "Free space of the disk that holds the data directory; below disk.reserve_bytes appends are refused.",
+    ),
+    gauge(
+        "http_connections",
+        None,
+        |node| known(node.http.connections),
+        "HTTP connections that are open.",
+    ),
+    gauge(
+        "http_followers",
+        None,
+        |node| known(node.http.followers),
+        "HTTP connections that follow a partition by server-sent events.",
+    ),
+    counter(
+        "http_connections_refused",
+        None,
+        |node| known(node.http.refused_connections),
+        "HTTP connections that were refused because there were too many.",
+    ),
+    counter(
+        "http_connections_cut_off",
+        None,
+        |node| known(node.http.cut_off),
+        "HTTP connections that were closed because their answers were not taken in time.",
+    ),
+    counter(
+        "http_requests",
+        None,
+        |node| known(node.http.requests),
+        "HTTP requests that were answered, refusals included.",
+    ),
+    counter(
+        "http_client_errors",
+        None,
+        |node| known(node.http.client_errors),
+        "HTTP requests that were answered with a status from 400 to 499.",
+    ),
+    counter(
+        "http_server_errors",
+        None,
+        |node| known(node.http.server_errors),
+        "HTTP requests that were answered with a status from 500 on.",
     ),
     counter(
         "process_cpu",
@@ -195,6 +243,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         None,
         |core| known(core.fetch_sessions),
         "Fetch sessions that consumers have open (KIP-227).",
+    ),
+    gauge(
+        "groups",
+        None,
+        |core| known(core.groups),
+        "Consumer groups that the core coordinates, those without members included.",
     ),
 ];
 

@@ -319,6 +319,12 @@ impl Shard {
             .collect()
     }
 
+    /// What a partition takes on disk; `None` if it is not here.
+    pub(crate) fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
+        let store = self.store.borrow();
+        store.bounds(id).map(|_| store.partition_bytes(id))
+    }
+
     pub(crate) fn store_status(&self) -> storage::StoreStatus {
         self.store.borrow().status()
     }

@@ -7,12 +7,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
+mod altering;
 mod batches;
 mod configs;
 mod creation;
 mod directories;
 mod faults;
 mod frames;
+mod groups;
 mod offsets;
 mod producers;
 mod readiness;

@@ -5,8 +5,12 @@
 const SEED: u32 = 0x9747_b28c;
 const MULTIPLIER: u32 = 0x5bd1_e995;
 
-/// The partition of `key` among `partitions` (at least one).
-pub(crate) fn partition_of(key: &[u8], partitions: usize) -> usize {
+/// The partition of `key` among `partitions`, counted from zero.
+///
+/// # Panics
+/// If there are no partitions.
+#[must_use]
+pub fn partition_of(key: &[u8], partitions: usize) -> usize {
     // Kafka clears the sign bit of a signed number.
     (murmur2(key) & 0x7fff_ffff) as usize % partitions
 }
