@@ -144,6 +144,8 @@ impl Core {
         let recovered = self.take_recovered(METADATA_PARTITION);
         let settings =
             self.with_metadata(|metadata| TopicSettings::resolve(&TopicConfig::new(), metadata.defaults()));
+        // Defaults are for clients' topics: what topics there are is not to be forgotten by age, nor compacted.
+        let settings = settings.keeping_all();
         self.shard(0)
             .open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
         self.read_commands()

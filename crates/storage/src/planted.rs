@@ -38,6 +38,10 @@ pub(crate) enum Bug {
     AdoptedFileReused,
     /// A journal file is removed with the segment that adopted it while recovery still needs it.
     AdoptedFileRemoved,
+    /// Compacted segments are removed before the checkpoint that names those in their place is durable.
+    SupersededRemovedEarly,
+    /// Compaction drops the latest record of some keys.
+    LatestRecordDropped,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
 }

@@ -210,11 +210,11 @@ fn configs_take_effect_and_are_read_back() {
     image.apply(&command).expect("planned");
     let topic = image.topic(topic_id(1)).expect("exists");
     assert_eq!(topic.settings.retention, Some(std::time::Duration::from_secs(60)));
-    let refused = image.plan_topic_config(topic_id(1), vec![ConfigChange::set("cleanup.policy", "compact")]);
+    let refused = image.plan_topic_config(topic_id(1), vec![ConfigChange::set("cleanup.policy", "archive")]);
     assert!(matches!(
         refused,
         Err(PlanError::Refused(ApplyError::Config(
-            ConfigError::NotAllowed { .. }
+            ConfigError::NotAmong { .. }
         )))
     ));
 }

@@ -29,6 +29,7 @@ const BOOLEAN: i8 = 1;
 const STRING: i8 = 2;
 const INT: i8 = 3;
 const LONG: i8 = 5;
+const DOUBLE: i8 = 6;
 const LIST: i8 = 7;
 
 /// A value's source as Kafka numbers it.
@@ -153,6 +154,7 @@ fn topic_config(
             ConfigKind::String => STRING,
             ConfigKind::Int => INT,
             ConfigKind::Long => LONG,
+            ConfigKind::Double => DOUBLE,
             ConfigKind::List => LIST,
         },
         documentation: detail

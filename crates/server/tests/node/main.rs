@@ -8,6 +8,7 @@
 mod support;
 
 mod batches;
+mod compaction;
 mod configs;
 mod creation;
 mod directories;

@@ -4,6 +4,7 @@
 //! commits nothing: its owner does, and asks here for bytes only up to where readers may see.
 
 mod checkpointing;
+mod compacting;
 mod layout;
 mod open;
 mod read;
@@ -19,6 +20,8 @@ use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
 
 pub use checkpointing::CheckpointJob;
+pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
+pub use crate::compaction::CompactionJob;
 pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
@@ -30,6 +33,7 @@ use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use compacting::{Compaction, Superseded};
 use layout::Round;
 use read::{ByteWeight, ChunkKey, SegmentKey};
 
@@ -51,6 +55,9 @@ pub struct StoreConfig {
     pub tail_cache_bytes: usize,
     /// Memory for chunks and indexes that were read from segments lately.
     pub chunk_cache_bytes: usize,
+    /// Compaction waits for a checkpoint when this many bytes of segments are only kept until then; a larger group waits by
+    /// itself.
+    pub superseded_bytes_max: u64,
 }
 
 /// A batch to append, validated and numbered by the caller.
@@ -109,6 +116,11 @@ pub struct Store {
     laid_out_before: u64,
     removals: VecDeque<(Removal, u64)>,
     removing: Option<Removal>,
+    /// Segments that compaction has put others in the place of: they go once a checkpoint that does not name them is durable.
+    superseded: Vec<Superseded>,
+    /// What compaction came to should be in a checkpoint soon, and is not yet.
+    compaction_unrecorded: bool,
+    compaction: Option<Compaction>,
     chunks: Cache<ChunkKey, Bytes, ByteWeight>,
     tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
     files: Cache<SegmentKey, crate::segment::SegmentFile>,

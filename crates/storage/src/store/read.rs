@@ -15,10 +15,11 @@ use crate::fault::{Doing, Fault};
 use crate::journal::FrameBatches;
 use crate::journal::RereadError;
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, SegmentFile, Table, open_segment, read_chunks, read_table};
+use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, Table, open_segment, read_chunks, read_table};
 
-pub(crate) type SegmentKey = (PartitionId, i64);
-pub(crate) type ChunkKey = (PartitionId, i64, u64);
+pub(crate) type SegmentKey = (PartitionId, SegmentName);
+/// The position tells the chunk; the name has a generation, so that chunks of before and after a compaction never mix.
+pub(crate) type ChunkKey = (PartitionId, SegmentName, u64);
 
 /// Weighs cache entries by their bytes.
 #[derive(Clone)]
@@ -108,13 +109,15 @@ struct SegmentSource {
 /// What a job brought, for `finish_read`.
 pub struct ReadOutcome {
     wanted: Wanted,
+    /// What it read, if not the journal.
+    segment: Option<SegmentName>,
     result: Result<Loaded, Failed>,
 }
 
 enum Loaded {
     Journal(Vec<Bytes>),
     Segment {
-        segment_first: i64,
+        segment: SegmentName,
         file: SegmentFile,
         table: Table,
         chunks: Vec<(Chunk, LoadedChunk)>,
@@ -141,8 +144,13 @@ impl ReadJob {
             Source::Journal { frames, identity } => read_frames(frames, identity),
             Source::Segment(source) => source.load(&self.wanted).map_err(Failed::Fault),
         };
+        let segment = match &*self.source {
+            Source::Journal { .. } => None,
+            Source::Segment(source) => Some(source.segment.name()),
+        };
         ReadOutcome {
             wanted: self.wanted,
+            segment,
             result,
         }
     }
@@ -185,7 +193,7 @@ impl SegmentSource {
             });
         let chunks = chosen.iter().copied().zip(loaded).collect();
         Ok(Loaded::Segment {
-            segment_first: self.segment.first,
+            segment: self.segment.name(),
             file,
             table,
             chunks,
@@ -340,7 +348,7 @@ impl Store {
             from: wanted.from.max(segment.first),
             ..wanted
         };
-        if let Some(table) = self.tables.get(&(wanted.partition, segment.first)).cloned() {
+        if let Some(table) = self.tables.get(&(wanted.partition, segment.name())).cloned() {
             let batches = self.read_cached(&table, &segment, &wanted);
             if !batches.is_empty() {
                 return Ok(Read::Ready(batches));
@@ -355,7 +363,7 @@ impl Store {
         for chunk in choose_chunks(table, wanted) {
             let Some(content) = self
                 .chunks
-                .get(&(wanted.partition, segment.first, chunk.position))
+                .get(&(wanted.partition, segment.name(), chunk.position))
             else {
                 break;
             };
@@ -365,7 +373,7 @@ impl Store {
     }
 
     fn plan_segment(&mut self, segment: Segment, wanted: Wanted) -> ReadJob {
-        let key = (wanted.partition, segment.first);
+        let key = (wanted.partition, segment.name());
         let source = SegmentSource {
             disk: self.disk.clone(),
             segment,
@@ -390,23 +398,33 @@ impl Store {
     /// `Fault` if the bytes are damaged or unreadable; as `read` if they were given up meanwhile.
     pub fn finish_read(&mut self, outcome: ReadOutcome) -> Result<Read, ReadError> {
         let wanted = outcome.wanted;
+        let gone = outcome
+            .segment
+            .is_some_and(|segment| !self.has_segment(wanted.partition, segment));
         match outcome.result {
             Ok(Loaded::Journal(batches)) => Ok(Read::Ready(batches)),
             Ok(Loaded::Segment {
-                segment_first,
+                segment,
                 file,
                 table,
                 chunks,
             }) => {
                 let mut batches = Vec::new();
                 let mut bytes = 0;
+                // What was trimmed or compacted away meanwhile was still right to read, but is not to be cached: an open
+                // file that was removed takes its space for as long as the handle is kept.
+                let is_kept = self.has_segment(wanted.partition, segment);
                 for (chunk, LoadedChunk { content, cached }) in chunks {
                     cut(&content, &wanted, &mut bytes, &mut batches);
-                    self.chunks
-                        .insert((wanted.partition, segment_first, chunk.position), cached);
+                    if is_kept {
+                        self.chunks
+                            .insert((wanted.partition, segment, chunk.position), cached);
+                    }
                 }
-                self.files.insert((wanted.partition, segment_first), file);
-                self.tables.insert((wanted.partition, segment_first), table);
+                if is_kept {
+                    self.files.insert((wanted.partition, segment), file);
+                    self.tables.insert((wanted.partition, segment), table);
+                }
                 Ok(Read::Ready(batches))
             }
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) && wanted.bytes_max == 0 => {
@@ -414,6 +432,9 @@ impl Store {
             }
             // Trimmed or deleted while the job ran: that the file is gone is no damage.
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) => self.read_again(&wanted),
+            // Compacted while the job ran: the records are in another segment. An index is asked for again by who wants it.
+            Err(Failed::Fault(_)) if gone && wanted.bytes_max == 0 => Ok(Read::Ready(Vec::new())),
+            Err(Failed::Fault(_)) if gone => self.read_again(&wanted),
             Err(Failed::Fault(fault)) => Err(fault.into()),
             Err(Failed::Moved) => self.read_moved(wanted),
         }
@@ -449,6 +470,11 @@ impl Store {
         )
     }
 
+    pub(super) fn has_segment(&self, partition: PartitionId, name: SegmentName) -> bool {
+        let log = self.partitions.get(&partition);
+        log.is_some_and(|log| log.has_segment(name))
+    }
+
     fn was_given_up(&self, wanted: &Wanted) -> bool {
         let log = self.partitions.get(&wanted.partition);
         log.is_none_or(|log| wanted.from < log.log_start)
@@ -477,7 +503,7 @@ impl Store {
         let log_start = log.log_start;
         if let Some(table) = self
             .tables
-            .get(&(id, segment.first))
+            .get(&(id, segment.name()))
             .filter(|table| covers(table, &segment))
         {
             let chunk = table.iter().find(|chunk| chunk.max_timestamp_ms >= timestamp_ms);

@@ -6,7 +6,7 @@ use record::PartitionId;
 
 use super::history::History;
 use super::rig::{batch, open, partition, rolling, stage};
-use super::workload::{Driver, draw};
+use super::workload::{CompactionCounts, Driver, Op, draw, draw_compacting};
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -17,6 +17,7 @@ pub(super) struct Counts {
     reused_files: usize,
     removed_files: usize,
     deleted_partitions: usize,
+    compacted: CompactionCounts,
 }
 
 impl Counts {
@@ -44,6 +45,11 @@ impl Counts {
         self.reused_files += other.reused_files;
         self.removed_files += other.removed_files;
         self.deleted_partitions += other.deleted_partitions;
+        self.compacted.passes += other.compacted.passes;
+        self.compacted.rewritten += other.compacted.rewritten;
+        self.compacted.abandoned += other.compacted.abandoned;
+        self.compacted.records_removed += other.compacted.records_removed;
+        self.compacted.tombstones_removed += other.compacted.tombstones_removed;
     }
 
     fn assert_all_reached(&self) {
@@ -64,11 +70,23 @@ impl Counts {
 
 /// Runs a drawn workload and checks all of its crash states.
 pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: bool) -> Result<Counts, String> {
+    enumerate_ops(seed, &draw(seed, steps), limit, sector_tears)
+}
+
+/// The same of a run that compacts.
+pub(super) fn enumerate_compacting(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    enumerate_ops(seed, &draw_compacting(seed, steps), limit, seed % 2 == 0)
+}
+
+fn enumerate_ops(seed: u64, ops: &[Op], limit: usize, sector_tears: bool) -> Result<Counts, String> {
     let disk = SimulatedDisk::new();
     disk.set_sector_tears(sector_tears);
-    let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
-    driver.run(&draw(seed, steps));
-    let mut counts = Counts::default();
+    let mut driver = Driver::for_ops(&disk, ops).map_err(|fault| fault.to_string())?;
+    driver.run(ops);
+    let mut counts = Counts {
+        compacted: driver.compacted,
+        ..Counts::default()
+    };
     counts.add_operations(&disk);
     for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
         let at = crashed.crash_point().expect("a crash state knows its point");
@@ -189,6 +207,37 @@ fn every_crash_state_recovers() {
     }
     eprintln!("crash states: {total:?}");
     total.assert_all_reached();
+}
+
+#[test]
+fn every_crash_state_of_a_compacting_run_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=6 {
+        total.add(&enumerate_compacting(seed, 110, 10).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    total.assert_all_reached();
+    let CompactionCounts {
+        passes,
+        rewritten,
+        abandoned,
+        records_removed,
+        tombstones_removed,
+    } = total.compacted;
+    assert!(
+        passes >= 10 && rewritten >= 10 && abandoned >= 1 && records_removed >= 100 && tombstones_removed >= 5,
+        "the runs reach what they are for: {total:?}"
+    );
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to recovery"]
+fn every_crash_state_of_many_compacting_runs_recovers() {
+    let mut total = Counts::default();
+    for seed in 100..160 {
+        total.add(&enumerate_compacting(seed, 140, 24).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
 }
 
 #[test]

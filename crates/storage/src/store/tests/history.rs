@@ -7,6 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use record::PartitionId;
 
+use super::compacted::compare_compacted;
 use super::rig::read_all;
 use crate::store::{Recovered, Store};
 
@@ -38,6 +39,8 @@ pub(super) type State = BTreeMap<PartitionId, Expected>;
 
 #[derive(Default)]
 pub(super) struct History {
+    /// The store compacts: of each key at least the latest record must be there, and nothing that was not appended.
+    pub(super) compacted: bool,
     /// With the frame that each is part of.
     events: Vec<(u64, Event)>,
     /// After so many operations of the disk, so many frames had been acknowledged.
@@ -120,7 +123,10 @@ impl History {
         for (partition, expected) in recovered.partitions.iter().zip(state.values()) {
             check_replay(partition, expected)?;
         }
-        let compared = compare(store, &state)?;
+        let compared = match self.compacted {
+            false => compare(store, &state)?,
+            true => compare_compacted(store, &state)?,
+        };
         Ok((frames, compared))
     }
 }

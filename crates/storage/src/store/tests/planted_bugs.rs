@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::adoption::trim_what_was_just_adopted;
 use super::corruption::{Victim, swap_twins};
-use super::crashes::enumerate;
+use super::crashes::{enumerate, enumerate_compacting};
 use super::failures::{kill, sweep};
 use super::open_segments::damage_every_end;
 use super::removals::trim_while_a_run_is_written;
@@ -121,9 +121,25 @@ fn an_adopted_file_that_is_removed_too_early_is_caught() {
     catches(Bug::AdoptedFileRemoved, trim_what_was_just_adopted);
 }
 
+/// The same runs as in `crashes`, compacting.
+fn compacting_crashes() -> Result<(), String> {
+    (1..=6).try_for_each(|seed| enumerate_compacting(seed, 110, 8).map(|_| ()))
+}
+
+#[test]
+fn superseded_segments_that_are_removed_too_early_are_caught() {
+    catches(Bug::SupersededRemovedEarly, compacting_crashes);
+}
+
+#[test]
+fn a_dropped_latest_record_is_caught() {
+    catches(Bug::LatestRecordDropped, compacting_crashes);
+}
+
 #[test]
 fn without_a_bug_the_same_runs_pass() {
     sweep(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
     kill(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
     enumerate(1, 60, 8, false).unwrap_or_else(|why| panic!("{why}"));
+    enumerate_compacting(1, 60, 8).unwrap_or_else(|why| panic!("{why}"));
 }
