@@ -26,6 +26,7 @@ pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
 pub use partition::SegmentRolling;
 pub use store::{
-    Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Store, StoreConfig, StoreStatus,
+    Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,
+    Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition, RemovalJob, Store, StoreConfig,
+    StoreStatus,
 };

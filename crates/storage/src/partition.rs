@@ -110,7 +110,9 @@ impl PartitionLog {
 
     /// Whether this is one of its segments still.
     pub(crate) fn has_segment(&self, name: SegmentName) -> bool {
-        let index = self.segments.partition_point(|segment| segment.first < name.first);
+        let index = self
+            .segments
+            .partition_point(|segment| segment.first < name.first);
         self.segments
             .get(index)
             .is_some_and(|segment| segment.name() == name)
@@ -158,7 +160,10 @@ impl PartitionLog {
     /// Forgets batches before `next` that compaction has gone over: from memory they would still be read as they were, also
     /// after a tombstone behind them is gone.
     pub(crate) fn forget_tail_before(&mut self, next: i64) {
-        assert!(next <= self.laid_out, "what is in the journal alone is not forgotten");
+        assert!(
+            next <= self.laid_out,
+            "what is in the journal alone is not forgotten"
+        );
         while self.tail.front().is_some_and(|batch| batch.next <= next) {
             self.tail.pop_front();
         }

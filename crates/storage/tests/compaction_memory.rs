@@ -11,8 +11,8 @@ use platform::process::process_usage;
 use platform::random::SeededRandom;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, SegmentRolling, Store,
-    StoreConfig,
+    Append, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, SegmentRolling,
+    Store, StoreConfig,
 };
 
 const ID: PartitionId = PartitionId {
@@ -107,7 +107,9 @@ fn lay_out(store: &mut Store) {
 }
 
 fn resident_bytes() -> u64 {
-    process_usage(std::process::id()).expect("there is /proc").rss_bytes
+    process_usage(std::process::id())
+        .expect("there is /proc")
+        .rss_bytes
 }
 
 #[test]
@@ -144,7 +146,10 @@ fn compaction_takes_bounded_memory() {
     let clock = SystemClock::new();
     let (began, mut longest) = (clock.monotonic(), Duration::ZERO);
     let (mut most, mut read, mut written, mut passes) = (before, 0, 0, 0);
-    while store.compaction_need(ID, &order.policy, order.committed, order.now_ms).is_some() {
+    while store
+        .compaction_need(ID, &order.policy, order.committed, order.now_ms)
+        .is_some()
+    {
         assert!(store.begin_compaction(ID, &order), "it was said to be needed");
         passes += 1;
         while store.is_compacting() {
@@ -158,7 +163,9 @@ fn compaction_takes_bounded_memory() {
             most = most.max(resident_bytes());
             let done = result.as_ref().expect("the disk works");
             (read, written) = (read + done.bytes_read, written + done.bytes_written);
-            let compacted = store.compacted(job, result, order.now_ms).expect("the disk works");
+            let compacted = store
+                .compacted(job, result, order.now_ms)
+                .expect("the disk works");
             assert_ne!(compacted, Compacted::Abandoned);
         }
         lay_out(&mut store);

@@ -16,8 +16,8 @@ use record::{
     batches, records,
 };
 use storage::{
-    Append, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store,
-    StoreConfig, check, list_segments,
+    Append, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, Read, Recovered,
+    SegmentRolling, Store, StoreConfig, check, list_segments,
 };
 
 const IDENTITY: JournalIdentity = JournalIdentity {
@@ -547,7 +547,8 @@ fn append_keyed(store: &mut Store, number: u8, codec: Compression, records: i64)
     let id = partition(number);
     store.open_partition(id, rolling(id));
     let (_, first) = store.bounds(id).expect("just opened");
-    let mut builder = BatchBuilder::new(codec).with_producer(12, 1, i32::try_from(first.0).expect("few records"));
+    let mut builder =
+        BatchBuilder::new(codec).with_producer(12, 1, i32::try_from(first.0).expect("few records"));
     for offset in first.0..first.0 + records {
         let (key, value) = keyed(number, offset);
         let value = value.as_deref().map(str::as_bytes);
@@ -605,13 +606,21 @@ fn assert_compacted(store: &mut Store, number: u8, next: i64) {
         assert_eq!(record.timestamp_ms, NOW_MS + record.offset.0);
         left.insert(key, record.offset.0);
     }
-    let latest: std::collections::BTreeMap<_, _> =
-        (0..next).map(|offset| (keyed(number, offset).0, offset)).collect();
+    let latest: std::collections::BTreeMap<_, _> = (0..next)
+        .map(|offset| (keyed(number, offset).0, offset))
+        .collect();
     for (key, offset) in latest {
         let is_tombstone = keyed(number, offset).1.is_none();
-        assert!(left.get(&key) == Some(&offset) || (is_tombstone && !left.contains_key(&key)), "{key}");
+        assert!(
+            left.get(&key) == Some(&offset) || (is_tombstone && !left.contains_key(&key)),
+            "{key}"
+        );
     }
-    assert!((records.len() as i64) < next / 2, "{} records are left of {next}", records.len());
+    assert!(
+        (records.len() as i64) < next / 2,
+        "{} records are left of {next}",
+        records.len()
+    );
 }
 
 #[test]
@@ -623,7 +632,9 @@ fn format_3_can_be_read_and_written_on() {
     assert!(report.orphans.is_empty(), "{:?}", report.orphans);
     let listed = list_segments(&shared, &IDENTITY, None).expect("sound");
     for number in [7, 8] {
-        let generations = listed.iter().filter(|segment| segment.partition == partition(number));
+        let generations = listed
+            .iter()
+            .filter(|segment| segment.partition == partition(number));
         assert!(generations.map(|segment| segment.compactions).max() >= Some(1));
     }
     let (mut store, _) = open_as(&disk, ROOMY);
@@ -633,7 +644,10 @@ fn format_3_can_be_read_and_written_on() {
     }
     let before = disk.paths().len();
     remove(&mut store);
-    assert!(disk.paths().len() < before, "what was superseded is still to be removed");
+    assert!(
+        disk.paths().len() < before,
+        "what was superseded is still to be removed"
+    );
     for (number, next) in COMPACTED {
         assert_compacted(&mut store, number, next);
         append_keyed(&mut store, number, Compression::Zstd, 6);

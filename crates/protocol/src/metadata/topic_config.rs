@@ -223,7 +223,11 @@ impl TopicConfig {
 fn check_lags(values: &BTreeMap<&'static str, Arc<str>>) -> Result<(), ConfigError> {
     const LEAST: &str = "min.compaction.lag.ms";
     const MOST: &str = "max.compaction.lag.ms";
-    let number = |name| values.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+    let number = |name| {
+        values
+            .get(name)
+            .and_then(|value| value.trim().parse::<i64>().ok())
+    };
     match (number(LEAST), number(MOST)) {
         (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
             least: LEAST,
@@ -292,7 +296,9 @@ mod tests {
         );
         let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
         assert_eq!(
-            config(&crossed).expect_err("no record could be kept to it").to_string(),
+            config(&crossed)
+                .expect_err("no record could be kept to it")
+                .to_string(),
             "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
         );
     }

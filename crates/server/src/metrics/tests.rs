@@ -15,7 +15,9 @@ use crate::shard::AppendRefusal;
 
 use super::render::PREFIX;
 use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE};
-use super::{CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render};
+use super::{
+    CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render,
+};
 
 /// Where the documentation's table stands.
 const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

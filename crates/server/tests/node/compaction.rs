@@ -23,7 +23,11 @@ const COMPACTED: [(&str, &str); 3] = [
 ];
 const KEYS: usize = 20;
 
-fn keyed_batch(producer: Option<(i64, i32)>, codec: Compression, records: &[(String, Option<String>)]) -> Bytes {
+fn keyed_batch(
+    producer: Option<(i64, i32)>,
+    codec: Compression,
+    records: &[(String, Option<String>)],
+) -> Bytes {
     let mut builder = BatchBuilder::new(codec);
     if let Some((id, first_sequence)) = producer {
         builder.set_producer(id, 0, first_sequence);
@@ -48,7 +52,12 @@ fn read_by_batches(wire: &mut Wire, topic: &str) -> Vec<Record> {
     loop {
         let fetched = wire.fetch(topic, 0, from);
         assert_eq!(fetched.error_code, 0);
-        let bytes: Vec<u8> = fetched.records.chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
+        let bytes: Vec<u8> = fetched
+            .records
+            .chunks
+            .iter()
+            .flat_map(|chunk| chunk.to_vec())
+            .collect();
         if bytes.is_empty() {
             assert_eq!(from, fetched.high_watermark, "a fetch gets on up to the end");
             return found;
@@ -64,7 +73,9 @@ fn read_by_batches(wire: &mut Wire, topic: &str) -> Vec<Record> {
 }
 
 fn latest(records: &[Record]) -> BTreeMap<Bytes, Record> {
-    let keyed = records.iter().map(|record| (record.key.clone().expect("keyed"), record.clone()));
+    let keyed = records
+        .iter()
+        .map(|record| (record.key.clone().expect("keyed"), record.clone()));
     keyed.collect()
 }
 
@@ -77,7 +88,12 @@ fn the_latest_record_of_each_key_stays_over_restarts_and_producers_are_recognise
     let mut last = None;
     for round in 0..40_usize {
         let records: Vec<_> = (0..KEYS)
-            .map(|key| (format!("key {key}"), Some(value(round, key)).filter(|_| key != 7 || round < 20)))
+            .map(|key| {
+                (
+                    format!("key {key}"),
+                    Some(value(round, key)).filter(|_| key != 7 || round < 20),
+                )
+            })
             .collect();
         let batch = keyed_batch(Some((500, (round * KEYS) as i32)), codecs[round % 3], &records);
         let told = wire.produce("table", 0, batch.clone());
@@ -100,14 +116,25 @@ fn the_latest_record_of_each_key_stays_over_restarts_and_producers_are_recognise
     assert!(node.metric("ropewalk_compaction_removed_records_total") > 0);
     assert_eq!(latest(&read_by_batches(&mut wire, "table")), expected);
     let fetched = wire.fetch("table", 0, 0);
-    assert_eq!((fetched.log_start_offset, fetched.high_watermark), (0, (40 * KEYS) as i64));
+    assert_eq!(
+        (fetched.log_start_offset, fetched.high_watermark),
+        (0, (40 * KEYS) as i64)
+    );
 
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     assert_eq!(latest(&read_by_batches(&mut wire, "table")), expected);
     let again = wire.produce("table", 0, last.expect("there were rounds"));
-    assert_eq!((again.error_code, again.base_offset), (0, (39 * KEYS) as i64), "a duplicate is recognised");
-    let next = keyed_batch(Some((500, (40 * KEYS) as i32)), Compression::None, &[("new".into(), None)]);
+    assert_eq!(
+        (again.error_code, again.base_offset),
+        (0, (39 * KEYS) as i64),
+        "a duplicate is recognised"
+    );
+    let next = keyed_batch(
+        Some((500, (40 * KEYS) as i32)),
+        Compression::None,
+        &[("new".into(), None)],
+    );
     assert_eq!(wire.produce("table", 0, next).base_offset, (40 * KEYS) as i64);
 }
 
@@ -123,16 +150,29 @@ fn a_record_without_a_key_has_its_batch_refused() {
             builder.append(now_ms(), Some(b"key"), Some(b"value"), &[]);
             builder.append(now_ms(), None, Some(b"value"), &[]);
             let told = wire.produce(topic, 0, builder.build());
-            assert_eq!(ErrorCode::from_code(told.error_code), Some(ErrorCode::InvalidRecord));
-            assert!(told.error_message.is_some_and(|message| message.contains("no key")));
+            assert_eq!(
+                ErrorCode::from_code(told.error_code),
+                Some(ErrorCode::InvalidRecord)
+            );
+            assert!(
+                told.error_message
+                    .is_some_and(|message| message.contains("no key"))
+            );
         }
         assert!(wire.read_all(topic, 0, 0).is_empty());
         // A tombstone, and an empty key, are keys.
-        let sound = keyed_batch(None, Compression::None, &[("key".into(), None), (String::new(), None)]);
+        let sound = keyed_batch(
+            None,
+            Compression::None,
+            &[("key".into(), None), (String::new(), None)],
+        );
         assert_eq!(wire.produce(topic, 0, sound).error_code, 0);
     }
     wire.create_topic("log", 1, &[]);
-    assert_eq!(wire.produce("log", 0, batch(&[(now_ms(), "no key")])).error_code, 0);
+    assert_eq!(
+        wire.produce("log", 0, batch(&[(now_ms(), "no key")])).error_code,
+        0
+    );
 }
 
 #[test]
@@ -163,6 +203,10 @@ fn the_nodes_own_metadata_outlives_every_default() {
     std::thread::sleep(Duration::from_millis(200));
     let node = node.restart();
     let mut wire = node.connect();
-    let told = wire.produce("kept", 2, keyed_batch(None, Compression::None, &[("key".into(), None)]));
+    let told = wire.produce(
+        "kept",
+        2,
+        keyed_batch(None, Compression::None, &[("key".into(), None)]),
+    );
     assert_eq!(told.error_code, 0);
 }

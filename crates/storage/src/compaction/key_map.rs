@@ -43,7 +43,10 @@ impl KeyMap {
             self.used += 1;
         }
         let place = offset as u64 + 1;
-        assert!(self.slots[slot][2] < place, "records are shown in the order of their offsets");
+        assert!(
+            self.slots[slot][2] < place,
+            "records are shown in the order of their offsets"
+        );
         self.slots[slot] = [hash[0], hash[1], place];
         true
     }
@@ -101,7 +104,9 @@ mod tests {
     #[test]
     fn a_full_one_refuses_new_keys_and_takes_known_ones() {
         let mut map = KeyMap::new([5, 6], 100 * KEY_BYTES, u64::MAX);
-        let taken = (0..1_000_i64).take_while(|offset| map.put(&offset.to_le_bytes(), *offset)).count();
+        let taken = (0..1_000_i64)
+            .take_while(|offset| map.put(&offset.to_le_bytes(), *offset))
+            .count();
         assert_eq!(taken, 80);
         assert!(map.put(&7_i64.to_le_bytes(), 5_000));
         assert!(!map.put(&80_i64.to_le_bytes(), 5_001));
@@ -113,6 +118,9 @@ mod tests {
     fn it_takes_no_more_memory_than_it_has_keys_for() {
         assert_eq!(KEY_BYTES, 24);
         assert_eq!(KeyMap::new([0, 0], 32 << 20, 10).slots.len(), 13);
-        assert_eq!(KeyMap::new([0, 0], 32 << 20, u64::MAX).slots.len(), (32 << 20) / 24);
+        assert_eq!(
+            KeyMap::new([0, 0], 32 << 20, u64::MAX).slots.len(),
+            (32 << 20) / 24
+        );
     }
 }

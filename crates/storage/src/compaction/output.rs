@@ -7,9 +7,7 @@ use record::BatchHeader;
 use super::source::Place;
 use crate::fault::{Doing, Failed, Fault};
 use crate::planted::{Bug, planted};
-use crate::segment::{
-    Batch, Chunk, Run, Segment, SegmentFile, SegmentName, directory, path, write_run,
-};
+use crate::segment::{Batch, Chunk, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
 
 /// Batches are gathered up to this size: what one run holds in memory, twice while it is written.
 const RUN_BYTES: usize = 1 << 20;
@@ -73,7 +71,10 @@ impl Output {
     /// # Errors
     /// The disk's; or damage, if the batches do not end where the segments did that they come from.
     pub(super) fn finish(&mut self) -> Result<Segment, Fault> {
-        let reached = self.gathered.last().map_or(self.segment.first, |batch| batch.next);
+        let reached = self
+            .gathered
+            .last()
+            .map_or(self.segment.first, |batch| batch.next);
         if reached != self.segment.next {
             let what = format!(
                 "the batches before it end at offset {reached} instead of {}",

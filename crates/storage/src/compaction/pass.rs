@@ -394,7 +394,8 @@ impl Pass {
         let new = writing.output.finish()?;
         let counts = writing.counts.clone();
         self.known.push(new.name());
-        self.segments.retain(|segment| !counts.old.contains(&segment.name()));
+        self.segments
+            .retain(|segment| !counts.old.contains(&segment.name()));
         self.end_group();
         Ok(Rewritten { new, ..counts })
     }

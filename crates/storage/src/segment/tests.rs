@@ -281,7 +281,10 @@ fn names_and_files_are_the_same_both_ways() {
     let files = [
         (name(0, 0), "00000000000000000000.segment"),
         (name(17, 3), "00000000000000000017.3.segment"),
-        (name(i64::MAX, u32::MAX), "09223372036854775807.4294967295.segment"),
+        (
+            name(i64::MAX, u32::MAX),
+            "09223372036854775807.4294967295.segment",
+        ),
     ];
     for (name, file) in files {
         assert_eq!(name.to_string(), file);

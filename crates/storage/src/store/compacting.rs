@@ -17,7 +17,8 @@ use record::{Limits, Offset, PartitionId};
 use super::Store;
 use crate::checkpoint::{Checkpoint, Removal};
 use crate::compaction::{
-    Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten, StepResult, tombstones_end,
+    Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten, StepResult,
+    tombstones_end,
 };
 use crate::fault::Fault;
 use crate::partition::PartitionLog;
@@ -111,8 +112,7 @@ impl Store {
                 && cleaned.until <= end
                 && tombstones_end(cleaned, policy.delete_retention_ms) <= now_ms
         });
-        let is_needed =
-            expired || (dirty_bytes > 0 && (is_overdue || dirty_ratio > policy.dirty_ratio_min));
+        let is_needed = expired || (dirty_bytes > 0 && (is_overdue || dirty_ratio > policy.dirty_ratio_min));
         is_needed.then_some(CompactionNeed {
             dirty_bytes,
             dirty_ratio,
@@ -174,7 +174,11 @@ impl Store {
 
     /// Gives the pass under way up, when no step is out. What it has put in place stays.
     pub fn end_compaction(&mut self) {
-        if self.compaction.as_ref().is_some_and(|compaction| compaction.pass.is_some()) {
+        if self
+            .compaction
+            .as_ref()
+            .is_some_and(|compaction| compaction.pass.is_some())
+        {
             self.compaction = None;
             self.compaction_unrecorded |= !self.superseded.is_empty();
         }
@@ -260,7 +264,9 @@ impl Store {
 
     /// Whether not all of these are segments of the partition any more.
     fn was_taken_away(&self, id: PartitionId, segments: &[Segment]) -> bool {
-        segments.iter().any(|segment| !self.has_segment(id, segment.name()))
+        segments
+            .iter()
+            .any(|segment| !self.has_segment(id, segment.name()))
     }
 
     /// Puts a compacted segment in the place of those that it was made of, if these are still there. Returns how many bytes
@@ -322,7 +328,8 @@ impl Store {
         }
         let may_go = |superseded: &mut Superseded| checkpoint.removals.contains(&superseded.removal);
         let gone = self.superseded.extract_if(.., may_go);
-        self.removals.extend(gone.map(|superseded| (superseded.removal, 0)));
+        self.removals
+            .extend(gone.map(|superseded| (superseded.removal, 0)));
     }
 
     /// The segments that a pass may rewrite: from the first one on, complete, committed, recorded, and old enough.

@@ -19,9 +19,9 @@ use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
 
+pub use crate::compaction::CompactionJob;
 pub use checkpointing::CheckpointJob;
 pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
-pub use crate::compaction::CompactionJob;
 pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};

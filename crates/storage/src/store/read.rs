@@ -15,7 +15,9 @@ use crate::fault::{Doing, Fault};
 use crate::journal::FrameBatches;
 use crate::journal::RereadError;
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, Table, open_segment, read_chunks, read_table};
+use crate::segment::{
+    Chunk, Segment, SegmentFile, SegmentName, Table, open_segment, read_chunks, read_table,
+};
 
 pub(crate) type SegmentKey = (PartitionId, SegmentName);
 /// The position tells the chunk; the name has a generation, so that chunks of before and after a compaction never mix.

@@ -19,7 +19,10 @@ pub enum ConfigKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    Range { min: i64, max: i64 },
+    Range {
+        min: i64,
+        max: i64,
+    },
     OneOf(&'static [&'static str]),
     /// Some of these words, each once, with commas between.
     SomeOf(&'static [&'static str]),
@@ -83,8 +86,8 @@ impl KnownConfig {
                 };
                 let named: Vec<&str> = words(value).collect();
                 let is_new = |(index, word): (usize, &&str)| !named[..index].contains(word);
-                let fits = named.iter().all(|word| allowed.contains(word))
-                    && named.iter().enumerate().all(is_new);
+                let fits =
+                    named.iter().all(|word| allowed.contains(word)) && named.iter().enumerate().all(is_new);
                 fits.then_some(()).ok_or_else(refused)
             }
             Rule::Share => {

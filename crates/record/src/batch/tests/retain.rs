@@ -100,10 +100,19 @@ fn an_emptied_batch_spans_its_offsets_and_can_be_emptied_again() {
         let empty = emptied(&batch).expect("whole");
         let after = BatchHeader::read(&empty).expect("whole");
         assert!(checksum_holds(&empty));
-        assert_eq!((after.base_offset, after.next_offset()), (Offset(500), Offset(506)));
+        assert_eq!(
+            (after.base_offset, after.next_offset()),
+            (Offset(500), Offset(506))
+        );
         assert_eq!((after.producer_id, after.producer_epoch), (77, 3));
-        assert_eq!((after.base_sequence, after.last_sequence()), (41, before.last_sequence()));
-        assert_eq!((after.record_count, after.length_bytes), (0, BATCH_OVERHEAD_BYTES));
+        assert_eq!(
+            (after.base_sequence, after.last_sequence()),
+            (41, before.last_sequence())
+        );
+        assert_eq!(
+            (after.record_count, after.length_bytes),
+            (0, BATCH_OVERHEAD_BYTES)
+        );
         assert!(all_of(&empty).is_empty());
         assert_eq!(find_timestamp(&empty, 0, &LIMITS), Ok(None));
         assert_eq!(retain(&empty, &LIMITS, |_| false), Ok(Retained::Nothing));
@@ -133,8 +142,15 @@ fn a_bomb_and_a_cut_batch_are_errors() {
         Err(BatchError::DecompressedTooLarge { .. })
     ));
     let whole = six(Compression::None);
-    let cut = batch_around(Compression::None, 6, &whole[BATCH_OVERHEAD_BYTES..whole.len() - 7]);
-    assert!(matches!(retain(&cut, &LIMITS, |_| true), Err(BatchError::Record { .. })));
+    let cut = batch_around(
+        Compression::None,
+        6,
+        &whole[BATCH_OVERHEAD_BYTES..whole.len() - 7],
+    );
+    assert!(matches!(
+        retain(&cut, &LIMITS, |_| true),
+        Err(BatchError::Record { .. })
+    ));
     assert!(emptied(&whole[..50]).is_err());
 }
 

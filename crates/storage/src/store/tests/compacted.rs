@@ -34,7 +34,10 @@ fn parse(bytes: &[u8]) -> Result<Batches, String> {
     for batch in batches(bytes) {
         let (header, bytes) = batch.map_err(|error| error.to_string())?;
         if !checksum_holds(bytes) {
-            return Err(format!("the batch at {} has another checksum", header.base_offset));
+            return Err(format!(
+                "the batch at {} has another checksum",
+                header.base_offset
+            ));
         }
         let read = records(bytes, &Limits::default()).map_err(|error| error.to_string())?;
         let read = read.collect::<Result<Vec<_>, _>>();
@@ -58,7 +61,8 @@ pub(super) fn check_log(id: &PartitionId, expected: &Expected, found: &[u8]) -> 
         let (original, all) = appended
             .get(first)
             .ok_or_else(|| format!("{id}: nobody appended a batch at {first}"))?;
-        check_batch(original, all, header, records).map_err(|why| format!("{id}, batch at {first}: {why}"))?;
+        check_batch(original, all, header, records)
+            .map_err(|why| format!("{id}, batch at {first}: {why}"))?;
     }
     check_latest(&appended, &found, expected.log_start).map_err(|why| format!("{id}: {why}"))
 }
@@ -84,7 +88,10 @@ fn check_batch(
     }
     let mut rest = all.iter();
     match records.iter().find(|record| !rest.any(|one| one == *record)) {
-        Some(record) => Err(format!("a record at {} that was not appended there", record.offset)),
+        Some(record) => Err(format!(
+            "a record at {} that was not appended there",
+            record.offset
+        )),
         None => Ok(()),
     }
 }

@@ -19,7 +19,12 @@ pub(super) fn append(rig: &mut Rig, records: &[(&str, Option<&str>)]) {
     for (key, value) in records {
         // So large that few fill a segment.
         let value = value.map(|value| format!("{value:>1200}"));
-        builder.append(rig.now_ms, Some(key.as_bytes()), value.as_deref().map(str::as_bytes), &[]);
+        builder.append(
+            rig.now_ms,
+            Some(key.as_bytes()),
+            value.as_deref().map(str::as_bytes),
+            &[],
+        );
     }
     stage(&mut rig.store, partition(0), &builder.build()).expect("there is room");
     rig.flush();
@@ -73,7 +78,10 @@ pub(super) fn run_pass(rig: &mut Rig) -> Vec<Compacted> {
                 steps.push(step.expect("nothing fails"));
             }
             None => {
-                assert!(rig.store.layout_is_due(), "what was put in place is to be recorded");
+                assert!(
+                    rig.store.layout_is_due(),
+                    "what was put in place is to be recorded"
+                );
                 rig.lay_out();
             }
         }
@@ -99,7 +107,13 @@ pub(super) fn summary(rig: &mut Rig) -> Vec<(i64, String, bool)> {
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).expect("text");
     log(rig)
         .into_iter()
-        .map(|record| (record.offset.0, text(&record.key.expect("keyed")), record.value.is_some()))
+        .map(|record| {
+            (
+                record.offset.0,
+                text(&record.key.expect("keyed")),
+                record.value.is_some(),
+            )
+        })
         .filter(|(_, key, _)| key.len() == 1)
         .collect()
 }
@@ -137,7 +151,10 @@ fn the_latest_record_of_each_key_stays_where_it_was() {
     let latest = latest.map(|(offset, key)| (offset, key.to_string(), true));
     assert_eq!(summary(&mut rig), latest);
     let after = log(&mut rig);
-    assert!(after.iter().all(|record| before.contains(record)), "every byte as it was");
+    assert!(
+        after.iter().all(|record| before.contains(record)),
+        "every byte as it was"
+    );
     assert_eq!(rig.bounds(0), bounds, "neither start nor end moves");
     assert_sound(&rig);
 
@@ -149,7 +166,11 @@ fn the_latest_record_of_each_key_stays_where_it_was() {
     let (mut rig, _) = rig.restart();
     assert_eq!(log(&mut rig), after);
     assert_sound(&rig);
-    assert!(rig.store.compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms).is_none());
+    assert!(
+        rig.store
+            .compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms)
+            .is_none()
+    );
 }
 
 #[test]
@@ -166,17 +187,27 @@ fn reads_from_every_offset_find_what_is_there() {
         let bytes = read(&mut rig.store, partition(0), from, next, 1).expect("it is in range");
         let (header, _) = batches(&bytes).next().expect("a batch").expect("whole");
         assert!(header.next_offset().0 > from, "a read always gets on");
-        let wanted = log.iter().find(|record| record.offset.0 >= from).expect("the end has records");
+        let wanted = log
+            .iter()
+            .find(|record| record.offset.0 >= from)
+            .expect("the end has records");
         assert!(header.base_offset <= wanted.offset, "and leaves nothing out");
     }
     // A time: the first record that is not older, not one that was there once.
     let time_ms = log[0].timestamp_ms;
     let located = loop {
-        match rig.store.locate_timestamp(partition(0), time_ms).expect("it is known") {
+        match rig
+            .store
+            .locate_timestamp(partition(0), time_ms)
+            .expect("it is known")
+        {
             Located::From(offset) => break offset,
             Located::Nowhere => panic!("a record has this time"),
             Located::Job(job) => {
-                rig.store.finish_read(job.run()).map(|_| ()).expect("nothing fails");
+                rig.store
+                    .finish_read(job.run())
+                    .map(|_| ())
+                    .expect("nothing fails");
             }
         }
     };
@@ -224,16 +255,24 @@ fn tombstones_stay_for_their_time_and_take_older_records_with_them_at_once() {
     lay_out(&mut rig);
     assert!(summary(&mut rig).contains(&(2, "a".to_string(), false)));
     rig.now_ms = first_pass_ms + EAGER.delete_retention_ms;
-    let need = rig.store.compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms);
+    let need = rig
+        .store
+        .compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms);
     assert_eq!(need.expect("its time is over").dirty_bytes, 0);
     let steps = compact_all(&mut rig);
     let tombstones = steps.iter().map(|step| match step {
-        Compacted::Rewritten { tombstones_removed, .. } => *tombstones_removed,
+        Compacted::Rewritten {
+            tombstones_removed, ..
+        } => *tombstones_removed,
         _ => 0,
     });
     assert_eq!(tombstones.sum::<u64>(), 1);
     assert!(summary(&mut rig).iter().all(|(_, key, _)| key != "a"));
-    assert!(rig.store.compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms).is_none());
+    assert!(
+        rig.store
+            .compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms)
+            .is_none()
+    );
     assert_sound(&rig);
 }
 
@@ -247,7 +286,10 @@ fn a_long_pass_gives_tombstones_their_time_from_its_end() {
     rig.now_ms += 10 * EAGER.delete_retention_ms;
     run_pass(&mut rig);
     lay_out(&mut rig);
-    let need = |rig: &Rig, now_ms| rig.store.compaction_need(partition(0), &EAGER, Offset(i64::MAX), now_ms);
+    let need = |rig: &Rig, now_ms| {
+        rig.store
+            .compaction_need(partition(0), &EAGER, Offset(i64::MAX), now_ms)
+    };
     let ended_ms = rig.now_ms;
     assert!(need(&rig, ended_ms + EAGER.delete_retention_ms - 1).is_none());
     assert!(need(&rig, ended_ms + EAGER.delete_retention_ms).is_some());
@@ -260,14 +302,22 @@ fn when_all_records_are_gone_the_end_is_still_there() {
         append(&mut rig, &[("a", (number < 7).then_some("value"))]);
     }
     lay_out(&mut rig);
-    rig.store.partitions.get_mut(&partition(0)).expect("known").segments[0].sealed = true;
+    rig.store
+        .partitions
+        .get_mut(&partition(0))
+        .expect("known")
+        .segments[0]
+        .sealed = true;
     let bounds = rig.bounds(0);
     compact_all(&mut rig);
     rig.now_ms += EAGER.delete_retention_ms;
     compact_all(&mut rig);
     lay_out(&mut rig);
     assert_eq!(rig.bounds(0), bounds);
-    assert!(log(&mut rig).is_empty(), "the empty batches say only where the log ends");
+    assert!(
+        log(&mut rig).is_empty(),
+        "the empty batches say only where the log ends"
+    );
     assert_sound(&rig);
     append(&mut rig, &[("b", Some("goes on"))]);
     lay_out(&mut rig);
@@ -290,7 +340,11 @@ fn more_keys_than_the_map_holds_take_several_passes() {
         ..all(&rig)
     };
     let mut passes = 0;
-    while rig.store.compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms).is_some() {
+    while rig
+        .store
+        .compaction_need(partition(0), &EAGER, Offset(i64::MAX), rig.now_ms)
+        .is_some()
+    {
         compact(&mut rig, &few);
         lay_out(&mut rig);
         passes += 1;
@@ -308,7 +362,10 @@ fn what_is_open_or_uncommitted_or_young_or_in_the_journal_alone_is_left_alone() 
     for _ in 0..7 {
         append(&mut rig, &[("a", Some("value"))]);
     }
-    assert!(!rig.store.begin_compaction(partition(0), &all(&rig)), "in the journal alone");
+    assert!(
+        !rig.store.begin_compaction(partition(0), &all(&rig)),
+        "in the journal alone"
+    );
     rig.lay_out_only();
     assert!(
         !rig.store.begin_compaction(partition(0), &all(&rig)),
@@ -351,7 +408,8 @@ fn a_pass_is_worth_while_when_enough_is_dirty_or_waits_too_long() {
     seal(&mut rig, "first");
     seal(&mut rig, "second");
     let need = |rig: &Rig, policy: CompactionPolicy| {
-        rig.store.compaction_need(partition(0), &policy, Offset(i64::MAX), rig.now_ms)
+        rig.store
+            .compaction_need(partition(0), &policy, Offset(i64::MAX), rig.now_ms)
     };
     let ratio = |dirty_ratio_min| CompactionPolicy {
         dirty_ratio_min,
@@ -363,7 +421,10 @@ fn a_pass_is_worth_while_when_enough_is_dirty_or_waits_too_long() {
     lay_out(&mut rig);
     seal(&mut rig, "third");
     let half = need(&rig, ratio(0.1)).expect("a third is dirty");
-    assert!((0.2..0.5).contains(&half.dirty_ratio) && !half.is_overdue, "{half:?}");
+    assert!(
+        (0.2..0.5).contains(&half.dirty_ratio) && !half.is_overdue,
+        "{half:?}"
+    );
     assert!(need(&rig, ratio(0.5)).is_none());
     let hurried = CompactionPolicy {
         max_lag_ms: 50,

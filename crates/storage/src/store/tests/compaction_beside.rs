@@ -5,7 +5,9 @@ use std::sync::Arc;
 use platform::disk::Disk;
 use record::{BatchBuilder, Compression, Offset, batches};
 
-use super::compaction::{all, append, assert_sound, compact_all, lay_out, log, roomy, run_pass, seal, summary};
+use super::compaction::{
+    all, append, assert_sound, compact_all, lay_out, log, roomy, run_pass, seal, summary,
+};
 use super::rig::{Rig, partition, read_log, stage};
 use super::workload::EAGER;
 use crate::inspect::list_segments;
@@ -19,11 +21,13 @@ fn readers_that_began_before_end_well_and_caches_do_not_mix() {
     }
     seal(&mut rig, "filler");
     let (mut rig, _) = rig.restart();
-    let plan = |rig: &mut Rig| {
-        match rig.store.read(partition(0), Offset(0), Offset(20), 100_000).expect("in range") {
-            Read::Job(job) => job,
-            Read::Ready(_) => panic!("nothing is in memory after a start"),
-        }
+    let plan = |rig: &mut Rig| match rig
+        .store
+        .read(partition(0), Offset(0), Offset(20), 100_000)
+        .expect("in range")
+    {
+        Read::Job(job) => job,
+        Read::Ready(_) => panic!("nothing is in memory after a start"),
     };
     let (early, late) = (plan(&mut rig), plan(&mut rig));
     let early = early.run();
@@ -80,7 +84,9 @@ fn a_pass_over_what_is_trimmed_or_deleted_meanwhile_comes_to_nothing() {
             if result.as_ref().expect("nothing fails").bytes_written > 0 {
                 break (job, result);
             }
-            rig.store.compacted(job, result, rig.now_ms).expect("nothing fails");
+            rig.store
+                .compacted(job, result, rig.now_ms)
+                .expect("nothing fails");
         };
         match delete {
             true => rig.store.delete_partition(partition(0)).expect("there is room"),
@@ -89,14 +95,23 @@ fn a_pass_over_what_is_trimmed_or_deleted_meanwhile_comes_to_nothing() {
             }
         }
         rig.flush();
-        assert_eq!(rig.store.compacted(job, result, rig.now_ms).expect("no damage"), Compacted::Abandoned);
+        assert_eq!(
+            rig.store.compacted(job, result, rig.now_ms).expect("no damage"),
+            Compacted::Abandoned
+        );
         assert!(!rig.store.is_compacting());
         lay_out(&mut rig);
         if delete {
             assert!(rig.segments(0).is_empty());
             continue;
         }
-        assert_eq!(log(&mut rig).iter().filter(|record| record.offset.0 >= 30).count(), 17);
+        assert_eq!(
+            log(&mut rig)
+                .iter()
+                .filter(|record| record.offset.0 >= 30)
+                .count(),
+            17
+        );
         let known = rig.store.partitions[&partition(0)].segments.len();
         assert_eq!(rig.segments(0).len(), known, "what was written in vain is gone");
         assert_sound(&rig);
@@ -128,7 +143,10 @@ fn a_failed_pass_loses_nothing_and_the_next_one_cleans_up() {
     assert!(fault.to_string().contains("segment"), "{fault}");
     assert!(!rig.store.is_compacting());
     assert_eq!(log(&mut rig), before);
-    assert!(list(&rig) < files, "neither what was left nor what failed is there");
+    assert!(
+        list(&rig) < files,
+        "neither what was left nor what failed is there"
+    );
     rig.disk.set_capacity(None);
     compact_all(&mut rig);
     assert_eq!(summary(&mut rig), [(19, "a".to_string(), true)]);
@@ -179,5 +197,9 @@ fn listings_say_how_often_a_segment_was_compacted() {
     let disk: Arc<dyn Disk> = Arc::new(rig.disk.clone());
     let listed = list_segments(&disk, &rig.store.config.identity, None).expect("sound");
     assert_eq!(listed[0].compactions, 1);
-    assert!(listed[0].file.ends_with("00000000000000000000.1.segment"), "{}", listed[0].file);
+    assert!(
+        listed[0].file.ends_with("00000000000000000000.1.segment"),
+        "{}",
+        listed[0].file
+    );
 }

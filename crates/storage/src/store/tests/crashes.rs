@@ -225,7 +225,11 @@ fn every_crash_state_of_a_compacting_run_recovers() {
         tombstones_removed,
     } = total.compacted;
     assert!(
-        passes >= 10 && rewritten >= 10 && abandoned >= 1 && records_removed >= 100 && tombstones_removed >= 5,
+        passes >= 10
+            && rewritten >= 10
+            && abandoned >= 1
+            && records_removed >= 100
+            && tombstones_removed >= 5,
         "the runs reach what they are for: {total:?}"
     );
 }

@@ -271,6 +271,8 @@ fn every_call_of_many_runs_may_fail() {
     let kills = sum(&mut (100..140).map(|seed| kill(seed, 150, 1)));
     let compacting = sum(&mut (100..110).map(|seed| sweep_ops(seed, &draw_compacting(seed, 120), 1)));
     let compacting_kills = sum(&mut (100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
-    eprintln!("{compacting} compacting runs with a failed call, {compacting_kills} compacting processes killed");
+    eprintln!(
+        "{compacting} compacting runs with a failed call, {compacting_kills} compacting processes killed"
+    );
     eprintln!("{runs} runs and {recoveries} recoveries with a failed call, {kills} processes killed");
 }

@@ -79,7 +79,12 @@ pub(crate) fn keyed_batch(records: i64, value_bytes: usize, timestamp_ms: i64, f
         random.fill(&mut value);
         let key = random.below(12).to_string();
         let value = (!random.chance(1, 5)).then_some(&value[..]);
-        builder.append(timestamp_ms + record, Some(key.as_bytes()), value, &[(b"h", value.map(|_| &b"x"[..]))]);
+        builder.append(
+            timestamp_ms + record,
+            Some(key.as_bytes()),
+            value,
+            &[(b"h", value.map(|_| &b"x"[..]))],
+        );
     }
     builder.build()
 }
