@@ -192,7 +192,8 @@ fn read(store: &mut Store, id: PartitionId, from: i64, until: i64) -> Result<Vec
     let mut read = store.read(id, Offset(from), Offset(until), READ_BYTES)?;
     loop {
         match read {
-            Read::Ready(parts) => return Ok(parts.concat()),
+            Read::Ready(parts) | Read::Part(parts) => return Ok(parts.concat()),
+            Read::UnderWay => unreachable!("nothing is read ahead here"),
             Read::Job(job) => read = store.finish_read(job.run())?,
         }
     }

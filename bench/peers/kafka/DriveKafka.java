@@ -15,6 +15,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -283,7 +284,8 @@ public final class DriveKafka implements SystemClient {
 
         @Override
         public void close() {
-            client.close();
+            // A fetch that waits at the tail would be waited for. What was to be read has been.
+            client.close(CloseOptions.timeout(Duration.ZERO));
         }
     }
 

@@ -1,25 +1,28 @@
 //! Appends to a topic: producers in a closed loop, or at a fixed rate with latencies counted from the intended times.
 //!
-//! Each producer is a thread with a connection and a partition of its own (several share one where there are more producers
-//! than partitions). Latency is that of one batch, from the call that sends it to its acknowledgement.
+//! The producers and their payloads are those of the comparison (`contract::producers`, `contract::payload`). Each has a connection and a
+//! partition of its own (several share one where there are more producers than partitions). Latency is that of one batch.
 
+mod partition;
+mod ring;
 mod verify;
-mod worker;
 
 use std::fmt;
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use client::{Acks, Cluster, Compression, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
 use serde::Serialize;
 
-use self::worker::{Outcome, Plan};
-use crate::latency::{Latency, LatencyRecorder};
-use crate::payloads::Payloads;
+use self::partition::PartitionAppender;
+use self::ring::Ring;
+use crate::contract::Append;
+use crate::contract::producers::{self, Batches, Produced, Schedule};
+use crate::latency::Latency;
 use crate::progress::Progress;
 use crate::report::{mb_per_s, per_s, write_latency, write_usage};
-use crate::usage::{Meter, Usage};
+use crate::usage::Usage;
 
 /// How long a topic that was just created may take to have leaders.
 const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
@@ -173,63 +176,47 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     }
     let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
     prepare_topic(&mut cluster, options)?;
-    let payloads = Arc::new(Payloads::new(options.record_bytes));
-    let measured = measure(options, &payloads)?;
-    let mut report = report(options, &measured);
-    report.usage = measured.usage;
+    let payloads = Ring::new(options.record_bytes);
+    let acknowledged = Mutex::new(Vec::new());
+    let load = load(options);
+    let mut progress = Progress::new("append", &options.server_pids);
+    let connect = |number| PartitionAppender::connect(options, number, &payloads, &acknowledged);
+    let produced = producers::produce(
+        &load,
+        Batches::ByDriver,
+        &Schedule::new(&load),
+        connect,
+        &mut progress,
+    )?;
+    let mut report = report(options, &produced);
+    report.usage = progress.usage(report.records * options.record_bytes as u64);
     if options.verify {
-        let acknowledged = measured
-            .outcomes
-            .into_iter()
-            .flat_map(|outcome| outcome.acknowledged);
-        let verified = verify::read_back(&mut cluster, &options.topic, acknowledged.collect(), &payloads)?;
+        let acknowledged = acknowledged.into_inner().expect("nobody died while adding");
+        let verified = verify::read_back(&mut cluster, &options.topic, acknowledged, &payloads)?;
         report.verified_records = Some(verified);
     }
     Ok(report)
 }
 
-struct Measured {
-    outcomes: Vec<Outcome>,
-    usage: Usage,
-}
-
-fn measure(options: &AppendOptions, payloads: &Arc<Payloads>) -> anyhow::Result<Measured> {
-    let producers = options.producers as usize;
-    let progress = Progress::default();
-    // Everyone waits twice: until all have warmed up, and until the meters have been read.
-    let gate = Barrier::new(producers + 1);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..producers)
-            .map(|index| {
-                let plan = Plan::new(options, index, payloads);
-                let (gate, progress) = (&gate, &progress);
-                scope.spawn(move || worker::run(plan, gate, progress))
-            })
-            .collect();
-        gate.wait();
-        let meter = Meter::start(&options.server_pids);
-        gate.wait();
-        let shown = scope.spawn(|| progress.show("append"));
-        let mut outcomes = Vec::with_capacity(producers);
-        for worker in workers {
-            let outcome = worker.join().expect("a worker's panic is a bug here");
-            outcomes.push(outcome);
-        }
-        // Read before anything else uses time.
-        let bytes = outcomes
-            .iter()
-            .flatten()
-            .map(|outcome| outcome.records)
-            .sum::<u64>()
-            * options.record_bytes as u64;
-        let usage = meter.and_then(|meter| meter.stop(bytes));
-        progress.end();
-        shown.join().expect("a panic is a bug here");
-        Ok(Measured {
-            outcomes: outcomes.into_iter().collect::<anyhow::Result<_>>()?,
-            usage: usage?,
-        })
-    })
+/// The same in the words of the contract.
+fn load(options: &AppendOptions) -> Append {
+    // No time at all is no record at all.
+    let no_time = (options.seconds <= 0.0).then_some(0);
+    let records = options.records.or(no_time);
+    Append {
+        log: options.topic.clone(),
+        // Each producer sees one: its own partition.
+        shards: 1,
+        producers: options.producers,
+        record_bytes: options.record_bytes,
+        batch_records: options.batch_records,
+        in_flight: options.in_flight,
+        warmup_records: options.warmup_records,
+        records,
+        seconds: records.is_none().then_some(options.seconds),
+        rate: options.rate,
+        follow: false,
+    }
 }
 
 /// Creates the topic unless it exists with enough partitions.
@@ -262,18 +249,8 @@ fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Resu
     Ok(found)
 }
 
-fn report(options: &AppendOptions, measured: &Measured) -> AppendReport {
-    let outcomes = &measured.outcomes;
-    let mut latencies = LatencyRecorder::new();
-    for outcome in outcomes {
-        latencies.merge(&outcome.latencies);
-    }
-    let records: u64 = outcomes.iter().map(|outcome| outcome.records).sum();
-    let first = outcomes.iter().map(|outcome| outcome.began).min();
-    let last = outcomes.iter().map(|outcome| outcome.ended).max();
-    let seconds = first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| {
-        last.duration_since(first).as_secs_f64()
-    });
+fn report(options: &AppendOptions, produced: &Produced) -> AppendReport {
+    let (seconds, records) = (produced.seconds(), produced.records());
     AppendReport {
         workload: "append",
         topic: options.topic.clone(),
@@ -288,10 +265,10 @@ fn report(options: &AppendOptions, measured: &Measured) -> AppendReport {
         records,
         records_per_s: per_s(records as f64, seconds),
         mb_per_s: mb_per_s(records * options.record_bytes as u64, seconds),
-        latency: latencies.summary(),
+        latency: produced.latencies().summary(),
         usage: Usage::default(),
-        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
-        first_error: outcomes.iter().find_map(|outcome| outcome.first_error.clone()),
+        errors: produced.errors(),
+        first_error: produced.first_error(),
         verified_records: None,
     }
 }

@@ -6,6 +6,8 @@
 pub mod driver;
 pub mod payload;
 pub mod producers;
+pub(crate) mod together;
+pub mod watch;
 
 use std::collections::BTreeMap;
 

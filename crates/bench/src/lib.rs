@@ -12,11 +12,10 @@ pub mod contract;
 pub mod drive;
 pub mod floor;
 mod latency;
-mod pacing;
-mod payloads;
 mod progress;
 pub mod read;
 mod report;
+mod stretches;
 mod usage;
 
 pub use append::{AppendOptions, AppendReport};

@@ -3,21 +3,24 @@
 //! Consumers are threads. Up to as many as there are partitions share them out; more than that read the same partitions
 //! over again, each from the start. Offsets must follow each other; a gap (which compaction may leave) is counted.
 
-use std::fmt;
-use std::sync::Barrier;
-use std::time::{Duration, Instant};
+mod consumer;
 
-use anyhow::{bail, ensure};
-use client::{Cluster, ConnectionOptions, Consumer, ConsumerOptions, Fetched, Offset, OffsetQuery, Start};
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use anyhow::bail;
+use client::{Cluster, ConnectionOptions};
 use serde::Serialize;
 
+use self::consumer::Outcome;
+use crate::contract::together;
 use crate::latency::{Latency, LatencyRecorder};
 use crate::progress::Progress;
 use crate::report::{mb_per_s, per_s, write_latency, write_usage};
-use crate::usage::{Meter, Usage};
-
-/// Below the tail there are records: after so many answers in a row without one they are lost.
-const EMPTY_MAX: u32 = 20;
+use crate::stretches;
+use crate::usage::Usage;
 
 /// How far fetched batches are taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -120,242 +123,44 @@ pub struct ReadReport {
     pub usage: Usage,
 }
 
-/// A partition and the offset where reading it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Task {
-    partition: i32,
-    first: Offset,
-    end: Offset,
-}
-
-#[derive(Debug)]
-struct Outcome {
-    records: u64,
-    bytes: u64,
-    gaps: u64,
-    /// Answers in a row without a record.
-    empty: u32,
-    latencies: LatencyRecorder,
-    began: Instant,
-    ended: Instant,
-}
-
 /// Reads as `options` say and reports.
 ///
 /// # Errors
 /// If the topic is not there, a fetch fails, or bytes are damaged or out of order.
 pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
     let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
-    let tasks = find_tasks(&mut cluster, options)?;
-    if tasks.iter().all(|task| task.first >= task.end) {
+    let stretches = stretches::find(&mut cluster, &options.topic, options.records)?;
+    if stretches.iter().all(|stretch| stretch.first >= stretch.end) {
         bail!("topic {} is empty", options.topic);
     }
-    let shares = share_out(&tasks, options.consumers as usize);
-    let progress = Progress::default();
-    let gate = Barrier::new(shares.len() + 1);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = shares
-            .iter()
-            .map(|share| {
-                let (gate, progress) = (&gate, &progress);
-                scope.spawn(move || consume(options, share, gate, progress))
-            })
-            .collect();
-        gate.wait();
-        let meter = Meter::start(&options.server_pids);
-        gate.wait();
-        let shown = scope.spawn(|| progress.show("read"));
-        let outcomes: Vec<anyhow::Result<Outcome>> = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a worker's panic is a bug here"))
-            .collect();
-        let bytes = outcomes.iter().flatten().map(|outcome| outcome.bytes).sum();
-        let usage = meter.and_then(|meter| meter.stop(bytes));
-        progress.end();
-        shown.join().expect("a panic is a bug here");
-        let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(report(options, tasks.len(), &outcomes, usage?))
-    })
+    let shares = stretches::share_out(&stretches, options.consumers);
+    let (had, began) = (AtomicU64::new(0), OnceLock::new());
+    let mut progress = Progress::new("read", &options.server_pids);
+    let outcomes = together::run(
+        options.consumers,
+        "consumer",
+        |index| consumer::open(options, &shares[index as usize]),
+        |open, _| consumer::run(options, open, &had),
+        &began,
+        &had,
+        &mut progress,
+    )?;
+    let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<Outcome>>>()?;
+    let began = *began.get().expect("they began together");
+    let mut report = report(options, stretches.len(), began, &outcomes);
+    report.usage = progress.usage(report.bytes);
+    Ok(report)
 }
 
-/// All partitions, each from its first record to where it ends now.
-fn find_tasks(cluster: &mut Cluster, options: &ReadOptions) -> anyhow::Result<Vec<Task>> {
-    let name = &options.topic;
-    let mut tasks = Vec::new();
-    for partition in cluster.topic(name)?.partitions {
-        let index = partition.index;
-        let mut offset = |query| -> anyhow::Result<Offset> {
-            Ok(cluster.offset(name, index, query)?.unwrap_or(Offset::ZERO))
-        };
-        let first = offset(OffsetQuery::Earliest)?;
-        let mut end = offset(OffsetQuery::Latest)?;
-        if let Some(records) = options.records {
-            end = end.min(first.advance(i64::try_from(records).unwrap_or(i64::MAX / 2)));
-        }
-        tasks.push(Task {
-            partition: index,
-            first,
-            end,
-        });
-    }
-    Ok(tasks)
-}
-
-/// What each consumer reads.
-fn share_out(tasks: &[Task], consumers: usize) -> Vec<Vec<Task>> {
-    (0..consumers)
-        .map(|consumer| {
-            if consumers >= tasks.len() {
-                return vec![tasks[consumer % tasks.len()]];
-            }
-            tasks.iter().copied().skip(consumer).step_by(consumers).collect()
-        })
-        .collect()
-}
-
-/// One consumer's work. Always passes the gate twice, also if it cannot work.
-fn consume(
-    options: &ReadOptions,
-    share: &[Task],
-    gate: &Barrier,
-    progress: &Progress,
-) -> anyhow::Result<Outcome> {
-    let opened = open(options, share);
-    gate.wait();
-    gate.wait();
-    let began = Instant::now();
-    let mut outcome = Outcome {
-        records: 0,
-        bytes: 0,
-        gaps: 0,
-        empty: 0,
-        latencies: LatencyRecorder::new(),
-        began,
-        ended: began,
-    };
-    let mut open = opened?;
-    // One fetch of each partition in turn: the others' next answers are under way meanwhile.
-    while !open.is_empty() {
-        let mut index = 0;
-        while index < open.len() {
-            let (task, consumer) = &mut open[index];
-            read_some(options, *task, consumer, &mut outcome, progress)?;
-            if consumer.position() >= task.end {
-                open.swap_remove(index);
-            } else {
-                index += 1;
-            }
-        }
-    }
-    outcome.ended = Instant::now();
-    Ok(outcome)
-}
-
-fn open(options: &ReadOptions, share: &[Task]) -> anyhow::Result<Vec<(Task, Consumer)>> {
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
-    let consumer_options = ConsumerOptions {
-        wait_max: Duration::from_millis(options.fetch_wait_ms),
-        bytes_min: options.fetch_bytes_min,
-        bytes_max: options.fetch_bytes,
-        check_checksums: !options.skip_checksums,
-        ..ConsumerOptions::default()
-    };
-    let mut consumers = Vec::with_capacity(share.len());
-    for task in share.iter().filter(|task| task.first < task.end) {
-        let start = Start::Offset(task.first);
-        let options_of_one = consumer_options.clone();
-        let consumer = Consumer::new(
-            &mut cluster,
-            &options.topic,
-            task.partition,
-            start,
-            options_of_one,
-        )?;
-        consumers.push((*task, consumer));
-    }
-    Ok(consumers)
-}
-
-fn read_some(
-    options: &ReadOptions,
-    task: Task,
-    consumer: &mut Consumer,
-    outcome: &mut Outcome,
-    progress: &Progress,
-) -> anyhow::Result<()> {
-    let before = Instant::now();
-    let fetched = consumer.fetch()?;
-    outcome.latencies.record(before.elapsed());
-    ensure!(
-        !fetched.is_empty() || fetched.tail() >= task.end,
-        "partition {} ended at {} when the run began, and at {} now",
-        task.partition,
-        task.end,
-        fetched.tail()
-    );
-    outcome.empty = if fetched.is_empty() { outcome.empty + 1 } else { 0 };
-    ensure!(
-        outcome.empty < EMPTY_MAX,
-        "partition {} ends at {}, but nothing comes from {} on",
-        task.partition,
-        fetched.tail(),
-        fetched.next_offset()
-    );
-    let (records, gaps) = match options.decode {
-        Decode::Headers => count_by_headers(&fetched)?,
-        Decode::Records => count_by_records(&fetched)?,
-    };
-    outcome.records += records;
-    outcome.gaps += gaps;
-    outcome.bytes += fetched.total_bytes() as u64;
-    progress.add(records);
-    Ok(())
-}
-
-fn count_by_headers(fetched: &Fetched) -> anyhow::Result<(u64, u64)> {
-    let (mut records, mut gaps) = (0, 0);
-    let mut next = fetched.first_offset();
-    for batch in fetched.batches() {
-        let (header, _) = batch?;
-        // Only the first batch may begin before what was asked for.
-        gaps += u64::from(header.base_offset > next);
-        next = header.next_offset();
-        records += u64::from(header.record_count.unsigned_abs());
-    }
-    Ok((records, gaps))
-}
-
-fn count_by_records(fetched: &Fetched) -> anyhow::Result<(u64, u64)> {
-    let (mut records, mut gaps) = (0, 0);
-    let mut next = fetched.first_offset();
-    for record in fetched.records() {
-        let record = record?;
-        ensure!(
-            record.offset >= next,
-            "the record at offset {} comes after the one before {next}",
-            record.offset
-        );
-        gaps += u64::from(record.offset > next);
-        next = record.offset.advance(1);
-        records += 1;
-        // The value is what a reader reads for: the compiler must not leave it out.
-        std::hint::black_box(&record.value);
-    }
-    Ok((records, gaps))
-}
-
-fn report(options: &ReadOptions, partitions: usize, outcomes: &[Outcome], usage: Usage) -> ReadReport {
+fn report(options: &ReadOptions, partitions: usize, began: Instant, outcomes: &[Outcome]) -> ReadReport {
     let mut latencies = LatencyRecorder::new();
     for outcome in outcomes {
         latencies.merge(&outcome.latencies);
     }
     let records = outcomes.iter().map(|outcome| outcome.records).sum::<u64>();
     let bytes = outcomes.iter().map(|outcome| outcome.bytes).sum::<u64>();
-    let first = outcomes.iter().map(|outcome| outcome.began).min();
-    let last = outcomes.iter().map(|outcome| outcome.ended).max();
-    let seconds = first
-        .zip(last)
-        .map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64());
+    let ended = outcomes.iter().filter_map(|outcome| outcome.ended).max();
+    let seconds = ended.map_or(0.0, |ended| ended.duration_since(began).as_secs_f64());
     ReadReport {
         workload: "read",
         topic: options.topic.clone(),
@@ -369,7 +174,7 @@ fn report(options: &ReadOptions, partitions: usize, outcomes: &[Outcome], usage:
         fetches: latencies.count(),
         offset_gaps: outcomes.iter().map(|outcome| outcome.gaps).sum(),
         latency: latencies.summary(),
-        usage,
+        usage: Usage::default(),
     }
 }
 
@@ -408,30 +213,5 @@ impl fmt::Display for ReadReport {
         )?;
         write_latency(f, &self.latency)?;
         write_usage(f, &self.usage)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn consumers_share_partitions_or_read_them_over_again() {
-        let tasks: Vec<Task> = (0..3)
-            .map(|partition| Task {
-                partition,
-                first: Offset(0),
-                end: Offset(9),
-            })
-            .collect();
-        let read = |consumers| -> Vec<Vec<i32>> {
-            share_out(&tasks, consumers)
-                .iter()
-                .map(|share| share.iter().map(|task| task.partition).collect())
-                .collect()
-        };
-        assert_eq!(read(1), [vec![0, 1, 2]]);
-        assert_eq!(read(2), [vec![0, 2], vec![1]]);
-        assert_eq!(read(4), [vec![0], vec![1], vec![2], vec![0]]);
     }
 }

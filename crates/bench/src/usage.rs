@@ -14,6 +14,14 @@ pub(crate) struct Meter {
     server: Duration,
 }
 
+/// What was used during a run, before it is known how much it moved.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    client: Duration,
+    /// Processor time of the server's processes, and their memory at the end; none if they were not named.
+    server: Option<(Duration, u64)>,
+}
+
 /// What a run used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
@@ -38,24 +46,38 @@ impl Meter {
         })
     }
 
-    /// What was used since then, during which `bytes` of values were moved.
-    pub(crate) fn stop(self, bytes: u64) -> anyhow::Result<Usage> {
-        let client_cpu_s = seconds(own_cpu()?.saturating_sub(self.client));
+    /// What was used since then.
+    pub(crate) fn stop(self) -> anyhow::Result<Spent> {
+        let client = own_cpu()?.saturating_sub(self.client);
         if self.server_pids.is_empty() {
-            return Ok(Usage {
-                client_cpu_s,
-                ..Usage::default()
-            });
+            return Ok(Spent { client, server: None });
         }
         let (cpu, rss_bytes) = server_usage(&self.server_pids)?;
-        let server_cpu_s = seconds(cpu.saturating_sub(self.server));
+        Ok(Spent {
+            client,
+            server: Some((cpu.saturating_sub(self.server), rss_bytes)),
+        })
+    }
+}
+
+impl Spent {
+    /// In the words of reports, for a run that moved `bytes` of values.
+    pub(crate) fn usage(&self, bytes: u64) -> Usage {
+        let client_cpu_s = seconds(self.client);
+        let Some((cpu, rss_bytes)) = self.server else {
+            return Usage {
+                client_cpu_s,
+                ..Usage::default()
+            };
+        };
+        let server_cpu_s = seconds(cpu);
         let gb = bytes as f64 / 1e9;
-        Ok(Usage {
+        Usage {
             client_cpu_s,
             server_cpu_s: Some(server_cpu_s),
             server_cpu_s_per_gb: (bytes > 0).then(|| round(server_cpu_s / gb)),
             server_rss_mb: Some(round(rss_bytes as f64 / 1e6)),
-        })
+        }
     }
 }
 
@@ -89,10 +111,14 @@ mod tests {
 
     #[test]
     fn the_server_is_measured_only_if_it_is_named() {
-        let usage = Meter::start(&[]).expect("we run").stop(0).expect("we run");
+        let usage = Meter::start(&[])
+            .expect("we run")
+            .stop()
+            .expect("we run")
+            .usage(0);
         assert_eq!(usage.server_cpu_s, None);
         let own = Meter::start(&[std::process::id()]).expect("we run");
-        let usage = own.stop(1_000_000_000).expect("we run");
+        let usage = own.stop().expect("we run").usage(1_000_000_000);
         assert_eq!(usage.server_cpu_s, usage.server_cpu_s_per_gb);
         assert!(usage.server_rss_mb > Some(0.1));
         let error = Meter::start(&[u32::MAX]).expect_err("no such process");

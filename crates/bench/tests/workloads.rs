@@ -33,10 +33,10 @@ fn records_are_appended_counted_and_read_back() {
         ..small(&broker)
     };
     let report = append::run(&options).expect("it works");
-    // Whole batches, shared out among producers.
-    assert_eq!(report.records, 1_001);
+    // As many as were asked for, shared out among producers: the last batch of each may be smaller.
+    assert_eq!(report.records, 1_000);
     assert_eq!((report.errors, report.first_error.as_deref()), (0, None));
-    assert_eq!(report.verified_records, Some(1_001 + 56));
+    assert_eq!(report.verified_records, Some(1_000 + 50));
     assert!(report.latency.p50_us > 0.0 && report.latency.p50_us <= report.latency.max_us);
     assert!(report.usage.server_cpu_s.is_some());
     assert_eq!(
@@ -48,7 +48,7 @@ fn records_are_appended_counted_and_read_back() {
     );
     let json: serde_json::Value = serde_json::from_str(&report.render(true)).expect("JSON");
     assert!(json["p9999_us"].is_f64() && json["client_cpu_s"].is_f64());
-    assert!(report.to_string().contains("1001 records of 100 B"));
+    assert!(report.to_string().contains("1000 records of 100 B"));
 
     for (consumers, decode, times) in [
         (1, Decode::Records, 1),
@@ -64,9 +64,9 @@ fn records_are_appended_counted_and_read_back() {
             ..ReadOptions::default()
         };
         let report = read::run(&options).expect("it works");
-        assert_eq!(report.records, 1_057 * times);
+        assert_eq!(report.records, 1_050 * times);
         assert_eq!(report.offset_gaps, 0);
-        assert!(report.fetches > 10 && report.bytes > 105_700);
+        assert!(report.fetches > 10 && report.bytes > 105_000);
     }
 }
 

@@ -62,6 +62,11 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         }
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
+            ErrorCode::GroupIdNotFound => Some("`ropewalk group list` shows what there is"),
+            ErrorCode::NonEmptyGroup => Some("stop its consumers first"),
+            ErrorCode::InvalidConfig => {
+                Some("`ropewalk config get` shows what there is, with what it means under --json")
+            }
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }

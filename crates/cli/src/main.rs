@@ -4,20 +4,22 @@
 //! codes: 0 done, 1 failed, 2 the command line makes no sense, 130 interrupted.
 
 mod bench_command;
+mod change_config;
 mod check;
 mod consume;
 mod directory;
 mod failure;
+mod group;
 mod inspect;
 mod logging;
 mod node_options;
 mod output;
-mod partitioner;
 mod produce;
 mod remote;
 mod serve;
 mod show_config;
 mod signals;
+mod time;
 mod topic;
 
 use std::process::ExitCode;
@@ -55,10 +57,12 @@ struct Arguments {
 enum Command {
     /// Start a node and run it until it is told to stop
     Serve(serve::ServeArguments),
-    /// Show a node's configuration: every key, its value, its default and where it comes from
+    /// Show a node's configuration, or read and change the configs of topics and nodes that run
     Config(show_config::ConfigArguments),
     /// Create, list, describe or delete topics
     Topic(topic::TopicArguments),
+    /// List, describe, reset or delete consumer groups
+    Group(group::GroupArguments),
     /// Append the lines of standard input to a topic
     Produce(produce::ProduceArguments),
     /// Print a topic's records
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Config(arguments) => show_config::run(&arguments),
         Command::Topic(arguments) => topic::run(arguments),
+        Command::Group(arguments) => group::run(arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

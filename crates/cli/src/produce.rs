@@ -10,11 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use client::{Acks, Cluster, Completion, Producer, ProducerOptions, TopicMetadata};
+use client::{Acks, Cluster, Completion, Producer, ProducerOptions, TopicMetadata, partition_of};
 
 use self::lines::{Lines, standard_input};
 use crate::failure::note;
-use crate::partitioner::partition_of;
 use crate::remote::{Remote, topic_or_new};
 
 /// What a batch gathers before it is sent: well below the least that brokers accept by default, 1 MiB.

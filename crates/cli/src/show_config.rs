@@ -1,10 +1,13 @@
 //! `ropewalk config`: the effective configuration as TOML that explains itself, and that a node can be started with.
+//!
+//! With a word behind it, it asks a running node instead: see `change_config`.
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use server::config::{KeyDescription, KeyKind, Source};
 
+use crate::change_config::{self, ConfigCommand};
 use crate::node_options::NodeOptions;
 use crate::output::Output;
 
@@ -12,11 +15,19 @@ const EXAMPLES: &str = "\
 Examples:
   ropewalk config > node.toml                     a file to begin with
   ropewalk config --config node.toml              what this file comes to
-  ropewalk config --set cores=4 --json";
+  ropewalk config --set cores=4 --json
+On a running node:
+  ropewalk config get --topic orders
+  ropewalk config set --topic orders retention.ms=3600000
+  ropewalk config unset --topic orders retention.ms
+  ropewalk config get --node 1
+  ropewalk config set --all-nodes log.retention.ms=86400000";
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ConfigArguments {
+    #[command(subcommand)]
+    on_a_node: Option<ConfigCommand>,
     #[command(flatten)]
     node: NodeOptions,
     /// Print JSON
@@ -25,6 +36,9 @@ pub(crate) struct ConfigArguments {
 }
 
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<()> {
+    if let Some(command) = &arguments.on_a_node {
+        return change_config::run(command);
+    }
     let keys = arguments.node.load()?.describe();
     let mut output = Output::open();
     match arguments.json {

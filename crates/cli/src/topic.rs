@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Cluster, ConfigEntry, NewTopic, OffsetQuery, TopicMetadata};
+use client::{Cluster, ConfigEntry, ConfigResource, NewTopic, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
+use crate::change_config::{config_json, config_table};
 use crate::node_options::key_and_value;
 use crate::output::{Output, table};
 use crate::remote::{Remote, create_topic};
@@ -15,6 +16,7 @@ Examples:
   ropewalk topic create scratch --config ropewalk.durability=memory
   ropewalk topic list
   ropewalk topic describe orders
+  ropewalk config set --topic orders retention.ms=3600000
   ropewalk topic delete orders";
 
 #[derive(Args)]
@@ -137,7 +139,7 @@ fn list(arguments: &Everywhere) -> Result<()> {
 fn describe(arguments: &OneTopic) -> Result<()> {
     let mut cluster = arguments.everywhere.remote.connect()?;
     let topic = cluster.topic(&arguments.name)?;
-    let configs = cluster.topic_configs(&arguments.name)?;
+    let configs = cluster.configs(&ConfigResource::Topic(arguments.name.clone()))?;
     let extents = topic
         .partitions
         .iter()
@@ -181,14 +183,11 @@ fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
             "tail": extent.tail,
         })
     });
-    let configs = configs
-        .iter()
-        .map(|config| json!({ "name": config.name, "value": config.value, "set": config.is_set() }));
     json!({
         "name": topic.name,
         "id": topic.id.to_string(),
         "partitions": partitions.collect::<Value>(),
-        "configs": configs.collect::<Value>(),
+        "configs": configs.iter().map(config_json).collect::<Value>(),
     })
 }
 
@@ -204,26 +203,16 @@ fn as_text(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
             format!("{:?}", partition.replicas),
         ]
     }));
-    let heading = ["config", "value", "from"];
-    let mut config_rows = vec![heading.map(str::to_owned).to_vec()];
-    config_rows.extend(configs.iter().map(|config| {
-        let from = if config.is_set() { "this topic" } else { "default" };
-        vec![
-            config.name.clone(),
-            or_dash(config.value.as_ref()),
-            from.to_owned(),
-        ]
-    }));
     format!(
         "topic {} (id {})\n\n{}\n\n{}",
         topic.name,
         topic.id,
         table(&rows),
-        table(&config_rows)
+        config_table(configs)
     )
 }
 
-fn or_dash(value: Option<impl ToString>) -> String {
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
@@ -233,7 +222,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 }
 
 /// Prints one of two.
-fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
+pub(crate) fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
     let mut output = Output::open();
     match as_json {
         true => output.json(&json)?,

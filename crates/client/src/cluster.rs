@@ -147,7 +147,12 @@ impl Cluster {
     /// Asks the controller, which alone administers topics in some clusters.
     pub(crate) fn call_controller<R: Request>(&mut self, request: &R) -> Result<R::Response> {
         let metadata = self.metadata(Some(&[]))?;
-        match self.brokers.get(&metadata.controller_id) {
+        self.call_broker(metadata.controller_id, request)
+    }
+
+    /// Asks the broker of this number if it is known; else any, which says that it is another.
+    pub(crate) fn call_broker<R: Request>(&mut self, node_id: i32, request: &R) -> Result<R::Response> {
+        match self.brokers.get(&node_id) {
             Some(broker) if !self.is_connected_to(&broker.address) && self.brokers.len() > 1 => {
                 Connection::connect(&broker.address, &self.options)?.call(request)
             }

@@ -13,9 +13,11 @@
 //! ```
 
 mod cluster;
+mod configs;
 mod connection;
 mod consumer;
 mod error;
+mod groups;
 pub mod fake_broker;
 mod inbound;
 mod offsets;
@@ -26,15 +28,17 @@ mod topic_producer;
 mod topics;
 
 pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMetadata};
+pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 pub use connection::{Connection, ConnectionOptions};
 pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRecords, Start};
 pub use error::{Advice, ClientError, Result};
+pub use groups::{GroupDescription, GroupListing, GroupMember, GroupOffset};
 pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
 pub use topic_consumer::{Stretch, TopicConsumer};
 pub use topic_producer::TopicProducer;
-pub use topics::{ConfigEntry, NewTopic};
+pub use topics::NewTopic;
 
 // What the signatures above speak of, so that users of the client need not name the crates that have it.
 pub use kafka_wire::{ApiKey, ErrorCode};
-pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId};
+pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId, partition_of};

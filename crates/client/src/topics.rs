@@ -1,4 +1,4 @@
-//! Creating, growing, describing and deleting topics.
+//! Creating, growing, listing and deleting topics. Their configs are in `configs`.
 //!
 //! One topic a call: these are tools' and tests' operations, where a clear error is worth more than a saved round trip.
 
@@ -7,21 +7,12 @@ use std::time::{Duration, Instant};
 use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::delete_topics::DeleteTopicState;
-use kafka_wire::describe_configs::DescribeConfigsResource;
-use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
-use kafka_wire::{
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
-    IncrementalAlterConfigsRequest, Text,
-};
+use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
 
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::error::{ClientError, Result};
 use crate::offsets::OffsetQuery;
 
-/// Kafka's number for "a topic" among the things that have configs.
-const TOPIC_RESOURCE: i8 = 2;
-/// Kafka's number for setting one config to a value.
-const SET_OPERATION: i8 = 0;
 /// The pause between two questions of the same kind.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -55,29 +46,6 @@ impl NewTopic {
     pub fn with_config(mut self, name: impl Into<String>, value: impl Into<String>) -> NewTopic {
         self.configs.push((name.into(), value.into()));
         self
-    }
-}
-
-/// One config of a topic as the broker has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigEntry {
-    /// Its name.
-    pub name: String,
-    /// Its value; `None` if there is none, or it is secret.
-    pub value: Option<String>,
-    /// Where the value comes from, by Kafka's numbers: 1 the topic itself, 4 and 5 the broker's settings and defaults.
-    pub source: i8,
-    /// Whether it cannot be changed.
-    pub read_only: bool,
-    /// What it means, if the broker tells.
-    pub documentation: Option<String>,
-}
-
-impl ConfigEntry {
-    /// Whether the topic sets it by itself.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.source == 1
     }
 }
 
@@ -187,64 +155,6 @@ impl Cluster {
         succeeded(format!("growing topic {topic} to {count} partitions"), outcome)
     }
 
-    /// A topic's configs, all of them, in the broker's order.
-    ///
-    /// # Errors
-    /// `Broker`.
-    pub fn topic_configs(&mut self, topic: &str) -> Result<Vec<ConfigEntry>> {
-        let request = DescribeConfigsRequest {
-            resources: vec![DescribeConfigsResource {
-                resource_type: TOPIC_RESOURCE,
-                resource_name: Text::from(topic),
-                configuration_keys: None,
-            }],
-            include_synonyms: false,
-            include_documentation: true,
-        };
-        let response = self.call(&request)?;
-        let answer = response.results.first();
-        let outcome = answer.map(|result| (result.error_code, result.error_message.as_ref()));
-        succeeded(format!("describing topic {topic}"), outcome)?;
-        let entries = answer.map(|result| result.configs.as_slice()).unwrap_or_default();
-        Ok(entries
-            .iter()
-            .map(|config| ConfigEntry {
-                name: String::from(&config.name),
-                value: config.value.as_ref().map(String::from),
-                source: config.config_source,
-                read_only: config.read_only,
-                documentation: config
-                    .documentation
-                    .as_ref()
-                    .filter(|text| !text.is_empty())
-                    .map(String::from),
-            })
-            .collect())
-    }
-
-    /// Sets one config of a topic.
-    ///
-    /// # Errors
-    /// `Broker`, with `InvalidConfig` if there is no such config or value.
-    pub fn set_topic_config(&mut self, topic: &str, name: &str, value: &str) -> Result<()> {
-        let request = IncrementalAlterConfigsRequest {
-            resources: vec![AlterConfigsResource {
-                resource_type: TOPIC_RESOURCE,
-                resource_name: Text::from(topic),
-                configs: vec![AlterableConfig {
-                    name: Text::from(name),
-                    config_operation: SET_OPERATION,
-                    value: Some(Text::from(value)),
-                }],
-            }],
-            validate_only: false,
-        };
-        let response = self.call_controller(&request)?;
-        let answer = response.responses.first();
-        let outcome = answer.map(|result| (result.error_code, result.error_message.as_ref()));
-        succeeded(format!("setting {name} of topic {topic}"), outcome)
-    }
-
     /// How long brokers may take for an operation: most of the time that their answer is waited for.
     pub(crate) fn timeout_ms(&self) -> i32 {
         let ms = self.options().request_timeout.as_millis() / 10 * 9;
@@ -253,7 +163,7 @@ impl Cluster {
 }
 
 /// What a broker said about one operation, as an error unless it was "none".
-fn succeeded(operation: String, outcome: Option<(i16, Option<&Text>)>) -> Result<()> {
+pub(crate) fn succeeded(operation: String, outcome: Option<(i16, Option<&Text>)>) -> Result<()> {
     match outcome {
         Some((0, _)) => Ok(()),
         Some((code, message)) => Err(ClientError::broker(operation, code, message.map(Text::as_str))),

@@ -5,7 +5,7 @@ business of the hand-written reader and writer in src/codec."""
 
 import re
 
-INTEGERS = {"int8": ("i8", 1), "int16": ("i16", 2), "int32": ("i32", 4), "int64": ("i64", 8)}
+INTEGERS = {"int8": ("i8", 1), "int16": ("i16", 2), "uint16": ("u16", 2), "int32": ("i32", 4), "int64": ("i64", 8)}
 KEYWORDS = {"type", "match", "ref", "move", "self", "mod", "use", "where", "loop"}
 
 

@@ -7,6 +7,13 @@ import zipfile
 from dataclasses import dataclass, field
 
 
+# Structs of a request whose names mean something else in its response, and what they are called here.
+RENAMED = {
+    ("DescribeQuorumRequest", "TopicData"): "TopicRequest",
+    ("DescribeQuorumRequest", "PartitionData"): "PartitionRequest",
+}
+
+
 @dataclass(frozen=True)
 class Versions:
     """An inclusive range of versions; empty when first > last."""
@@ -119,7 +126,8 @@ def read_fields(raw_fields, message):
         versions = Versions.parse(raw["versions"]) & message.versions
         if versions.is_empty():
             continue
-        type_name = raw["type"].removeprefix("[]")
+        declared = raw["type"].removeprefix("[]")
+        type_name = RENAMED.get((message.name, declared), declared)
         default = raw.get("default")
         fields.append(
             Field(

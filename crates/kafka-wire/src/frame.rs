@@ -3,6 +3,8 @@
 //! Written by hand although their schemas are published: the layout of a header depends on fields inside it,
 //! and the client id keeps its old encoding in flexible versions.
 
+use bytes::Bytes;
+
 use crate::versions::{request_header_version, response_header_version};
 use crate::{ApiKey, Encode, Frame, Reader, Request, Text, WireError, Writer};
 
@@ -81,6 +83,33 @@ impl ResponseHeader {
             writer.unsigned_varint(0);
         }
     }
+}
+
+/// Where the only batch of a Produce request begins, if `head`, the request's first bytes, is of one that appends to one
+/// partition and reaches up to there. A hint for whoever receives it: nothing behind it has been checked.
+#[must_use]
+pub fn lone_batch_position(head: &[u8]) -> Option<usize> {
+    let mut reader = Reader::new(Bytes::copy_from_slice(head));
+    let header = RequestHeader::decode(&mut reader).ok()?;
+    let version = header.api_version;
+    let known = header.api_key == ApiKey::Produce && ApiKey::Produce.valid_versions().contains(version);
+    let flexible = request_header_version(header.api_key, version) >= 2;
+    if !known {
+        return None;
+    }
+    if version >= 3 {
+        reader.nullable_text(flexible).ok()?;
+    }
+    reader.int16().and(reader.int32()).ok()?;
+    (reader.long_length(flexible).ok()? == Some(1)).then_some(())?;
+    match version {
+        ..=12 => reader.text(flexible).map(drop).ok()?,
+        _ => reader.uuid().map(drop).ok()?,
+    }
+    (reader.long_length(flexible).ok()? == Some(1)).then_some(())?;
+    reader.int32().ok()?;
+    reader.long_length(flexible).ok()??;
+    Some(head.len() - reader.remaining())
 }
 
 /// Header and request as one frame.

@@ -27,6 +27,6 @@ pub use codec::{
     Text, Uuid, WireError, Writer,
 };
 pub use error_code::ErrorCode;
-pub use frame::{RequestHeader, ResponseHeader, frame_request, frame_response};
+pub use frame::{RequestHeader, ResponseHeader, frame_request, frame_response, lone_batch_position};
 pub use generated::*;
 pub use versions::{VersionRange, request_header_version, response_header_version};

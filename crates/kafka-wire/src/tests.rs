@@ -2,6 +2,7 @@
 
 mod golden;
 mod hostile;
+mod lone_batch;
 mod round_trip;
 pub(crate) mod samples;
 

@@ -59,6 +59,9 @@ pub trait Disk: Send + Sync + 'static {
     /// Bytes that can still be allocated.
     fn free_bytes(&self) -> io::Result<u64>;
 
+    /// The size of the disk, in use or not.
+    fn total_bytes(&self) -> io::Result<u64>;
+
     /// Takes the tree for this process alone until the lock is dropped; `WouldBlock` if another has it.
     fn lock(&self) -> io::Result<Box<dyn Lock>>;
 

@@ -3,19 +3,24 @@
 //! A durable write is assembled in an `AlignedBuffer`; a read lands in one and is handed on as `Bytes` without a
 //! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
 //! `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
+//! `BufMut` is implemented so that a socket can be read into a buffer where its bytes are to stay.
+//! `prefetch` is for reading here and there.
 
 mod pool;
+mod prefetch;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use bytes::Bytes;
+use bytes::buf::UninitSlice;
+use bytes::{BufMut, Bytes};
 
 use crate::disk::BLOCK_BYTES;
 
 pub use pool::{CutBuffer, MemoryPool};
+pub use prefetch::prefetch;
 
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {
@@ -40,9 +45,9 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// An empty buffer with room for `capacity` bytes, for `read_into_rest`. Zeroing what a read overwrites would cost as
-    /// much as the copy that O_DIRECT saves.
-    pub(crate) fn with_capacity(capacity: usize) -> AlignedBuffer {
+    /// An empty buffer with room for `capacity` bytes, to be filled from its front. Zeroing what a read overwrites would
+    /// cost as much as the copy that is saved.
+    pub fn with_capacity(capacity: usize) -> AlignedBuffer {
         // SAFETY: called with a layout whose size is not zero, which is all that alloc asks.
         AlignedBuffer::allocate(capacity, |layout| unsafe { alloc(layout) })
     }
@@ -126,6 +131,23 @@ impl AlignedBuffer {
     }
 }
 
+// SAFETY: `chunk_mut` is the allocation's rest behind `length`, which stays where it is, and `advance_mut` never passes its end.
+unsafe impl BufMut for AlignedBuffer {
+    fn remaining_mut(&self) -> usize {
+        self.capacity - self.length
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        assert!(count <= self.remaining_mut(), "an aligned buffer must not grow");
+        self.length += count;
+    }
+
+    fn chunk_mut(&mut self) -> &mut UninitSlice {
+        // SAFETY: the rest of the allocation (dangling but of no length if there is none), borrowed through nothing else.
+        unsafe { UninitSlice::from_raw_parts_mut(self.start.as_ptr().add(self.length), self.remaining_mut()) }
+    }
+}
+
 /// The layout of a buffer that is not empty.
 fn layout_of(length: usize) -> Layout {
     Layout::from_size_align(length, BLOCK_BYTES)
@@ -178,6 +200,19 @@ mod tests {
             assert!(buffer.iter().all(|byte| *byte == 0));
             assert!((buffer.as_ptr() as usize).is_multiple_of(BLOCK_BYTES) || length == 0);
         }
+    }
+
+    #[test]
+    fn fills_from_its_front_and_never_grows() {
+        let mut buffer = AlignedBuffer::with_capacity(10);
+        buffer.put_slice(b"strand");
+        assert_eq!((buffer.as_slice(), buffer.remaining_mut()), (&b"strand"[..], 4));
+        buffer.put_slice(b"rope");
+        assert_eq!(
+            (buffer.as_slice(), buffer.remaining_mut()),
+            (&b"strandrope"[..], 0)
+        );
+        assert!(buffer.chunk_mut().len() == 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The protocol cores: a partition's leader, its producers and epochs, and the cluster's metadata.
+//! The protocol cores: a partition's leader, its producers and epochs, consumer groups, and the cluster's metadata.
 //!
 //! Everything here is a pure state machine: inputs in (`handle_*`, `apply`), actions out (`next_action`),
 //! the next moment that matters by `deadline`. Time is an argument; nothing does I/O, draws random
@@ -7,6 +7,7 @@
 
 mod encoding;
 pub mod epochs;
+pub mod groups;
 pub mod history;
 pub mod leader;
 pub mod metadata;

@@ -9,7 +9,9 @@
 //! epoch on every partition the node leads. Epochs begin at 0 and only rise.
 
 mod apply;
+pub mod broker_config;
 mod command;
+mod configs;
 mod plan;
 mod snapshot;
 #[cfg(test)]
@@ -18,12 +20,15 @@ pub mod topic_config;
 mod topic_name;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use record::{ClusterId, Epoch, PartitionId, TopicId};
 
 pub use apply::ApplyError;
+pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, Command, ReplicaSet};
+pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
 pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_topic_name};
@@ -34,8 +39,14 @@ use crate::producers::ProducerId;
 /// The image: everything the commands applied so far have made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// The configs that topics have unless they set their own. Every node is started with its own copy: they shape the
-    /// typed settings only, never what a command does.
+    /// The configs that topics have unless somebody sets others. Every node is started with its own: they shape the typed
+    /// settings only, never what a command does.
+    started_with: TopicConfig,
+    /// The node whose image this is: what is set for that broker shapes the settings, too.
+    own: Option<NodeId>,
+    /// What clients have set for brokers; the entry without a node is for all of them.
+    broker_configs: BTreeMap<Option<NodeId>, BrokerConfig>,
+    /// What topics have that set nothing themselves, put together from the three above.
     defaults: TopicConfig,
     cluster: Option<ClusterId>,
     nodes: BTreeMap<NodeId, Node>,
@@ -104,6 +115,9 @@ impl Metadata {
     #[must_use]
     pub fn new(defaults: TopicConfig) -> Metadata {
         Metadata {
+            started_with: defaults.clone(),
+            own: None,
+            broker_configs: BTreeMap::new(),
             defaults,
             cluster: None,
             nodes: BTreeMap::new(),
@@ -115,13 +129,21 @@ impl Metadata {
         }
     }
 
+    /// The same image as this node has it: what clients set for this broker counts here.
+    #[must_use]
+    pub fn of_node(mut self, node: NodeId) -> Metadata {
+        self.own = Some(node);
+        self.resolve_settings();
+        self
+    }
+
     /// The cluster's identity, once it is formatted.
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterId> {
         self.cluster
     }
 
-    /// The configs of topics that set none of their own.
+    /// The configs of topics that set none of their own, whoever set them.
     #[must_use]
     pub fn defaults(&self) -> &TopicConfig {
         &self.defaults
@@ -157,6 +179,14 @@ impl Metadata {
         self.names
             .values()
             .map(|id| self.topics.get(id).expect("every name belongs to a topic"))
+    }
+
+    /// The topics from this name on, sorted by name.
+    pub fn topics_from(&self, name: &str) -> impl Iterator<Item = &Topic> {
+        let bounds = (Bound::Included(name), Bound::Unbounded);
+        self.names
+            .range::<str, _>(bounds)
+            .map(|(_, id)| self.topics.get(id).expect("every name belongs to a topic"))
     }
 
     /// How many partitions all topics have together.

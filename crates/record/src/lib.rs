@@ -4,6 +4,7 @@
 
 pub mod batch;
 mod identity;
+mod partitioner;
 mod varint;
 
 pub use batch::{
@@ -13,3 +14,4 @@ pub use batch::{
     set_leader_epoch, set_log_append_time, set_max_timestamp, validate, visit_keys,
 };
 pub use identity::{ClusterId, Epoch, Offset, PartitionId, Position, TopicId};
+pub use partitioner::partition_of;

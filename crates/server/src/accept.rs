@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use protocol::metadata::broker_config::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::Semaphore;
 
@@ -86,6 +87,30 @@ pub(crate) async fn accept_clients(
     }
 }
 
+/// How many connections there may be. Those that came before a limit was lowered stay.
+struct ConnectionLimits {
+    all: usize,
+    per_address: usize,
+}
+
+impl ConnectionLimits {
+    /// What clients have set for this node, or what it was started with.
+    fn in_force(core: &Core) -> ConnectionLimits {
+        let started = &core.facts.config.limits;
+        core.with_metadata(|metadata| {
+            let number = |name, started| {
+                let set = metadata.own_broker_number(name);
+                set.and_then(|number| usize::try_from(number).ok())
+                    .unwrap_or(started)
+            };
+            ConnectionLimits {
+                all: number(MAX_CONNECTIONS, started.connections),
+                per_address: number(MAX_CONNECTIONS_PER_IP, started.connections_per_address),
+            }
+        })
+    }
+}
+
 struct Doorman {
     core: Rc<Core>,
     all: Arc<AtomicUsize>,
@@ -96,13 +121,13 @@ struct Doorman {
 
 impl Doorman {
     fn let_in(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
-        let limits = &self.core.facts.config.limits;
+        let limits = ConnectionLimits::in_force(&self.core);
         let from_address = self.by_address.entry(peer.ip()).or_default();
-        let crowded = self.all.load(Ordering::Relaxed) >= limits.connections
-            || from_address.load(Ordering::Relaxed) >= limits.connections_per_address;
+        let crowded = self.all.load(Ordering::Relaxed) >= limits.all
+            || from_address.load(Ordering::Relaxed) >= limits.per_address;
         if crowded {
             count(&self.core.counters.connections_refused, 1);
-            tracing::debug!(%peer, "a connection was refused: limits.connections or limits.connections_per_address");
+            tracing::debug!(%peer, "a connection was refused: max.connections or max.connections.per.ip");
             return;
         }
         let seat = Seat {
@@ -110,7 +135,7 @@ impl Doorman {
             _from_address: Counted::new(from_address),
         };
         count(&self.core.counters.connections_opened, 1);
-        if self.by_address.len() > limits.connections {
+        if self.by_address.len() > limits.all {
             self.by_address
                 .retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
         }

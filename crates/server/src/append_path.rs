@@ -9,7 +9,6 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use kafka_wire::produce::{
     LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
     TopicProduceData, TopicProduceResponse,
@@ -17,14 +16,17 @@ use kafka_wire::produce::{
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::Topic;
 use record::PartitionId;
+use storage::{BatchBytes, SharedMemory};
 use tokio::sync::oneshot;
 
 use crate::connection::Connection;
-use crate::core::Core;
+use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
+use crate::groups::is_internal;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 
-type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+/// What becomes of a batch; nothing comes if the node stops.
+pub(crate) type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 /// An append under way, or what is to be answered instead.
 enum Pending {
@@ -32,12 +34,14 @@ enum Pending {
     Refused(ErrorCode, Option<String>),
 }
 
-/// Starts all appends of a request. The answer comes from the future; none for `acks=0`.
+/// Starts all appends of a request. The answer comes from the future; none for `acks=0`. `memory` is the request's, if it was
+/// received where its batch can stay.
 pub(crate) fn produce(
     core: &Rc<Core>,
     connection: &Connection,
     request: ProduceRequest,
     version: i16,
+    mut memory: Option<SharedMemory>,
 ) -> impl Future<Output = Option<ProduceResponse>> + use<> {
     let acks = match request.acks {
         0 => Ok(Acks::None),
@@ -51,6 +55,11 @@ pub(crate) fn produce(
     for topic in request.topic_data {
         let mut partitions = Vec::with_capacity(topic.partition_data.len());
         let known = find_topic(core, &topic, version);
+        let mut name = topic.name;
+        if memory.is_some() {
+            // Nothing else of the request may be referred to when its memory is reclaimed.
+            name = name.detached();
+        }
         for partition in topic.partition_data {
             let index = partition.index;
             let pending = match (&known, acks) {
@@ -60,11 +69,13 @@ pub(crate) fn produce(
                 }
                 (_, Err(code)) => Pending::Refused(code, None),
                 (Err(code), _) => Pending::Refused(*code, None),
-                (Ok(known), Ok(acks)) => start_append(core, connection, known, partition, acks),
+                (Ok(known), Ok(acks)) => {
+                    start_append(core, connection, known, partition, acks, memory.take())
+                }
             };
             partitions.push((index, pending));
         }
-        topics.push((topic.name, topic.topic_id, partitions));
+        topics.push((name, topic.topic_id, partitions));
     }
     let core = core.clone();
     async move {
@@ -103,7 +114,12 @@ fn find_topic(
                 .ok_or(ErrorCode::UnknownTopicOrPartition),
             _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         };
-        found.map(|topic: &Topic| (topic.id, topic.partition_count()))
+        let topic: &Topic = found?;
+        match is_internal(&topic.name) {
+            false => Ok((topic.id, topic.partition_count())),
+            // As Kafka: only the node itself writes there.
+            true => Err(ErrorCode::InvalidTopicException),
+        }
     })
 }
 
@@ -113,11 +129,16 @@ fn start_append(
     (topic, partition_count): &(record::TopicId, i32),
     partition: PartitionProduceData,
     acks: Acks,
+    memory: Option<SharedMemory>,
 ) -> Pending {
     if !(0..*partition_count).contains(&partition.index) {
         return Pending::Refused(ErrorCode::UnknownTopicOrPartition, None);
     }
     let batch = partition.records.unwrap_or_default();
+    let batch = match memory {
+        Some(memory) => memory.reclaim(batch),
+        None => batch.into(),
+    };
     let id = PartitionId {
         topic: *topic,
         index: partition.index,
@@ -127,7 +148,32 @@ fn start_append(
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.
-fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: Bytes, acks: Acks) -> Answer {
+fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, acks: Acks) -> Answer {
+    let shard = core.facts.shard_of(partition);
+    if core.facts.core_of(shard) != core.index {
+        return append_from_outside(&core.facts, partition, batch, acks);
+    }
+    let (request, answer) = append_request(partition, batch, acks);
+    core.shard(shard).append(request);
+    answer
+}
+
+/// The same for whoever is on another core than the partition, or on none (HTTP).
+pub(crate) fn append_from_outside(
+    facts: &NodeFacts,
+    partition: PartitionId,
+    batch: BatchBytes,
+    acks: Acks,
+) -> Answer {
+    let (request, answer) = append_request(partition, batch, acks);
+    let shard = facts.shard_of(partition);
+    facts.mailboxes.send(facts.core_of(shard), move |core| {
+        core.shard(shard).append(request)
+    });
+    answer
+}
+
+fn append_request(partition: PartitionId, batch: BatchBytes, acks: Acks) -> (AppendRequest, Answer) {
     let (reply, answer) = oneshot::channel();
     let request = AppendRequest {
         partition,
@@ -135,15 +181,7 @@ fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: Bytes, acks: Ac
         acks,
         reply,
     };
-    let shard = core.facts.shard_of(partition);
-    match core.facts.core_of(shard) {
-        owner if owner == core.index => core.shard(shard).append(request),
-        owner => core
-            .facts
-            .mailboxes
-            .send(owner, move |core| core.shard(shard).append(request)),
-    }
-    answer
+    (request, answer)
 }
 
 async fn answer(

@@ -22,6 +22,7 @@ pub use describe::{KeyDescription, KeyKind};
 pub use error::ConfigError;
 pub use load::{FileText, Flag};
 pub use speech::{HostPort, LogFormat, LogLevel};
+pub(crate) use suggest::key_of;
 
 /// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Config {
     pub compaction: CompactionSettings,
     /// What is remembered of idempotent producers.
     pub producers: ProducerSettings,
+    /// Consumer groups.
+    pub groups: GroupSettings,
     /// How the node stops.
     pub shutdown: ShutdownSettings,
     /// What the node says about itself.
@@ -85,6 +88,8 @@ pub struct KafkaSettings {
 pub struct HttpSettings {
     /// `host:port` to listen on; port 0 takes any free one.
     pub listen: String,
+    /// Whether every answered request is a log line of its own at level info; else it is one at level debug.
+    pub request_log: bool,
 }
 
 /// Keys under `journal`. Sizes in bytes, each for one core.
@@ -185,6 +190,25 @@ pub struct ProducerSettings {
     pub per_partition_max: usize,
 }
 
+/// Keys under `groups`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// The shortest and the longest session timeout that a member of a classic group may choose.
+    pub session_timeout_min: Duration,
+    /// See `session_timeout_min`.
+    pub session_timeout_max: Duration,
+    /// How long an empty classic group waits for more members before its first generation.
+    pub initial_rebalance_delay: Duration,
+    /// The most members of a group.
+    pub members_max: usize,
+    /// How long the offsets of a group without members are kept.
+    pub offsets_retention: Duration,
+    /// How long a member that speaks the consumer protocol may be silent.
+    pub consumer_session_timeout: Duration,
+    /// How often such a member is to be heard of.
+    pub consumer_heartbeat_interval: Duration,
+}
+
 /// Keys under `shutdown`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutdownSettings {
@@ -245,6 +269,7 @@ impl Default for Config {
             },
             http: HttpSettings {
                 listen: "127.0.0.1:8092".to_owned(),
+                request_log: false,
             },
             journal: JournalSettings {
                 file_bytes: 64 * MIB as u64,
@@ -276,6 +301,15 @@ impl Default for Config {
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),
                 per_partition_max: 10_000,
+            },
+            groups: GroupSettings {
+                session_timeout_min: Duration::from_secs(6),
+                session_timeout_max: Duration::from_secs(30 * 60),
+                initial_rebalance_delay: Duration::from_secs(3),
+                members_max: 10_000,
+                offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+                consumer_session_timeout: Duration::from_secs(45),
+                consumer_heartbeat_interval: Duration::from_secs(5),
             },
             shutdown: ShutdownSettings {
                 deadline: Duration::from_secs(30),

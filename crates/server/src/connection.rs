@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use kafka_wire::{WireError, Writer};
+use kafka_wire::{WireError, Writer, lone_batch_position};
+use storage::{BatchMemory, SharedMemory};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
@@ -34,6 +35,8 @@ use write::{Queued, write_answers};
 const PREFIX_BYTES: usize = 4;
 /// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
+/// Of a large frame, so much is looked at to see whether it is an append of one batch.
+const HEAD_BYTES: usize = 1 << 10;
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -81,6 +84,7 @@ pub(crate) struct Arrival {
 
 /// What the handlers of one connection share.
 pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
     /// Answers are encoded here, one at a time.
     pub(crate) writer: RefCell<Writer>,
     /// The connection's fetch session; ends with it.
@@ -127,6 +131,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
     } = arrival;
     let session = session.map_or(0, |session| core.sessions.borrow_mut().adopt(session));
     let connection = Rc::new(Connection {
+        peer,
         writer: RefCell::new(Writer::new()),
         session: Cell::new(session),
         streak: Cell::new((core.index, 0)),
@@ -236,8 +241,8 @@ async fn read_requests(
         .in_flight_bytes_per_connection
         .clamp(1, u32::MAX as usize);
     let in_flight = Arc::new(Semaphore::new(in_flight_bytes));
-    while let Some((frame, core_budget)) = frames.next().await? {
-        let request_bytes = frame.len().clamp(1, in_flight_bytes) as u32;
+    while let Some(received) = frames.next().await? {
+        let request_bytes = received.request.len().clamp(1, in_flight_bytes) as u32;
         let request_bytes = in_flight
             .clone()
             .acquire_many_owned(request_bytes)
@@ -249,16 +254,25 @@ async fn read_requests(
         };
         count(&core.counters.requests, 1);
         core.idle_poll.note_request();
-        let answer = api::start(core, connection, frame)?;
+        let answer = api::start(core, connection, received.request, received.memory)?;
         place.send(Queued {
             answer,
-            permits: (request_bytes, core_budget),
+            permits: (request_bytes, received.core_budget),
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));
         }
     }
     Ok(ReadEnd::Done)
+}
+
+/// A request as it came.
+struct Received {
+    /// The frame without its size prefix.
+    request: Bytes,
+    /// What it was received into, if that is worth having back.
+    memory: Option<SharedMemory>,
+    core_budget: Option<OwnedSemaphorePermit>,
 }
 
 /// The frames of a connection's input.
@@ -273,8 +287,8 @@ struct Frames {
 }
 
 impl Frames {
-    /// The next frame without its size prefix, and the budget it takes; `None` when the client is done.
-    async fn next(&mut self) -> Result<Option<(Bytes, Option<OwnedSemaphorePermit>)>, ConnectionError> {
+    /// The next request; `None` when the client is done.
+    async fn next(&mut self) -> Result<Option<Received>, ConnectionError> {
         let limits = self.core.facts.config.limits.clone();
         let patience = if self.any {
             limits.connection_idle
@@ -293,7 +307,7 @@ impl Frames {
                 size: announced.into(),
                 size_max: limits.request_bytes,
             })?;
-        let budget = match size {
+        let core_budget = match size {
             ..=SMALL_FRAME_BYTES => None,
             _ => {
                 let units = self.core.budget_units(size);
@@ -301,14 +315,56 @@ impl Frames {
                 Some(budget.expect("the budget is never closed"))
             }
         };
-        let filled = timeout(limits.handshake, self.fill(PREFIX_BYTES + size)).await;
-        if !filled.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
+        let received = timeout(limits.handshake, self.receive(size)).await;
+        let received = received.map_err(|_| ConnectionError::TooSlow(limits.handshake))??;
+        self.any = true;
+        Ok(received.map(|(request, memory)| Received {
+            request,
+            memory,
+            core_budget,
+        }))
+    }
+
+    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before.
+    async fn receive(
+        &mut self,
+        size: usize,
+    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
+        if size >= BatchMemory::REQUEST_BYTES_MIN {
+            if !self.fill(PREFIX_BYTES + HEAD_BYTES).await? {
+                return Ok(None);
+            }
+            let head_end = self.buffer.len().min(PREFIX_BYTES + READ_BYTES_MIN);
+            if let Some(position) = lone_batch_position(&self.buffer[PREFIX_BYTES..head_end]) {
+                return self.receive_batch(BatchMemory::for_request(position, size)).await;
+            }
+        }
+        if !self.fill(PREFIX_BYTES + size).await? {
             return Ok(None);
         }
-        self.any = true;
         self.buffer.advance(PREFIX_BYTES);
-        let frame = self.buffer.split_to(size).freeze();
-        Ok(Some((frame, budget)))
+        Ok(Some((self.buffer.split_to(size).freeze(), None)))
+    }
+
+    /// An append of one large batch, received where it can stay until it is on the disk.
+    async fn receive_batch(
+        &mut self,
+        mut memory: BatchMemory,
+    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
+        self.buffer.advance(PREFIX_BYTES);
+        let here = self.buffer.len().min(memory.missing());
+        memory.rest().put_slice(&self.buffer.split_to(here));
+        // The next one's head is as small as this one's: what is read with it has to be copied.
+        self.read_bytes = READ_BYTES_MIN;
+        while memory.missing() > 0 {
+            let read = self.input.read_buf(&mut memory.rest()).await?;
+            if read == 0 {
+                return Ok(None);
+            }
+            count(&self.core.counters.received_bytes, read as u64);
+        }
+        let (request, memory) = memory.share();
+        Ok(Some((request, Some(memory))))
     }
 
     /// Reads until the buffer holds `length` bytes; false if the input ends before.

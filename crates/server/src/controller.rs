@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use protocol::metadata::{Command, Metadata, PlanError, TopicConfig, TopicSettings};
+use protocol::metadata::{Command, ConfigChange, Metadata, PlanError, TopicConfig, TopicSettings};
 use record::{BatchBuilder, Compression, Limits, Offset};
 use tokio::sync::{Mutex, oneshot};
 
@@ -123,7 +123,7 @@ impl Core {
                 let (reply, answer) = oneshot::channel();
                 self.shard(0).append(AppendRequest {
                     partition: METADATA_PARTITION,
-                    batch: builder.build(),
+                    batch: builder.build().into(),
                     acks: Acks::Quorum,
                     reply,
                 });
@@ -142,12 +142,8 @@ impl Core {
     /// A sentence for the operator.
     pub(crate) async fn replay_metadata(self: &Rc<Self>) -> Result<Vec<Command>, String> {
         let recovered = self.take_recovered(METADATA_PARTITION);
-        let settings =
-            self.with_metadata(|metadata| TopicSettings::resolve(&TopicConfig::new(), metadata.defaults()));
-        // Defaults are for clients' topics: what topics there are is not to be forgotten by age, nor compacted.
-        let settings = settings.keeping_all();
         self.shard(0)
-            .open_partition(METADATA_PARTITION, None, settings, recovered.as_ref())?;
+            .open_partition(METADATA_PARTITION, None, metadata_settings(), recovered.as_ref())?;
         self.read_commands()
             .await
             .map_err(|error| format!("the metadata cannot be read: {error}"))?
@@ -176,6 +172,16 @@ impl Core {
         }
         Ok(Ok(commands))
     }
+}
+
+/// The metadata is kept for ever and flushed before anybody acts by it, whatever topics have by default: what retention took
+/// would be missing after the next start.
+fn metadata_settings() -> TopicSettings {
+    let mut config = TopicConfig::new();
+    config
+        .change(&[ConfigChange::set("retention.ms", "-1")])
+        .expect("a valid value");
+    TopicSettings::resolve(&config, &TopicConfig::new())
 }
 
 fn decode_commands(batches: &Bytes, commands: &mut Vec<Command>) -> Result<Offset, String> {

@@ -19,6 +19,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
+use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
@@ -88,10 +89,13 @@ pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    /// On core 0: the disk's free space when it was last looked at; `None` if it is not known.
+    pub(crate) disk_free_bytes: Cell<Option<u64>>,
     /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
     metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) groups: Groups,
     pub(crate) counters: CoreCounters,
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
@@ -123,6 +127,7 @@ impl Core {
             metadata: RefCell::new(metadata),
             sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
             producer_ids: ProducerIds::default(),
+            groups: Groups::default(),
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
@@ -134,6 +139,7 @@ impl Core {
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
             facts,
             disk,
+            disk_free_bytes: Cell::new(None),
         })
     }
 
@@ -148,6 +154,8 @@ impl Core {
     /// answered and are gone, and makes what was staged durable.
     pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = ()> {
         self.draining.set(true);
+        // Who waits for a rebalance would keep its connection, and the node, waiting.
+        self.groups.close();
         async move { self.drain_to_the_end().await }
     }
 
@@ -221,6 +229,7 @@ impl Core {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
         self.shards().for_each(Shard::start_background);
+        self.open_coordinators();
         Ok(())
     }
 
@@ -242,16 +251,29 @@ impl Core {
                 self.open_partitions(metadata, topic, first)
                     .expect("a new partition contradicts nothing");
             }
-            if let Command::SetTopicConfig { id, .. } = command
-                && let Some(topic) = metadata.topic(*id)
-            {
-                for id in self.own_partitions(topic, 0) {
-                    self.shard(self.facts.shard_of(id))
-                        .configure_partition(id, topic.settings);
+            match command {
+                Command::SetTopicConfig { id, .. } => metadata
+                    .topic(*id)
+                    .into_iter()
+                    .for_each(|topic| self.configure_partitions(topic)),
+                Command::SetBrokerConfig { .. } => {
+                    metadata
+                        .topics()
+                        .for_each(|topic| self.configure_partitions(topic));
                 }
+                _ => {}
             }
         });
+        self.open_coordinators();
+        self.tell_coordinators(command);
         Ok(())
+    }
+
+    fn configure_partitions(&self, topic: &Topic) {
+        for id in self.own_partitions(topic, 0) {
+            self.shard(self.facts.shard_of(id))
+                .configure_partition(id, topic.settings);
+        }
     }
 
     fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
@@ -274,7 +296,7 @@ impl Core {
     }
 
     /// The partitions of a topic, from an index on, whose shard is here.
-    fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+    pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
         (first_index..topic.partition_count())
             .map(|index| PartitionId {
                 topic: topic.id,

@@ -134,7 +134,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         shards.push(shard);
         recovered.extend(found.partitions);
     }
-    let metadata = Metadata::new(config.topics.defaults.clone());
+    let metadata = Metadata::new(config.topics.defaults.clone()).of_node(facts.node);
     Ok(Core::new(
         plan.index,
         facts.clone(),

@@ -2,6 +2,7 @@
 
 use kafka_wire::ErrorCode;
 use protocol::SequenceError;
+use protocol::groups::GroupError;
 use protocol::leader::{AppendError, TrimError};
 use protocol::metadata::{ApplyError, PlanError};
 use record::BatchError;
@@ -73,11 +74,39 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
     }
 }
 
-/// For producer ids, which clients ask a coordinator for: to a controller's errors they have no answer.
-pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
+/// For what clients ask a coordinator for, producer ids and groups: to a controller's errors they have no answer.
+pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
     match change_code(error) {
         ErrorCode::NotController => ErrorCode::CoordinatorNotAvailable,
         code => code,
+    }
+}
+
+/// For groups.
+pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
+    match error {
+        GroupError::Loading | GroupError::ChangingOver => ErrorCode::CoordinatorLoadInProgress,
+        GroupError::NotPersisted => ErrorCode::CoordinatorNotAvailable,
+        GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
+        GroupError::GroupNotFound { .. } => ErrorCode::GroupIdNotFound,
+        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        GroupError::SubscribedToTopic { .. } => ErrorCode::GroupSubscribedToTopic,
+        GroupError::LimitReached { .. } => ErrorCode::PolicyViolation,
+        GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,
+        GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,
+        GroupError::UnknownMember { .. } => ErrorCode::UnknownMemberId,
+        GroupError::MemberIdRequired { .. } => ErrorCode::MemberIdRequired,
+        GroupError::FencedInstance { .. } => ErrorCode::FencedInstanceId,
+        GroupError::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
+        GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
+        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        GroupError::InconsistentProtocol => ErrorCode::InconsistentGroupProtocol,
+        GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
+        GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
+        GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
+        GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
+        GroupError::InvalidRegex { .. } => ErrorCode::InvalidRegularExpression,
     }
 }
 
@@ -131,10 +160,10 @@ mod tests {
         ];
         for error in stopping {
             assert_eq!(change_code(&error), ErrorCode::NotController);
-            assert_eq!(producer_id_code(&error), ErrorCode::CoordinatorNotAvailable);
+            assert_eq!(coordinator_code(&error), ErrorCode::CoordinatorNotAvailable);
         }
         let dead = ChangeError::Append(AppendRefusal::JournalDead("flush failed".into()));
         assert_eq!(change_code(&dead), ErrorCode::KafkaStorageError);
-        assert_eq!(producer_id_code(&dead), ErrorCode::KafkaStorageError);
+        assert_eq!(coordinator_code(&dead), ErrorCode::KafkaStorageError);
     }
 }

@@ -73,7 +73,9 @@ pub(crate) async fn fetch(
         let failed = outcomes.iter().any(Result::is_err);
         // With less room than it wants it may never find `bytes_min`: something is better than nothing.
         let cramped = room < bytes_wanted;
-        let enough = found >= bytes_min || (cramped && found > 0);
+        // And there is no waiting for what is there already, only further on.
+        let is_part = outcomes.iter().flatten().any(|result| result.is_part);
+        let enough = found >= bytes_min || ((cramped || is_part) && found > 0);
         if enough || failed || planned.is_empty() || Instant::now() >= deadline {
             break;
         }
@@ -117,6 +119,7 @@ fn forget_batches(outcome: &mut Outcome) {
     if let Ok(result) = outcome {
         result.batches = Vec::new();
         result.bytes = 0;
+        result.is_part = false;
     }
 }
 
@@ -209,6 +212,7 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
             ..read
         };
         let outcome = shard.read(read).await;
+        shard.read_ahead(&core.answers);
         rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
         found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
     }

@@ -1,22 +1,44 @@
-//! The node's HTTP interface for operators: health, readiness, metrics. It has a thread of its own, so that
-//! it answers also when a core does not, and says which.
+//! The node's HTTP interface: the log under /v1 for whoever has no Kafka client, and health, readiness and metrics for
+//! operators. It has a thread of its own, so that it answers also when a core does not, and says which.
 //!
-//! Whoever asks here may be anyone: connections, heads, bodies and every wait are bounded before they cost anything.
+//! Whoever asks here may be anyone: connections, heads, bodies, answers and every wait are bounded before they cost
+//! anything. No core's state is touched: the cores are asked by mailbox (`cores`).
 
+mod append;
+mod base64;
+mod body;
+mod budget;
+mod cores;
+mod counters;
+mod follow;
 mod limits;
+mod line;
+mod media_type;
+mod observe;
+mod openapi;
 mod problem;
+mod read;
+mod record_json;
+mod refusal;
 mod routes;
+mod status;
+mod topics;
+mod trim;
+mod uri;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use platform::threads;
@@ -27,7 +49,65 @@ use tokio::time::{sleep, timeout};
 
 use crate::core::NodeFacts;
 use crate::metrics::{ANSWER_WAIT, Gatherer};
+use budget::Budget;
+use cores::Cores;
 use limits::HttpLimits;
+use line::Line;
+use observe::Peer;
+
+pub(crate) use counters::{HttpCounters, HttpFigures};
+
+/// Threads for what takes long: understanding large bodies, writing large answers.
+const WORKERS: usize = 2;
+
+/// What all requests share.
+struct App {
+    cores: Cores,
+    gatherer: Gatherer,
+    limits: HttpLimits,
+    counters: Arc<HttpCounters>,
+    /// Memory for bodies that are not appended yet.
+    bodies: Budget,
+    /// Memory for answers that are not taken yet.
+    answers: Budget,
+    /// Places of those that follow a partition.
+    followers: Arc<Semaphore>,
+    /// Closed when the node stops.
+    stopped: watch::Receiver<()>,
+}
+
+impl App {
+    fn new(
+        facts: NodeFacts,
+        limits: HttpLimits,
+        answer_wait: std::time::Duration,
+        stopped: watch::Receiver<()>,
+    ) -> App {
+        let counters = Arc::new(HttpCounters::default());
+        let gatherer = Gatherer::new(
+            facts.mailboxes.clone(),
+            facts.clock.clone(),
+            Arc::clone(&counters),
+            answer_wait,
+        );
+        App {
+            gatherer,
+            limits,
+            counters,
+            bodies: Budget::new(facts.config.limits.in_flight_bytes_per_core),
+            answers: Budget::new(facts.config.limits.answer_bytes_per_core),
+            followers: Arc::new(Semaphore::new(limits.followers_max)),
+            stopped,
+            cores: Cores { facts },
+        }
+    }
+
+    /// Bytes that a body may have where one is wanted.
+    fn body_bytes_max(&self) -> usize {
+        let limits = &self.cores.facts.config.limits;
+        limits.request_bytes.min(limits.in_flight_bytes_per_core)
+    }
+}
 
 /// The running interface. Dropping it ends it as well, without waiting.
 pub(crate) struct HttpServer {
@@ -42,22 +122,28 @@ impl HttpServer {
     /// # Errors
     /// The system has no thread or no descriptor left.
     pub(crate) fn start(listener: TcpListener, facts: NodeFacts) -> io::Result<HttpServer> {
-        let limits = HttpLimits::default();
-        let gatherer = Gatherer::new(facts.mailboxes, facts.clock, ANSWER_WAIT);
-        HttpServer::start_with(listener, routes::router(Arc::new(gatherer), limits), limits)
+        HttpServer::start_with(listener, |stopped| {
+            let app = Arc::new(App::new(facts, HttpLimits::default(), ANSWER_WAIT, stopped));
+            (routes::router(Arc::clone(&app)), app)
+        })
     }
 
-    fn start_with(listener: TcpListener, router: Router, limits: HttpLimits) -> io::Result<HttpServer> {
+    fn start_with(
+        listener: TcpListener,
+        make: impl FnOnce(watch::Receiver<()>) -> (Router, Arc<App>),
+    ) -> io::Result<HttpServer> {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(WORKERS)
             .build()?;
         let listener = {
             let _entered = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
         let (stop, stopped) = watch::channel(());
-        let thread = threads::spawn("http", move || run(&runtime, listener, router, limits, stopped))?;
+        let (router, app) = make(stopped.clone());
+        let thread = threads::spawn("http", move || run(&runtime, listener, router, &app, stopped))?;
         Ok(HttpServer { stop, thread })
     }
 
@@ -75,12 +161,13 @@ fn run(
     runtime: &Runtime,
     listener: tokio::net::TcpListener,
     router: Router,
-    limits: HttpLimits,
+    app: &Arc<App>,
     stopped: watch::Receiver<()>,
 ) {
+    let limits = app.limits;
     runtime.block_on(async {
         let places = Arc::new(Semaphore::new(limits.connections_max as usize));
-        accept(listener, router, limits, &places, stopped).await;
+        accept(listener, router, app, &places, stopped).await;
         // Whoever holds a place still is being answered. What is not done in time is cut off with the runtime.
         let _ = timeout(limits.grace, places.acquire_many(limits.connections_max)).await;
     });
@@ -90,7 +177,7 @@ fn run(
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    limits: HttpLimits,
+    app: &Arc<App>,
     places: &Arc<Semaphore>,
     mut stopped: watch::Receiver<()>,
 ) {
@@ -103,41 +190,63 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => match places.clone().try_acquire_owned() {
                 Ok(place) => {
-                    tokio::spawn(serve(stream, router.clone(), limits, told.clone(), place));
+                    let door = Door {
+                        app: Arc::clone(app),
+                        peer,
+                        stopped: told.clone(),
+                        _place: place,
+                    };
+                    tokio::spawn(serve(stream, router.clone(), door));
                 }
                 Err(_) => {
-                    tracing::debug!(%peer, limits.connections_max, "an HTTP connection was refused: too many")
+                    app.counters.refused_connection();
+                    tracing::debug!(%peer, "an HTTP connection was refused: too many");
                 }
             },
             Err(error) => {
                 tracing::warn!(%error, "an HTTP connection could not be accepted");
                 // Out of descriptors: a rest, so that the loop does not spin. Being told to stop is seen after it.
-                sleep(limits.accept_rest).await;
+                sleep(app.limits.accept_rest).await;
             }
         }
     }
 }
 
-/// Serves one connection until it ends, grows old, or the node stops.
-async fn serve(
-    stream: TcpStream,
-    router: Router,
-    limits: HttpLimits,
-    mut stopped: watch::Receiver<()>,
+/// What a connection comes in with.
+struct Door {
+    app: Arc<App>,
+    peer: SocketAddr,
+    stopped: watch::Receiver<()>,
     _place: OwnedSemaphorePermit,
-) {
+}
+
+/// Serves one connection until it ends, is cut off, grows old, or the node stops.
+async fn serve(stream: TcpStream, router: Router, mut door: Door) {
+    let app = Arc::clone(&door.app);
+    let limits = app.limits;
+    let _present = app.counters.connection();
+    // Small answers, and events one by one, must not wait for more to be sent with them.
+    let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
         .max_headers(limits.headers_max)
         .max_header_size(limits.head_bytes_max)
         .max_buf_size(limits.buffer_bytes_max);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let line = Line::new(Arc::clone(&app.counters));
+    let router = TowerToHyperService::new(router);
+    let (told, peer) = (line.clone(), door.peer);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(told.clone());
+        request.extensions_mut().insert(Peer(peer));
+        router.call(request)
+    });
+    let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        // Also the end of a client that takes its answer too slowly: hyper itself waits for it without bound.
-        () = until_over(limits, &mut stopped) => {
+        () = line.until_cut() => Ok(()),
+        () = until_over(limits, &line, &mut door.stopped) => {
             connection.as_mut().graceful_shutdown();
             timeout(limits.grace, connection).await.unwrap_or(Ok(()))
         }
@@ -147,9 +256,15 @@ async fn serve(
     }
 }
 
-async fn until_over(limits: HttpLimits, stopped: &mut watch::Receiver<()>) {
-    tokio::select! {
-        _ = stopped.changed() => {}
-        () = sleep(limits.connection_age_max) => {}
+/// Returns when the connection should end: the node stops, or it is old and no follower's.
+async fn until_over(limits: HttpLimits, line: &Line, stopped: &mut watch::Receiver<()>) {
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => return,
+            () = sleep(limits.connection_age_max) => {}
+        }
+        if !line.follows() {
+            return;
+        }
     }
 }

@@ -16,6 +16,7 @@ mod core_thread;
 mod error_codes;
 mod fetch_path;
 mod fetch_session;
+mod groups;
 mod http;
 mod idle_poll;
 mod mailbox;

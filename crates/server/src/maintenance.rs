@@ -28,6 +28,8 @@ pub(crate) fn start_disk_watch(core: &Rc<Core>) {
 async fn look_at_disk(core: &Rc<Core>) {
     let disk = core.disk.clone();
     let free = tokio::task::spawn_blocking(move || disk.free_bytes()).await;
+    core.disk_free_bytes
+        .set(free.as_ref().ok().and_then(|free| free.as_ref().ok().copied()));
     let full = match free {
         Ok(Ok(free)) => free < core.facts.config.disk.reserve_bytes,
         // Not knowing is no reason to refuse: a full disk will say so itself.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use platform::process::ProcessUsage;
 use storage::StoreStatus;
 
+use crate::http::HttpFigures;
 use crate::shard::AppendRefusal;
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
@@ -27,6 +28,7 @@ pub(crate) struct Snapshot {
     pub(crate) uptime: Duration,
     /// `None` where the system does not tell.
     pub(crate) process: Option<ProcessUsage>,
+    pub(crate) http: HttpFigures,
     /// One for each core, in order.
     pub(crate) cores: Vec<CoreAnswer>,
 }
@@ -66,6 +68,10 @@ pub(crate) struct CoreFigures {
     pub(crate) fetch_sessions: usize,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
+    /// Partitions of these topics, likewise.
+    pub(crate) partitions: usize,
+    /// The data directory's free space, on the core that watches it.
+    pub(crate) disk_free_bytes: Option<u64>,
     /// The core lets nobody in any more and ends when its connections are answered.
     pub(crate) draining: bool,
     /// The journals that the core owns, in order.
@@ -78,6 +84,7 @@ pub(crate) struct JournalFigures {
     pub(crate) index: usize,
     pub(crate) partitions: usize,
     pub(crate) appended_batches: u64,
+    pub(crate) batches_in_place: u64,
     pub(crate) appended_records: u64,
     pub(crate) appended_bytes: u64,
     pub(crate) flushes: u64,
@@ -134,6 +141,16 @@ impl Snapshot {
             .chain(draining)
             .chain(refusals)
             .collect()
+    }
+
+    /// A core that tells how many topics and partitions there are: any that answers.
+    pub(crate) fn metadata(&self) -> Option<&CoreFigures> {
+        self.answered().next().map(|(_, core)| core)
+    }
+
+    /// The data directory's free space, if a core that answers knows it.
+    pub(crate) fn disk_free_bytes(&self) -> Option<u64> {
+        self.answered().find_map(|(_, core)| core.disk_free_bytes)
     }
 
     /// The cores that answered.

@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, directory, open_segment, path, read_chunks, read_table};
+use crate::segment::{Chunk, Segment, directory, open_segment, path, read_piece, read_table};
 use crate::store::{Replay, recover};
 
 /// How far a check has come.
@@ -174,8 +174,8 @@ impl Check<'_> {
                 what,
             };
             let gaps = segment.generation > 0;
-            let checked = read_chunks(&file, &[chunk])
-                .and_then(|content| check_chunk(&chunk, next, gaps, &content[0]).map_err(damaged));
+            let checked = read_piece(&file, &[chunk])
+                .and_then(|piece| check_chunk(&chunk, next, gaps, &piece.to_vec()).map_err(damaged));
             match checked {
                 Ok(batches) => {
                     self.report.chunks += 1;

@@ -4,6 +4,7 @@
 //! Everything is synchronous and owned by one thread. What must block is a job: *planned on the owner's thread, run on
 //! any, applied on the owner's thread*. Nothing here knows topics' names, clients, or what is committed.
 
+mod batch_bytes;
 mod check;
 mod checkpoint;
 mod checksum;
@@ -18,6 +19,7 @@ mod segment;
 mod slab;
 mod store;
 
+pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check};
 pub use checksum::JournalIdentity;
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};

@@ -38,6 +38,12 @@ pub(crate) enum Bug {
     AdoptedFileReused,
     /// A journal file is removed with the segment that adopted it while recovery still needs it.
     AdoptedFileRemoved,
+    /// A journal file that was a segment is used again before a checkpoint that does not name it is durable.
+    GivenBackBeforeCheckpoint,
+    /// A journal file that was a segment is used again while a read of that segment is under way.
+    GivenBackWhileRead,
+    /// A journal file that could not be prepared is neither used nor removed any more.
+    UnfitFileForgotten,
     /// Compacted segments are removed before the checkpoint that names those in their place is durable.
     SupersededRemovedEarly,
     /// Compaction drops the latest record of some keys.

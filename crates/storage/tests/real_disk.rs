@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::{Disk, RealDisk};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Offset, PartitionId, TopicId};
-use storage::{Append, JournalIdentity, JournalSizes, Read, SegmentRolling, Store, StoreConfig};
+use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, Read, SegmentRolling, Store, StoreConfig};
 
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
@@ -43,11 +43,13 @@ fn append(store: &mut Store, number: i64) -> Bytes {
         next: Offset(number + 1),
         max_timestamp_ms: number,
         append_time_ms: None,
-        batch: &batch,
     };
-    if store.append(ID, &append).is_err() {
+    let mut bytes = BatchBytes::from(Bytes::copy_from_slice(&batch));
+    if store.append(ID, &append, &mut bytes).is_err() {
         lay_out(store);
-        store.append(ID, &append).expect("layout has made room");
+        store
+            .append(ID, &append, &mut bytes)
+            .expect("layout has made room");
     }
     record::set_base_offset(&mut batch, Offset(number));
     record::set_leader_epoch(&mut batch, Epoch(1));
@@ -90,8 +92,9 @@ fn read_from(store: &mut Store, from: Offset) -> Vec<u8> {
             .expect("it is in range");
         let parts = loop {
             match read {
-                Read::Ready(parts) => break parts.concat(),
+                Read::Ready(parts) | Read::Part(parts) => break parts.concat(),
                 Read::Job(job) => read = store.finish_read(job.run()).expect("nothing is damaged"),
+                Read::UnderWay => panic!("nothing is read ahead"),
             }
         };
         from += record::batches(&parts).count() as i64;

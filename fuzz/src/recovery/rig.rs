@@ -64,8 +64,8 @@ pub(super) fn append(
             next,
             max_timestamp_ms,
             append_time_ms: None,
-            batch: &batch,
         },
+        &mut batch.clone().into(),
     )?;
     let mut stored = batch.to_vec();
     record::set_base_offset(&mut stored, first);

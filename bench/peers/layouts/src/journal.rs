@@ -15,7 +15,9 @@ use bytes::Bytes;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, Lock, RealDisk};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
-use storage::{Append, JournalIdentity, JournalSizes, Read, SegmentRolling, StageError, Store, StoreConfig};
+use storage::{
+    Append, BatchBytes, JournalIdentity, JournalSizes, Read, SegmentRolling, StageError, Store, StoreConfig,
+};
 
 use crate::layout::{Layout, Run, Visit};
 use background::{Background, Held};
@@ -79,12 +81,18 @@ impl Journal {
     }
 
     /// Stages one batch; while the journal has no room, flushes what is staged and waits for the background.
-    fn stage<'a>(&'a self, mut held: Held<'a>, id: PartitionId, append: &Append<'_>) -> Result<Held<'a>> {
+    fn stage<'a>(
+        &'a self,
+        mut held: Held<'a>,
+        id: PartitionId,
+        append: &Append,
+        mut batch: BatchBytes,
+    ) -> Result<Held<'a>> {
         loop {
             if held.store.bounds(id).is_none() {
                 held.store.open_partition(id, SegmentRolling::default());
             }
-            match held.store.append(id, append) {
+            match held.store.append(id, append, &mut batch) {
                 Ok(()) => return Ok(held),
                 Err(StageError::Full) => held = self.background.make_room(self.flush(held)?)?,
                 Err(error) => return Err(error.into()),
@@ -113,7 +121,8 @@ impl Journal {
         };
         loop {
             match read? {
-                Read::Ready(batches) => return Ok(batches),
+                Read::Ready(batches) | Read::Part(batches) => return Ok(batches),
+                Read::UnderWay => unreachable!("nothing is read ahead here"),
                 Read::Job(job) => {
                     let outcome = job.run();
                     read = self.background.hold().store.finish_read(outcome);
@@ -135,10 +144,10 @@ impl Layout for Journal {
                 next: offset(run.position + count),
                 max_timestamp_ms: now_ms,
                 append_time_ms: None,
-                batch: &self.batch(run, now_ms),
             };
+            let batch = self.batch(run, now_ms).into();
             let store = held.take().unwrap_or_else(|| self.background.hold());
-            held = Some(self.stage(store, partition(run.shard), &append)?);
+            held = Some(self.stage(store, partition(run.shard), &append, batch)?);
         }
         match held {
             Some(held) => self.flush(held).map(drop),

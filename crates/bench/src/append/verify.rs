@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use client::{Cluster, Consumer, ConsumerOptions, Offset, Record, Start};
 
-use super::worker::Acknowledged;
-use crate::payloads::Payloads;
+use super::partition::Acknowledged;
+use super::ring::Ring;
 
 /// How long the broker may wait for records that are there.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ pub(super) fn read_back(
     cluster: &mut Cluster,
     topic: &str,
     acknowledged: Vec<Acknowledged>,
-    payloads: &Payloads,
+    payloads: &Ring,
 ) -> anyhow::Result<u64> {
     let mut by_partition: BTreeMap<i32, Vec<Acknowledged>> = BTreeMap::new();
     for batch in acknowledged {
@@ -42,7 +42,7 @@ fn read_partition(
     topic: &str,
     partition: i32,
     expected: &[Acknowledged],
-    payloads: &Payloads,
+    payloads: &Ring,
 ) -> anyhow::Result<u64> {
     check_apart(expected)?;
     let Some(first) = expected.first() else {
@@ -110,7 +110,7 @@ impl Due<'_> {
     }
 
     /// Whether `record` is the one that is due, with the right value. Records before it are somebody else's.
-    fn compare(&mut self, record: &Record, payloads: &Payloads) -> anyhow::Result<bool> {
+    fn compare(&mut self, record: &Record, payloads: &Ring) -> anyhow::Result<bool> {
         let Some(offset) = self.offset() else {
             return Ok(false);
         };
@@ -122,9 +122,10 @@ impl Due<'_> {
             "the record at offset {offset} was acknowledged, but is not there"
         );
         let batch = &self.expected[self.index];
-        let value = payloads.value(batch.first_value + u64::from(self.within));
+        let sequence = batch.first_sequence + u64::from(self.within);
+        let payload = payloads.payload(batch.producer, sequence);
         ensure!(
-            record.value.as_deref() == Some(value),
+            record.value.as_deref() == Some(payload),
             "the record at offset {offset} has another value than the one that was acknowledged"
         );
         self.within += 1;

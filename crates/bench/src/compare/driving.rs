@@ -9,6 +9,7 @@ use super::child::{Running, Start};
 use super::interrupt::Interrupt;
 use super::peer::Driver;
 use super::server::Server;
+use crate::contract::watch::Watch;
 use crate::contract::{Append, Command, Create, Described, Done, Event, Read};
 
 /// How long a driver may take to answer what is not a load.
@@ -24,16 +25,6 @@ pub(super) struct Driving {
     title: String,
     /// How long it may be silent in the middle of a load: it should tell its progress every second.
     silent_max: Duration,
-}
-
-/// What a load is watched with.
-pub(super) trait Watch {
-    /// The first measured record is about to be sent.
-    fn started(&mut self) -> Result<()>;
-    /// So many measured records so far.
-    fn progress(&mut self, records: u64);
-    /// The last one is acknowledged.
-    fn done(&mut self) -> Result<()>;
 }
 
 impl Driving {

@@ -1,5 +1,8 @@
 //! What a system's processes have used: processor time, memory, bytes sent to the disk.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -30,5 +33,40 @@ impl Meter {
             meter.written_bytes += written_bytes(pid).with_context(|| format!("process {pid}"))?;
         }
         Ok(meter)
+    }
+}
+
+/// What the disk holds for a directory and all below it. What vanishes meanwhile, or is not ours to see, does not count.
+pub(super) fn stored_bytes(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
+    let of_entry = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(facts) if facts.is_dir() => stored_bytes(&entry.path()),
+        Ok(facts) => facts.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.flatten().map(of_entry).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_holds_what_its_files_hold() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let below = directory.path().join("one/two");
+        fs::create_dir_all(&below).expect("it is new");
+        assert_eq!(stored_bytes(directory.path()), 0);
+        fs::write(below.join("file"), vec![1; 100_000]).expect("there is room");
+        // A file system that puts writes off tells of blocks when it has chosen them.
+        fs::File::open(below.join("file"))
+            .and_then(|file| file.sync_all())
+            .expect("it is there");
+        assert!((100_000..200_000).contains(&stored_bytes(directory.path())));
+        fs::remove_dir_all(&below).expect("it is ours");
+        assert_eq!(stored_bytes(directory.path()), 0);
+        assert_eq!(stored_bytes(&below), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// What a run costs besides its load, for the first estimate.
-const OVERHEAD: f64 = 4.0;
+const OVERHEAD: f64 = 1.5;
 
 /// The progress of all runs.
 #[derive(Debug)]

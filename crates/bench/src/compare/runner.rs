@@ -267,11 +267,14 @@ impl<'a> Runner<'a> {
             seconds: self.setting.seconds,
             known_rate: cell.known_rate,
             rate,
-            verify: false,
+            verify: repetition == 0,
+            counts: true,
         };
         if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read { .. }) {
             let trial = Manner {
                 seconds: manner.seconds * TRIAL_SHARE,
+                verify: false,
+                counts: false,
                 ..manner
             };
             let outcome = self.work(row, cell, trial, what)?;
@@ -279,7 +282,6 @@ impl<'a> Runner<'a> {
         }
         let manner = Manner {
             known_rate: cell.known_rate,
-            verify: repetition == 0,
             ..manner
         };
         self.work(row, cell, manner, what)

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::child::{Running, Start};
 use super::interrupt::Interrupt;
-use super::meter::Meter;
+use super::meter::{self, Meter};
 use super::peer::System;
 
 /// How long a system may take until it is ready.
@@ -148,6 +148,11 @@ impl Server {
                 self.system.variant.title
             ))
         })
+    }
+
+    /// What its data takes on the disk.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        meter::stored_bytes(&self.directory)
     }
 
     /// Removes its data; it must have ended.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use self::check::{check, verify};
-use self::metering::{Metering, rest};
+use self::metering::{Metering, rest, settle};
 pub(super) use self::warming::warm_up;
 use super::driving::Driving;
 use super::figures;
@@ -41,6 +41,8 @@ pub(super) struct Manner {
     pub(super) rate: Option<f64>,
     /// Whether everything is read back and compared.
     pub(super) verify: bool,
+    /// Whether its figures are wanted at all; a trial only warms up and tells about how fast it is.
+    pub(super) counts: bool,
 }
 
 /// What came of a run.
@@ -128,7 +130,9 @@ impl Running<'_> {
         let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
         let mut cost = metering.cost;
         check(&done, load)?;
-        cost.settled = rest(server)?;
+        if self.manner.counts {
+            cost.settled = settle(server)?;
+        }
         let stored = Stored {
             log,
             load: *load,

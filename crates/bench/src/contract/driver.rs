@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 
+use super::watch::Watch;
 use super::{Append, Command, Create, Described, Done, Event, Read};
 
 /// What a driver must be able to do with its system. The methods may start threads of their own.
@@ -56,6 +57,22 @@ impl<'a> Events<'a> {
         let mut out = self.out.lock().expect("nobody dies while writing");
         // If nobody listens any more, the next read ends the driver.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    }
+}
+
+impl Watch for &Events<'_> {
+    fn started(&mut self) -> Result<()> {
+        self.say(&Event::Started);
+        Ok(())
+    }
+
+    fn progress(&mut self, records: u64) {
+        self.say(&Event::Progress { records });
+    }
+
+    /// Whoever watches by events says what was done himself.
+    fn done(&mut self) -> Result<()> {
+        Ok(())
     }
 }
 

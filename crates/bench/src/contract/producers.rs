@@ -1,29 +1,30 @@
-//! Producers for a driver in Rust: warm-up, schedule, latencies, shares. A system gives only the call that appends.
+//! Producers of all workloads here, and for a driver in Rust: warm-up, schedule, latencies, shares. A system gives only the
+//! call that appends.
 //!
 //! Each producer is a thread with an appender of its own. All warm up, wait until everyone has, and begin together; what
 //! one of them does then stands in `producer`.
 
+mod produced;
 mod producer;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{OnceLock, RwLock};
-use std::thread::Builder;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 
-use self::producer::{Outcome, Plan, Producer};
+pub(crate) use self::produced::Produced;
+use self::producer::{Plan, Producer};
 use super::driver::Events;
 use super::payload::Stamp;
-use super::{Append, Done, Event};
-use crate::latency::LatencyRecorder;
+use super::watch::Watch;
+use super::{Append, Done, together};
 
-/// How often `progress` is said.
-const PROGRESS_PERIOD: Duration = Duration::from_secs(1);
+/// How long a producer that cannot go on without an acknowledgement has an appender wait for one.
+pub const UNTIL_SOMETHING: Duration = Duration::from_secs(1);
 
 /// One producer's way into a system.
 ///
@@ -37,7 +38,7 @@ pub trait Appender {
     fn send(&mut self, shard: u32, records: Range<u64>) -> Result<()>;
 
     /// Adds what was acknowledged or failed since the last call to `completed`, in any order. If there is nothing, waits for
-    /// something for at most `wait`.
+    /// something for at most `wait`; if that is `UNTIL_SOMETHING`, a system's own time limit may take its place.
     fn poll(&mut self, wait: Duration, completed: &mut Vec<Completed>);
 }
 
@@ -94,17 +95,6 @@ impl Schedule {
         let ns = before as f64 * 1e9 / self.rate?;
         Some(*self.began.get()? + Duration::from_nanos(ns as u64))
     }
-
-    /// When the producers began; none before that.
-    fn began(&self) -> Option<Instant> {
-        self.began.get().copied()
-    }
-
-    fn begin(&self) -> Instant {
-        let now = Instant::now();
-        assert!(self.began.set(now).is_ok(), "a schedule serves one run");
-        now
-    }
 }
 
 /// Runs the producers of `append`, each on a thread with the appender that `connect` makes for it (given the producer's
@@ -119,49 +109,39 @@ pub fn run<A: Appender>(
     connect: impl Fn(u32) -> Result<A> + Sync,
     events: &Events<'_>,
 ) -> Result<Done> {
+    let produced = produce(append, batches, schedule, connect, &mut &*events)?;
+    Ok(produced.done(append.record_bytes))
+}
+
+/// The same for whoever wants to know more than a driver says.
+///
+/// # Errors
+/// As `run`, and those of `watch`.
+pub(crate) fn produce<A: Appender>(
+    append: &Append,
+    batches: Batches,
+    schedule: &Schedule,
+    connect: impl Fn(u32) -> Result<A> + Sync,
+    watch: &mut dyn Watch,
+) -> Result<Produced> {
     check(append)?;
     let acknowledged = AtomicU64::new(0);
-    // Closed for as long as it is held for writing.
-    let gate = RwLock::new(());
-    std::thread::scope(|scope| {
-        let closed = gate.write().expect("nobody else has it yet");
-        let (arrive, arrivals) = mpsc::channel();
-        let (finish, finished) = mpsc::channel();
-        for index in 0..append.producers {
-            let plan = Plan::new(append, batches, index, schedule);
-            let (arrive, finish) = (arrive.clone(), finish.clone());
-            let (gate, connect, acknowledged) = (&gate, &connect, &acknowledged);
-            let work = move || {
-                let made = connect(index).with_context(|| format!("producer {index} cannot connect"));
-                let (producer, arrived) = match made {
-                    Ok(appender) => (Some(Producer::warmed_up(plan, appender, acknowledged)), Ok(())),
-                    Err(error) => (None, Err(error)),
-                };
-                // Whoever dies before this is missed when nobody is left who could still arrive.
-                let _ = arrive.send(arrived);
-                drop(arrive);
-                drop(gate.read());
-                // Without a beginning another producer could not connect.
-                if let (Some(producer), Some(began)) = (producer, schedule.began()) {
-                    let _ = finish.send((index, producer.measure(began)));
-                }
-            };
-            let thread = Builder::new().name(format!("producer-{index}"));
-            thread
-                .spawn_scoped(scope, work)
-                .with_context(|| format!("cannot start a thread for producer {index}"))?;
-        }
-        drop((arrive, finish));
-        for _ in 0..append.producers {
-            let arrived = arrivals.recv();
-            arrived.map_err(|_| anyhow!("a producer died while it warmed up"))??;
-        }
-        events.say(&Event::Started);
-        let began = schedule.begin();
-        drop(closed);
-        let outcomes = wait_for_outcomes(&finished, &acknowledged, events);
-        Ok(sum_up(append, began, &outcomes))
-    })
+    let get_ready = |index| {
+        let plan = Plan::new(append, batches, index, schedule);
+        let appender = connect(index).with_context(|| format!("producer {index} cannot connect"))?;
+        Ok(Producer::warmed_up(plan, appender, &acknowledged))
+    };
+    let outcomes = together::run(
+        append.producers,
+        "producer",
+        get_ready,
+        Producer::measure,
+        &schedule.began,
+        &acknowledged,
+        watch,
+    )?;
+    let began = schedule.began.get().expect("they began together");
+    Ok(Produced::new(*began, outcomes))
 }
 
 fn check(append: &Append) -> Result<()> {
@@ -190,49 +170,4 @@ fn check(append: &Append) -> Result<()> {
 fn share(total: u64, producer: u32, producers: u32) -> u64 {
     let (producer, producers) = (u64::from(producer), u64::from(producers));
     total / producers + u64::from(producer < total % producers)
-}
-
-/// Says how it goes until every producer has finished; what each did, by its number.
-fn wait_for_outcomes(
-    finished: &Receiver<(u32, Outcome)>,
-    acknowledged: &AtomicU64,
-    events: &Events<'_>,
-) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    let mut next = Instant::now() + PROGRESS_PERIOD;
-    loop {
-        match finished.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(RecvTimeoutError::Timeout) => {
-                next += PROGRESS_PERIOD;
-                let records = acknowledged.load(Ordering::Relaxed);
-                events.say(&Event::Progress { records });
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-    }
-    outcomes.sort_by_key(|(index, _)| *index);
-    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
-fn sum_up(append: &Append, began: Instant, outcomes: &[Outcome]) -> Done {
-    let mut latencies = LatencyRecorder::new();
-    for outcome in outcomes {
-        latencies.merge(&outcome.latencies);
-    }
-    let last = outcomes
-        .iter()
-        .filter_map(|outcome| outcome.last_acknowledged)
-        .max();
-    let records = outcomes.iter().map(|outcome| outcome.records).sum();
-    Done {
-        seconds: last.map_or(0.0, |last| last.saturating_duration_since(began).as_secs_f64()),
-        records,
-        bytes: records * append.record_bytes as u64,
-        errors: outcomes.iter().map(|outcome| outcome.errors).sum(),
-        first_error: outcomes.iter().find_map(|outcome| outcome.first_error.clone()),
-        appended: outcomes.iter().map(|outcome| outcome.appended).collect(),
-        latency_ns: latencies.pairs(),
-        ..Done::default()
-    }
 }

@@ -1,10 +1,11 @@
 //! Appending: each producer has a connection to each broker and sends whole batches.
 
 use std::ops::Range;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use client::{Cluster, Completion, TopicProducer};
+use platform::clock::{Clock, SystemClock};
 
 use super::{Ropewalk, follow};
 use crate::contract::driver::Events;
@@ -31,6 +32,7 @@ struct TopicAppender<'a> {
     payloads: &'a Payloads,
     /// Where a record's payload is written before it goes into a batch.
     payload: Vec<u8>,
+    clock: SystemClock,
     cluster: Cluster,
     topic: TopicProducer,
     /// What `poll` brought; empty between calls.
@@ -57,6 +59,7 @@ impl<'a> TopicAppender<'a> {
             producer,
             payloads,
             payload: vec![0; append.record_bytes],
+            clock: SystemClock::new(),
             cluster,
             topic,
             completions: Vec::new(),
@@ -66,7 +69,7 @@ impl<'a> TopicAppender<'a> {
 
 impl Appender for TopicAppender<'_> {
     fn send(&mut self, shard: u32, records: Range<u64>) -> Result<()> {
-        let timestamp_ms = wall_ms();
+        let timestamp_ms = self.clock.wall_ms();
         for sequence in records {
             self.payloads.write(self.producer, sequence, &mut self.payload);
             self.topic.append(timestamp_ms, &self.payload);
@@ -85,9 +88,4 @@ impl Appender for TopicAppender<'_> {
             failure: completion.outcome.err().map(|error| error.to_string()),
         }));
     }
-}
-
-fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

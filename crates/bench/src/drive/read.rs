@@ -1,18 +1,19 @@
 //! Reading a log from its first record: consumers that share out its shards or read the same ones over again.
 
 use std::collections::HashMap;
-use std::sync::Barrier;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use client::{Cluster, ConsumerOptions, Fetched, Offset, OffsetQuery, Stretch, TopicConsumer};
+use client::{ConsumerOptions, Fetched, TopicConsumer};
 
 use super::Ropewalk;
 use crate::contract::driver::Events;
 use crate::contract::payload::{Stamp, crc32};
-use crate::contract::{Done, Event, Read};
+use crate::contract::{Done, Read, together};
 use crate::latency::LatencyRecorder;
+use crate::stretches;
 
 /// Before a shard's end there are records: after so many fetches in a row without one they are lost.
 const EMPTY_MAX: u32 = 20;
@@ -20,7 +21,7 @@ const EMPTY_MAX: u32 = 20;
 /// Reads until all consumers together have what is asked for.
 pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result<Done> {
     ensure!(read.consumers > 0, "there must be one consumer at least");
-    let stretches = find_stretches(&mut system.cluster()?, &read.log)?;
+    let stretches = stretches::find(&mut system.cluster()?, &read.log, None)?;
     ensure!(
         stretches.len() == read.shards as usize,
         "topic {} has {} partitions, not {}",
@@ -28,28 +29,30 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
         stretches.len(),
         read.shards
     );
-    let had = AtomicU64::new(0);
-    let gate = Barrier::new(read.consumers as usize + 1);
-    let (began, outcomes) = std::thread::scope(|scope| {
-        let consumers: Vec<_> = share_out(&stretches, read.consumers as usize)
-            .into_iter()
-            .map(|share| {
-                let (gate, had) = (&gate, &had);
-                scope.spawn(move || consume(system, read, &share, gate, had))
-            })
-            .collect();
-        // Everyone waits twice: until all are connected, and until that was said.
-        gate.wait();
-        events.say(&Event::Started);
-        let began = Instant::now();
-        gate.wait();
-        let outcomes: Result<Vec<Outcome>> = consumers
-            .into_iter()
-            .map(|consumer| consumer.join().expect("a consumer's panic is a bug here"))
-            .collect();
-        (began, outcomes)
-    });
-    let done = sum_up(read, began, &outcomes?);
+    let shares = stretches::share_out(&stretches, read.consumers);
+    let connect = |consumer| {
+        let share: &Vec<_> = &shares[consumer as usize];
+        let consumer = TopicConsumer::new(
+            &mut system.cluster()?,
+            &read.log,
+            share,
+            ConsumerOptions::default(),
+        );
+        consumer.context("a consumer cannot connect")
+    };
+    let (had, began) = (AtomicU64::new(0), OnceLock::new());
+    let outcomes = together::run(
+        read.consumers,
+        "consumer",
+        connect,
+        |consumer, _| consume(read, consumer, &had),
+        &began,
+        &had,
+        &mut &*events,
+    )?;
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<Outcome>>>()?;
+    let began = *began.get().expect("they began together");
+    let done = sum_up(read, began, &outcomes);
     if done.records < read.records {
         bail!(
             "the log has {} records for its consumers, not {}",
@@ -58,38 +61,6 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
         );
     }
     Ok(done)
-}
-
-/// All partitions, each from its first record to where it ends now.
-fn find_stretches(cluster: &mut Cluster, log: &str) -> Result<Vec<Stretch>> {
-    let topic = cluster.topic(log)?;
-    let first = cluster.offsets(&topic, OffsetQuery::Earliest)?;
-    let end = cluster.offsets(&topic, OffsetQuery::Latest)?;
-    let pairs = first.into_iter().zip(end);
-    Ok(pairs
-        .map(|((partition, first), (_, end))| Stretch {
-            partition,
-            first: first.unwrap_or(Offset::ZERO),
-            end: end.unwrap_or(Offset::ZERO),
-        })
-        .collect())
-}
-
-/// What each consumer reads.
-fn share_out(stretches: &[Stretch], consumers: usize) -> Vec<Vec<Stretch>> {
-    let shards = stretches.len();
-    let share = |consumer| {
-        if consumers > shards {
-            return vec![stretches[consumer % shards]];
-        }
-        stretches
-            .iter()
-            .copied()
-            .skip(consumer)
-            .step_by(consumers)
-            .collect()
-    };
-    (0..consumers).map(share).collect()
 }
 
 /// What one consumer read.
@@ -105,21 +76,8 @@ struct Outcome {
     last: HashMap<(i32, u32), u64>,
 }
 
-/// One consumer's work. Always passes the gate twice, also if it cannot work.
-fn consume(
-    system: &Ropewalk,
-    read: &Read,
-    share: &[Stretch],
-    gate: &Barrier,
-    had: &AtomicU64,
-) -> Result<Outcome> {
-    let consumer = system.cluster().and_then(|mut cluster| {
-        let options = ConsumerOptions::default();
-        Ok(TopicConsumer::new(&mut cluster, &read.log, share, options)?)
-    });
-    gate.wait();
-    gate.wait();
-    let mut consumer = consumer.context("a consumer cannot connect")?;
+/// One consumer's work.
+fn consume(read: &Read, mut consumer: TopicConsumer, had: &AtomicU64) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut empty = 0;
     while had.load(Ordering::Relaxed) < read.records {
@@ -194,30 +152,5 @@ fn sum_up(read: &Read, began: Instant, outcomes: &[Outcome]) -> Done {
         crc32_sum: read.verify.then(|| sum(|outcome| outcome.crc32_sum)),
         out_of_order: read.verify.then(|| sum(|outcome| outcome.out_of_order)),
         ..Done::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn consumers_share_shards_or_read_them_over_again() {
-        let stretches: Vec<Stretch> = (0..3)
-            .map(|partition| Stretch {
-                partition,
-                first: Offset(0),
-                end: Offset(9),
-            })
-            .collect();
-        let read = |consumers| -> Vec<Vec<i32>> {
-            share_out(&stretches, consumers)
-                .iter()
-                .map(|share| share.iter().map(|stretch| stretch.partition).collect())
-                .collect()
-        };
-        assert_eq!(read(1), [vec![0, 1, 2]]);
-        assert_eq!(read(2), [vec![0, 2], vec![1]]);
-        assert_eq!(read(4), [vec![0], vec![1], vec![2], vec![0]]);
     }
 }

@@ -43,6 +43,11 @@ fn a_senseless_command_line_exits_with_2() {
         &["consume", "t", "--from", "oldest"],
         &["consume", "t", "--max", "0"],
         &["topic", "create", "t", "--partitions", "0"],
+        &["config", "get"],
+        &["config", "get", "--topic", "t", "--all-nodes"],
+        &["config", "set", "--topic", "t"],
+        &["config", "set", "--topic", "t", "retention.ms"],
+        &["config", "unset", "--topic", "t"],
         &["bench"],
     ];
     for arguments in senseless {

@@ -130,6 +130,85 @@ fn topics_are_created_listed_described_and_deleted() {
 }
 
 #[test]
+fn configs_are_read_and_changed_while_the_node_runs() {
+    let (directory, node) = node();
+    node.run(&["topic", "create", "orders"]).printed();
+    let set = [
+        "config",
+        "set",
+        "--topic",
+        "orders",
+        "retention.ms=5000",
+        "segment.ms=6000",
+    ];
+    let rehearsed: Vec<_> = set.iter().copied().chain(["--dry-run"]).collect();
+    assert!(node.run(&rehearsed).printed().contains("could be changed"));
+    let get = ["config", "get", "--topic", "orders", "retention.ms"];
+    let origin = |node: &RunningNode, get: &[&str]| {
+        let text = node.run(get).printed();
+        let line = text.lines().nth(1).expect("a heading and a line").to_owned();
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(origin(&node, &get), "604800000 default");
+    assert_eq!(
+        node.run(&set).printed(),
+        "topic orders changed: retention.ms = 5000, segment.ms = 6000\n"
+    );
+    assert_eq!(origin(&node, &get), "5000 this topic");
+    let all_nodes = ["config", "set", "--all-nodes", "log.retention.ms=7000", "--json"];
+    let changed = parsed(&node.run(&all_nodes).printed());
+    assert_eq!(changed["changed"]["log.retention.ms"], "7000");
+    let unset = ["config", "unset", "--topic", "orders", "retention.ms"];
+    assert_eq!(
+        node.run(&unset).printed(),
+        "topic orders changed: retention.ms has its default again\n"
+    );
+    assert_eq!(node.end_with("-KILL").code, None);
+
+    let node = RunningNode::start(&directory);
+    assert_eq!(origin(&node, &get), "7000 all nodes");
+    let described = node.run(&["topic", "describe", "orders"]).printed();
+    let line = described.lines().find(|line| line.starts_with("segment.ms "));
+    assert!(
+        line.is_some_and(|line| line.ends_with("6000  this topic")),
+        "{described}"
+    );
+    let of_node = parsed(
+        &node
+            .run(&["config", "get", "--node", "1", "cores", "--json"])
+            .printed(),
+    );
+    assert_eq!(
+        (&of_node[0]["value"], &of_node[0]["read_only"]),
+        (&Value::from("2"), &Value::from(true))
+    );
+
+    let complaints: [(&[&str], &str); 5] = [
+        (
+            &["config", "set", "--topic", "orders", "no.such=1"],
+            "`ropewalk config get` shows what there is",
+        ),
+        (
+            &["config", "set", "--topic", "nowhere", "segment.ms=1"],
+            "`ropewalk topic list` shows what there is",
+        ),
+        (
+            &["config", "set", "--node", "1", "cores=1"],
+            "set cores in its configuration and start it again",
+        ),
+        (
+            &["config", "get", "--topic", "orders", "no.such"],
+            "`ropewalk config get --topic orders` shows",
+        ),
+        (&["config", "get", "--node", "7"], "this is broker 1"),
+    ];
+    for (arguments, remedy) in complaints {
+        let complaint = node.run(arguments).complaint();
+        assert!(complaint.contains(remedy), "{arguments:?}: {complaint}");
+    }
+}
+
+#[test]
 fn keys_choose_partitions_and_keep_their_order() {
     let (_directory, node) = node();
     node.run(&["topic", "create", "keyed", "--partitions", "3"])

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::fake_broker::{FakeBroker, Fault};
-use client::{Advice, ApiKey, ClientError, Cluster, ErrorCode, NewTopic};
+use client::{Advice, ApiKey, ClientError, Cluster, ConfigResource, ErrorCode, NewTopic};
 
 use crate::{options, started};
 
@@ -45,7 +45,8 @@ fn topics_are_created_described_listed_and_deleted() {
         .wait_topic("hemp", Duration::from_secs(20))
         .expect("it is there");
     assert_eq!(found.partitions.len(), 3);
-    let configs = cluster.topic_configs("hemp").expect("it is there");
+    let hemp = ConfigResource::Topic("hemp".to_owned());
+    let configs = cluster.configs(&hemp).expect("it is there");
     assert!(configs[0].is_set() && configs[0].value.as_deref() == Some("memory"));
     let names: Vec<String> = cluster
         .topics()

@@ -112,6 +112,15 @@ impl Reader {
         self.fixed().map(i16::from_be_bytes)
     }
 
+    /// Two bytes, big-endian, unsigned.
+    ///
+    /// # Errors
+    /// [`WireError::Short`].
+    #[inline]
+    pub fn uint16(&mut self) -> Result<u16, WireError> {
+        self.fixed().map(u16::from_be_bytes)
+    }
+
     /// Four bytes, big-endian, signed.
     ///
     /// # Errors
@@ -202,7 +211,7 @@ impl Reader {
     /// The length of a byte field or the count of an array: both are 32 bits wide in versions that are not
     /// flexible.
     #[inline]
-    fn long_length(&mut self, flexible: bool) -> Result<Option<usize>, WireError> {
+    pub(crate) fn long_length(&mut self, flexible: bool) -> Result<Option<usize>, WireError> {
         if flexible {
             self.compact_length()
         } else {

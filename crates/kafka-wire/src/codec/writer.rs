@@ -129,6 +129,12 @@ impl Writer {
         self.small.put_i16(value);
     }
 
+    /// Two bytes, big-endian, unsigned.
+    #[inline]
+    pub fn uint16(&mut self, value: u16) {
+        self.small.put_u16(value);
+    }
+
     /// Four bytes, big-endian, signed.
     #[inline]
     pub fn int32(&mut self, value: i32) {

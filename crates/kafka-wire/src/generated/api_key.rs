@@ -55,10 +55,16 @@ pub enum ApiKey {
     CreatePartitions = 37,
     /// Versions 0 to 2.
     DeleteGroups = 42,
+    /// Versions 0 to 2.
+    ElectLeaders = 43,
     /// Versions 0 to 1.
     IncrementalAlterConfigs = 44,
     /// Versions 0 to 0.
+    ListPartitionReassignments = 46,
+    /// Versions 0 to 0.
     OffsetDelete = 47,
+    /// Versions 0 to 2.
+    DescribeQuorum = 55,
     /// Versions 0 to 2.
     DescribeCluster = 60,
     /// Versions 0 to 0.
@@ -100,8 +106,11 @@ impl ApiKey {
         ApiKey::DescribeLogDirs,
         ApiKey::CreatePartitions,
         ApiKey::DeleteGroups,
+        ApiKey::ElectLeaders,
         ApiKey::IncrementalAlterConfigs,
+        ApiKey::ListPartitionReassignments,
         ApiKey::OffsetDelete,
+        ApiKey::DescribeQuorum,
         ApiKey::DescribeCluster,
         ApiKey::DescribeProducers,
         ApiKey::ConsumerGroupHeartbeat,
@@ -138,8 +147,11 @@ impl ApiKey {
             35 => Some(ApiKey::DescribeLogDirs),
             37 => Some(ApiKey::CreatePartitions),
             42 => Some(ApiKey::DeleteGroups),
+            43 => Some(ApiKey::ElectLeaders),
             44 => Some(ApiKey::IncrementalAlterConfigs),
+            46 => Some(ApiKey::ListPartitionReassignments),
             47 => Some(ApiKey::OffsetDelete),
+            55 => Some(ApiKey::DescribeQuorum),
             60 => Some(ApiKey::DescribeCluster),
             61 => Some(ApiKey::DescribeProducers),
             68 => Some(ApiKey::ConsumerGroupHeartbeat),
@@ -187,8 +199,11 @@ impl ApiKey {
             ApiKey::DescribeLogDirs => VersionRange { first: 1, last: 5 },
             ApiKey::CreatePartitions => VersionRange { first: 0, last: 3 },
             ApiKey::DeleteGroups => VersionRange { first: 0, last: 2 },
+            ApiKey::ElectLeaders => VersionRange { first: 0, last: 2 },
             ApiKey::IncrementalAlterConfigs => VersionRange { first: 0, last: 1 },
+            ApiKey::ListPartitionReassignments => VersionRange { first: 0, last: 0 },
             ApiKey::OffsetDelete => VersionRange { first: 0, last: 0 },
+            ApiKey::DescribeQuorum => VersionRange { first: 0, last: 2 },
             ApiKey::DescribeCluster => VersionRange { first: 0, last: 2 },
             ApiKey::DescribeProducers => VersionRange { first: 0, last: 0 },
             ApiKey::ConsumerGroupHeartbeat => VersionRange { first: 0, last: 1 },
@@ -226,8 +241,11 @@ impl ApiKey {
             ApiKey::DescribeLogDirs => Some(2),
             ApiKey::CreatePartitions => Some(2),
             ApiKey::DeleteGroups => Some(2),
+            ApiKey::ElectLeaders => Some(2),
             ApiKey::IncrementalAlterConfigs => Some(1),
+            ApiKey::ListPartitionReassignments => Some(0),
             ApiKey::OffsetDelete => None,
+            ApiKey::DescribeQuorum => Some(0),
             ApiKey::DescribeCluster => Some(0),
             ApiKey::DescribeProducers => Some(0),
             ApiKey::ConsumerGroupHeartbeat => Some(0),

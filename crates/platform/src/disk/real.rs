@@ -205,6 +205,11 @@ impl Disk for RealDisk {
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
 
+    fn total_bytes(&self) -> io::Result<u64> {
+        let status = statvfs(&self.root)?;
+        Ok(status.f_blocks.saturating_mul(status.f_frsize))
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Lock>> {
         let path = self.root.join(LOCK_NAME);
         let file = OpenOptions::new()

@@ -446,6 +446,10 @@ impl Disk for SimulatedDisk {
         Ok(state.free_bytes())
     }
 
+    fn total_bytes(&self) -> io::Result<u64> {
+        Ok(self.state().total_bytes())
+    }
+
     fn lock(&self) -> io::Result<Box<dyn Lock>> {
         let mut state = self.state();
         state.look(OperationKind::Lock, Path::new(""))?;

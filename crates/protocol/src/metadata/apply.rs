@@ -5,6 +5,7 @@ use std::sync::Arc;
 use record::{ClusterId, Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
+use super::broker_config::BrokerConfig;
 use super::topic_config::{ConfigChange, ConfigError};
 use super::topic_name::{TopicNameError, check_topic_name, folded};
 use super::{Command, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
@@ -149,6 +150,7 @@ impl Metadata {
                 topic.config.change(changes).expect("checked");
                 topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
             }
+            Command::SetBrokerConfig { broker, changes } => self.set_broker_config(*broker, changes),
             Command::AllocateProducerIds { next, .. } => self.next_producer_id = *next,
             Command::OpenEpoch {
                 partition,
@@ -205,6 +207,12 @@ impl Metadata {
             Command::SetTopicConfig { id, changes } => {
                 self.check_topic(*id)?;
                 Ok(changes.iter().try_for_each(ConfigChange::check)?)
+            }
+            Command::SetBrokerConfig { broker, changes } => {
+                if let Some(node) = broker.filter(|node| !self.nodes.contains_key(node)) {
+                    return Err(ApplyError::UnknownNode { node });
+                }
+                Ok(changes.iter().try_for_each(BrokerConfig::check)?)
             }
             Command::AllocateProducerIds { first, next }
                 if *first != self.next_producer_id || next <= first =>

@@ -71,6 +71,13 @@ pub enum Command {
         /// What changes.
         changes: Vec<ConfigChange>,
     },
+    /// Changes configs of one broker or of all.
+    SetBrokerConfig {
+        /// Which broker; `None` for all.
+        broker: Option<NodeId>,
+        /// What changes.
+        changes: Vec<ConfigChange>,
+    },
     /// Hands out the producer ids from `first` up to, not including, `next`.
     AllocateProducerIds {
         /// The first id handed out; somebody else may have taken it.
@@ -136,6 +143,11 @@ impl Command {
             Command::SetTopicConfig { id, changes } => {
                 writer.u8(6);
                 writer.bytes_16(id.0);
+                write_changes(&mut writer, changes);
+            }
+            Command::SetBrokerConfig { broker, changes } => {
+                writer.u8(9);
+                write_broker(&mut writer, *broker);
                 write_changes(&mut writer, changes);
             }
             Command::AllocateProducerIds { first, next } => {
@@ -214,6 +226,13 @@ fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
             epoch: Epoch(reader.i32("epoch")?),
             leader: NodeId(reader.i32("leader")?),
         },
+        9 => {
+            let broker = read_broker(reader)?;
+            Command::SetBrokerConfig {
+                broker,
+                changes: read_changes(reader)?,
+            }
+        }
         value => {
             return Err(DecodeError::UnknownKind {
                 field: "command kind",
@@ -233,6 +252,25 @@ pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeErr
         host: reader.text("host")?.into(),
         port: reader.u16("port")?,
     })
+}
+
+/// One broker, or all.
+pub(super) fn write_broker(writer: &mut Writer, broker: Option<NodeId>) {
+    writer.u8(u8::from(broker.is_some()));
+    if let Some(broker) = broker {
+        writer.i32(broker.0);
+    }
+}
+
+pub(super) fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
+    match reader.u8("broker")? {
+        0 => Ok(None),
+        1 => Ok(Some(NodeId(reader.i32("broker")?))),
+        value => Err(DecodeError::UnknownKind {
+            field: "broker",
+            value,
+        }),
+    }
 }
 
 pub(super) fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {

@@ -140,14 +140,6 @@ impl Metadata {
         self.checked(Command::DeleteTopic { id })
     }
 
-    /// Plans changes of a topic's configs.
-    ///
-    /// # Errors
-    /// See [`PlanError`].
-    pub fn plan_topic_config(&self, id: TopicId, changes: Vec<ConfigChange>) -> Result<Command, PlanError> {
-        self.checked(Command::SetTopicConfig { id, changes })
-    }
-
     /// Plans to take the next block of producer ids.
     ///
     /// # Errors

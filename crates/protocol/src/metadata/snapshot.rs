@@ -1,11 +1,15 @@
 //! The whole image as bytes, so that a node starts from it instead of from the first command.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use record::{ClusterId, Epoch, TopicId};
 
-use super::command::{read_address, read_replica_set, write_address, write_replica_set};
+use super::command::{
+    read_address, read_broker, read_replica_set, write_address, write_broker, write_replica_set,
+};
 use super::topic_config::ConfigChange;
-use super::{Metadata, Node, Partition, Topic, TopicConfig};
+use super::{BrokerConfig, Metadata, Node, Partition, Topic, TopicConfig};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
@@ -14,6 +18,10 @@ const FORMAT: &str = "metadata snapshot";
 const VERSION: u8 = 1;
 /// Id, host, port, incarnation.
 const NODE_BYTES_MIN: usize = 4 + 4 + 2 + 4;
+/// Whose, configs.
+const BROKER_CONFIG_BYTES_MIN: usize = 1 + 4;
+/// A name and a value.
+const CONFIG_BYTES_MIN: usize = 4 + 4;
 /// Id, name, configs, partitions.
 const TOPIC_BYTES_MIN: usize = 16 + 4 + 4 + 4;
 /// Replicas, leader, epoch, incarnation.
@@ -34,6 +42,11 @@ impl Metadata {
             writer.i32(id.0);
             write_address(&mut writer, &node.address);
             writer.i32(node.incarnation);
+        }
+        writer.count(self.broker_configs.len());
+        for (broker, config) in &self.broker_configs {
+            write_broker(&mut writer, *broker);
+            write_config(&mut writer, config.iter());
         }
         writer.count(self.topics.len());
         for topic in self.topics.values() {
@@ -70,6 +83,10 @@ impl Metadata {
             possible("node", id >= NodeId(0) && node.incarnation >= 0)?;
             possible("node", image.nodes.insert(id, node).is_none())?;
         }
+        for _ in 0..reader.count("broker configs", BROKER_CONFIG_BYTES_MIN)? {
+            image.read_broker_config(&mut reader)?;
+        }
+        image.resolve_settings();
         for _ in 0..reader.count("topics", TOPIC_BYTES_MIN)? {
             image.read_topic(&mut reader)?;
         }
@@ -77,14 +94,27 @@ impl Metadata {
         Ok(image)
     }
 
+    fn read_broker_config(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let broker = read_broker(reader)?;
+        possible("broker", broker.is_none_or(|node| self.nodes.contains_key(&node)))?;
+        let mut config = BrokerConfig::new();
+        for _ in 0..reader.count("broker config", CONFIG_BYTES_MIN)? {
+            possible("broker config", config.change(&[read_set(reader)?]).is_ok())?;
+        }
+        possible("broker config", !config.is_empty())?;
+        possible(
+            "broker config",
+            self.broker_configs.insert(broker, config).is_none(),
+        )
+    }
+
     fn read_topic(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         let id = TopicId(reader.bytes_16("topic id")?);
         let name = reader.text("topic name")?.into();
         possible("topic", self.check_new_topic(id, &name).is_ok())?;
         let mut config = TopicConfig::new();
-        for _ in 0..reader.count("topic configs", 8)? {
-            let change = ConfigChange::set(reader.text("config name")?, reader.text("config value")?);
-            possible("topic config", config.change(&[change]).is_ok())?;
+        for _ in 0..reader.count("topic configs", CONFIG_BYTES_MIN)? {
+            possible("topic config", config.change(&[read_set(reader)?]).is_ok())?;
         }
         let count = reader.count("partitions", PARTITION_BYTES_MIN)?;
         let partitions = (0..count)
@@ -125,11 +155,7 @@ impl Metadata {
 fn write_topic(writer: &mut Writer, topic: &Topic) {
     writer.bytes_16(topic.id.0);
     writer.text(&topic.name);
-    writer.count(topic.config.iter().len());
-    for (name, value) in topic.config.iter() {
-        writer.text(name);
-        writer.text(value);
-    }
+    write_config(writer, topic.config.iter());
     writer.count(topic.partitions.len());
     for partition in &topic.partitions {
         write_replica_set(writer, &partition.replicas);
@@ -137,6 +163,24 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.i32(partition.opened_epoch.0);
         writer.i32(partition.opened_incarnation);
     }
+}
+
+fn write_config<'a>(
+    writer: &mut Writer,
+    values: impl ExactSizeIterator<Item = (&'static str, &'a Arc<str>)>,
+) {
+    writer.count(values.len());
+    for (name, value) in values {
+        writer.text(name);
+        writer.text(value);
+    }
+}
+
+fn read_set(reader: &mut Reader<'_>) -> Result<ConfigChange, DecodeError> {
+    Ok(ConfigChange::set(
+        reader.text("config name")?,
+        reader.text("config value")?,
+    ))
 }
 
 fn possible(field: &'static str, holds: bool) -> Result<(), DecodeError> {

@@ -202,24 +202,6 @@ fn of_two_equal_plans_one_is_applied() {
 }
 
 #[test]
-fn configs_take_effect_and_are_read_back() {
-    let mut image = cluster_of(1);
-    create(&mut image, &new_topic(1, "a", 1, 1));
-    let changes = vec![ConfigChange::set("retention.ms", "60000")];
-    let command = image.plan_topic_config(topic_id(1), changes).expect("valid");
-    image.apply(&command).expect("planned");
-    let topic = image.topic(topic_id(1)).expect("exists");
-    assert_eq!(topic.settings.retention, Some(std::time::Duration::from_secs(60)));
-    let refused = image.plan_topic_config(topic_id(1), vec![ConfigChange::set("cleanup.policy", "archive")]);
-    assert!(matches!(
-        refused,
-        Err(PlanError::Refused(ApplyError::Config(
-            ConfigError::NotAmong { .. }
-        )))
-    ));
-}
-
-#[test]
 fn topics_are_listed_by_name() {
     let mut image = cluster_of(1);
     for (number, name) in [(1, "pears"), (2, "apples"), (3, "figs")] {
@@ -269,6 +251,21 @@ fn any_change() -> impl Strategy<Value = ConfigChange> {
     })
 }
 
+fn broker_changes() -> impl Strategy<Value = Vec<ConfigChange>> {
+    let name = prop::sample::select(vec![
+        "log.retention.ms",
+        "log.segment.bytes",
+        "max.connections",
+        "nonsense",
+    ]);
+    let value = prop::option::of(prop::sample::select(vec!["2000000", "-1", "7"]));
+    let change = (name, value).prop_map(|(name, value): (&str, Option<&str>)| ConfigChange {
+        name: name.into(),
+        value: value.map(Into::into),
+    });
+    prop::collection::vec(change, 0..3)
+}
+
 fn any_command() -> impl Strategy<Value = Command> {
     let id = (0u8..6).prop_map(topic_id);
     let nodes = prop::collection::vec((0..4).prop_map(NodeId), 0..3).prop_map(ReplicaSet::from);
@@ -294,6 +291,8 @@ fn any_command() -> impl Strategy<Value = Command> {
             partitions
         }),
         (id.clone(), changes()).prop_map(|(id, changes)| Command::SetTopicConfig { id, changes }),
+        (prop::option::of((-1..3).prop_map(NodeId)), broker_changes())
+            .prop_map(|(broker, changes)| Command::SetBrokerConfig { broker, changes }),
         (0..3i64, 0..4i64).prop_map(|(first, next)| Command::AllocateProducerIds {
             first: ProducerId(first),
             next: ProducerId(next)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub(super) use known::number;
 pub use known::{ConfigKind, KNOWN, KnownConfig, find};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 
@@ -21,6 +22,18 @@ pub enum ConfigError {
     #[error("unknown topic config {name}")]
     Unknown {
         /// The name.
+        name: String,
+    },
+    /// No broker config of this name can be changed while nodes run.
+    #[error("unknown broker config {name}")]
+    UnknownOfBroker {
+        /// The name.
+        name: String,
+    },
+    /// Only lists can be added to and taken from.
+    #[error("{name} is no list: it can be set or deleted, nothing can be added to it or taken from it")]
+    NotAList {
+        /// The config.
         name: String,
     },
     /// Not a number, or one out of range.
@@ -77,13 +90,35 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// The same, told by another name that stands for the config.
+    pub(super) fn about(self, name: &'static str) -> ConfigError {
+        match self {
+            ConfigError::OutOfRange { min, max, value, .. } => ConfigError::OutOfRange {
+                name,
+                min,
+                max,
+                value,
+            },
+            ConfigError::NotAllowed { allowed, value, .. } => {
+                ConfigError::NotAllowed { name, allowed, value }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigSource {
     /// Built in (Kafka: DEFAULT_CONFIG).
     Default,
-    /// The cluster's own default for all topics (Kafka: STATIC_BROKER_CONFIG).
-    Cluster,
+    /// What the node was started with (Kafka: STATIC_BROKER_CONFIG).
+    Started,
+    /// Set for all brokers (Kafka: DYNAMIC_DEFAULT_BROKER_CONFIG).
+    AllBrokers,
+    /// Set for the broker (Kafka: DYNAMIC_BROKER_CONFIG).
+    Broker,
     /// Set on this topic (Kafka: DYNAMIC_TOPIC_CONFIG).
     Topic,
 }
@@ -208,7 +243,7 @@ impl TopicConfig {
             return ConfigEntry {
                 config,
                 value: Arc::clone(value),
-                source: ConfigSource::Cluster,
+                source: ConfigSource::Started,
             };
         }
         ConfigEntry {
@@ -368,7 +403,7 @@ mod tests {
         let source =
             |topic: &TopicConfig, name| topic.describe_one(&cluster, find(name).expect("known")).source;
         assert_eq!(source(&topic, "retention.ms"), ConfigSource::Topic);
-        assert_eq!(source(&topic, "segment.ms"), ConfigSource::Cluster);
+        assert_eq!(source(&topic, "segment.ms"), ConfigSource::Started);
         assert_eq!(source(&topic, "segment.bytes"), ConfigSource::Default);
         topic
             .change(&[ConfigChange::reset("retention.ms")])

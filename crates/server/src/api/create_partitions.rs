@@ -10,7 +10,9 @@ use kafka_wire::{CreatePartitionsRequest, CreatePartitionsResponse, ErrorCode, T
 use protocol::metadata::{Metadata, Topic};
 use record::{PartitionId, TopicId};
 
-use super::topic_change::{Planner, Refusal, change, check_replicas, conclude, patience, rehearse};
+use super::topic_change::{
+    Planner, Refusal, change, check_not_internal, check_replicas, conclude, patience, rehearse,
+};
 use crate::core::Core;
 
 /// A topic and how many partitions it is to have.
@@ -65,6 +67,7 @@ fn check(
     let topic = metadata
         .topic_named(&wanted.name)
         .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
+    check_not_internal(&topic.name)?;
     let current = topic.partition_count();
     if wanted.count <= current {
         let message = format!("the topic has {current} partitions already; it can only get more");

@@ -13,7 +13,7 @@ use protocol::ApplyError;
 use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig};
 use record::TopicId;
 
-use super::describe_configs::source_code;
+use super::config_resource::source_code;
 use super::topic_change::{
     Planner, Refusal, change, check_name, check_replicas, conclude, fresh_topic_id, patience, rehearse,
 };
@@ -24,7 +24,7 @@ const DEFAULT_COUNT: i32 = -1;
 /// Replicas of a partition unless the client says otherwise.
 const DEFAULT_REPLICAS: i32 = 1;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreateTopicsRequest,
     _version: i16,
@@ -176,7 +176,7 @@ fn created(metadata: &Metadata, name: Text, topic: &NewTopic, validate_only: boo
         topic_config_error_code: 0,
         num_partitions: topic.partition_count,
         replication_factor: topic.replica_count as i16,
-        configs: Some(config.describe(metadata.defaults()).map(told_config).collect()),
+        configs: Some(metadata.describe_topic_config(&config).map(told_config).collect()),
     }
 }
 

@@ -8,13 +8,13 @@ use kafka_wire::{DeleteTopicsRequest, DeleteTopicsResponse, ErrorCode, Text};
 use protocol::metadata::Metadata;
 use record::TopicId;
 
-use super::topic_change::{Refusal, change, conclude, patience};
+use super::topic_change::{Refusal, change, check_not_internal, conclude, patience};
 use crate::core::Core;
 
 /// A topic that was found, or why it is not deleted.
 type Found = Result<(Text, TopicId), Refusal>;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: DeleteTopicsRequest,
     version: i16,
@@ -85,6 +85,7 @@ fn find_one(metadata: &Metadata, state: &DeleteTopicState) -> Found {
         None => (metadata.topic(state.topic_id), ErrorCode::UnknownTopicId),
     };
     let topic = topic.ok_or_else(|| Refusal::new(unknown, "there is no such topic"))?;
+    check_not_internal(&topic.name)?;
     Ok((Text::from(&*topic.name), topic.id))
 }
 

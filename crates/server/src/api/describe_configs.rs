@@ -1,4 +1,4 @@
-//! DescribeConfigs: the configs in force for a topic, and those that this node was started with.
+//! DescribeConfigs: the configs in force for a topic or a broker, and where each value comes from.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -7,45 +7,20 @@ use kafka_wire::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
 };
 use kafka_wire::{DescribeConfigsRequest, DescribeConfigsResponse, ErrorCode, Text};
-use protocol::ApplyError;
-use protocol::metadata::topic_config::ConfigKind;
-use protocol::metadata::{ConfigEntry, ConfigSource, Metadata, Topic, check_topic_name};
+use protocol::metadata::topic_config::{KNOWN, KnownConfig};
+use protocol::metadata::{ConfigSource, ConfigTarget, ConfigValue, KnownBrokerConfig, Metadata, TopicConfig};
+use record::TopicId;
 
+use super::broker_configs;
+use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
-use crate::config::{KeyDescription, KeyKind, Source};
 use crate::core::Core;
-
-/// Kafka's numbers for what can have configs.
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-
-/// Kafka's numbers for where a value comes from.
-const DYNAMIC_TOPIC_CONFIG: i8 = 1;
-const STATIC_BROKER_CONFIG: i8 = 4;
-const DEFAULT_CONFIG: i8 = 5;
-
-/// Kafka's numbers for types of values.
-const BOOLEAN: i8 = 1;
-const STRING: i8 = 2;
-const INT: i8 = 3;
-const LONG: i8 = 5;
-const DOUBLE: i8 = 6;
-const LIST: i8 = 7;
-
-/// A value's source as Kafka numbers it.
-pub(super) fn source_code(source: ConfigSource) -> i8 {
-    match source {
-        ConfigSource::Topic => DYNAMIC_TOPIC_CONFIG,
-        ConfigSource::Cluster => STATIC_BROKER_CONFIG,
-        ConfigSource::Default => DEFAULT_CONFIG,
-    }
-}
 
 /// What a request wants told beside names and values.
 #[derive(Debug, Clone, Copy)]
-struct Detail {
-    synonyms: bool,
-    documentation: bool,
+pub(super) struct Detail {
+    pub(super) synonyms: bool,
+    pub(super) documentation: bool,
 }
 
 pub(super) async fn handle(
@@ -97,14 +72,11 @@ fn describe(
     resource: &DescribeConfigsResource,
     detail: Detail,
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
-    let mut configs = match resource.resource_type {
-        TOPIC => core.with_metadata(|metadata| describe_topic(metadata, &resource.resource_name, detail))?,
-        BROKER => describe_node(core, &resource.resource_name, detail)?,
-        other => {
-            let message =
-                format!("resource type {other} is not served; topics ({TOPIC}) and brokers ({BROKER}) are");
-            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
-        }
+    let target = target(core, resource.resource_type, &resource.resource_name)?;
+    let mut configs = match target {
+        ConfigTarget::Topic(id) => core.with_metadata(|metadata| describe_topic(metadata, id, detail))?,
+        ConfigTarget::AllBrokers => core.with_metadata(|metadata| broker_configs::of_all(metadata, detail)),
+        ConfigTarget::Broker(_) => broker_configs::of_node(core, detail),
     };
     // No keys at all is how some clients say "all".
     if let Some(keys) = resource
@@ -120,132 +92,60 @@ fn describe(
 
 fn describe_topic(
     metadata: &Metadata,
-    name: &str,
+    id: TopicId,
     detail: Detail,
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
-    check_topic_name(name).map_err(ApplyError::from)?;
     let topic = metadata
-        .topic_named(name)
+        .topic(id)
         .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
-    let entries = topic.config.describe(metadata.defaults());
-    Ok(entries
-        .map(|entry| topic_config(metadata, topic, entry, detail))
+    let configs = KNOWN.iter();
+    Ok(configs
+        .map(|config| topic_config(metadata, &topic.config, config, detail))
         .collect())
 }
 
 fn topic_config(
     metadata: &Metadata,
-    topic: &Topic,
-    entry: ConfigEntry,
+    own: &TopicConfig,
+    config: &'static KnownConfig,
     detail: Detail,
 ) -> DescribeConfigsResourceResult {
-    let name = Text::from_static(entry.config.name);
+    let values = metadata.topic_config_values(own, config);
+    let in_force = values.first().expect("every config has a built-in value");
     DescribeConfigsResourceResult {
-        value: Some(Text::from(&*entry.value)),
+        name: Text::from_static(config.name),
+        value: Some(Text::from(&*in_force.value)),
         read_only: false,
-        config_source: source_code(entry.source),
+        config_source: source_code(in_force.source),
         is_sensitive: false,
-        synonyms: if detail.synonyms {
-            synonyms(metadata, topic, &entry)
-        } else {
-            Vec::new()
+        synonyms: match detail.synonyms {
+            true => values.iter().map(|value| synonym(config, value)).collect(),
+            false => Vec::new(),
         },
-        config_type: match entry.config.kind {
-            ConfigKind::String => STRING,
-            ConfigKind::Int => INT,
-            ConfigKind::Long => LONG,
-            ConfigKind::Double => DOUBLE,
-            ConfigKind::List => LIST,
-        },
+        config_type: type_code(config.kind),
         documentation: detail
             .documentation
-            .then(|| Text::from_static(entry.config.documentation)),
-        name,
+            .then(|| Text::from_static(config.documentation)),
     }
 }
 
-/// Every value that the config has somewhere, the one in force first.
-fn synonyms(metadata: &Metadata, topic: &Topic, entry: &ConfigEntry) -> Vec<DescribeConfigsSynonym> {
-    let name = entry.config.name;
-    let synonym = |name: Text, value: &str, source| DescribeConfigsSynonym {
-        name,
-        value: Some(Text::from(value)),
-        source: source_code(source),
-    };
-    let own = topic
-        .config
-        .get(name)
-        .map(|value| synonym(Text::from_static(name), value, ConfigSource::Topic));
-    let cluster = metadata.defaults().get(name);
-    let cluster = cluster.map(|value| {
-        synonym(
-            Text::from(format!("topics.defaults.{name}")),
-            value,
-            ConfigSource::Cluster,
-        )
-    });
-    let built_in = synonym(
-        Text::from_static(name),
-        entry.config.default,
-        ConfigSource::Default,
-    );
-    own.into_iter().chain(cluster).chain([built_in]).collect()
-}
-
-/// What this node was started with. Changed in its configuration, not through clients.
-fn describe_node(
-    core: &Core,
-    id: &str,
-    detail: Detail,
-) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
-    let own = core.facts.node.0;
-    if !id.is_empty() && id != own.to_string() {
-        let message = format!("this is broker {own}; ask broker {id:?} itself");
-        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
-    }
-    Ok(core
-        .facts
-        .config
-        .describe()
-        .into_iter()
-        .map(|key| node_config(key, detail))
-        .collect())
-}
-
-fn node_config(described: KeyDescription, detail: Detail) -> DescribeConfigsResourceResult {
-    let name = Text::from(described.key);
-    let source = match described.source {
-        Source::Default => DEFAULT_CONFIG,
-        _ => STATIC_BROKER_CONFIG,
-    };
-    let synonym = |value: &str, source| DescribeConfigsSynonym {
-        name: name.clone(),
-        value: Some(Text::from(value)),
-        source,
-    };
-    let synonyms = match (detail.synonyms, source) {
-        (false, _) => Vec::new(),
-        (true, DEFAULT_CONFIG) => vec![synonym(&described.default, DEFAULT_CONFIG)],
-        (true, _) => vec![
-            synonym(&described.value, source),
-            synonym(&described.default, DEFAULT_CONFIG),
-        ],
-    };
-    DescribeConfigsResourceResult {
-        value: Some(Text::from(described.value)),
-        read_only: true,
-        config_source: source,
-        is_sensitive: false,
-        synonyms,
-        config_type: match described.kind {
-            KeyKind::Switch => BOOLEAN,
-            KeyKind::Number => LONG,
-            // Sizes and times are written with their units.
-            KeyKind::Text | KeyKind::Bytes | KeyKind::Duration => STRING,
+/// A value with the name under which it was set.
+fn synonym(config: &'static KnownConfig, value: &ConfigValue) -> DescribeConfigsSynonym {
+    let of_brokers = || KnownBrokerConfig::of_topic_config(config.name).map(|known| known.name);
+    DescribeConfigsSynonym {
+        name: match value.source {
+            ConfigSource::Topic | ConfigSource::Default => Text::from_static(config.name),
+            ConfigSource::Started => started_name(config.name),
+            ConfigSource::Broker | ConfigSource::AllBrokers => {
+                Text::from_static(of_brokers().unwrap_or(config.name))
+            }
         },
-        documentation: detail
-            .documentation
-            .then(|| Text::from_static(described.documentation)),
-        name,
+        value: Some(Text::from(&*value.value)),
+        source: source_code(value.source),
     }
+}
+
+/// What a topic config is called in a node's configuration.
+pub(super) fn started_name(topic_config: &str) -> Text {
+    Text::from(format!("topics.defaults.{topic_config}"))
 }

@@ -266,6 +266,16 @@ async fn search(
     }
 }
 
+/// The offset of the first committed record with a timestamp of at least `timestamp_ms`; `None` if there is none.
+pub(crate) async fn offset_since(
+    shard: &Rc<Shard>,
+    id: PartitionId,
+    timestamp_ms: i64,
+) -> Result<Option<Offset>, ReadRefusal> {
+    let found = search(shard, id, timestamp_ms, Pick::First).await?;
+    Ok(found.map(|found| Offset(found.offset)))
+}
+
 /// What looking through some batches came to.
 enum Sifted {
     Found(Found),

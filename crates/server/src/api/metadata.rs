@@ -16,6 +16,7 @@ use record::TopicId;
 
 use super::topic_change::{Planner, Refusal, change, check_name, conclude, fresh_topic_id};
 use crate::core::Core;
+use crate::groups::is_internal;
 
 /// From here on an empty list of topics means none, not all.
 const NULL_MEANS_ALL_SINCE: i16 = 1;
@@ -196,6 +197,7 @@ fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
     MetadataResponseTopic {
         name: Some(Text::from(&*topic.name)),
         topic_id: topic.id,
+        is_internal: is_internal(&topic.name),
         partitions: partitions.collect(),
         ..MetadataResponseTopic::default()
     }

@@ -2,17 +2,31 @@
 //!
 //! What is not in `SERVED` is refused by closing the connection, as Kafka does: a client asks ApiVersions first.
 
+mod alter_configs;
 mod api_versions;
+mod broker_configs;
+mod config_resource;
 mod create_partitions;
-mod create_topics;
+pub(crate) mod create_topics;
 mod delete_records;
-mod delete_topics;
+pub(crate) mod delete_topics;
+mod describe_cluster;
 mod describe_configs;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_quorum;
+mod describe_topic_partitions;
+mod elect_leaders;
+mod groups;
 mod init_producer_id;
-mod list_offsets;
+mod list_config_resources;
+pub(crate) mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
+
+pub(crate) use topic_change::fresh_topic_id;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +37,8 @@ use kafka_wire::{
     ApiKey, Decode, Encode, FetchRequest, Frame, ProduceRequest, Reader, Request, RequestHeader, WireError,
     frame_response,
 };
+
+use storage::SharedMemory;
 
 use crate::append_path::produce;
 use crate::connection::{Connection, ConnectionError};
@@ -45,7 +61,30 @@ pub(crate) const SERVED: &[ApiKey] = &[
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetDelete,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
+    ApiKey::DeleteGroups,
+    ApiKey::ConsumerGroupHeartbeat,
+    ApiKey::ConsumerGroupDescribe,
+    ApiKey::ElectLeaders,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::ListPartitionReassignments,
+    ApiKey::DescribeQuorum,
+    ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
+    ApiKey::ListConfigResources,
+    ApiKey::DescribeTopicPartitions,
 ];
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
@@ -57,6 +96,7 @@ pub(crate) fn start(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
     frame: Bytes,
+    memory: Option<SharedMemory>,
 ) -> Result<Answer, ConnectionError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
@@ -65,6 +105,7 @@ pub(crate) fn start(
         connection,
         header,
         reader,
+        memory,
     };
     let version = call.header.api_version;
     if call.header.api_key == ApiKey::ApiVersions {
@@ -89,6 +130,29 @@ pub(crate) fn start(
         ApiKey::OffsetForLeaderEpoch => call.answer(offset_for_leader_epoch::handle),
         ApiKey::DescribeConfigs => call.answer(describe_configs::handle),
         ApiKey::CreatePartitions => call.answer(create_partitions::handle),
+        ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
+        ApiKey::JoinGroup => call.answer_member(groups::join_group),
+        ApiKey::SyncGroup => call.answer(groups::sync_group),
+        ApiKey::Heartbeat => call.answer(groups::heartbeat),
+        ApiKey::LeaveGroup => call.answer(groups::leave_group),
+        ApiKey::OffsetCommit => call.answer(groups::offset_commit),
+        ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
+        ApiKey::OffsetDelete => call.answer(groups::offset_delete),
+        ApiKey::DescribeGroups => call.answer(groups::describe_groups),
+        ApiKey::ListGroups => call.answer(groups::list_groups),
+        ApiKey::DeleteGroups => call.answer(groups::delete_groups),
+        ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
+        ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
+        ApiKey::AlterConfigs => call.answer(alter_configs::replace),
+        ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
+        ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
+        ApiKey::DescribeLogDirs => call.answer(describe_log_dirs::handle),
+        ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
+        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
+        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
+        ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
+        ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
+        ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
         api => Err(WireError::UnsupportedVersion { api, version }.into()),
     }
 }
@@ -99,6 +163,8 @@ struct Call<'a> {
     connection: &'a Rc<Connection>,
     header: RequestHeader,
     reader: Reader,
+    /// What a large append was received into.
+    memory: Option<SharedMemory>,
 }
 
 impl Call<'_> {
@@ -144,10 +210,38 @@ impl Call<'_> {
         }))
     }
 
+    /// The same for requests by which a client becomes a group's member: who it is goes along.
+    fn answer_member<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16, groups::Client) -> F + 'static,
+    ) -> Result<Answer, ConnectionError>
+    where
+        R: Request + 'static,
+        R::Response: Encode + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let client = groups::Client {
+            id: self.header.client_id.as_ref().map_or("", |id| id.as_str()).into(),
+            // As Kafka shows it.
+            host: format!("/{}", self.connection.peer.ip()).into(),
+        };
+        self.answer(move |core, request, version| handle(core, request, version, client))
+    }
+
     fn produce(mut self) -> Result<Answer, ConnectionError> {
         let request = self.decode::<ProduceRequest>()?;
         let encode = self.encoder();
-        let response = produce(self.core, self.connection, request, self.header.api_version);
+        let Call {
+            core,
+            connection,
+            header,
+            reader,
+            memory,
+        } = self;
+        let version = header.api_version;
+        // They refer to the request's memory.
+        drop((header, reader));
+        let response = produce(core, connection, request, version, memory);
         Ok(Box::pin(async move { response.await.as_ref().map(encode) }))
     }
 

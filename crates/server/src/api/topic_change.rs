@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
+use crate::groups::is_internal;
 
 /// Why something was not done, for one topic or all of a request: a code for the client, a sentence for its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,7 @@ pub(super) fn patience(timeout_ms: i32) -> Duration {
 
 /// A topic's identity as Kafka makes them: a random UUID (RFC 9562, version 4), which none of the reserved ones is, and
 /// whose Base64 form no tool takes for an option.
-pub(super) fn fresh_topic_id() -> TopicId {
+pub(crate) fn fresh_topic_id() -> TopicId {
     loop {
         let mut bytes = random_bytes::<16>();
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -176,15 +177,27 @@ impl Planner {
 }
 
 /// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
-const RESERVED_NAME: &str = "__cluster_metadata";
+pub(super) const METADATA_NAME: &str = "__cluster_metadata";
 
 /// Checks that a new topic may have this name.
 pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     check_topic_name(name).map_err(ApplyError::from)?;
-    match name == RESERVED_NAME {
+    check_not_internal(name)?;
+    match name == METADATA_NAME {
         false => Ok(()),
         true => {
-            let message = format!("{RESERVED_NAME} is reserved; choose another name");
+            let message = format!("{METADATA_NAME} is reserved; choose another name");
+            Err(Refusal::new(ErrorCode::InvalidTopicException, message))
+        }
+    }
+}
+
+/// Checks that a topic is not one that the node keeps for itself: clients may read those, and change nothing about them.
+pub(super) fn check_not_internal(name: &str) -> Result<(), Refusal> {
+    match is_internal(name) {
+        false => Ok(()),
+        true => {
+            let message = format!("{name} is kept by the node itself, which makes it when it is needed");
             Err(Refusal::new(ErrorCode::InvalidTopicException, message))
         }
     }

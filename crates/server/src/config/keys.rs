@@ -97,7 +97,12 @@ pub(super) static KEYS: &[Key] = &[
     word(
         "http.listen",
         |c| Slot::Listen(&mut c.http.listen),
-        "Where health, metrics and status are served; port 0 takes any free port.",
+        "Where HTTP is served: health, metrics, and the log itself under /v1; port 0 takes any free port.",
+    ),
+    word(
+        "http.request_log",
+        |c| Slot::Switch(&mut c.http.request_log),
+        "Whether each HTTP request is logged at level info; otherwise it is at level debug.",
     ),
     number(
         "journal.file_bytes",
@@ -264,6 +269,48 @@ pub(super) static KEYS: &[Key] = &[
         |c| Slot::Count(&mut c.producers.per_partition_max),
         (1, 10_000_000),
         "How many idempotent producers one partition remembers; beyond that the longest silent one is forgotten.",
+    ),
+    number(
+        "groups.session_timeout_min",
+        |c| Slot::Time(&mut c.groups.session_timeout_min),
+        (1, HOUR),
+        "The shortest session timeout that a member of a classic group may choose.",
+    ),
+    number(
+        "groups.session_timeout_max",
+        |c| Slot::Time(&mut c.groups.session_timeout_max),
+        (SECOND, DAY),
+        "The longest session timeout that a member of a classic group may choose.",
+    ),
+    number(
+        "groups.initial_rebalance_delay",
+        |c| Slot::Time(&mut c.groups.initial_rebalance_delay),
+        (0, HOUR),
+        "How long an empty classic group waits for more members before its first generation.",
+    ),
+    number(
+        "groups.members_max",
+        |c| Slot::Count(&mut c.groups.members_max),
+        (1, 100_000),
+        "The most members of a group.",
+    ),
+    number(
+        "groups.offsets_retention",
+        |c| Slot::Time(&mut c.groups.offsets_retention),
+        (SECOND, 365 * DAY),
+        "How long the offsets of a group without members are kept.",
+    ),
+    number(
+        "groups.consumer_session_timeout",
+        |c| Slot::Time(&mut c.groups.consumer_session_timeout),
+        (SECOND, HOUR),
+        "How long a member that speaks the consumer protocol may be silent.",
+    ),
+    number(
+        "groups.consumer_heartbeat_interval",
+        |c| Slot::Time(&mut c.groups.consumer_heartbeat_interval),
+        (100, HOUR),
+        "How often such a member is to be heard of.",
     ),
     number(
         "shutdown.deadline",

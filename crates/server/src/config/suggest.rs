@@ -24,6 +24,21 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("socket.request.max.bytes", "limits.request_bytes"),
 ];
 
+/// The key that a name stands for: a key's own, or Kafka's for it.
+pub(crate) fn key_of(name: &str) -> Option<String> {
+    let is_topic_default = |name: &str| {
+        name.strip_prefix(TOPIC_DEFAULTS)
+            .is_some_and(|config| KNOWN.iter().any(|known| known.name == config))
+    };
+    if KEYS.iter().any(|key| key.name == name) || is_topic_default(name) {
+        return Some(name.to_owned());
+    }
+    let mut kafka_names = KAFKA_NAMES.iter();
+    kafka_names
+        .find(|(kafka, _)| *kafka == name)
+        .map(|(_, ours)| (*ours).to_owned())
+}
+
 /// The key that `unknown` resembles, if one does.
 pub(super) fn suggest(unknown: &str) -> Option<String> {
     // Anything longer is no slip of the pen, and the comparison takes the product of both lengths.

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use platform::random::SeededRandom;
+use protocol::metadata::KnownBrokerConfig;
+use protocol::metadata::broker_config::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP};
+use protocol::metadata::topic_config::KNOWN;
 
+use super::keys::KEYS;
 use super::speech::{read_bytes, read_duration, read_host_port, show_bytes, show_duration};
 use super::*;
 
@@ -359,6 +363,46 @@ fn what_is_shown_is_read_back() {
         assert_eq!(read_bytes(&show_bytes(number)), Some(number));
         let time = Duration::from_micros(number);
         assert_eq!(read_duration(&show_duration(time)), Some(time));
+    }
+}
+
+#[test]
+fn every_config_stands_in_the_documentation() {
+    let text = include_str!("../../../../docs/configs.md");
+    let keys = KEYS.iter().map(|key| key.name);
+    let of_topics = KNOWN.iter().map(|known| known.name);
+    let of_brokers = KnownBrokerConfig::all().map(|known| known.name);
+    for name in keys.chain(of_topics).chain(of_brokers) {
+        assert!(text.contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn limits_that_change_have_the_defaults_of_their_keys() {
+    let limits = LimitSettings::default();
+    let of = |name| KnownBrokerConfig::find(name).expect("known").rules.default;
+    assert_eq!(of(MAX_CONNECTIONS), limits.connections.to_string());
+    assert_eq!(
+        of(MAX_CONNECTIONS_PER_IP),
+        limits.connections_per_address.to_string()
+    );
+}
+
+#[test]
+fn names_lead_to_the_key_that_a_restart_needs() {
+    let leads = [
+        ("cores", Some("cores")),
+        ("listeners", Some("kafka.listen")),
+        (
+            "topics.defaults.retention.ms",
+            Some("topics.defaults.retention.ms"),
+        ),
+        ("topics.defaults.nonsense", None),
+        ("retention.ms", None),
+        ("num.io.threads", None),
+    ];
+    for (name, key) in leads {
+        assert_eq!(key_of(name).as_deref(), key, "{name}");
     }
 }
 

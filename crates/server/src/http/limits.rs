@@ -1,4 +1,5 @@
-//! What one client, and all together, may make the HTTP thread do. Fixed: nobody should have to tune them.
+//! What one client, and all together, may make the HTTP thread do. Fixed: nobody should have to tune them. Memory for
+//! bodies and answers is bounded by the configuration, as for Kafka's requests.
 
 use std::time::Duration;
 
@@ -7,8 +8,10 @@ use std::time::Duration;
 pub(super) struct HttpLimits {
     /// Open connections; further ones are closed at once.
     pub(super) connections_max: u32,
-    /// A connection is closed after this long, whatever it does. Clients open another.
+    /// A connection is closed after this long, whatever it does, unless it follows a partition. Clients open another.
     pub(super) connection_age_max: Duration,
+    /// Connections that follow a partition.
+    pub(super) followers_max: usize,
     /// Header lines of a request.
     pub(super) headers_max: usize,
     /// Bytes of a request's head: its first line and its header lines.
@@ -17,10 +20,25 @@ pub(super) struct HttpLimits {
     pub(super) buffer_bytes_max: usize,
     /// How long a head may take, or the pause before it.
     pub(super) head_wait: Duration,
-    /// Bytes that a request may announce as its body. No path wants one; small ones are let pass unread.
-    pub(super) body_bytes_max: u64,
-    /// How long answering a request may take.
+    /// Bytes that a request may announce as its body where none is wanted; small ones are let pass unread.
+    pub(super) unread_bytes_max: usize,
+    /// How long a body may take.
+    pub(super) body_wait: Duration,
+    /// How long answering a request may take, beside what its own waits are.
     pub(super) request_wait: Duration,
+    /// How long an append may take to be durable.
+    pub(super) append_wait: Duration,
+    /// How long a change of topics, or a trim, may take.
+    pub(super) change_wait: Duration,
+    /// How long a read may wait for records.
+    pub(super) read_wait_max: Duration,
+    /// How long a client may take for an answer, beside what its bytes take at the least speed allowed; and for each piece
+    /// of a stream.
+    pub(super) taken_wait: Duration,
+    /// The least speed at which answers are taken.
+    pub(super) taken_bytes_per_second_min: u64,
+    /// A follower hears something at least this often.
+    pub(super) heartbeat: Duration,
     /// How long a stop waits for requests under way.
     pub(super) grace: Duration,
     /// How long accepting rests after it failed.
@@ -32,12 +50,20 @@ impl Default for HttpLimits {
         HttpLimits {
             connections_max: 256,
             connection_age_max: Duration::from_secs(300),
+            followers_max: 64,
             headers_max: 64,
             head_bytes_max: 16 << 10,
             buffer_bytes_max: 32 << 10,
             head_wait: Duration::from_secs(30),
-            body_bytes_max: 64 << 10,
+            unread_bytes_max: 64 << 10,
+            body_wait: Duration::from_secs(30),
             request_wait: Duration::from_secs(10),
+            append_wait: Duration::from_secs(30),
+            change_wait: Duration::from_secs(30),
+            read_wait_max: Duration::from_secs(60),
+            taken_wait: Duration::from_secs(30),
+            taken_bytes_per_second_min: 64 << 10,
+            heartbeat: Duration::from_secs(15),
             grace: Duration::from_secs(2),
             accept_rest: Duration::from_millis(100),
         }

@@ -1,46 +1,160 @@
 //! Refusals as problem details (RFC 9457): JSON that says what is wrong and what would be right.
+//!
+//! Every refusal is of one of the kinds listed here; a client tells them apart by `type`, never by the sentence.
 
-use axum::Json;
+use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The media type of a problem.
+pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+/// What every problem's `type` begins with.
+const TYPE_PREFIX: &str = "urn:ropewalk:problem:";
+/// Seconds after which what may pass by itself is worth another try.
+const RETRY_AFTER: &str = "1";
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $slug:literal, $status:ident;)*) => {
+        /// What sort of refusal it is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(super) enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// All there are.
+            pub(super) const ALL: &[Kind] = &[$(Kind::$kind),*];
+
+            /// The kind of a name.
+            pub(super) fn named(slug: &str) -> Option<Kind> {
+                Kind::ALL.iter().copied().find(|kind| kind.slug() == slug)
+            }
+
+            /// Its name, as `type` ends with it.
+            pub(super) fn slug(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $slug,)*
+                }
+            }
+
+            pub(super) fn status(self) -> StatusCode {
+                match self {
+                    $(Kind::$kind => StatusCode::$status,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Not UTF-8, not properly percent-encoded, or climbing.
+    MalformedPath = "malformed-path", BAD_REQUEST;
+    /// An unknown parameter, one given twice, or a value that it cannot have.
+    MalformedQuery = "malformed-query", BAD_REQUEST;
+    /// A header that this request depends on has a value that it cannot have.
+    MalformedHeader = "malformed-header", BAD_REQUEST;
+    /// Not what the content type says.
+    MalformedBody = "malformed-body", BAD_REQUEST;
+    /// A browser sends it for a page of another origin.
+    CrossOrigin = "cross-origin", FORBIDDEN;
+    UnknownPath = "unknown-path", NOT_FOUND;
+    UnknownTopic = "unknown-topic", NOT_FOUND;
+    UnknownPartition = "unknown-partition", NOT_FOUND;
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED;
+    NotAcceptable = "not-acceptable", NOT_ACCEPTABLE;
+    BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT;
+    TopicExists = "topic-exists", CONFLICT;
+    /// Beyond the limit of requests, or of the topic's batches.
+    BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;
+    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE;
+    OffsetOutOfRange = "offset-out-of-range", RANGE_NOT_SATISFIABLE;
+    /// A name, count or config that no topic here can have.
+    InvalidTopic = "invalid-topic", UNPROCESSABLE_ENTITY;
+    /// A record that cannot be appended to this topic.
+    InvalidRecord = "invalid-record", UNPROCESSABLE_ENTITY;
+    /// A stored record that no answer over HTTP can hold.
+    RecordTooLarge = "record-too-large", UNPROCESSABLE_ENTITY;
+    /// Stored bytes are damaged; they are not served.
+    StorageFault = "storage-fault", INTERNAL_SERVER_ERROR;
+    Internal = "internal", INTERNAL_SERVER_ERROR;
+    /// There is no room, or no place, for this request now.
+    Busy = "busy", SERVICE_UNAVAILABLE;
+    /// The node cannot do this now: it starts or stops, its disk is full, a journal is dead, a core does not answer.
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE;
+    /// Not known to be done in time; it may be done yet.
+    OutcomeUnknown = "outcome-unknown", GATEWAY_TIMEOUT;
+}
 
 /// A refused request.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Problem {
-    title: &'static str,
-    status: u16,
+    pub(super) kind: Kind,
     detail: String,
-    /// The paths that there are, where that is the matter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paths: Option<&'static [&'static str]>,
+    /// Members of its own.
+    more: Map<String, Value>,
+    allow: Option<HeaderValue>,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: String) -> Problem {
-        let title = status.canonical_reason().unwrap_or("Error");
+    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         Problem {
-            title,
-            status: status.as_u16(),
-            detail,
-            paths: None,
+            kind,
+            detail: detail.into(),
+            more: Map::new(),
+            allow: None,
         }
     }
 
-    pub(super) fn with_paths(self, paths: &'static [&'static str]) -> Problem {
-        Problem {
-            paths: Some(paths),
-            ..self
-        }
+    /// The same with one more member.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with the methods that would be right.
+    pub(super) fn allowing(mut self, methods: &str) -> Problem {
+        self.allow = HeaderValue::from_str(methods).ok();
+        self
+    }
+
+    /// The body.
+    pub(super) fn json(&self) -> Value {
+        let status = self.kind.status();
+        let mut members = Map::new();
+        members.insert("type".into(), self.type_name().into());
+        members.insert("title".into(), self.kind.slug().replace('-', " ").into());
+        members.insert("status".into(), json!(status.as_u16()));
+        members.insert("detail".into(), self.detail.as_str().into());
+        members.extend(self.more.clone());
+        Value::Object(members)
+    }
+
+    fn type_name(&self) -> String {
+        format!("{TYPE_PREFIX}{}", self.kind.slug())
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(self)).into_response();
-        let media_type = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+        let mut response = Response::new(Body::from(self.json().to_string()));
+        *response.status_mut() = self.kind.status();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match self.kind {
+            Kind::Busy | Kind::Unavailable => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            }
+            // What is left of the body is not waited for.
+            Kind::BodyTooLarge | Kind::BodyTooSlow => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(header::ALLOW, allow);
+        }
         response
     }
 }

@@ -1,109 +1,281 @@
-//! The paths and what they answer. Everything said here comes from one snapshot of the node.
+//! Every operation there is: its path, what it takes and gives, who answers it, how it is described. The router and the
+//! OpenAPI document are both made from this table, so they cannot differ.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::HttpBody;
+use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{Method, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
-use serde::Serialize;
+use axum::routing::{MethodRouter, delete, get, post};
+use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::metrics::{Gatherer, MEDIA_TYPE, render};
-
 use super::limits::HttpLimits;
-use super::problem::Problem;
+use super::media_type::{MediaType, choose};
+use super::openapi::operations as described;
+use super::problem::{Kind, Problem};
+use super::{App, append, body, observe, openapi, read, status, topics, trim};
 
-/// What is served.
-const PATHS: &[&str] = &["/health", "/metrics", "/ready"];
-/// How it may be asked for.
-const METHODS: &str = "GET, HEAD";
-
-/// The paths over a node's figures.
-pub(super) fn router(gatherer: Arc<Gatherer>, limits: HttpLimits) -> Router {
-    let paths = Router::new()
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(gatherer);
-    bounded(paths, limits)
+/// One operation.
+pub(super) struct Operation {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    /// What its answers can be, the usual one first; empty if they have no body.
+    pub(super) produces: &'static [MediaType],
+    /// What its body can be; empty if it wants none.
+    pub(super) takes: &'static [MediaType],
+    /// How long it may take in all.
+    pub(super) wait: fn(&HttpLimits) -> Duration,
+    pub(super) answer: fn() -> MethodRouter<Arc<App>>,
+    /// Its OpenAPI operation object, but for what this table says.
+    pub(super) describe: fn() -> Value,
 }
 
-/// Gives paths the answers to requests that none of them serves, and the bounds on those that they do.
-pub(super) fn bounded(paths: Router, limits: HttpLimits) -> Router {
-    paths
+/// The usual wait: for what asks the cores and has no wait of its own.
+fn short(limits: &HttpLimits) -> Duration {
+    limits.request_wait
+}
+
+fn change(limits: &HttpLimits) -> Duration {
+    limits.request_wait + limits.body_wait + limits.change_wait
+}
+
+fn append_wait(limits: &HttpLimits) -> Duration {
+    limits.request_wait + limits.body_wait + limits.append_wait
+}
+
+fn read_wait(limits: &HttpLimits) -> Duration {
+    limits.request_wait + limits.read_wait_max
+}
+
+const JSON: &[MediaType] = &[MediaType::Json];
+const NOTHING: &[MediaType] = &[];
+
+/// All operations. Consumer groups would follow the topics.
+pub(super) static OPERATIONS: &[Operation] = &[
+    Operation {
+        method: Method::GET,
+        path: "/health",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(status::health),
+        describe: described::health,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/metrics",
+        produces: &[MediaType::OpenMetrics],
+        takes: NOTHING,
+        wait: short,
+        answer: || get(status::metrics),
+        describe: described::metrics,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/ready",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(status::ready),
+        describe: described::ready,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/openapi.json",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(openapi::document),
+        describe: described::openapi,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/status",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(status::status),
+        describe: described::status,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(topics::list),
+        describe: described::list_topics,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/topics",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || post(topics::create),
+        describe: described::create_topic,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(topics::describe),
+        describe: described::describe_topic,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/topics/{topic}",
+        produces: NOTHING,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(topics::delete),
+        describe: described::delete_topic,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}/configs",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(topics::configs),
+        describe: described::topic_configs,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/topics/{topic}/records",
+        produces: JSON,
+        takes: append::TAKES,
+        wait: append_wait,
+        answer: || post(append::to_topic),
+        describe: described::append_to_topic,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}/partitions/{partition}/records",
+        produces: read::PRODUCES,
+        takes: NOTHING,
+        wait: read_wait,
+        answer: || get(read::from_partition),
+        describe: described::read,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/topics/{topic}/partitions/{partition}/records",
+        produces: JSON,
+        takes: append::TAKES,
+        wait: append_wait,
+        answer: || post(append::to_partition),
+        describe: described::append_to_partition,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/topics/{topic}/partitions/{partition}/records",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(trim::before),
+        describe: described::trim,
+    },
+];
+
+/// The operations over a node.
+pub(super) fn router(app: Arc<App>) -> Router {
+    let mut routes = Router::new();
+    for operation in OPERATIONS {
+        let bounds = Bounds {
+            app: Arc::clone(&app),
+            operation,
+        };
+        let answer = (operation.answer)().route_layer(from_fn_with_state(bounds, within_bounds));
+        routes = routes.route(operation.path, answer);
+    }
+    finish(routes, app)
+}
+
+/// Gives routes the answers to requests that none of them serves, and what is done with every request.
+pub(super) fn finish(routes: Router<Arc<App>>, app: Arc<App>) -> Router {
+    routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(limits, within_limits))
+        .layer(from_fn_with_state(Arc::clone(&app), observe::observe))
+        .with_state(app)
 }
 
-/// The body of `/health` and `/ready`.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Status {
-    status: &'static str,
-    /// One sentence each; nothing if all is well.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    reasons: Vec<String>,
+/// An operation and the limits it is under.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    pub(super) app: Arc<App>,
+    pub(super) operation: &'static Operation,
 }
 
-/// Whether the process lives: every core answers. An orchestrator restarts a node that is not healthy.
-async fn health(State(gatherer): State<Arc<Gatherer>>) -> Response {
-    answer("ok", "failing", gatherer.gather().await.ailments())
-}
-
-/// Whether the node serves in full. A load balancer looks elsewhere while it does not; a restart need not help.
-async fn ready(State(gatherer): State<Arc<Gatherer>>) -> Response {
-    answer("ready", "not ready", gatherer.gather().await.hindrances())
-}
-
-fn answer(well: &'static str, unwell: &'static str, reasons: Vec<String>) -> Response {
-    let (code, status) = match reasons.is_empty() {
-        true => (StatusCode::OK, well),
-        false => (StatusCode::SERVICE_UNAVAILABLE, unwell),
+/// Refuses a body that is too large before anything of it is read, an answer that the client would not take, and a
+/// request that takes too long.
+pub(super) async fn within_bounds(
+    State(Bounds { app, operation }): State<Bounds>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let bytes_max = match operation.takes {
+        [] => app.limits.unread_bytes_max,
+        _ => app.body_bytes_max(),
     };
-    // What was true a moment ago must not be told again by a cache in between.
-    (
-        code,
-        [(header::CACHE_CONTROL, "no-store")],
-        Json(Status { status, reasons }),
-    )
-        .into_response()
-}
-
-async fn metrics(State(gatherer): State<Arc<Gatherer>>) -> Response {
-    (
-        [(header::CONTENT_TYPE, MEDIA_TYPE)],
-        render(gatherer.gather().await),
-    )
-        .into_response()
+    if let Err(problem) = body::check_announced(request.body(), bytes_max) {
+        return problem.into_response();
+    }
+    // Scrapers and probes ask for all sorts of things and take what they get.
+    if operation.path.starts_with("/v1/") && !operation.produces.is_empty() {
+        match choose(request.headers(), operation.produces) {
+            Ok(media_type) => request.extensions_mut().insert(media_type),
+            Err(problem) => return problem.into_response(),
+        };
+    }
+    let wait = (operation.wait)(&app.limits);
+    match timeout(wait, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!("no answer was ready within {wait:?}");
+            Problem::new(Kind::Unavailable, detail).into_response()
+        }
+    }
 }
 
 async fn unknown_path(uri: Uri) -> Problem {
+    let mut paths: Vec<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
+    paths.dedup();
     let detail = format!("{} is not served here", uri.path());
-    Problem::new(StatusCode::NOT_FOUND, detail).with_paths(PATHS)
+    Problem::new(Kind::UnknownPath, detail).with("paths", paths)
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Response {
-    let detail = format!("{} takes {METHODS}, not {method}", uri.path());
-    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
-    ([(header::ALLOW, METHODS)], problem).into_response()
-}
-
-/// Refuses a large body before anything of it is read, and a request that takes too long.
-async fn within_limits(State(limits): State<HttpLimits>, request: Request, next: Next) -> Response {
-    if request.body().size_hint().lower() > limits.body_bytes_max {
-        let detail = format!("a body may have {} bytes", limits.body_bytes_max);
-        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail);
-        return ([(header::CONNECTION, "close")], problem).into_response();
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let mut methods: Vec<&str> = Vec::new();
+    for operation in OPERATIONS
+        .iter()
+        .filter(|operation| is_at(operation.path, uri.path()))
+    {
+        methods.push(operation.method.as_str());
+        if operation.method == Method::GET {
+            methods.push("HEAD");
+        }
     }
-    match timeout(limits.request_wait, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            let detail = format!("no answer was ready within {:?}", limits.request_wait);
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response()
+    let methods = methods.join(", ");
+    let detail = format!("{} takes {methods}, not {method}", uri.path());
+    Problem::new(Kind::MethodNotAllowed, detail).allowing(&methods)
+}
+
+/// Whether a path is one of those that a template stands for.
+fn is_at(template: &str, path: &str) -> bool {
+    let (mut template, mut path) = (template.split('/'), path.split('/'));
+    loop {
+        match (template.next(), path.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted == given || wanted.starts_with('{') => {}
+            _ => return false,
         }
     }
 }

@@ -1,49 +1,104 @@
 //! The paths without a node behind them, and every limit on what a client may do.
 
+mod request_log;
+
 use std::future::pending;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::Router;
+use axum::extract::State;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use platform::clock::ManualClock;
+use protocol::NodeId;
+use record::ClusterId;
+use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::accept::bind;
+use crate::config::Config;
+use crate::core::NodeFacts;
 use crate::mailbox::mailboxes;
-use crate::metrics::Gatherer;
 
-use super::HttpServer;
+use super::body::HeldBody;
 use super::limits::HttpLimits;
-use super::routes::{bounded, router};
+use super::line::Line;
+use super::routes::{Bounds, OPERATIONS, Operation, finish, router, within_bounds};
+use super::{App, HttpServer};
 
 /// So short that it has passed when it is waited for, in tests where nothing else can happen.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
-fn serve(router: Router, limits: HttpLimits) -> (HttpServer, SocketAddr) {
+/// A node whose `cores` have all gone.
+fn app(cores: usize, limits: HttpLimits, stopped: watch::Receiver<()>) -> Arc<App> {
+    app_with(cores, limits, stopped, |_| {})
+}
+
+/// The same with another configuration.
+fn app_with(
+    cores: usize,
+    limits: HttpLimits,
+    stopped: watch::Receiver<()>,
+    configure: impl FnOnce(&mut Config),
+) -> Arc<App> {
+    let (mailboxes, _) = mailboxes(cores);
+    let mut config = Config::default();
+    configure(&mut config);
+    let facts = NodeFacts {
+        node: NodeId(1),
+        cluster: ClusterId::default(),
+        config: Arc::new(config),
+        clock: Arc::new(ManualClock::new(0)),
+        mailboxes,
+        shards: cores,
+    };
+    Arc::new(App::new(facts, limits, Duration::from_secs(3_600), stopped))
+}
+
+fn serve(limits: HttpLimits, cores: usize, routes: fn(Arc<App>) -> Router) -> (HttpServer, SocketAddr) {
     let listener = bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    (
-        HttpServer::start_with(listener, router, limits).expect("started"),
-        address,
-    )
+    let server = HttpServer::start_with(listener, |stopped| {
+        let app = app(cores, limits, stopped);
+        (routes(Arc::clone(&app)), app)
+    });
+    (server.expect("started"), address)
 }
 
 /// The paths over a node whose `cores` have all gone.
 fn serve_gone(cores: usize) -> (HttpServer, SocketAddr) {
-    let (senders, _) = mailboxes(cores);
-    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_secs(3_600));
-    let limits = HttpLimits::default();
-    serve(router(Arc::new(gatherer), limits), limits)
+    serve(HttpLimits::default(), cores, router)
 }
+
+/// What bounds the two paths below.
+static PLAIN: Operation = Operation {
+    method: Method::GET,
+    path: "/well",
+    produces: &[],
+    takes: &[],
+    wait: |limits| limits.request_wait,
+    answer: || get(|| async { "well" }),
+    describe: || Value::Null,
+};
 
 /// One path that answers and one that never does.
 fn serve_plain(limits: HttpLimits) -> (HttpServer, SocketAddr) {
-    let paths = Router::new()
-        .route("/well", get(|| async { "well" }))
-        .route("/stuck", get(|| async { pending::<&'static str>().await }));
-    serve(bounded(paths, limits), limits)
+    serve(limits, 0, |app| {
+        let bounds = Bounds {
+            app: Arc::clone(&app),
+            operation: &PLAIN,
+        };
+        let paths = Router::new()
+            .route("/well", (PLAIN.answer)())
+            .route("/stuck", get(|| async { pending::<&'static str>().await }))
+            .route_layer(from_fn_with_state(bounds, within_bounds));
+        finish(paths, app)
+    })
 }
 
 #[expect(
@@ -126,9 +181,20 @@ fn an_unknown_path_is_told_the_known_ones() {
         answer.contains("content-type: application/problem+json"),
         "{answer}"
     );
-    let body = "{\"title\":\"Not Found\",\"status\":404,\"detail\":\"/nothing is not served here\",\
-                \"paths\":[\"/health\",\"/metrics\",\"/ready\"]}";
-    assert!(answer.ends_with(body), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let problem: Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(problem["type"], "urn:ropewalk:problem:unknown-path");
+    assert_eq!(
+        (&problem["title"], &problem["status"]),
+        (&"unknown path".into(), &404.into())
+    );
+    let paths = problem["paths"].as_array().expect("a list");
+    assert!(
+        OPERATIONS
+            .iter()
+            .all(|operation| paths.contains(&operation.path.into())),
+        "{problem}"
+    );
     server.stop();
 }
 
@@ -140,6 +206,16 @@ fn a_wrong_method_is_told_the_right_ones() {
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
         assert_eq!(answer.matches("allow: ").count(), 1, "{answer}");
         assert!(answer.to_lowercase().contains("allow: get, head"), "{answer}");
+    }
+    for (path, allowed) in [
+        ("/v1/topics", "get, head, post"),
+        ("/v1/topics/x", "get, head, delete"),
+        ("/v1/topics/x/partitions/0/records", "get, head, post, delete"),
+        ("/v1/topics/x/records", "post"),
+    ] {
+        let answer = converse(address, &request("PATCH", path)).to_lowercase();
+        assert!(answer.starts_with("http/1.1 405 "), "{answer}");
+        assert!(answer.contains(&format!("allow: {allowed}\r\n")), "{answer}");
     }
     let head = converse(address, &request("HEAD", "/health"));
     assert!(
@@ -178,7 +254,7 @@ fn what_is_not_http_ends_its_connection_only() {
 #[test]
 fn a_large_body_is_refused_before_it_comes() {
     let limits = HttpLimits {
-        body_bytes_max: 100,
+        unread_bytes_max: 100,
         ..HttpLimits::default()
     };
     let (server, address) = serve_plain(limits);
@@ -187,6 +263,41 @@ fn a_large_body_is_refused_before_it_comes() {
         let answer = converse(address, &head(bytes));
         assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     }
+    server.stop();
+}
+
+#[test]
+fn an_answer_that_is_not_taken_in_time_has_its_connection_cut_and_gives_its_room_back() {
+    const ANSWER_BYTES: usize = 64 << 20;
+    let limits = HttpLimits {
+        taken_wait: Duration::from_millis(200),
+        taken_bytes_per_second_min: u64::MAX,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve(limits, 0, |app| {
+        let large = |State(app): State<Arc<App>>, Extension(line): Extension<Line>| async move {
+            let room = app.answers.room(ANSWER_BYTES).await;
+            HeldBody::new(vec![0; ANSWER_BYTES], room, &line, &app.limits)
+        };
+        let left = |State(app): State<Arc<App>>| async move {
+            let mut room = app.answers.no_room();
+            let all = app.answers.resize(&mut room, usize::MAX);
+            format!("{all} {}", app.counters.figures().cut_off)
+        };
+        finish(
+            Router::new()
+                .route("/large", get(large))
+                .route("/left", get(left)),
+            app,
+        )
+    });
+    let mut slow = connect(address);
+    slow.write_all(request("GET", "/large").as_bytes()).expect("sent");
+    while !converse(address, &request("GET", "/left")).ends_with("true 1") {}
+    let mut taken = Vec::new();
+    // Cut, not ended: whether that is an error is the network's to say.
+    let _ = slow.read_to_end(&mut taken);
+    assert!(taken.len() < ANSWER_BYTES, "{} bytes", taken.len());
     server.stop();
 }
 

@@ -14,6 +14,7 @@ use platform::process::process_usage;
 use tokio::time::timeout;
 
 use crate::core::Core;
+use crate::http::HttpCounters;
 use crate::mailbox::{Mailboxes, Stopping};
 use crate::shard::Shard;
 
@@ -29,6 +30,7 @@ type Question = Shared<BoxFuture<'static, Result<CoreFigures, Stopping>>>;
 pub(crate) struct Gatherer {
     mailboxes: Mailboxes,
     clock: Arc<dyn Clock>,
+    http: Arc<HttpCounters>,
     answer_wait: Duration,
     /// For each core, what it was asked last.
     questions: Vec<Mutex<Option<Question>>>,
@@ -36,11 +38,17 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     /// Waits for a core's answer for `answer_wait` at most. `clock` says how long the node has run.
-    pub(crate) fn new(mailboxes: Mailboxes, clock: Arc<dyn Clock>, answer_wait: Duration) -> Gatherer {
+    pub(crate) fn new(
+        mailboxes: Mailboxes,
+        clock: Arc<dyn Clock>,
+        http: Arc<HttpCounters>,
+        answer_wait: Duration,
+    ) -> Gatherer {
         let questions = (0..mailboxes.cores()).map(|_| Mutex::default()).collect();
         Gatherer {
             mailboxes,
             clock,
+            http,
             answer_wait,
             questions,
         }
@@ -52,6 +60,7 @@ impl Gatherer {
         Snapshot {
             uptime: self.clock.monotonic(),
             process: process_usage(std::process::id()).ok(),
+            http: self.http.figures(),
             cores,
         }
     }
@@ -103,6 +112,8 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         answer_bytes: core.answers.held_bytes(),
         fetch_sessions: core.sessions.borrow().len(),
         topics: core.with_metadata(|metadata| metadata.topics().len()),
+        partitions: core.with_metadata(|metadata| metadata.partition_count()),
+        disk_free_bytes: core.disk_free_bytes.get(),
         draining: core.is_draining(),
         journals,
     }
@@ -114,6 +125,7 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         index: shard.index,
         partitions: shard.partition_count(),
         appended_batches: counters.appended_batches.get(),
+        batches_in_place: counters.batches_in_place.get(),
         appended_records: counters.appended_records.get(),
         appended_bytes: counters.appended_bytes.get(),
         flushes: counters.flushes.get(),

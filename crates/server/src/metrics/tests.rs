@@ -10,7 +10,8 @@ use platform::process::ProcessUsage;
 use prometheus_client::metrics::MetricType;
 use storage::StoreStatus;
 
-use crate::mailbox::mailboxes;
+use crate::http::{HttpCounters, HttpFigures};
+use crate::mailbox::{Mailboxes, mailboxes};
 use crate::shard::AppendRefusal;
 
 use super::render::PREFIX;
@@ -29,6 +30,7 @@ fn journal(index: usize) -> JournalFigures {
         index,
         partitions: 2,
         appended_batches: 3,
+        batches_in_place: 1,
         appended_records: 30,
         appended_bytes: 3_000,
         flushes: 4,
@@ -77,6 +79,8 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         answer_bytes: 12,
         fetch_sessions: 8,
         topics: 9,
+        partitions: 20,
+        disk_free_bytes: Some(21),
         draining: false,
         journals,
     }
@@ -94,6 +98,15 @@ fn snapshot(outcomes: Vec<Result<CoreFigures, Silence>>) -> Snapshot {
             cpu_system: Duration::from_millis(500),
             rss_bytes: 4_096,
         }),
+        http: HttpFigures {
+            connections: 31,
+            followers: 32,
+            requests: 33,
+            client_errors: 34,
+            server_errors: 35,
+            refused_connections: 36,
+            cut_off: 37,
+        },
         cores: cores.collect(),
     }
 }
@@ -113,6 +126,9 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
          ropewalk_uptime_seconds 1.5\n",
         "ropewalk_cores 2\n",
         "ropewalk_topics 9\n",
+        "ropewalk_disk_free_bytes 21\n",
+        "ropewalk_http_connections 31\n",
+        "ropewalk_http_client_errors_total 34\n",
         "ropewalk_process_cpu_seconds_total 1.25\n",
         "ropewalk_process_resident_memory_bytes 4096\n",
         "ropewalk_core_up{core=\"0\"} 1\nropewalk_core_up{core=\"1\"} 1\n",
@@ -143,7 +159,7 @@ fn what_is_not_known_is_missing_and_never_zero() {
         ..snapshot(vec![Err(LATE)])
     });
     assert!(text.contains("ropewalk_core_up{core=\"0\"} 0\n"), "{text}");
-    for absent in ["process", "topics", "requests", "journal"] {
+    for absent in ["process", "topics", "disk_free", "requests", "journal"] {
         assert!(
             !text.contains(&format!("ropewalk_{absent}")),
             "{absent} in:\n{text}"
@@ -211,10 +227,15 @@ fn on_runtime<T>(ask: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(ask)
 }
 
+fn gatherer(mailboxes: Mailboxes, answer_wait: Duration) -> Gatherer {
+    let http = Arc::new(HttpCounters::default());
+    Gatherer::new(mailboxes, Arc::new(ManualClock::new(0)), http, answer_wait)
+}
+
 #[test]
 fn a_hanging_core_is_asked_once_by_many() {
     let (senders, mut receivers) = mailboxes(2);
-    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_millis(1));
+    let gatherer = gatherer(senders, Duration::from_millis(1));
     on_runtime(async {
         let (first, second) = tokio::join!(gatherer.gather(), gatherer.gather());
         let third = gatherer.gather().await;
@@ -238,7 +259,7 @@ fn a_core_that_is_gone_is_asked_anew_and_does_not_delay() {
     let (senders, receivers) = mailboxes(1);
     drop(receivers);
     // Longer than any test: an answer can only come from the closed mailbox.
-    let gatherer = Gatherer::new(senders, Arc::new(ManualClock::new(0)), Duration::from_secs(3_600));
+    let gatherer = gatherer(senders, Duration::from_secs(3_600));
     on_runtime(async {
         for _ in 0..2 {
             let snapshot = gatherer.gather().await;
@@ -284,6 +305,11 @@ fn documentation() -> String {
          `ropewalk_core_up` only.\n\n\
          This table is made from the code; a test fails when it is stale. To write it anew:\n\
          `ROPEWALK_WRITE_DOCS=1 cargo test -p server metrics`.\n\n\
+         docs/grafana has a dashboard to import into Grafana (`ropewalk.json`) and alert rules for Prometheus\n\
+         (`alerts.yml`); a test checks that every metric they name is one of these. Prometheus asks a node so:\n\n\
+         ```yaml\n\
+         scrape_configs:\n  - job_name: ropewalk\n    static_configs:\n      - targets: [\"localhost:8092\"]\n\
+         ```\n\n\
          | metric | kind | labels | what it is |\n|---|---|---|---|\n",
     );
     for (name, kind, labels, help) in described() {

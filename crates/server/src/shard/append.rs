@@ -6,12 +6,11 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use bytes::Bytes;
 use protocol::Durability;
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
 use record::{BatchError, BatchHeader, Examined, Offset, PartitionId};
-use storage::StageError;
+use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
 use super::partition::Waiting;
@@ -32,7 +31,7 @@ pub(crate) enum Acks {
 /// A batch on its way to its partition.
 pub(crate) struct AppendRequest {
     pub(crate) partition: PartitionId,
-    pub(crate) batch: Bytes,
+    pub(crate) batch: BatchBytes,
     pub(crate) acks: Acks,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
@@ -145,7 +144,7 @@ impl Shard {
     }
 
     /// Appends one batch that was not refused. Gives the request back if the journal has no room for it now.
-    fn append_one(&self, request: AppendRequest) -> Option<AppendRequest> {
+    fn append_one(&self, mut request: AppendRequest) -> Option<AppendRequest> {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&request.partition) else {
             return refuse(request, AppendRefusal::UnknownPartition);
@@ -157,6 +156,8 @@ impl Shard {
             Ok(examined) => examined,
             Err(refusal) => return refuse(request, refusal),
         };
+        let batch_bytes = request.batch.len();
+        let in_place = matches!(request.batch, BatchBytes::Alone(_));
         let append = Append {
             record_count: header.record_count,
             max_timestamp_ms: max_timestamp_found_ms,
@@ -187,8 +188,8 @@ impl Shard {
                 next: numbered.next_offset,
                 max_timestamp_ms: max_timestamp_found_ms,
                 append_time_ms,
-                batch: &request.batch,
             },
+            &mut request.batch,
         );
         match staged {
             Ok(()) => {}
@@ -197,8 +198,9 @@ impl Shard {
         }
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
         count(&self.counters.appended_batches, 1);
+        count(&self.counters.batches_in_place, u64::from(in_place));
         count(&self.counters.appended_records, header.record_count as u64);
-        count(&self.counters.appended_bytes, request.batch.len() as u64);
+        count(&self.counters.appended_bytes, batch_bytes as u64);
         self.wait(
             partition,
             appended.first_offset,
@@ -249,7 +251,7 @@ impl Shard {
         );
     }
 
-    fn check_batch(&self, partition: &Partition, batch: &Bytes) -> Result<Examined, AppendRefusal> {
+    fn check_batch(&self, partition: &Partition, batch: &[u8]) -> Result<Examined, AppendRefusal> {
         let bytes_max = partition.topic.batch_bytes_max;
         if batch.len() > bytes_max as usize {
             return Err(AppendRefusal::TooLarge {

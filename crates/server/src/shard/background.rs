@@ -291,6 +291,7 @@ impl Shard {
     /// Refuses appends while the disk has less than its reserve left.
     pub(crate) fn set_disk_full(&self, full: bool) {
         if self.disk_full.replace(full) != full {
+            self.store.borrow_mut().set_short_of_space(full);
             tracing::warn!(
                 shard = self.index,
                 full,

@@ -47,6 +47,7 @@ pub(crate) struct ShardCounters {
     pub(crate) flushed_bytes: Cell<u64>,
     pub(crate) flush_time: Cell<Duration>,
     pub(crate) appended_batches: Cell<u64>,
+    pub(crate) batches_in_place: Cell<u64>,
     pub(crate) appended_records: Cell<u64>,
     pub(crate) appended_bytes: Cell<u64>,
     pub(crate) read_bytes: Cell<u64>,
@@ -91,6 +92,8 @@ pub(crate) struct Shard {
     staged_in_memory: Notify,
     /// A flush has ended.
     flushed: Notify,
+    /// Something was read ahead.
+    read_ahead: Notify,
     /// Background work may be due.
     background: Notify,
     /// A file was removed just now; the next one has time.
@@ -128,6 +131,7 @@ impl Shard {
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),
+            read_ahead: Notify::new(),
             background: Notify::new(),
             removal_rests: Cell::new(false),
             disk_full: Cell::new(false),
@@ -329,6 +333,12 @@ impl Shard {
             .iter_mut()
             .filter_map(expire)
             .collect()
+    }
+
+    /// What a partition takes on disk; `None` if it is not here.
+    pub(crate) fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
+        let store = self.store.borrow();
+        store.bounds(id).map(|_| store.partition_bytes(id))
     }
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {

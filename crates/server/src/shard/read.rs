@@ -9,6 +9,7 @@ use storage::{Located, Read, ReadError, ReadJob};
 use tokio::sync::Notify;
 
 use super::{Shard, count};
+use crate::answer_budget::AnswerBudget;
 
 /// What a reader wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) struct ReadResult {
     pub(crate) tail: Offset,
     pub(crate) batches: Vec<Bytes>,
     pub(crate) bytes: usize,
+    /// More may be found at once from behind the batches on, and might have fitted.
+    pub(crate) is_part: bool,
 }
 
 /// Why nothing was read.
@@ -86,8 +89,8 @@ impl Shard {
             ..ReadResult::default()
         };
         if request.bytes_max > 0 && request.from < tail {
-            result.batches = self
-                .read_batches(request.partition, request.from, tail, request.bytes_max)
+            (result.batches, result.is_part) = self
+                .find_batches(request.partition, request.from, tail, request.bytes_max)
                 .await?;
             result.bytes = result.batches.iter().map(Bytes::len).sum();
             count(&self.counters.read_bytes, result.bytes as u64);
@@ -103,15 +106,53 @@ impl Shard {
         until: Offset,
         bytes_max: usize,
     ) -> Result<Vec<Bytes>, ReadRefusal> {
-        let mut read = self.store.borrow_mut().read(partition, from, until, bytes_max);
+        let found = self.find_batches(partition, from, until, bytes_max).await?;
+        Ok(found.0)
+    }
+
+    /// The same, and whether more might have fitted that is elsewhere.
+    async fn find_batches(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        from: Offset,
+        until: Offset,
+        bytes_max: usize,
+    ) -> Result<(Vec<Bytes>, bool), ReadRefusal> {
+        let plan = || self.store.borrow_mut().read(partition, from, until, bytes_max);
+        let mut read = plan();
         loop {
             match read.map_err(|error| self.refusal(error))? {
-                Read::Ready(batches) => return Ok(batches),
+                Read::Ready(batches) => return Ok((batches, false)),
+                Read::Part(batches) => return Ok((batches, true)),
+                // Nothing comes between the answer and the waiting: all of it is on this thread.
+                Read::UnderWay => {
+                    self.read_ahead.notified().await;
+                    read = plan();
+                }
                 Read::Job(job) => {
                     let outcome = self.run_read(job).await;
                     read = self.store.borrow_mut().finish_read(outcome);
                 }
             }
+        }
+    }
+
+    /// Loads what readers will want next, as long as the memory of answers is not scarce.
+    pub(crate) fn read_ahead(self: &Rc<Self>, answers: &Rc<AnswerBudget>) {
+        while !answers.is_scarce() {
+            let Some(job) = self.store.borrow_mut().next_read_ahead() else {
+                return;
+            };
+            // Counted as if it was answered already, until the cache has it.
+            let held = answers.hold(job.bytes());
+            let (shard, answers) = (self.clone(), answers.clone());
+            tokio::task::spawn_local(async move {
+                let outcome = shard.run_read(job).await;
+                shard.store.borrow_mut().finish_read_ahead(outcome);
+                shard.read_ahead.notify_waiters();
+                drop(held);
+                shard.read_ahead(&answers);
+            });
         }
     }
 

@@ -210,3 +210,70 @@ fn a_fetch_at_the_tail_is_woken_by_the_next_record() {
         );
     }
 }
+
+/// Batches of such a size are received where they stay; what they are must not depend on it.
+#[test]
+fn large_batches_are_appended_where_they_were_received() {
+    let large = "r".repeat(400_000);
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    for version in 3..=12 {
+        let told = wire.call(
+            version,
+            &produce_request("orders", 0, batch(&[(now_ms(), &large)]), -1),
+        );
+        assert_eq!(
+            told.responses[0].partition_responses[0].error_code, 0,
+            "version {version}"
+        );
+        // A small one between them keeps its place.
+        assert_eq!(
+            wire.produce("orders", 0, batch(&[(now_ms(), "small")]))
+                .error_code,
+            0
+        );
+    }
+    assert_eq!(node.metric("ropewalk_batches_in_place_total"), 10);
+    // Unsound ones are refused as ever, in one piece, in the middle, and behind one that is sound.
+    let mut unsound = batch(&[(now_ms(), &large)]).to_vec();
+    unsound[200_000] ^= 1;
+    let refused = wire.produce("orders", 0, Bytes::from(unsound));
+    assert_eq!(refused.error_code, ErrorCode::CorruptMessage.code());
+    // Two partitions in one request share its memory: they are copied.
+    let mut two = produce_request("orders", 0, batch(&[(now_ms(), &large)]), -1);
+    let again = two.topic_data[0].partition_data[0].clone();
+    two.topic_data[0].partition_data.push(again);
+    let told = wire.call(9, &two).responses.remove(0).partition_responses;
+    assert_eq!((told[0].error_code, told[1].error_code), (0, 0));
+    assert_eq!(node.metric("ropewalk_batches_in_place_total"), 10);
+
+    let expected: Vec<String> = (0..22)
+        .map(|offset| {
+            if offset < 20 && offset % 2 == 1 {
+                "small".to_owned()
+            } else {
+                large.clone()
+            }
+        })
+        .collect();
+    assert!(values(&mut wire, 0) == expected);
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    assert!(values(&mut wire, 0) == expected, "the same after a crash");
+}
+
+/// Time that the broker sets is written into the batch, wherever that is.
+#[test]
+fn a_large_batch_gets_the_time_of_its_append() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[("message.timestamp.type", "LogAppendTime")]);
+    let sent = batch(&[(7, &"r".repeat(400_000))]);
+    let told = wire.produce("orders", 0, sent);
+    assert_eq!(told.error_code, 0);
+    assert!(told.log_append_time_ms > 7);
+    assert_eq!(node.metric("ropewalk_batches_in_place_total"), 1);
+    let records = wire.read_all("orders", 0, 0);
+    assert_eq!(records[0].timestamp_ms, told.log_append_time_ms);
+}

@@ -54,7 +54,7 @@ fn the_served_apis_are_listed_in_every_version() {
             .iter()
             .map(|api| (api.api_key, api.min_version, api.max_version))
             .collect();
-        assert_eq!(listed.len(), 12);
+        assert_eq!(listed.len(), 23);
         assert!(listed.contains(&(0, 0, 13)), "Produce is advertised from 0 on");
         assert!(listed.contains(&(18, 0, 4)));
     }
@@ -171,26 +171,33 @@ fn only_the_requested_configs_are_told() {
 }
 
 #[test]
-fn the_nodes_own_configuration_is_read_only() {
+fn the_nodes_own_keys_are_read_only() {
     let node = TestNode::start();
     let mut wire = node.connect();
-    for name in ["1", ""] {
-        let result = describe(&mut wire, 4, resource(BROKER, name));
-        assert_eq!(result.error_code, 0, "{:?}", result.error_message);
-        assert!(result.configs.iter().all(|config| config.read_only));
-        let cores = find(&result, "cores");
-        assert_eq!(
-            (cores.value.as_deref(), cores.config_source, cores.config_type),
-            (Some("2"), 4, 5)
-        );
-        let sources: Vec<i8> = cores.synonyms.iter().map(|synonym| synonym.source).collect();
-        assert_eq!(sources, [4, 5]);
-        let idle = find(&result, "limits.connection_idle");
-        assert_eq!(
-            (idle.value.as_deref(), idle.config_source, idle.config_type),
-            (Some("10m"), 5, 2)
-        );
-    }
+    let result = describe(&mut wire, 4, resource(BROKER, "1"));
+    assert_eq!(result.error_code, 0, "{:?}", result.error_message);
+    let cores = find(&result, "cores");
+    assert!(cores.read_only);
+    assert_eq!(
+        (cores.value.as_deref(), cores.config_source, cores.config_type),
+        (Some("2"), 4, 5)
+    );
+    let sources: Vec<i8> = cores.synonyms.iter().map(|synonym| synonym.source).collect();
+    assert_eq!(sources, [4, 5]);
+    let idle = find(&result, "limits.connection_idle");
+    assert_eq!(
+        (idle.value.as_deref(), idle.config_source, idle.config_type),
+        (Some("10m"), 5, 2)
+    );
+    let changeable = result.configs.iter().filter(|config| !config.read_only);
+    assert!(changeable.clone().any(|config| config.name == "log.retention.ms"));
+    assert!(changeable.clone().all(|config| config.config_source == 5));
+    let of_all = describe(&mut wire, 4, resource(BROKER, ""));
+    assert_eq!(
+        (of_all.error_code, of_all.configs.len()),
+        (0, 0),
+        "nothing is set for all"
+    );
 }
 
 #[test]

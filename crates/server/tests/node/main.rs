@@ -7,6 +7,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administration;
+mod altering;
 mod batches;
 mod compaction;
 mod configs;
@@ -14,9 +16,11 @@ mod creation;
 mod directories;
 mod faults;
 mod frames;
+mod groups;
 mod offsets;
 mod producers;
 mod readiness;
+mod reading_back;
 mod restarts;
 mod retention;
 mod slow_readers;

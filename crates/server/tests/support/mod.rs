@@ -125,6 +125,11 @@ impl TestNode {
         self.node.as_ref().expect("it runs").kafka_address()
     }
 
+    /// Where HTTP is.
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.node.as_ref().expect("it runs").http_address()
+    }
+
     /// Status line, head and body of what the node answers over HTTP.
     pub(crate) fn get(&self, path: &str) -> String {
         http_get(self.node.as_ref().expect("it runs").http_address(), path)

@@ -15,7 +15,7 @@ use record::{BatchHeader, KeyedRecord, Limits, PartitionId, Retained, batches, e
 
 use super::key_map::KeyMap;
 use super::output::{Output, remove_leftovers};
-use super::source::{Piece, Place, Source};
+use super::source::{Place, Portion, Source};
 use super::verdict::{Judge, Verdict};
 use super::{Cleaned, CompactionStep, Rewritten, StepResult, remember};
 use crate::checksum::JournalIdentity;
@@ -44,6 +44,8 @@ pub(crate) struct Pass {
     segments: Vec<Segment>,
     /// Compacted segments that belong to the partition: files of others are left over.
     known: Vec<SegmentName>,
+    /// Held until a segment is rewritten: the journal file that it adopted is not used again before.
+    leases: Vec<(SegmentName, Arc<()>)>,
     judge: Judge,
     stage: Stage,
     groups: VecDeque<Vec<Segment>>,
@@ -84,6 +86,7 @@ impl Pass {
         reach: Reach,
         means: &Means,
         segments: Vec<Segment>,
+        leases: Vec<(SegmentName, Arc<()>)>,
         known: Vec<SegmentName>,
         cleaned: Vec<Cleaned>,
     ) -> Pass {
@@ -105,6 +108,7 @@ impl Pass {
             reach: Reach { dirty_from, ..reach },
             limits: means.limits,
             segments,
+            leases,
             known,
             groups: VecDeque::new(),
             tombstones: vec![0; cleaned.len() + 1],
@@ -134,7 +138,7 @@ impl Pass {
         let (mut bytes_read, mut bytes_written) = (0, 0);
         let result = loop {
             let written_before = self.written();
-            let step = self.piece(&mut bytes_read);
+            let step = self.portion(&mut bytes_read);
             let written = match &step {
                 Ok(CompactionStep::Rewritten(rewritten)) => rewritten.new.end,
                 _ => self.written(),
@@ -164,32 +168,32 @@ impl Pass {
         }
     }
 
-    /// Goes on with the next piece of whatever is under way.
-    fn piece(&mut self, bytes_read: &mut u64) -> Result<CompactionStep, Fault> {
+    /// Goes on with the next portion of whatever is under way.
+    fn portion(&mut self, bytes_read: &mut u64) -> Result<CompactionStep, Fault> {
         match &mut self.stage {
             Stage::Between => return self.begin_group(),
             Stage::Mapping(source) => {
-                let piece = source.next()?;
-                *bytes_read += piece.as_ref().map_or(0, |piece| piece.bytes);
-                if !self.map(piece.as_ref())? {
+                let portion = source.next()?;
+                *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
+                if !self.map(portion.as_ref())? {
                     self.plan_groups();
                 }
             }
             Stage::Looking(source, segment) => {
                 let segment = *segment;
-                let piece = source.next()?;
-                *bytes_read += piece.as_ref().map_or(0, |piece| piece.bytes);
-                match piece {
-                    Some(piece) if self.anything_goes(&piece)? => self.begin_writing(vec![segment])?,
+                let portion = source.next()?;
+                *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
+                match portion {
+                    Some(portion) if self.anything_goes(&portion)? => self.begin_writing(vec![segment])?,
                     Some(_) => {}
                     None => self.end_group(),
                 }
             }
             Stage::Writing(writing) => {
-                let piece = writing.source.next()?;
-                *bytes_read += piece.as_ref().map_or(0, |piece| piece.bytes);
-                match piece {
-                    Some(piece) => self.write(&piece)?,
+                let portion = writing.source.next()?;
+                *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
+                match portion {
+                    Some(portion) => self.write(&portion)?,
                     None => return self.end_writing().map(CompactionStep::Rewritten),
                 }
             }
@@ -197,16 +201,16 @@ impl Pass {
         Ok(CompactionStep::More)
     }
 
-    /// Notes the keys of a piece. False when that was the last, or the map is full.
-    fn map(&mut self, piece: Option<&Piece>) -> Result<bool, Fault> {
-        let Some(piece) = piece else {
+    /// Notes the keys of a portion. False when that was the last, or the map is full.
+    fn map(&mut self, portion: Option<&Portion>) -> Result<bool, Fault> {
+        let Some(portion) = portion else {
             return Ok(false);
         };
         let Judge { map, until, .. } = &mut self.judge;
         let dirty_from = self.reach.dirty_from;
-        for content in &piece.contents {
+        for content in &portion.contents {
             for batch in batches(content) {
-                let (header, bytes) = batch.map_err(|error| piece.damaged(error))?;
+                let (header, bytes) = batch.map_err(|error| portion.damaged(error))?;
                 if header.attributes.is_control() || header.next_offset().0 <= dirty_from {
                     continue;
                 }
@@ -221,7 +225,7 @@ impl Pass {
                         _ => ControlFlow::Continue(()),
                     }
                 };
-                visit_keys(bytes, &self.limits, &mut note).map_err(|error| piece.damaged(error))?;
+                visit_keys(bytes, &self.limits, &mut note).map_err(|error| portion.damaged(error))?;
                 if let Some(offset) = full_at {
                     *until = offset;
                     return Ok(false);
@@ -277,12 +281,12 @@ impl Pass {
         Ok(CompactionStep::More)
     }
 
-    /// Whether anything of a piece goes. Counts the tombstones that stay.
-    fn anything_goes(&mut self, piece: &Piece) -> Result<bool, Fault> {
+    /// Whether anything of a portion goes. Counts the tombstones that stay.
+    fn anything_goes(&mut self, portion: &Portion) -> Result<bool, Fault> {
         let (judge, tombstones) = (&self.judge, &mut self.tombstones_of_group);
-        for content in &piece.contents {
+        for content in &portion.contents {
             for batch in batches(content) {
-                let (header, bytes) = batch.map_err(|error| piece.damaged(error))?;
+                let (header, bytes) = batch.map_err(|error| portion.damaged(error))?;
                 if header.attributes.is_control() {
                     continue;
                 }
@@ -298,7 +302,7 @@ impl Pass {
                         ControlFlow::Break(())
                     }
                 };
-                visit_keys(bytes, &self.limits, &mut look).map_err(|error| piece.damaged(error))?;
+                visit_keys(bytes, &self.limits, &mut look).map_err(|error| portion.damaged(error))?;
                 if goes {
                     return Ok(true);
                 }
@@ -339,16 +343,16 @@ impl Pass {
         Ok(())
     }
 
-    /// Writes what stays of a piece.
-    fn write(&mut self, piece: &Piece) -> Result<(), Fault> {
+    /// Writes what stays of a portion.
+    fn write(&mut self, portion: &Portion) -> Result<(), Fault> {
         let Stage::Writing(writing) = &mut self.stage else {
             unreachable!("asked for while a group is written");
         };
         let Writing { output, counts, .. } = &mut **writing;
         let (judge, tombstones) = (&self.judge, &mut self.tombstones_of_group);
-        for content in &piece.contents {
+        for content in &portion.contents {
             for batch in batches(content) {
-                let (header, bytes) = batch.map_err(|error| piece.damaged(error))?;
+                let (header, bytes) = batch.map_err(|error| portion.damaged(error))?;
                 let mut keep = |record: &KeyedRecord<'_>| {
                     let verdict = judge.judge(record);
                     match verdict {
@@ -367,19 +371,19 @@ impl Pass {
                 } else if header.next_offset().0 <= self.reach.log_start {
                     Retained::Nothing
                 } else {
-                    retain(bytes, &self.limits, &mut keep).map_err(|error| piece.damaged(error))?
+                    retain(bytes, &self.limits, &mut keep).map_err(|error| portion.damaged(error))?
                 };
                 let stays = match retained {
                     Retained::All => Some(bytes.to_vec()),
                     Retained::Some(fewer) => Some(fewer),
                     // The segment's end stays known by its last batch, and with it who wrote that.
                     Retained::Nothing if header.next_offset().0 == counts.new.next => {
-                        Some(emptied(bytes).map_err(|error| piece.damaged(error))?)
+                        Some(emptied(bytes).map_err(|error| portion.damaged(error))?)
                     }
                     Retained::Nothing => None,
                 };
                 if let Some(bytes) = stays {
-                    let header = BatchHeader::read(&bytes).map_err(|error| piece.damaged(error))?;
+                    let header = BatchHeader::read(&bytes).map_err(|error| portion.damaged(error))?;
                     output.push(&header, bytes)?;
                 }
             }
@@ -396,6 +400,7 @@ impl Pass {
         self.known.push(new.name());
         self.segments
             .retain(|segment| !counts.old.contains(&segment.name()));
+        self.leases.retain(|(name, _)| !counts.old.contains(name));
         self.end_group();
         Ok(Rewritten { new, ..counts })
     }

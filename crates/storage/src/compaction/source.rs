@@ -1,4 +1,4 @@
-//! Reads the batches of some segments in order, a bounded piece at a time, past the caches: what compaction reads once
+//! Reads the batches of some segments in order, a bounded portion at a time, past the caches: what compaction reads once
 //! must not push out what consumers read again. Blocks.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use record::PartitionId;
 
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
-use crate::segment::{Chunk, Segment, SegmentFile, open_segment, read_chunks, read_table};
+use crate::segment::{Chunk, Segment, SegmentFile, open_segment, read_piece, read_table};
 
 /// Read in one go, so that the journal's small writes never queue behind a long read. A larger chunk is read whole.
 const READ_BYTES: usize = 256 << 10;
@@ -37,17 +37,17 @@ struct Open {
     read: usize,
 }
 
-/// Whole batches of a piece of a segment.
-pub(super) struct Piece {
+/// Whole batches of a portion of a segment.
+pub(super) struct Portion {
     pub(super) contents: Vec<Bytes>,
     /// Bytes of all of them.
     pub(super) bytes: u64,
-    /// For messages: the file, and where in it the piece begins.
+    /// For messages: the file, and where in it the portion begins.
     pub(super) file: String,
     pub(super) position: u64,
 }
 
-impl Piece {
+impl Portion {
     /// That what was read is not what it should be.
     pub(super) fn damaged(&self, what: impl ToString) -> Fault {
         Fault::Damaged {
@@ -72,14 +72,14 @@ impl Source {
         }
     }
 
-    /// The next piece; `None` behind the last.
+    /// The next portion; `None` behind the last.
     ///
     /// # Errors
     /// Damage, and the disk's.
-    pub(super) fn next(&mut self) -> Result<Option<Piece>, Fault> {
+    pub(super) fn next(&mut self) -> Result<Option<Portion>, Fault> {
         loop {
-            if let Some(piece) = self.open.as_mut().map(Open::next).transpose()?.flatten() {
-                return Ok(Some(piece));
+            if let Some(portion) = self.open.as_mut().map(Open::next).transpose()?.flatten() {
+                return Ok(Some(portion));
             }
             let Some(segment) = self.waiting.pop_front() else {
                 return Ok(None);
@@ -98,7 +98,7 @@ impl Source {
 }
 
 impl Open {
-    fn next(&mut self) -> Result<Option<Piece>, Fault> {
+    fn next(&mut self) -> Result<Option<Portion>, Fault> {
         let rest = &self.chunks[self.read..];
         let Some(first) = rest.first() else {
             return Ok(None);
@@ -109,14 +109,15 @@ impl Open {
             bytes <= READ_BYTES
         });
         let count = few.count().max(1);
-        let contents = read_chunks(&self.file, &rest[..count])?;
-        let piece = Piece {
+        let read = read_piece(&self.file, &rest[..count])?;
+        let stretches = read.stretches_from(i64::MIN).iter();
+        let portion = Portion {
             bytes: rest[..count].iter().map(|chunk| u64::from(chunk.length)).sum(),
             file: self.file.path.clone(),
             position: first.position,
-            contents,
+            contents: stretches.map(|stretch| stretch.content.clone()).collect(),
         };
         self.read += count;
-        Ok(Some(piece))
+        Ok(Some(portion))
     }
 }

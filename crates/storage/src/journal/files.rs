@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use platform::disk::{Disk, File};
@@ -15,7 +15,7 @@ use record::PartitionId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
 use super::majority::Majority;
-use super::{FrameLocation, JournalSizes};
+use super::{FrameLocation, JournalSizes, PrepareFile};
 use crate::checksum::JournalIdentity;
 use crate::planted::{Bug, planted};
 
@@ -23,8 +23,6 @@ use crate::planted::{Bug, planted};
 const READY_FILES: usize = 1;
 /// The extension of a complete file; it has a good header.
 pub(super) const COMPLETE: &str = "journal";
-/// The extension of a file that is being filled; it counts for nothing.
-const PREPARING: &str = "preparing";
 
 /// A journal file with its current use.
 pub struct JournalFile {
@@ -66,76 +64,6 @@ pub(crate) struct FoundFiles {
     pub(crate) held: Vec<u32>,
 }
 
-/// Makes a file ready: creates and zero-fills it if it is new, and writes its header durably. Blocks.
-pub struct PrepareFile {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
-    identity: JournalIdentity,
-    header: FileHeader,
-    name: String,
-    existing: Option<Arc<dyn File>>,
-}
-
-impl PrepareFile {
-    /// Does the work.
-    ///
-    /// # Errors
-    /// The disk's; a new file that could not be completed is removed again.
-    pub fn run(&self) -> io::Result<JournalFile> {
-        let file = match &self.existing {
-            Some(file) => {
-                self.write_header(&**file)?;
-                file.clone()
-            }
-            None => self.create()?,
-        };
-        Ok(JournalFile {
-            name: self.name.clone(),
-            file,
-            sequence: self.header.sequence,
-            previous: self.header.previous,
-            salt: self.header.salt,
-            file_bytes: self.header.file_bytes,
-        })
-    }
-
-    fn write_header(&self, file: &dyn File) -> io::Result<()> {
-        let mut slab = crate::slab::Slab::new(FILE_HEADER_BYTES);
-        slab.append(&self.header.encode(&self.identity));
-        let block = slab.cut_frame();
-        if planted(Bug::SequenceAfterFrame) {
-            return file.write(0, &block);
-        }
-        file.write_durable(0, &block)
-    }
-
-    /// The file gets its name when it is complete, so that recovery may take one without a good header for damaged.
-    fn create(&self) -> io::Result<Arc<dyn File>> {
-        let path = self.directory.join(&self.name);
-        let aside = path.with_extension(PREPARING);
-        let named = |file: Arc<dyn File>| {
-            self.disk.rename(&aside, &path)?;
-            if !planted(Bug::NamesNotSynced) {
-                self.disk.sync_directory(&self.directory)?;
-            }
-            Ok(file)
-        };
-        self.fill(&aside).and_then(named).inspect_err(|_| {
-            // What could not be completed must not take the space that a full disk is short of.
-            let _ = self.disk.remove(&aside);
-            let _ = self.disk.remove(&path);
-        })
-    }
-
-    fn fill(&self, aside: &Path) -> io::Result<Arc<dyn File>> {
-        self.disk.remove(aside)?;
-        let file = self.disk.create(aside)?;
-        file.fill_with_zeros(self.header.file_bytes)?;
-        self.write_header(&*file)?;
-        Ok(file)
-    }
-}
-
 pub(crate) struct Files {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
@@ -149,6 +77,8 @@ pub(crate) struct Files {
     majority: Majority,
     ready: VecDeque<JournalFile>,
     free: Vec<JournalFile>,
+    /// Files that the disk refused a header, or its removal: to be removed.
+    unfit: Vec<JournalFile>,
     preparing: bool,
     next_sequence: u64,
     next_name: u32,
@@ -183,6 +113,7 @@ impl Files {
             majority: Majority::default(),
             ready: VecDeque::new(),
             free: found.free,
+            unfit: Vec::new(),
             preparing: false,
             next_sequence,
             next_name: next_name.map_or(0, |name| name + 1),
@@ -331,7 +262,7 @@ impl Files {
             return None;
         }
         let free = self.free.pop();
-        if free.is_none() && self.used.len() + self.ready.len() >= self.sizes.files_max {
+        if free.is_none() && !self.has_room_for(1) {
             return None;
         }
         let name = free
@@ -354,7 +285,7 @@ impl Files {
             identity: self.identity,
             header,
             name,
-            existing: existing.map(|file| file.file),
+            existing,
         })
     }
 
@@ -372,9 +303,61 @@ impl Files {
                 error.kind(),
                 format!("preparing {} failed: {error}", path.display()),
             )
-        })?;
-        self.ready.push_back(file);
+        });
+        if file.is_err() && !planted(Bug::UnfitFileForgotten) {
+            // Its header may be either one now, or half of each. A write that failed is not repeated: another file is tried.
+            self.unfit.extend(job.existing);
+        }
+        self.ready.push_back(file?);
         Ok(())
+    }
+
+    /// Whether the journal may have so many more files than it has on the disk.
+    pub(super) fn has_room_for(&self, more: usize) -> bool {
+        let at_hand = self.used.len() + self.ready.len() + usize::from(self.preparing);
+        at_hand + self.free.len() + self.unfit.len() + more <= self.sizes.files_max
+    }
+
+    /// Whether a file of that size could be one of the journal's.
+    pub(super) fn fits(&self, file_bytes: u64) -> bool {
+        file_bytes == self.sizes.file_bytes
+    }
+
+    /// Takes a file to be used again. Nothing may need what is in it, and no checkpoint may name it.
+    pub(super) fn take_back(&mut self, file: JournalFile) {
+        self.free.push(file);
+    }
+
+    /// A file that the journal has no use of and that is to be removed: unfit, or more than it may have (after a start with
+    /// smaller sizes, or because it made new ones while others were on their way back). A crash before that leaves a free file.
+    pub(super) fn take_surplus(&mut self) -> Option<JournalFile> {
+        let unfit = self.unfit.pop();
+        unfit.or_else(|| {
+            if self.has_room_for(0) {
+                None
+            } else {
+                self.free.pop()
+            }
+        })
+    }
+
+    /// Takes back a file that could not be removed.
+    pub(super) fn not_removed(&mut self, file: JournalFile) {
+        self.unfit.push(file);
+    }
+
+    /// The names of all its files, but for one that is being prepared.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<String> {
+        let files = self.used.iter().chain(&self.ready);
+        let files = files.chain(&self.free).chain(&self.unfit);
+        files.map(|file| file.name.clone()).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn name_of(&self, sequence: u64) -> Option<String> {
+        let file = self.used.iter().find(|file| file.sequence == sequence)?;
+        Some(file.name.clone())
     }
 
     pub(super) fn occupied_bytes(&self) -> (u64, u64) {

@@ -8,9 +8,12 @@
 mod complete;
 mod files;
 pub(crate) mod frame;
+mod lone_frame;
 mod majority;
 mod mend;
+mod preparation;
 mod reread;
+mod returned;
 mod scan;
 
 use std::collections::{HashSet, VecDeque};
@@ -24,9 +27,10 @@ use platform::memory::MemoryPool;
 use record::PartitionId;
 
 pub(crate) use complete::CompleteFile;
-pub use files::PrepareFile;
 pub(crate) use files::{Files, JournalFile, directory, file_name};
+pub use preparation::PrepareFile;
 pub(crate) use reread::{FrameBatches, RereadError};
+pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
 use crate::checkpoint::CHECKPOINTS;
@@ -95,6 +99,17 @@ pub(crate) struct FrameLocation {
     pub(crate) frame_sequence: u64,
     pub(crate) position: u64,
     pub(crate) total_bytes: u32,
+}
+
+impl FrameLocation {
+    /// Completes the header of the frame of `entries` that is to stand here.
+    fn complete(&self, journal: JournalIdentity, entries: u32, frame: &mut [u8]) {
+        let identity = FrameIdentity {
+            journal,
+            salt: self.salt,
+        };
+        FrameHeader::complete(frame, &identity, self.file_sequence, self.frame_sequence, entries);
+    }
 }
 
 /// One durable write, to be run on any thread and given back to `flushed`.
@@ -311,6 +326,22 @@ impl Journal {
     /// Sees to it that the frame being built can take the entry *and* will have a place: what is staged can always be
     /// flushed, or a checkpoint that waits for it could never free the files that it waits for.
     fn make_room(&mut self, entry_bytes: usize) -> Result<(), StageError> {
+        if self.pending_entries > 0 {
+            let together = round_up_to_block(self.slab.filled() + entry_bytes) as u64;
+            let fits = entry_bytes <= self.slab.room() && together <= self.files.frame_bytes_max();
+            if fits && self.files.has_place(together) {
+                return Ok(());
+            }
+        }
+        let alone = self.make_room_behind(entry_bytes)?;
+        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
+            self.slab = Slab::pooled(&self.slabs, alone);
+        }
+        Ok(())
+    }
+
+    /// Ends the frame being built, if the entry has a place in the one behind it, all alone. Says how long that one is.
+    fn make_room_behind(&mut self, entry_bytes: usize) -> Result<usize, StageError> {
         let frame_bytes_max = self.files.frame_bytes_max();
         let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
         if alone as u64 > frame_bytes_max {
@@ -321,11 +352,6 @@ impl Journal {
             });
         }
         if self.pending_entries > 0 {
-            let together = round_up_to_block(self.slab.filled() + entry_bytes);
-            let fits = entry_bytes <= self.slab.room() && together as u64 <= frame_bytes_max;
-            if fits && self.files.has_place(together as u64) {
-                return Ok(());
-            }
             let filled = round_up_to_block(self.slab.filled()) as u64;
             if !self.files.has_place_after(filled, alone as u64) {
                 return Err(StageError::Full);
@@ -334,38 +360,34 @@ impl Journal {
         } else if !self.files.has_place(alone as u64) {
             return Err(StageError::Full);
         }
-        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
-            self.slab = Slab::pooled(&self.slabs, alone);
-        }
-        Ok(())
+        Ok(alone)
     }
 
     /// Ends the frame being built and gives it its place on disk.
     fn seal(&mut self) {
         assert!(self.pending_entries > 0, "an empty frame is never sealed");
-        let total_bytes = round_up_to_block(self.slab.filled());
         let majority = std::mem::take(&mut self.pending_majority);
-        let location = self
-            .files
-            .place(total_bytes as u64, self.pending_frame(), majority);
+        let location = self.place(round_up_to_block(self.slab.filled()), majority);
         let entries = std::mem::take(&mut self.pending_entries);
-        let identity = FrameIdentity {
-            journal: self.identity,
-            salt: location.salt,
-        };
-        FrameHeader::complete(
-            self.slab.frame_mut(),
-            &identity,
-            location.file_sequence,
-            location.frame_sequence,
-            entries,
-        );
+        location.complete(self.identity, entries, self.slab.frame_mut());
+        let appended = std::mem::take(&mut self.pending_appended);
         let bytes = self.slab.cut_frame();
+        self.push_sealed(location, bytes, appended);
+    }
+
+    /// Gives the next frame its place on disk.
+    fn place(&mut self, total_bytes: usize, majority: Majority) -> FrameLocation {
+        let frame = self.pending_frame();
+        self.files.place(total_bytes as u64, frame, majority)
+    }
+
+    /// Puts a sealed frame behind those that wait for their flush.
+    fn push_sealed(&mut self, location: FrameLocation, bytes: Bytes, appended: Vec<(PartitionId, i64)>) {
         self.resident_bytes += bytes.len();
         self.records.push_back(FrameRecord {
             location,
             bytes,
-            appended: std::mem::take(&mut self.pending_appended),
+            appended,
         });
     }
 

@@ -13,6 +13,7 @@ use platform::disk::{Disk, File};
 use record::PartitionId;
 
 use super::Chunk;
+use super::piece::Stretch;
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
 use crate::journal::frame::{EntryKind, FRAME_HEADER_BYTES, FrameHeader, entries};
@@ -82,16 +83,20 @@ impl AdoptedFrames {
         }
     }
 
-    /// The partition's batches out of the frames of `chunk`, whose bytes these are, one behind the other.
+    /// Adds the partition's batches out of the frames of `chunk`, whose bytes these are, to `found`.
     ///
     /// # Errors
     /// `Damaged` if a frame does not match its checksum, or the batches are not those that the index names.
-    pub(super) fn batches_of(&self, chunk: &Chunk, frames: &Bytes) -> Result<Bytes, Fault> {
-        let mut batches = Vec::new();
+    pub(super) fn take_batches(
+        &self,
+        chunk: &Chunk,
+        frames: &Bytes,
+        found: &mut Vec<Stretch>,
+    ) -> Result<(), Fault> {
         let (mut at, mut next) = (0, chunk.first);
         while at < frames.len() {
             let length = self
-                .take_batches(chunk, &frames.slice(at..), &mut next, &mut batches)
+                .take_frame(chunk, &frames.slice(at..), &mut next, found)
                 .ok_or_else(|| {
                     self.damaged(chunk.position + at as u64, "a frame does not match its checksum")
                 })?;
@@ -100,19 +105,16 @@ impl AdoptedFrames {
         if next != chunk.next {
             return Err(self.damaged(chunk.position, "other batches are there than the index names"));
         }
-        Ok(match &*batches {
-            [one] => one.clone(),
-            several => several.concat().into(),
-        })
+        Ok(())
     }
 
     /// Takes the batches of `chunk` that the first of `frames` holds; returns the frame's length.
-    fn take_batches(
+    fn take_frame(
         &self,
         chunk: &Chunk,
         frames: &Bytes,
         next: &mut i64,
-        batches: &mut Vec<Bytes>,
+        found: &mut Vec<Stretch>,
     ) -> Option<usize> {
         let header = FrameHeader::decode(frames, &self.identity)?;
         let length = header.frame_bytes();
@@ -130,8 +132,11 @@ impl AdoptedFrames {
                 && entry.header.next.0 <= chunk.next;
             if is_wanted {
                 let start = entry.payload_start;
-                batches.push(frames.slice(start..start + entry.header.payload_bytes as usize));
                 *next = entry.header.next.0;
+                found.push(Stretch {
+                    next: *next,
+                    content: frames.slice(start..start + entry.header.payload_bytes as usize),
+                });
             }
         }
         Some(length)

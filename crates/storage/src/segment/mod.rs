@@ -5,6 +5,7 @@
 
 mod adopted;
 mod end;
+mod piece;
 mod read;
 pub(crate) mod table;
 mod write;
@@ -17,7 +18,8 @@ use record::{ClusterId, PartitionId};
 
 pub(crate) use adopted::AdoptedFile;
 pub(crate) use end::{open_segment, verify_end};
-pub(crate) use read::{SegmentFile, read_chunks, read_table};
+pub(crate) use piece::{PIECE_BYTES, Piece, pieces_of};
+pub(crate) use read::{SegmentFile, read_piece, read_table};
 pub(crate) use table::Chunk;
 pub(crate) use write::{Batch, Run, write_run};
 

@@ -7,6 +7,7 @@ use platform::disk::File;
 
 use super::Segment;
 use super::adopted::AdoptedFrames;
+use super::piece::{Piece, Stretch};
 use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Fault};
@@ -46,10 +47,10 @@ impl SegmentFile {
         }
     }
 
-    /// The batches of a chunk, whose bytes these are: checked.
-    fn batches_of(&self, chunk: &Chunk, bytes: Bytes) -> Result<Bytes, Fault> {
+    /// The batches of a chunk, whose bytes these are: checked, and added to `found`.
+    fn take_batches(&self, chunk: &Chunk, bytes: Bytes, found: &mut Vec<Stretch>) -> Result<(), Fault> {
         if let Some(adopted) = &self.adopted {
-            return adopted.batches_of(chunk, &bytes);
+            return adopted.take_batches(chunk, &bytes, found);
         }
         if self.identity.checksum(chunk.position, &bytes) != chunk.checksum {
             let what = format!(
@@ -58,7 +59,11 @@ impl SegmentFile {
             );
             return Err(self.damaged(chunk.position, what));
         }
-        Ok(bytes)
+        found.push(Stretch {
+            next: chunk.next,
+            content: bytes,
+        });
+        Ok(())
     }
 
     fn damaged(&self, position: u64, what: String) -> Fault {
@@ -103,7 +108,7 @@ impl SegmentFile {
     }
 }
 
-/// All chunks of the segment, in order: the runs are followed back from the end.
+/// All chunks of the segment, in order and without gaps between them: the runs are followed back from the end.
 pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Chunk>, Fault> {
     let mut tables = Vec::new();
     let mut end = segment.end;
@@ -115,7 +120,7 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
         tables.push(file.table(&trailer, end)?);
         end = trailer.previous_end;
     }
-    let chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
+    let mut chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
     let covers = chunks.first().is_some_and(|chunk| chunk.first >= segment.first)
         && chunks.last().is_some_and(|chunk| chunk.next == segment.next)
         && chunks
@@ -130,12 +135,25 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
             ),
         ));
     }
+    if segment.generation > 0 {
+        close_gaps(&mut chunks, segment.first);
+    }
     Ok(chunks)
 }
 
-/// The bytes of neighbouring chunks. Each is checked; adjacent ones are read in one go.
-pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<Bytes>, Fault> {
-    let mut contents = Vec::with_capacity(chunks.len());
+/// Has each chunk begin where the one before ends: a reader at an offset that compaction took finds what comes next, and
+/// pieces of a segment follow each other, whatever is missing between them.
+fn close_gaps(chunks: &mut [Chunk], segment_first: i64) {
+    let mut next = segment_first;
+    for chunk in chunks {
+        chunk.first = next;
+        next = chunk.next;
+    }
+}
+
+/// Neighbouring chunks, at least one. Each is checked; adjacent ones are read in one go.
+pub(crate) fn read_piece(file: &SegmentFile, chunks: &[Chunk]) -> Result<Piece, Fault> {
+    let (mut stretches, mut read_bytes) = (Vec::new(), 0);
     let mut rest = chunks;
     while let Some(first) = rest.first() {
         let adjacent = 1 + rest
@@ -148,9 +166,11 @@ pub(crate) fn read_chunks(file: &SegmentFile, chunks: &[Chunk]) -> Result<Vec<By
         for chunk in together {
             let start = (chunk.position - first.position) as usize;
             let content = bytes.slice(start..start + chunk.length as usize);
-            contents.push(file.batches_of(chunk, content)?);
+            file.take_batches(chunk, content, &mut stretches)?;
         }
+        read_bytes += length;
         rest = behind;
     }
-    Ok(contents)
+    let first = chunks.first().expect("a piece has a chunk").first;
+    Ok(Piece::new(first, stretches, read_bytes))
 }

@@ -87,7 +87,7 @@ fn runs_read_back_with_and_without_a_seal() {
             let file = new_file(&disk);
             let (segment, chunks) = write(&file, &runs[..count], seal);
             assert_eq!(read_table(&file, &segment).expect("nothing is damaged"), chunks);
-            let contents = read_chunks(&file, &chunks).expect("nothing is damaged");
+            let piece = read_piece(&file, &chunks).expect("nothing is damaged");
             let expected: Vec<u8> = runs[..count]
                 .iter()
                 .flat_map(|sizes| {
@@ -96,7 +96,7 @@ fn runs_read_back_with_and_without_a_seal() {
                         .flat_map(|batch| batch.bytes.to_vec())
                 })
                 .collect();
-            assert_eq!(contents.concat(), expected);
+            assert_eq!(piece.to_vec(), expected);
         }
     }
 }
@@ -124,7 +124,7 @@ fn every_turned_bit_of_the_index_and_every_byte_of_the_data_shows() {
     let starts = [chunks[0].position, chunks[1].position];
     for byte in 0..segment.end {
         disk.flip_bit(path, 8 * byte + byte % 8);
-        let read = read_table(&file, &segment).and_then(|table| read_chunks(&file, &table));
+        let read = read_table(&file, &segment).and_then(|table| read_piece(&file, &table));
         let in_run = byte
             - starts
                 .into_iter()
@@ -190,7 +190,7 @@ fn the_same_bytes_elsewhere_are_not_believed() {
             "{identity:?}"
         );
         assert!(
-            matches!(read_chunks(&other, &chunks), Err(Fault::Damaged { .. })),
+            matches!(read_piece(&other, &chunks), Err(Fault::Damaged { .. })),
             "{identity:?}"
         );
     }

@@ -126,6 +126,7 @@ impl Store {
         let staged = self.journal.staged_before().saturating_sub(1);
         self.removals
             .extend(given_up.into_iter().map(|removal| (removal, staged)));
+        self.give_back(&job.checkpoint);
         Ok(())
     }
 

@@ -125,15 +125,22 @@ impl Store {
         let Some(log) = self.partitions.get(&id) else {
             return false;
         };
-        let segments = self.cleanable(log, &order.policy, order.committed, order.now_ms);
+        let segments = self
+            .cleanable(log, &order.policy, order.committed, order.now_ms)
+            .to_vec();
         if self.compaction.is_some() || self.journal.dead().is_some() || segments.is_empty() {
             return false;
         }
+        let (known, cleaned) = (self.files_of(log), log.cleaned.clone());
         let reach = Reach {
             log_start: log.log_start,
             dirty_from: dirty_from(log),
             segment_bytes_max: log.rolling.bytes,
         };
+        let leases = segments
+            .iter()
+            .filter_map(|segment| Some((segment.name(), self.lease(segment)?)))
+            .collect();
         let [low, high] = [random_bytes(), random_bytes()];
         let means = Means {
             limits: order.limits,
@@ -146,9 +153,10 @@ impl Store {
             (self.disk.clone(), self.config.identity, id),
             reach,
             &means,
-            segments.to_vec(),
-            self.files_of(log),
-            log.cleaned.clone(),
+            segments,
+            leases,
+            known,
+            cleaned,
         );
         self.compaction = Some(Compaction {
             partition: id,
@@ -266,7 +274,7 @@ impl Store {
     fn was_taken_away(&self, id: PartitionId, segments: &[Segment]) -> bool {
         segments
             .iter()
-            .any(|segment| !self.has_segment(id, segment.name()))
+            .any(|segment| !self.has_segment((id, segment.name())))
     }
 
     /// Puts a compacted segment in the place of those that it was made of, if these are still there. Returns how many bytes

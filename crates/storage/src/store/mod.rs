@@ -6,15 +6,18 @@
 mod checkpointing;
 mod compacting;
 mod layout;
+mod load;
 mod open;
+mod pieces;
 mod read;
+mod read_ahead;
 mod removal;
+mod returning;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
@@ -28,6 +31,7 @@ pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 pub use removal::RemovalJob;
 
+use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
@@ -35,7 +39,9 @@ use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Sta
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use compacting::{Compaction, Superseded};
 use layout::Round;
-use read::{ByteWeight, ChunkKey, SegmentKey};
+use pieces::{ByteWeight, PieceCache, SegmentKey};
+use read_ahead::ReadAhead;
+use returning::Returning;
 
 /// Segment files kept open for reading.
 const OPEN_SEGMENTS_MAX: usize = 256;
@@ -60,9 +66,9 @@ pub struct StoreConfig {
     pub superseded_bytes_max: u64,
 }
 
-/// A batch to append, validated and numbered by the caller.
+/// How a batch is to be appended, validated and numbered by the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct Append<'a> {
+pub struct Append {
     /// The leader's epoch, written into the batch.
     pub epoch: Epoch,
     /// The first offset, written into the batch.
@@ -73,8 +79,18 @@ pub struct Append<'a> {
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
-    /// One record batch, whole.
-    pub batch: &'a [u8],
+}
+
+impl Append {
+    /// Writes into the batch what the broker sets.
+    fn write_into(&self, bytes: &mut [u8]) {
+        batch::set_base_offset(bytes, self.first);
+        batch::set_leader_epoch(bytes, self.epoch);
+        match self.append_time_ms {
+            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
+            None => batch::set_max_timestamp(bytes, self.max_timestamp_ms),
+        }
+    }
 }
 
 /// Figures for metrics and for deciding when to do background work.
@@ -92,9 +108,9 @@ pub struct StoreStatus {
     pub chunk_cache_bytes: u64,
     /// Partitions known.
     pub partitions: usize,
-    /// Chunk cache hits since the start.
+    /// Pieces found in the chunk cache since the start.
     pub chunk_cache_hits: u64,
-    /// Chunk cache misses since the start.
+    /// Pieces not found there.
     pub chunk_cache_misses: u64,
 }
 
@@ -121,9 +137,14 @@ pub struct Store {
     /// What compaction came to should be in a checkpoint soon, and is not yet.
     compaction_unrecorded: bool,
     compaction: Option<Compaction>,
-    chunks: Cache<ChunkKey, Bytes, ByteWeight>,
+    returning: Vec<Returning>,
+    /// Of adopted files that were read, by their sequences: who holds one is reading.
+    leases: HashMap<u64, Arc<()>>,
+    short_of_space: bool,
+    pieces: PieceCache,
     tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
     files: Cache<SegmentKey, crate::segment::SegmentFile>,
+    ahead: ReadAhead,
 }
 
 impl Store {
@@ -150,14 +171,20 @@ impl Store {
         })
     }
 
-    /// Stages a batch. It is durable when a later `flushed` names the partition with an offset of at least `append.next`.
+    /// Stages one whole record batch. It is durable when a later `flushed` names the partition with an offset of at least
+    /// `append.next`. A batch in memory of its own stays where it is and becomes a frame; of any other the bytes are copied.
     ///
     /// # Errors
     /// When the journal cannot take it; then nothing has changed.
     ///
     /// # Panics
     /// If the partition was not opened or `append.first` does not continue it: the caller's mistake.
-    pub fn append(&mut self, id: PartitionId, append: &Append<'_>) -> Result<(), StageError> {
+    pub fn append(
+        &mut self,
+        id: PartitionId,
+        append: &Append,
+        batch: &mut BatchBytes,
+    ) -> Result<(), StageError> {
         let log = self
             .partitions
             .get_mut(&id)
@@ -169,16 +196,20 @@ impl Store {
             epoch: append.epoch,
             first: append.first,
             next: append.next,
-            payload_bytes: u32::try_from(append.batch.len()).expect("a request is below 4 GiB"),
+            payload_bytes: u32::try_from(batch.len()).expect("a request is below 4 GiB"),
         };
-        let staged = self.journal.stage(&header, append.batch)?;
-        let bytes = self.journal.staged_mut(staged, append.batch.len());
-        batch::set_base_offset(bytes, append.first);
-        batch::set_leader_epoch(bytes, append.epoch);
-        match append.append_time_ms {
-            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
-            None => batch::set_max_timestamp(bytes, append.max_timestamp_ms),
-        }
+        let staged = match batch {
+            BatchBytes::Shared(bytes) => {
+                let staged = self.journal.stage(&header, bytes)?;
+                append.write_into(self.journal.staged_mut(staged, bytes.len()));
+                staged
+            }
+            BatchBytes::Alone(memory) => {
+                self.journal.make_room_for_frame(memory.batch().len())?;
+                append.write_into(memory.batch_mut());
+                self.journal.stage_frame(&header, batch.take_memory())
+            }
+        };
         if !std::mem::replace(&mut log.queued, true) {
             self.unlaid.push_back(id);
         }
@@ -191,7 +222,7 @@ impl Store {
             start: staged.start,
             length: header.payload_bytes,
         });
-        self.bytes_since_round += append.batch.len() as u64;
+        self.bytes_since_round += u64::from(header.payload_bytes);
         Ok(())
     }
 
@@ -252,10 +283,10 @@ impl Store {
             journal_bytes,
             journal_bytes_max,
             tail_cache_bytes: self.journal.resident_bytes(),
-            chunk_cache_bytes: self.chunks.weight() + self.tables.weight(),
+            chunk_cache_bytes: self.pieces.weight() + self.tables.weight(),
             partitions: self.partitions.len(),
-            chunk_cache_hits: self.chunks.hits(),
-            chunk_cache_misses: self.chunks.misses(),
+            chunk_cache_hits: self.pieces.hits(),
+            chunk_cache_misses: self.pieces.misses(),
         }
     }
 }

@@ -7,7 +7,8 @@ use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{BatchHeader, Offset, PartitionId};
 
-use super::read::ByteWeight;
+use super::pieces::{ByteWeight, piece_cache};
+use super::read_ahead::ReadAhead;
 use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_SHARE};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
@@ -133,9 +134,13 @@ impl Store {
             superseded: Vec::new(),
             compaction_unrecorded: false,
             compaction: None,
-            chunks: Cache::with_weighter(config.chunk_cache_bytes / (64 << 10) + 1, chunk_bytes, ByteWeight),
+            returning: Vec::new(),
+            leases: HashMap::new(),
+            short_of_space: false,
+            pieces: piece_cache(config.chunk_cache_bytes),
             tables: Cache::with_weighter(64, chunk_bytes / TABLE_SHARE as u64, ByteWeight),
             files: Cache::new(OPEN_SEGMENTS_MAX),
+            ahead: ReadAhead::new(config.chunk_cache_bytes),
         };
         Ok((store, recovered))
     }

@@ -3,41 +3,18 @@
 //! A read returns whole batches as they were appended. It never returns less than the batch that holds the wanted
 //! offset, however large it is, and nothing at or behind `until`, which is the owner's committed tail.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use platform::disk::Disk;
-use record::{BatchHeader, Offset, PartitionId};
+use record::{Offset, PartitionId};
 
 use super::Store;
-use crate::checksum::JournalIdentity;
-use crate::fault::{Doing, Fault};
+use super::load::{Failed, Loaded, SegmentSource, Source};
+use super::pieces::{Cut, SegmentKey, covers, piece_key};
+use crate::fault::Fault;
 use crate::journal::FrameBatches;
-use crate::journal::RereadError;
 use crate::partition::PartitionLog;
-use crate::segment::{
-    Chunk, Segment, SegmentFile, SegmentName, Table, open_segment, read_chunks, read_table,
-};
+use crate::segment::{Segment, Table};
 
-pub(crate) type SegmentKey = (PartitionId, SegmentName);
-/// The position tells the chunk; the name has a generation, so that chunks of before and after a compaction never mix.
-pub(crate) type ChunkKey = (PartitionId, SegmentName, u64);
-
-/// Weighs cache entries by their bytes.
-#[derive(Clone)]
-pub(crate) struct ByteWeight;
-
-impl quick_cache::Weighter<ChunkKey, Bytes> for ByteWeight {
-    fn weight(&self, _: &ChunkKey, content: &Bytes) -> u64 {
-        content.len() as u64
-    }
-}
-
-impl quick_cache::Weighter<SegmentKey, Table> for ByteWeight {
-    fn weight(&self, _: &SegmentKey, table: &Table) -> u64 {
-        (table.len() * size_of::<Chunk>()).max(1) as u64
-    }
-}
+pub use super::load::{ReadJob, ReadOutcome};
 
 /// Why nothing could be read.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +41,12 @@ pub enum ReadError {
 pub enum Read {
     /// The batches. Each element is one batch or several adjacent ones.
     Ready(Vec<Bytes>),
+    /// The same, at least one; but what follows them is elsewhere: another read from there on may find more that fits.
+    Part(Vec<Bytes>),
     /// Run it anywhere, then give its outcome to `finish_read`.
     Job(ReadJob),
+    /// It is being read ahead: ask again after the next `finish_read_ahead`.
+    UnderWay,
 }
 
 /// Where the first record with a timestamp of at least the wanted one may be.
@@ -78,168 +59,14 @@ pub enum Located {
     Job(ReadJob),
 }
 
+/// What a read is to find: batches from the one that holds `from` on, all before `until`.
 #[derive(Clone, Copy)]
-struct Wanted {
-    partition: PartitionId,
-    from: i64,
-    until: i64,
-    bytes_max: usize,
-}
-
-/// A read that needs the disk.
-pub struct ReadJob {
-    wanted: Wanted,
-    source: Box<Source>,
-}
-
-enum Source {
-    Journal {
-        frames: Vec<FrameBatches>,
-        identity: JournalIdentity,
-    },
-    Segment(SegmentSource),
-}
-
-struct SegmentSource {
-    disk: Arc<dyn Disk>,
-    segment: Segment,
-    journal: JournalIdentity,
-    file: Option<SegmentFile>,
-    table: Option<Table>,
-}
-
-/// What a job brought, for `finish_read`.
-pub struct ReadOutcome {
-    wanted: Wanted,
-    /// What it read, if not the journal.
-    segment: Option<SegmentName>,
-    result: Result<Loaded, Failed>,
-}
-
-enum Loaded {
-    Journal(Vec<Bytes>),
-    Segment {
-        segment: SegmentName,
-        file: SegmentFile,
-        table: Table,
-        chunks: Vec<(Chunk, LoadedChunk)>,
-    },
-}
-
-/// A chunk for the reader, a slice of all that was read, and a copy of its own for the cache: a slice there would keep
-/// the whole read in memory for as long as one chunk is cached.
-struct LoadedChunk {
-    content: Bytes,
-    cached: Bytes,
-}
-
-enum Failed {
-    Fault(Fault),
-    /// The journal file was reused while the job ran: what it held is in a segment now.
-    Moved,
-}
-
-impl ReadJob {
-    /// Does the reading; blocks.
-    pub fn run(self) -> ReadOutcome {
-        let result = match &*self.source {
-            Source::Journal { frames, identity } => read_frames(frames, identity),
-            Source::Segment(source) => source.load(&self.wanted).map_err(Failed::Fault),
-        };
-        let segment = match &*self.source {
-            Source::Journal { .. } => None,
-            Source::Segment(source) => Some(source.segment.name()),
-        };
-        ReadOutcome {
-            wanted: self.wanted,
-            segment,
-            result,
-        }
-    }
-}
-
-fn read_frames(frames: &[FrameBatches], identity: &JournalIdentity) -> Result<Loaded, Failed> {
-    let mut batches = Vec::new();
-    for frame in frames {
-        match frame.read(identity) {
-            Ok(read) => batches.extend(read),
-            Err(RereadError::NotThere) => return Err(Failed::Moved),
-            Err(RereadError::Disk(error)) => {
-                return Err(Failed::Fault(Fault::Disk {
-                    doing: Doing::Reading,
-                    file: "the journal".into(),
-                    error,
-                }));
-            }
-        }
-    }
-    Ok(Loaded::Journal(batches))
-}
-
-impl SegmentSource {
-    fn load(&self, wanted: &Wanted) -> Result<Loaded, Fault> {
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => open_segment(&self.disk, &self.journal, &wanted.partition, &self.segment)?,
-        };
-        let table = match &self.table {
-            Some(table) => table.clone(),
-            None => Arc::new(read_table(&file, &self.segment)?),
-        };
-        let chosen = choose_chunks(&table, wanted);
-        let loaded = read_chunks(&file, chosen)?
-            .into_iter()
-            .map(|content| LoadedChunk {
-                cached: Bytes::copy_from_slice(&content),
-                content,
-            });
-        let chunks = chosen.iter().copied().zip(loaded).collect();
-        Ok(Loaded::Segment {
-            segment: self.segment.name(),
-            file,
-            table,
-            chunks,
-        })
-    }
-}
-
-/// The neighbouring chunks that a read wants: the one with its first offset, and as many more as it may take.
-fn choose_chunks<'a>(table: &'a [Chunk], wanted: &Wanted) -> &'a [Chunk] {
-    if wanted.bytes_max == 0 {
-        return &[];
-    }
-    let first = table.partition_point(|chunk| chunk.next <= wanted.from);
-    let mut bytes = 0;
-    let chosen = table[first..].iter().enumerate().take_while(|(index, chunk)| {
-        bytes += chunk.length as usize;
-        *index == 0 || (bytes <= wanted.bytes_max && chunk.first < wanted.until)
-    });
-    let count = chosen.count();
-    &table[first..first + count]
-}
-
-/// Cuts the wanted batches out of chunks, in order, into `found`. Chunks hold whole batches, whose headers were checked.
-fn cut(content: &Bytes, wanted: &Wanted, bytes: &mut usize, found: &mut Vec<Bytes>) {
-    let (mut start, mut at) = (None, 0);
-    while at < content.len() {
-        let Ok(header) = BatchHeader::read(&content[at..]) else {
-            break;
-        };
-        let next = header.next_offset().0;
-        let end = at + header.length_bytes;
-        if next > wanted.from {
-            let first_of_all = start.is_none() && found.is_empty();
-            if next > wanted.until || (!first_of_all && *bytes + header.length_bytes > wanted.bytes_max) {
-                break;
-            }
-            *bytes += header.length_bytes;
-            start.get_or_insert(at);
-        }
-        at = end;
-    }
-    if let Some(start) = start {
-        found.push(content.slice(start..at));
-    }
+pub(super) struct Wanted {
+    pub(super) partition: PartitionId,
+    pub(super) from: i64,
+    pub(super) until: i64,
+    /// Zero asks for the segment's index only.
+    pub(super) bytes_max: usize,
 }
 
 impl Store {
@@ -330,13 +157,13 @@ impl Store {
                 }
             }
         }
-        ReadJob {
+        ReadJob::new(
             wanted,
-            source: Box::new(Source::Journal {
+            Source::Journal {
                 frames,
                 identity: self.config.identity,
-            }),
-        }
+            },
+        )
     }
 
     fn read_segment(&mut self, wanted: Wanted) -> Result<Read, ReadError> {
@@ -346,36 +173,46 @@ impl Store {
             .expect("what is not in the tail is in a segment");
         let segment = log.segments[index];
         let wanted = Wanted {
-            until: wanted.until.min(segment.next),
             from: wanted.from.max(segment.first),
             ..wanted
         };
-        if let Some(table) = self.tables.get(&(wanted.partition, segment.name())).cloned() {
-            let batches = self.read_cached(&table, &segment, &wanted);
-            if !batches.is_empty() {
-                return Ok(Read::Ready(batches));
-            }
+        if let Some(table) = self.tables.get(&(wanted.partition, segment.name())).cloned()
+            && let Some(read) = self.read_cached(&table, &segment, &wanted)
+        {
+            return Ok(read);
+        }
+        if self.ahead.is_loading(wanted.partition, wanted.from) {
+            return Ok(Read::UnderWay);
         }
         Ok(Read::Job(self.plan_segment(segment, wanted)))
     }
 
-    fn read_cached(&mut self, table: &Table, segment: &Segment, wanted: &Wanted) -> Vec<Bytes> {
-        let mut batches = Vec::new();
-        let mut bytes = 0;
-        for chunk in choose_chunks(table, wanted) {
-            let Some(content) = self
-                .chunks
-                .get(&(wanted.partition, segment.name(), chunk.position))
-            else {
-                break;
-            };
-            cut(content, wanted, &mut bytes, &mut batches);
-        }
-        batches
+    /// What the cache has of a read, up to the first gap; `None` if that is nothing.
+    fn read_cached(&mut self, table: &Table, segment: &Segment, wanted: &Wanted) -> Option<Read> {
+        let mut cut = Cut::new(wanted);
+        while let Some(key) = piece_key((wanted.partition, segment.name()), table, cut.next())
+            && let Some(piece) = self.pieces.get(&key).filter(|piece| piece.holds(cut.next()))
+            && cut.take(piece)
+        {}
+        self.finish_cut(cut, wanted)
     }
 
-    fn plan_segment(&mut self, segment: Segment, wanted: Wanted) -> ReadJob {
-        let key = (wanted.partition, segment.name());
+    /// The batches found, if any; the reader goes on behind them.
+    fn finish_cut(&mut self, cut: Cut<'_>, wanted: &Wanted) -> Option<Read> {
+        let (next, stopped_short) = (cut.next(), cut.stopped_short());
+        let batches = cut.into_batches();
+        let bytes = batches.iter().map(Bytes::len).sum();
+        (next > wanted.from).then(|| {
+            self.ahead.note_read(wanted.partition, wanted.from, next, bytes);
+            match stopped_short {
+                true => Read::Part(batches),
+                false => Read::Ready(batches),
+            }
+        })
+    }
+
+    pub(super) fn plan_segment(&mut self, segment: Segment, wanted: Wanted) -> ReadJob {
+        let key: SegmentKey = (wanted.partition, segment.name());
         let source = SegmentSource {
             disk: self.disk.clone(),
             segment,
@@ -386,11 +223,10 @@ impl Store {
                 .get(&key)
                 .filter(|table| covers(table, &segment))
                 .cloned(),
+            _lease: self.lease(&segment),
+            whole_pieces: false,
         };
-        ReadJob {
-            wanted,
-            source: Box::new(Source::Segment(source)),
-        }
+        ReadJob::new(wanted, Source::Segment(source))
     }
 
     /// Takes a job's outcome: caches what it read and returns the batches. If the data moved meanwhile, another
@@ -402,32 +238,22 @@ impl Store {
         let wanted = outcome.wanted;
         let gone = outcome
             .segment
-            .is_some_and(|segment| !self.has_segment(wanted.partition, segment));
+            .is_some_and(|segment| !self.has_segment((wanted.partition, segment)));
         match outcome.result {
             Ok(Loaded::Journal(batches)) => Ok(Read::Ready(batches)),
             Ok(Loaded::Segment {
                 segment,
                 file,
                 table,
-                chunks,
+                pieces,
             }) => {
-                let mut batches = Vec::new();
-                let mut bytes = 0;
-                // What was trimmed or compacted away meanwhile was still right to read, but is not to be cached: an open
-                // file that was removed takes its space for as long as the handle is kept.
-                let is_kept = self.has_segment(wanted.partition, segment);
-                for (chunk, LoadedChunk { content, cached }) in chunks {
-                    cut(&content, &wanted, &mut bytes, &mut batches);
-                    if is_kept {
-                        self.chunks
-                            .insert((wanted.partition, segment, chunk.position), cached);
-                    }
+                let mut cut = Cut::new(&wanted);
+                for piece in &pieces {
+                    cut.take(piece);
                 }
-                if is_kept {
-                    self.files.insert((wanted.partition, segment), file);
-                    self.tables.insert((wanted.partition, segment), table);
-                }
-                Ok(Read::Ready(batches))
+                let found = self.finish_cut(cut, &wanted);
+                self.keep_loaded((wanted.partition, segment), file, table, pieces);
+                Ok(found.unwrap_or(Read::Ready(Vec::new())))
             }
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) && wanted.bytes_max == 0 => {
                 Ok(Read::Ready(Vec::new()))
@@ -470,11 +296,6 @@ impl Store {
             Offset(wanted.until),
             wanted.bytes_max,
         )
-    }
-
-    pub(super) fn has_segment(&self, partition: PartitionId, name: SegmentName) -> bool {
-        let log = self.partitions.get(&partition);
-        log.is_some_and(|log| log.has_segment(name))
     }
 
     fn was_given_up(&self, wanted: &Wanted) -> bool {
@@ -529,9 +350,4 @@ impl Store {
             .chain(log.tail.iter().map(|batch| batch.max_timestamp_ms))
             .max()
     }
-}
-
-/// Whether a cached index reaches the segment's end: it may have been loaded before the last run was appended.
-fn covers(table: &Table, segment: &Segment) -> bool {
-    table.last().is_some_and(|chunk| chunk.next == segment.next)
 }

@@ -1,4 +1,5 @@
-//! Giving up: the prefix of a log (trim), or a partition. Journaled first; files go later, in the background.
+//! Giving up: the prefix of a log (trim), or a partition. Journaled first; files go later, in the background. Journal files
+//! that segments adopted go back to the journal if it has a use of them (`returning`).
 
 use std::io;
 use std::path::Path;
@@ -11,45 +12,83 @@ use super::Store;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
-use crate::journal::{self, StageError};
+use crate::journal::{self, JournalFile, StageError};
 use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
-/// Removes files that nothing refers to; to be run anywhere, then given to `removed`. Blocks.
+/// Removes files that nothing refers to, or gets a journal file ready to go back to the journal; to be run anywhere, then
+/// given to `removed`. Blocks.
 pub struct RemovalJob {
     disk: Arc<dyn Disk>,
     journal: JournalIdentity,
-    removal: Removal,
+    doomed: Doomed,
+}
+
+/// What a job removes.
+enum Doomed {
+    /// What a trim or a deletion gave up. With `keep`, but for the journal file.
+    GivenUp { removal: Removal, keep: bool },
+    /// A journal file that the journal has no use of.
+    Surplus(JournalFile),
 }
 
 impl RemovalJob {
     /// Whether it frees a whole journal file, which is large.
     pub fn frees_journal_file(&self) -> bool {
-        self.removal.adopted.is_some()
+        match &self.doomed {
+            Doomed::GivenUp { removal, keep } => removal.adopted.is_some() && !keep,
+            Doomed::Surplus(_) => true,
+        }
     }
 
-    /// Removes.
+    /// Removes. Returns the journal file that was kept, if one was.
     ///
     /// # Errors
     /// The disk's; the removal may be tried again.
-    pub fn run(&self) -> io::Result<()> {
-        if let Some(file) = &self.removal.adopted {
-            self.disk.remove(&file.path(&self.journal))?;
-            self.sync(&journal::directory(&self.journal))?;
+    pub fn run(&self) -> io::Result<Option<JournalFile>> {
+        match &self.doomed {
+            Doomed::GivenUp { removal, keep } => self.remove_given_up(removal, *keep),
+            Doomed::Surplus(file) => {
+                let directory = journal::directory(&self.journal);
+                self.disk.remove(&directory.join(&file.name))?;
+                self.sync(&directory).map(|()| None)
+            }
         }
-        let partition = directory(&self.removal.partition);
-        match (self.removal.segment, self.removal.adopted) {
+    }
+
+    fn remove_given_up(&self, removal: &Removal, keep: bool) -> io::Result<Option<JournalFile>> {
+        let mut kept = None;
+        if let Some(file) = &removal.adopted {
+            kept = if keep { self.reopen(file) } else { None };
+            if kept.is_none() {
+                self.disk.remove(&file.path(&self.journal))?;
+                self.sync(&journal::directory(&self.journal))?;
+            }
+        }
+        let partition = directory(&removal.partition);
+        match (removal.segment, removal.adopted) {
             (Some(name), _) => {
-                self.disk.remove(&path(&self.removal.partition, name))?;
-                self.sync(&partition)
+                self.disk.remove(&path(&removal.partition, name))?;
+                self.sync(&partition)?;
             }
             // One of the files of a partition that goes as a whole.
-            (None, Some(_)) => Ok(()),
+            (None, Some(_)) => {}
             (None, None) => {
                 self.disk.remove_directory(&partition)?;
-                self.sync(Path::new(PARTITIONS))
+                self.sync(Path::new(PARTITIONS))?;
             }
         }
+        Ok(kept)
+    }
+
+    /// The file for the journal, or none if it is not fit for that: then it goes.
+    fn reopen(&self, file: &AdoptedFile) -> Option<JournalFile> {
+        journal::reopen(&self.disk, &self.journal, file)
+            .inspect_err(|error| {
+                let path = self.disk.root().join(file.path(&self.journal));
+                tracing::warn!(%error, file = %path.display(), "a journal file is removed instead of being used again");
+            })
+            .ok()
     }
 
     /// Only then may a checkpoint forget it: a name that comes back after a crash would stay for ever.
@@ -107,7 +146,11 @@ impl Store {
         let adopted = segment.adopted?;
         self.adopted.remove(&adopted.sequence);
         let is_needed = self.journal.has_file(adopted.sequence) && !planted(Bug::AdoptedFileRemoved);
-        (!is_needed).then_some(adopted)
+        if is_needed {
+            self.leases.remove(&adopted.sequence);
+            return None;
+        }
+        Some(adopted)
     }
 
     /// Gives a partition up for ever. Its identity is never used again.
@@ -182,29 +225,53 @@ impl Store {
     /// writing there.
     pub fn next_removal(&mut self) -> Option<RemovalJob> {
         let stepping = self.round.as_ref().is_some_and(|round| round.stepping);
+        if stepping || self.removing.is_some() {
+            return None;
+        }
+        let doomed = self
+            .next_given_up()
+            .or_else(|| self.journal.take_surplus().map(Doomed::Surplus))?;
+        Some(RemovalJob {
+            disk: self.disk.clone(),
+            journal: self.config.identity,
+            doomed,
+        })
+    }
+
+    fn next_given_up(&mut self) -> Option<Doomed> {
         let (removal, frame) = *self.removals.front()?;
-        let may_go = self.is_durable(frame) || planted(Bug::RemovedBeforeTrimIsDurable);
-        if stepping || self.removing.is_some() || !may_go {
+        if !self.is_durable(frame) && !planted(Bug::RemovedBeforeTrimIsDurable) {
             return None;
         }
         self.removals.pop_front();
         self.removing = Some(removal);
-        Some(RemovalJob {
-            disk: self.disk.clone(),
-            journal: self.config.identity,
-            removal,
-        })
+        let keep = removal.adopted.is_some_and(|file| self.wants_back(&file));
+        Some(Doomed::GivenUp { removal, keep })
     }
 
     /// Takes a removal's outcome.
     ///
     /// # Errors
     /// The disk's, for reporting; it will be tried again.
-    pub fn removed(&mut self, job: RemovalJob, result: io::Result<()>) -> io::Result<()> {
-        self.removing = None;
-        if result.is_err() {
-            self.removals.push_back((job.removal, 0));
+    pub fn removed(&mut self, job: RemovalJob, result: io::Result<Option<JournalFile>>) -> io::Result<()> {
+        match (job.doomed, result) {
+            (Doomed::GivenUp { removal, .. }, Ok(kept)) => {
+                self.removing = None;
+                if let Some(adopted) = removal.adopted {
+                    self.settle_adopted(adopted, kept);
+                }
+                Ok(())
+            }
+            (Doomed::GivenUp { removal, .. }, Err(error)) => {
+                self.removing = None;
+                self.removals.push_back((removal, 0));
+                Err(error)
+            }
+            (Doomed::Surplus(_), Ok(_)) => Ok(()),
+            (Doomed::Surplus(file), Err(error)) => {
+                self.journal.not_removed(file);
+                Err(error)
+            }
         }
-        result
     }
 }

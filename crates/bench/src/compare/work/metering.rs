@@ -5,18 +5,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use platform::process::process_usage;
 
-use super::super::driving::{Driving, Watch};
+use super::super::driving::Driving;
 use super::super::figures::Cost;
 use super::super::machine;
 use super::super::meter::Meter;
 use super::super::server::Server;
+use crate::contract::watch::Watch;
 
 /// How long a system may take to come to rest after a run.
 const REST_WITHIN: Duration = Duration::from_secs(10);
-const REST_LOOK: Duration = Duration::from_millis(200);
-/// What a system at rest may use within one look.
-const REST_CPU: Duration = Duration::from_millis(20);
-const REST_BYTES: u64 = 1 << 20;
+const LOOK: Duration = Duration::from_millis(100);
+/// What a system at rest may use within one look; processor time is told in steps of this.
+const LOOK_CPU: Duration = Duration::from_millis(10);
+const LOOK_BYTES: u64 = 512 << 10;
+/// So many quiet looks in a row mean that all that was appended has gone its way.
+const SETTLED_LOOKS: u32 = 1;
+/// The same before somebody else's turn: also that what was deleted is gone, which a system may do a little later.
+const REST_LOOKS: u32 = 2;
+
 /// Reads the meters when a load begins and ends.
 pub(super) struct Metering<'a> {
     server: &'a Server,
@@ -79,23 +85,104 @@ impl Watch for Unwatched {
     }
 }
 
-/// Waits until the system has nothing left to do, and the page cache nothing to write out. Its meters then.
-pub(super) fn rest(server: &Server) -> Result<Meter> {
+/// Waits until the system has done with what was appended. Its meters then.
+pub(super) fn settle(server: &Server) -> Result<Meter> {
+    wait_for_quiet(server, SETTLED_LOOKS)
+}
+
+/// Waits until the system has nothing left to do, no files to remove, and the page cache nothing to write out: then somebody
+/// else may be measured. The page cache comes last: what was deleted meanwhile need not be written, and what a disk has to
+/// forget of it, it is told with that.
+pub(super) fn rest(server: &Server) -> Result<()> {
+    wait_for_quiet(server, REST_LOOKS)?;
     machine::write_out();
+    Ok(())
+}
+
+fn wait_for_quiet(server: &Server, looks: u32) -> Result<Meter> {
+    // A store within its driver has done all it will do when the driver has answered.
+    if server.is_in_driver() {
+        return server.meter();
+    }
+    let look = || {
+        Ok(Look {
+            meter: server.meter()?,
+            stored_bytes: server.stored_bytes(),
+        })
+    };
+    Ok(look_until_quiet(look, looks)?.meter)
+}
+
+/// What a look at a system finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Look {
+    meter: Meter,
+    /// What the disk holds of it.
+    stored_bytes: u64,
+}
+
+impl Look {
+    /// Whether next to nothing was done since the look before.
+    fn is_quiet(&self, before: &Look) -> bool {
+        let (now, then) = (&self.meter, &before.meter);
+        now.cpu.saturating_sub(then.cpu) <= LOOK_CPU
+            && now.written_bytes.saturating_sub(then.written_bytes) <= LOOK_BYTES
+            && before.stored_bytes.saturating_sub(self.stored_bytes) <= LOOK_BYTES
+    }
+}
+
+/// Looks until so many looks in a row were quiet, but not for ever. The last one.
+fn look_until_quiet(mut look: impl FnMut() -> Result<Look>, looks: u32) -> Result<Look> {
     let end = Instant::now() + REST_WITHIN;
-    let mut before = server.meter()?;
-    loop {
-        if server.is_in_driver() {
-            return Ok(before);
-        }
-        std::thread::sleep(REST_LOOK);
-        let now = server.meter()?;
-        let is_idle = now.cpu.saturating_sub(before.cpu) <= REST_CPU
-            && now.written_bytes.saturating_sub(before.written_bytes) <= REST_BYTES;
-        if is_idle || Instant::now() >= end {
-            machine::write_out();
-            return Ok(now);
-        }
+    let mut before = look()?;
+    let mut quiet = 0;
+    while quiet < looks && Instant::now() < end {
+        std::thread::sleep(LOOK);
+        let now = look()?;
+        quiet = if now.is_quiet(&before) { quiet + 1 } else { 0 };
         before = now;
+    }
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many looks it takes until two in a row were quiet, at a system that changes so.
+    fn looks(change: impl Fn(u32, &mut Look)) -> u32 {
+        let (mut count, mut now) = (0, Look::default());
+        now.stored_bytes = 1 << 30;
+        let look = || {
+            change(count, &mut now);
+            count += 1;
+            Ok(now)
+        };
+        look_until_quiet(look, REST_LOOKS).expect("nothing fails here");
+        count
+    }
+
+    #[test]
+    fn a_system_rests_when_it_computes_writes_and_removes_no_more() {
+        assert_eq!(looks(|_, _| {}), 3);
+        assert_eq!(
+            looks(|_, now| now.stored_bytes += 64 << 20),
+            3,
+            "what is prepared for later"
+        );
+        let busy = |count| count < 4;
+        let ways: [fn(&mut Look); 3] = [
+            |now| now.meter.cpu += Duration::from_millis(50),
+            |now| now.meter.written_bytes += 64 << 20,
+            |now| now.stored_bytes -= 64 << 20,
+        ];
+        for way in ways {
+            let found = looks(|count, now| {
+                if busy(count) {
+                    way(now)
+                }
+            });
+            assert_eq!(found, 4 + REST_LOOKS);
+        }
     }
 }

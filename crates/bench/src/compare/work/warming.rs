@@ -31,6 +31,7 @@ pub(in super::super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, name
         known_rate: None,
         rate: None,
         verify: false,
+        counts: false,
     };
     for load in loads {
         let mut rates = Vec::new();

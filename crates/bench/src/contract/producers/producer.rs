@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Appender, Batches, Completed, Schedule, share};
+use super::{Appender, Batches, Completed, Schedule, UNTIL_SOMETHING, share};
 use crate::contract::Append;
 use crate::contract::payload::Stamp;
 use crate::latency::LatencyRecorder;
@@ -23,8 +23,6 @@ const FAILURES_MAX: u64 = 100;
 const WATCH: Duration = Duration::from_micros(20);
 /// How often a producer that has no reason to wait looks what was acknowledged.
 const LOOK_PERIOD: Duration = Duration::from_micros(50);
-/// How long one look for acknowledgements lasts where a producer cannot go on without one.
-const LOOK_TIME: Duration = Duration::from_secs(1);
 /// How long a system may be silent while units wait: after that they count as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -185,13 +183,16 @@ impl<'a, A: Appender> Producer<'a, A> {
         self.outcome
     }
 
-    /// Sends the next unit as soon as there is room for it.
+    /// Sends the next unit as soon as there is room for it. A thread that was woken when its time was over still sends one: a
+    /// busy machine does not look like a system that acknowledges nothing.
     fn send_closed(&mut self, end: End) {
+        let first = self.next_record;
         loop {
             self.wait_for_room();
             let now = Instant::now();
             let records = self.next_unit(end);
-            if records.is_empty() || end.is_reached(now) || self.is_hopeless() {
+            let is_late = end.is_reached(now) && self.next_record > first;
+            if records.is_empty() || is_late || self.is_hopeless() {
                 break;
             }
             self.send(records, now);
@@ -253,13 +254,13 @@ impl<'a, A: Appender> Producer<'a, A> {
 
     fn wait_for_room(&mut self) {
         while self.in_flight >= self.plan.window && !self.is_hopeless() {
-            self.take(LOOK_TIME);
+            self.take(UNTIL_SOMETHING);
         }
     }
 
     fn drain(&mut self) {
         while self.in_flight > 0 {
-            self.take(LOOK_TIME);
+            self.take(UNTIL_SOMETHING);
         }
     }
 

@@ -15,7 +15,9 @@ mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -26,6 +28,7 @@ mod leave_group;
 mod list_config_resources;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -87,10 +90,18 @@ pub(crate) fn visit_messages(visitor: &mut impl Visitor) {
     visitor.visit::<messages::CreatePartitionsResponse>(messages::ApiKey::CreatePartitions);
     visitor.visit::<messages::DeleteGroupsRequest>(messages::ApiKey::DeleteGroups);
     visitor.visit::<messages::DeleteGroupsResponse>(messages::ApiKey::DeleteGroups);
+    visitor.visit::<messages::ElectLeadersRequest>(messages::ApiKey::ElectLeaders);
+    visitor.visit::<messages::ElectLeadersResponse>(messages::ApiKey::ElectLeaders);
     visitor.visit::<messages::IncrementalAlterConfigsRequest>(messages::ApiKey::IncrementalAlterConfigs);
     visitor.visit::<messages::IncrementalAlterConfigsResponse>(messages::ApiKey::IncrementalAlterConfigs);
+    visitor
+        .visit::<messages::ListPartitionReassignmentsRequest>(messages::ApiKey::ListPartitionReassignments);
+    visitor
+        .visit::<messages::ListPartitionReassignmentsResponse>(messages::ApiKey::ListPartitionReassignments);
     visitor.visit::<messages::OffsetDeleteRequest>(messages::ApiKey::OffsetDelete);
     visitor.visit::<messages::OffsetDeleteResponse>(messages::ApiKey::OffsetDelete);
+    visitor.visit::<messages::DescribeQuorumRequest>(messages::ApiKey::DescribeQuorum);
+    visitor.visit::<messages::DescribeQuorumResponse>(messages::ApiKey::DescribeQuorum);
     visitor.visit::<messages::DescribeClusterRequest>(messages::ApiKey::DescribeCluster);
     visitor.visit::<messages::DescribeClusterResponse>(messages::ApiKey::DescribeCluster);
     visitor.visit::<messages::DescribeProducersRequest>(messages::ApiKey::DescribeProducers);

@@ -58,6 +58,7 @@ fn files_work_here() {
     let (_directory, disk) = disk();
     exercise(&disk);
     assert!(disk.free_bytes().expect("a sound disk") > 0);
+    assert!(disk.total_bytes().expect("a sound disk") >= disk.free_bytes().expect("a sound disk"));
     assert_eq!(
         disk.list(Path::new("")).expect("it exists"),
         ["a"],

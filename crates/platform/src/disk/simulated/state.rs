@@ -419,7 +419,11 @@ impl State {
             Entry::Directory(_) => None,
         });
         let used: u64 = files.map(|content| content.allocated_bytes()).sum();
-        self.capacity.unwrap_or(UNLIMITED_BYTES).saturating_sub(used)
+        self.total_bytes().saturating_sub(used)
+    }
+
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.capacity.unwrap_or(UNLIMITED_BYTES)
     }
 
     /// The directory at the end of `names`.

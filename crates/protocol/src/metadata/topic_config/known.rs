@@ -121,7 +121,7 @@ pub fn find(name: &str) -> Result<&'static KnownConfig, ConfigError> {
         })
 }
 
-const fn number(
+pub(in crate::metadata) const fn number(
     name: &'static str,
     kind: ConfigKind,
     default: &'static str,

@@ -1,5 +1,6 @@
 //! Compaction beside everything else: readers, trims, deletions, failures, and files that the journal had.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -8,6 +9,7 @@ use record::{BatchBuilder, Compression, Offset, batches};
 use super::compaction::{
     all, append, assert_sound, compact_all, lay_out, log, roomy, run_pass, seal, summary,
 };
+use super::returning::assert_accounted;
 use super::rig::{Rig, partition, read_log, stage};
 use super::workload::EAGER;
 use crate::inspect::list_segments;
@@ -27,14 +29,14 @@ fn readers_that_began_before_end_well_and_caches_do_not_mix() {
         .expect("in range")
     {
         Read::Job(job) => job,
-        Read::Ready(_) => panic!("nothing is in memory after a start"),
+        _ => panic!("nothing is in memory after a start"),
     };
     let (early, late) = (plan(&mut rig), plan(&mut rig));
     let early = early.run();
     compact_all(&mut rig);
     lay_out(&mut rig);
     // It read the old files: that is what there was. Nothing of it is kept.
-    let Ok(Read::Ready(parts)) = rig.store.finish_read(early) else {
+    let Ok(Read::Ready(parts) | Read::Part(parts)) = rig.store.finish_read(early) else {
         panic!("it has read already");
     };
     assert!(batches(&parts.concat()).count() > 1);
@@ -43,8 +45,9 @@ fn readers_that_began_before_end_well_and_caches_do_not_mix() {
     let mut again = rig.store.finish_read(late.run()).expect("no damage");
     let parts = loop {
         match again {
-            Read::Ready(parts) => break parts,
+            Read::Ready(parts) | Read::Part(parts) => break parts,
             Read::Job(job) => again = rig.store.finish_read(job.run()).expect("no damage"),
+            Read::UnderWay => panic!("nothing is being read ahead here"),
         }
     };
     let bytes = parts.concat();
@@ -153,36 +156,107 @@ fn a_failed_pass_loses_nothing_and_the_next_one_cleans_up() {
     assert_sound(&rig);
 }
 
-#[test]
-fn adopted_files_are_compacted_too() {
-    /// Its segments may be as large as a journal file, and so are journal files.
-    const LARGE: u8 = 3;
+/// Its segments may be as large as a journal file, and so are journal files.
+const LARGE: u8 = 3;
+
+/// Several journal files that became segments, all with one key. Nothing else is in them.
+fn with_adopted_files() -> Rig {
     let mut rig = roomy();
-    let id = partition(LARGE);
     for number in 0..12 {
         let mut builder = BatchBuilder::new(Compression::None);
         let value = vec![b'v'; 7_800];
         builder.append(rig.now_ms + number, Some(b"key"), Some(&value), &[]);
-        stage(&mut rig.store, id, &builder.build()).expect("there is room");
+        stage(&mut rig.store, partition(LARGE), &builder.build()).expect("there is room");
         rig.flush();
         rig.prepare();
     }
     rig.lay_out();
-    let adopted = |rig: &Rig| {
-        let segments = rig.store.partitions[&id].segments.iter();
-        segments.filter(|segment| segment.adopted.is_some()).count()
-    };
-    assert!(adopted(&rig) >= 2);
+    assert!(adopted(&rig).len() >= 2);
+    rig
+}
+
+/// The names of the journal files that segments adopted.
+fn adopted(rig: &Rig) -> HashSet<String> {
+    let segments = rig.store.partitions[&partition(LARGE)].segments.iter();
+    let files = segments.filter_map(|segment| segment.adopted);
+    files.map(|file| crate::journal::file_name(file.number)).collect()
+}
+
+fn journals(rig: &Rig) -> HashSet<String> {
+    rig.store.journal.file_names().into_iter().collect()
+}
+
+#[test]
+fn adopted_files_are_compacted_too() {
+    let mut rig = with_adopted_files();
+    let id = partition(LARGE);
     assert!(rig.store.begin_compaction(id, &all(&rig)));
     run_pass(&mut rig);
     lay_out(&mut rig);
-    assert_eq!(adopted(&rig), 0);
+    assert!(adopted(&rig).is_empty());
     let (mut rig, _) = rig.restart();
     let bytes = read_log(&mut rig.store, id, 4_000, true).expect("it can be read");
     let headers = batches(&bytes).map(|batch| batch.expect("whole").0);
     let first = headers.into_iter().find(|header| header.record_count > 0);
     assert!(first.expect("the latest is there").base_offset.0 >= 7);
     assert_sound(&rig);
+}
+
+#[test]
+fn the_journal_gets_back_what_compaction_made_free_when_no_checkpoint_names_it() {
+    let mut rig = with_adopted_files();
+    let names = adopted(&rig);
+    // All of it before the checkpoint that it waits for.
+    rig.store.config.superseded_bytes_max = u64::MAX;
+    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig)));
+    run_pass(&mut rig);
+    assert!(adopted(&rig).is_empty());
+    assert_eq!(rig.remove(), 0, "the checkpoint still calls them segments");
+    assert_accounted(&rig.store, &rig.disk);
+    // This one lists them for removal, and so recovery would pass over them.
+    rig.lay_out();
+    assert!(rig.remove() >= names.len());
+    assert!(journals(&rig).is_disjoint(&names));
+    assert_accounted(&rig.store, &rig.disk);
+    rig.append(0, 20);
+    rig.flush();
+    rig.lay_out();
+    assert!(journals(&rig).is_superset(&names));
+    assert_accounted(&rig.store, &rig.disk);
+    assert_sound(&rig);
+    let (rig, _) = rig.restart();
+    assert!(journals(&rig).is_superset(&names));
+}
+
+#[test]
+fn a_journal_file_that_a_pass_reads_does_not_go_back() {
+    let mut rig = with_adopted_files();
+    let names = adopted(&rig);
+    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig)));
+    let mut job = rig.store.next_compaction().expect("the first step");
+    let end = rig.bounds(LARGE).1;
+    rig.trim(LARGE, end);
+    rig.flush();
+    for _ in 0..3 {
+        rig.append(0, 20);
+        rig.flush();
+        rig.lay_out();
+        rig.remove();
+    }
+    assert!(journals(&rig).is_disjoint(&names), "the pass has them open");
+    assert_accounted(&rig.store, &rig.disk);
+    let mut result = job.run();
+    assert!(result.is_ok(), "what it reads is still there");
+    let now_ms = rig.now_ms;
+    while rig.store.compacted(job, result, now_ms).expect("no damage") == Compacted::More {
+        job = rig.store.next_compaction().expect("one step after the other");
+        result = job.run();
+    }
+    rig.append(0, 20);
+    rig.flush();
+    rig.lay_out();
+    assert!(journals(&rig).is_superset(&names));
+    assert_accounted(&rig.store, &rig.disk);
 }
 
 #[test]

@@ -5,8 +5,10 @@ use platform::disk::{OperationKind, SimulatedDisk};
 use record::PartitionId;
 
 use super::history::History;
-use super::rig::{batch, open, partition, rolling, stage};
-use super::workload::{CompactionCounts, Driver, Op, draw, draw_compacting};
+use super::returning::assert_accounted;
+use super::rig::{batch, config, open, partition, rolling, stage};
+use super::workload::{CompactionCounts, Driver, Op, draw, draw_compacting, draw_returns, with_compaction};
+use crate::store::StoreConfig;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -16,6 +18,7 @@ pub(super) struct Counts {
     checkpoints: usize,
     reused_files: usize,
     removed_files: usize,
+    returned_files: usize,
     deleted_partitions: usize,
     compacted: CompactionCounts,
 }
@@ -44,6 +47,7 @@ impl Counts {
         self.checkpoints += other.checkpoints;
         self.reused_files += other.reused_files;
         self.removed_files += other.removed_files;
+        self.returned_files += other.returned_files;
         self.deleted_partitions += other.deleted_partitions;
         self.compacted.passes += other.compacted.passes;
         self.compacted.rewritten += other.compacted.rewritten;
@@ -70,24 +74,51 @@ impl Counts {
 
 /// Runs a drawn workload and checks all of its crash states.
 pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: bool) -> Result<Counts, String> {
-    enumerate_ops(seed, &draw(seed, steps), limit, sector_tears)
+    enumerate_run(config(), &draw(seed, steps), seed, limit, sector_tears)
 }
 
 /// The same of a run that compacts.
 pub(super) fn enumerate_compacting(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
-    enumerate_ops(seed, &draw_compacting(seed, steps), limit, seed % 2 == 0)
+    let ops = draw_compacting(seed, steps);
+    enumerate_run(config(), &ops, seed, limit, seed.is_multiple_of(2))
 }
 
-fn enumerate_ops(seed: u64, ops: &[Op], limit: usize, sector_tears: bool) -> Result<Counts, String> {
+/// The same for a workload in which journal files become segments and journal files again.
+pub(super) fn enumerate_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = draw_returns(seed, steps);
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
+/// And for one in which compaction, too, takes the place of such files.
+pub(super) fn enumerate_compacted_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = with_compaction(seed, draw_returns(seed, steps));
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
+/// With three files the journal has hardly ever a use of one more.
+fn returning_config() -> StoreConfig {
+    let mut config = config();
+    config.journal.files_max = 6;
+    config
+}
+
+fn enumerate_run(
+    config: StoreConfig,
+    ops: &[Op],
+    seed: u64,
+    limit: usize,
+    sector_tears: bool,
+) -> Result<Counts, String> {
     let disk = SimulatedDisk::new();
     disk.set_sector_tears(sector_tears);
-    let mut driver = Driver::for_ops(&disk, ops).map_err(|fault| fault.to_string())?;
+    let mut driver = Driver::for_ops(&disk, config, ops).map_err(|fault| fault.to_string())?;
     driver.run(ops);
     let mut counts = Counts {
         compacted: driver.compacted,
         ..Counts::default()
     };
     counts.add_operations(&disk);
+    counts.returned_files += driver.returned_files;
     for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
         let at = crashed.crash_point().expect("a crash state knows its point");
         let acknowledged = driver.history.acknowledged_at(at.completed);
@@ -113,6 +144,7 @@ fn check_state(
 ) -> Result<(), String> {
     let (mut store, recovered) = open(crashed).map_err(|fault| fault.to_string())?;
     let (frames, batches) = history.check(&mut store, &recovered, acknowledged)?;
+    assert_accounted(&store, crashed);
     drop(store);
     counts.states += 1;
     counts.batches += batches;
@@ -240,8 +272,32 @@ fn every_crash_state_of_many_compacting_runs_recovers() {
     let mut total = Counts::default();
     for seed in 100..160 {
         total.add(&enumerate_compacting(seed, 140, 24).unwrap_or_else(|why| panic!("{why}")));
+        total.add(&enumerate_compacted_returns(seed, 140, 24).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");
+}
+
+#[test]
+fn every_crash_state_of_files_on_their_way_back_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=4 {
+        total.add(&enumerate_returns(seed, 140, 6).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    assert!(total.returned_files >= 10, "{total:?}");
+}
+
+#[test]
+fn every_crash_state_of_compacted_files_on_their_way_back_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=4 {
+        total.add(&enumerate_compacted_returns(seed, 140, 6).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    assert!(
+        total.returned_files >= 5 && total.compacted.rewritten >= 5,
+        "{total:?}"
+    );
 }
 
 #[test]
@@ -250,6 +306,7 @@ fn every_crash_state_of_many_runs_recovers() {
     let mut total = Counts::default();
     for seed in 100..160 {
         total.add(&enumerate(seed, 150, 24, seed % 2 == 0).unwrap_or_else(|why| panic!("{why}")));
+        total.add(&enumerate_returns(seed, 150, 24).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use super::history::History;
-use super::rig::open;
+use super::rig::{config, open};
 use super::workload::{Driver, Op, draw, draw_compacting};
 
 const EIO: i32 = 5;
@@ -59,7 +59,7 @@ fn check_cuts(disk: &SimulatedDisk, history: &History, cuts: u64) -> Result<(), 
 
 fn calls_of(ops: &[Op]) -> u64 {
     let disk = SimulatedDisk::new();
-    let mut driver = Driver::for_ops(&disk, ops).expect("nothing is wrong with the disk");
+    let mut driver = Driver::for_ops(&disk, config(), ops).expect("nothing is wrong with the disk");
     driver.run(ops);
     driver.settle();
     disk.call_count()
@@ -85,7 +85,7 @@ fn sweep_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
 fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), String> {
     let disk = SimulatedDisk::new();
     let hit = failing(&disk, index, kind);
-    let Ok(mut driver) = Driver::for_ops(&disk, ops) else {
+    let Ok(mut driver) = Driver::for_ops(&disk, config(), ops) else {
         disk.clear_faults();
         return Driver::new(&disk)
             .map(|_| ())
@@ -151,7 +151,7 @@ fn kill_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
     drop(Driver::new(&disk));
     for index in (disk.call_count()..calls_of(ops)).step_by(stride) {
         let disk = SimulatedDisk::new();
-        let mut driver = Driver::for_ops(&disk, ops).map_err(|fault| fault.to_string())?;
+        let mut driver = Driver::for_ops(&disk, config(), ops).map_err(|fault| fault.to_string())?;
         disk.fail_when(move |call| {
             if call.index == index {
                 resume_unwind(Box::new(Killed))

@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::adoption::trim_what_was_just_adopted;
 use super::corruption::{Victim, swap_twins};
-use super::crashes::{enumerate, enumerate_compacting};
+use super::crashes::{enumerate, enumerate_compacting, enumerate_returns};
 use super::failures::{kill, sweep};
 use super::open_segments::damage_every_end;
 use super::removals::trim_while_a_run_is_written;
+use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
 use crate::planted::{Bug, with};
 
 /// Whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
@@ -134,6 +135,23 @@ fn superseded_segments_that_are_removed_too_early_are_caught() {
 #[test]
 fn a_dropped_latest_record_is_caught() {
     catches(Bug::LatestRecordDropped, compacting_crashes);
+}
+
+#[test]
+fn a_file_given_back_before_its_checkpoint_is_caught() {
+    catches(Bug::GivenBackBeforeCheckpoint, || {
+        (1..=4).try_for_each(|seed| enumerate_returns(seed, 140, 6).map(|_| ()))
+    });
+}
+
+#[test]
+fn a_file_given_back_while_it_is_read_is_caught() {
+    catches(Bug::GivenBackWhileRead, read_while_the_file_goes_back);
+}
+
+#[test]
+fn an_unfit_file_that_is_forgotten_is_caught() {
+    catches(Bug::UnfitFileForgotten, fail_to_prepare_a_free_file);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use platform::disk::{Disk, SimulatedDisk};
 use record::{
     BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Offset, PartitionId, TopicId, batches,
 };
 
+use crate::batch_bytes::{BatchBytes, BatchMemory};
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::journal::{JournalSizes, StageError};
@@ -249,6 +250,20 @@ impl Rig {
     }
 }
 
+/// The batch as the server hands it over: every other large one alone in the memory that it was received in.
+fn batch_bytes(bytes: &[u8], first: Offset) -> BatchBytes {
+    if bytes.len() < 1_000 || first.0 % 2 == 0 {
+        return Bytes::copy_from_slice(bytes).into();
+    }
+    let mut memory = BatchMemory::for_request(77, 77 + bytes.len());
+    memory.rest().put_bytes(1, 77);
+    memory.rest().put_slice(bytes);
+    let (request, shared) = memory.share();
+    let batch = request.slice(77..);
+    drop(request);
+    shared.reclaim(batch)
+}
+
 /// Appends a batch at the partition's end; gives back its bytes as they will be read.
 pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<Bytes, StageError> {
     if store.bounds(id).is_none() {
@@ -265,8 +280,8 @@ pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
             next: first.advance(i64::from(header.record_count)),
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
-            batch: bytes,
         },
+        &mut batch_bytes(bytes, first),
     )?;
     let mut stored = bytes.to_vec();
     record::set_base_offset(&mut stored, first);
@@ -284,7 +299,7 @@ pub(crate) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob
     })
 }
 
-/// Runs a read to its end, whatever jobs it takes.
+/// Runs a read to its end, whatever jobs it takes, and what is to be read ahead then.
 pub(crate) fn read(
     store: &mut Store,
     id: PartitionId,
@@ -295,8 +310,14 @@ pub(crate) fn read(
     let mut read = store.read(id, Offset(from), Offset(until), bytes_max)?;
     loop {
         match read {
-            Read::Ready(parts) => return Ok(parts.concat()),
+            Read::Ready(parts) | Read::Part(parts) => {
+                while let Some(job) = store.next_read_ahead() {
+                    store.finish_read_ahead(job.run());
+                }
+                return Ok(parts.concat());
+            }
             Read::Job(job) => read = store.finish_read(job.run())?,
+            Read::UnderWay => panic!("nothing is being read ahead here"),
         }
     }
 }

@@ -8,10 +8,11 @@ use platform::random::SeededRandom;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
-use super::rig::{batch, begin_checkpoint, keyed_batch, open, partition, rolling, stage};
+use super::returning::assert_accounted;
+use super::rig::{batch, begin_checkpoint, config, keyed_batch, open_as, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
-use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store};
+use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 use compacting::Compacting;
 pub(super) use compacting::{CompactionCounts, EAGER, order};
@@ -63,13 +64,19 @@ pub(super) struct Driver {
     /// Errors are expected; then an append may also be refused.
     pub(super) errors_expected: bool,
     pub(super) errors: usize,
+    /// Journal files that were segments and are the journal's again.
+    pub(super) returned_files: usize,
     /// After how many operations of the disk a flush failed.
     pub(super) died_at: Option<u64>,
 }
 
 impl Driver {
     pub(super) fn new(disk: &SimulatedDisk) -> Result<Driver, Fault> {
-        let (store, _) = open(disk)?;
+        Driver::with(disk, config())
+    }
+
+    fn with(disk: &SimulatedDisk, config: StoreConfig) -> Result<Driver, Fault> {
+        let (store, _) = open_as(disk, config)?;
         Ok(Driver {
             disk: disk.clone(),
             store,
@@ -83,13 +90,14 @@ impl Driver {
             fill: 0,
             errors_expected: false,
             errors: 0,
+            returned_files: 0,
             died_at: None,
         })
     }
 
     /// For these steps: if some of them compact, what is appended has keys.
-    pub(super) fn for_ops(disk: &SimulatedDisk, ops: &[Op]) -> Result<Driver, Fault> {
-        let mut driver = Driver::new(disk)?;
+    pub(super) fn for_ops(disk: &SimulatedDisk, config: StoreConfig, ops: &[Op]) -> Result<Driver, Fault> {
+        let mut driver = Driver::with(disk, config)?;
         driver.history.compacted = ops.iter().any(|op| matches!(op, Op::Compact));
         Ok(driver)
     }
@@ -143,7 +151,7 @@ impl Driver {
     }
 
     fn note(&mut self, event: Event) {
-        self.history.note(self.store.journal.pending_frame(), event);
+        self.history.note(self.store.staged_before() - 1, event);
     }
 
     fn trim(&mut self, number: u8, eighths: i64) {
@@ -263,6 +271,9 @@ impl Driver {
                     self.finish(Job::Prepare(preparation));
                 }
                 self.finish(job);
+                if self.job.is_none() && self.errors == 0 {
+                    assert_accounted(&self.store, &self.disk);
+                }
             }
             None => self.job = self.plan(),
         }
@@ -305,9 +316,10 @@ impl Driver {
             }
             Job::Checkpoint(job) => {
                 let result = job.run();
-                self.store
-                    .checkpointed(job, result)
-                    .map_err(|error| error.to_string())
+                let returning = self.store.returning.len();
+                let outcome = self.store.checkpointed(job, result);
+                self.returned_files += returning - self.store.returning.len();
+                outcome.map_err(|error| error.to_string())
             }
             Job::Removal(job) => {
                 let result = job.run();
@@ -334,7 +346,8 @@ impl Driver {
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job, self.compacting) = (None, None, None);
-        let (mut store, recovered) = open(&self.disk).map_err(|fault| fault.to_string())?;
+        let (mut store, recovered) =
+            open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self
             .history
             .check(&mut store, &recovered, self.history.acknowledged())?;
@@ -360,6 +373,26 @@ pub(super) fn draw(seed: u64, count: usize) -> Vec<Op> {
     (0..count).map(|_| one(&mut random)).collect()
 }
 
+/// `count` steps in which the last partition fills journal files and gives all of it up again and again.
+pub(super) fn draw_returns(seed: u64, count: usize) -> Vec<Op> {
+    let mut random = SeededRandom::new(seed);
+    let last = PARTITIONS - 1;
+    let one = |random: &mut SeededRandom| match random.below(100) {
+        0..5 => draw_one(random),
+        5..45 => Op::Append {
+            partition: last,
+            value_bytes: 7_500 + random.below(400) as u16,
+        },
+        45..70 => Op::Flush,
+        70..94 => Op::Background,
+        _ => Op::Trim {
+            partition: last,
+            eighths: 7 + random.below(2) as u8,
+        },
+    };
+    (0..count).map(|_| one(&mut random)).collect()
+}
+
 /// Most appends go to the last partition, and nearly fill two blocks each.
 fn dominate(op: Op, random: &mut SeededRandom) -> Op {
     match op {
@@ -375,15 +408,20 @@ fn dominate(op: Op, random: &mut SeededRandom) -> Op {
     }
 }
 
-/// The same, with steps of compaction among them.
+/// As `draw`, with steps of compaction among them.
 pub(super) fn draw_compacting(seed: u64, count: usize) -> Vec<Op> {
+    with_compaction(seed, draw(seed, count))
+}
+
+/// The same steps with some of compaction among them.
+pub(super) fn with_compaction(seed: u64, ops: Vec<Op>) -> Vec<Op> {
     let mut random = SeededRandom::new(seed ^ 0xc0);
-    let ops = draw(seed, count).into_iter();
-    ops.flat_map(|op| {
-        let steps = random.below(4) as usize;
-        std::iter::once(op).chain(std::iter::repeat_n(Op::Compact, steps))
-    })
-    .collect()
+    ops.into_iter()
+        .flat_map(|op| {
+            let steps = random.below(4) as usize;
+            std::iter::once(op).chain(std::iter::repeat_n(Op::Compact, steps))
+        })
+        .collect()
 }
 
 fn draw_one(random: &mut SeededRandom) -> Op {

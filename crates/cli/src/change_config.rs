@@ -1,0 +1,206 @@
+//! `ropewalk config get|set|unset`: configs of topics and nodes, read and changed while the nodes run.
+//!
+//! Works on any broker that speaks Kafka's protocol. A command changes everything it names, or nothing.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use client::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
+use serde_json::{Value, json};
+
+use crate::node_options::key_and_value;
+use crate::output::table;
+use crate::remote::Remote;
+use crate::topic::{or_dash, tell};
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show the configs of a topic or a node that runs, and where their values come from
+    Get(GetArguments),
+    /// Give configs of a topic or a node a value, at once and without a restart
+    Set(SetArguments),
+    /// Give up values that were set, so that the defaults go again
+    Unset(UnsetArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct GetArguments {
+    #[command(flatten)]
+    place: Place,
+    /// Which configs; without a name, all of them
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct SetArguments {
+    #[command(flatten)]
+    place: Place,
+    /// What to set, such as retention.ms=60000
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = key_and_value)]
+    values: Vec<(String, String)>,
+    /// Say whether it could be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct UnsetArguments {
+    #[command(flatten)]
+    place: Place,
+    /// What to give up
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+    /// Say whether it could be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Whose configs, and where to ask.
+#[derive(Args)]
+struct Place {
+    #[command(flatten)]
+    of: Of,
+    #[command(flatten)]
+    remote: Remote,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Of {
+    /// The configs of this topic
+    #[arg(long, value_name = "NAME")]
+    topic: Option<String>,
+    /// The configs of the node of this number
+    #[arg(long, value_name = "ID")]
+    node: Option<i32>,
+    /// The configs of every node that has none of its own
+    #[arg(long)]
+    all_nodes: bool,
+}
+
+impl Of {
+    fn resource(&self) -> ConfigResource {
+        match (&self.topic, self.node) {
+            (Some(topic), _) => ConfigResource::Topic(topic.clone()),
+            (None, Some(node)) => ConfigResource::Node(node),
+            (None, None) => ConfigResource::AllNodes,
+        }
+    }
+
+    /// The same as it stands on a command line.
+    fn flag(&self) -> String {
+        match self.resource() {
+            ConfigResource::Topic(topic) => format!("--topic {topic}"),
+            ConfigResource::Node(node) => format!("--node {node}"),
+            ConfigResource::AllNodes => "--all-nodes".to_owned(),
+        }
+    }
+}
+
+pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
+    match command {
+        ConfigCommand::Get(arguments) => get(arguments),
+        ConfigCommand::Set(arguments) => {
+            let value = |(name, value): &(String, String)| ConfigChange {
+                name: name.clone(),
+                value: Some(value.clone()),
+            };
+            let changes: Vec<_> = arguments.values.iter().map(value).collect();
+            change(&arguments.place, &changes, arguments.dry_run)
+        }
+        ConfigCommand::Unset(arguments) => {
+            let none = |name: &String| ConfigChange {
+                name: name.clone(),
+                value: None,
+            };
+            let changes: Vec<_> = arguments.names.iter().map(none).collect();
+            change(&arguments.place, &changes, arguments.dry_run)
+        }
+    }
+}
+
+fn get(arguments: &GetArguments) -> Result<()> {
+    let place = &arguments.place;
+    let resource = place.of.resource();
+    let mut configs = place.remote.connect()?.configs(&resource)?;
+    // Nothing is set for all nodes as a rule: that is an answer, and no slip of the pen.
+    let is_unknown = |name: &&String| !configs.iter().any(|config| config.name == **name);
+    if resource != ConfigResource::AllNodes
+        && let Some(unknown) = arguments.names.iter().find(is_unknown)
+    {
+        anyhow::bail!(
+            "{resource} has no config {unknown}; `ropewalk config get {}` shows those that it has",
+            place.of.flag()
+        );
+    }
+    if !arguments.names.is_empty() {
+        configs.retain(|config| arguments.names.contains(&config.name));
+    }
+    let text = match configs.is_empty() {
+        true => format!(
+            "nothing is set for {resource}; `ropewalk config set {} NAME=VALUE` sets something",
+            place.of.flag()
+        ),
+        false => config_table(&configs),
+    };
+    tell(place.json, text, configs.iter().map(config_json).collect())
+}
+
+fn change(place: &Place, changes: &[ConfigChange], dry_run: bool) -> Result<()> {
+    let resource = place.of.resource();
+    place
+        .remote
+        .connect()?
+        .change_configs(&resource, changes, dry_run)?;
+    let line = |change: &ConfigChange| match &change.value {
+        Some(value) => format!("{} = {value}", change.name),
+        None => format!("{} has its default again", change.name),
+    };
+    let lines: Vec<String> = changes.iter().map(line).collect();
+    let verb = if dry_run { "could be changed" } else { "changed" };
+    let changed: serde_json::Map<String, Value> = changes
+        .iter()
+        .map(|change| (change.name.clone(), json!(change.value)))
+        .collect();
+    tell(
+        place.json,
+        format!("{resource} {verb}: {}", lines.join(", ")),
+        json!({ "of": resource.to_string(), "changed": changed, "dry_run": dry_run }),
+    )
+}
+
+/// Configs as columns.
+pub(crate) fn config_table(configs: &[ConfigEntry]) -> String {
+    let heading = ["config", "value", "from"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(configs.iter().map(|config| {
+        let value = or_dash(config.value.as_ref().filter(|value| !value.is_empty()));
+        vec![config.name.clone(), value, origin(config.source).to_owned()]
+    }));
+    table(&rows)
+}
+
+/// One config as JSON.
+pub(crate) fn config_json(config: &ConfigEntry) -> Value {
+    json!({
+        "name": config.name,
+        "value": config.value,
+        "set": config.is_set(),
+        "from": origin(config.source),
+        "read_only": config.read_only,
+        "documentation": config.documentation,
+    })
+}
+
+fn origin(source: ConfigSource) -> &'static str {
+    match source {
+        ConfigSource::Topic => "this topic",
+        ConfigSource::Node => "this node",
+        ConfigSource::AllNodes => "all nodes",
+        ConfigSource::Started => "the node's configuration",
+        ConfigSource::Default => "default",
+    }
+}

@@ -1,0 +1,340 @@
+//! The group coordinator: consumer groups by both of Kafka's protocols, and the offsets that they commit.
+//!
+//! A pure state machine. One [`Coordinator`] holds the groups of one shard; a group belongs to the coordinator that a hash
+//! of its name gives. It never answers before what the answer promises is durable, and never gives a partition
+//! to a second member before the first has let go of it (KIP-848).
+//!
+//! # How a server drives it
+//! ```text
+//! start    Coordinator::new(settings, wall clock)
+//!          handle_topics(..)   every topic there is
+//!          replay(key, value)  every record of the groups' log, in its order
+//!          handle_loaded(now)  from here on requests are taken; before, they are refused as "loading"
+//! run      handle_request(now, ticket, request)      one door for all; the ticket comes back with the answer
+//!          handle_topics(now, changes)               whenever topics are made, grow or go
+//!          handle_time(now)                          when `deadline()` has come; late is no harm
+//!          handle_persisted(now, id, Ok or Err)      in the order of the ids
+//! always   while let Some(action) = next_action() { .. }   after each of these
+//! ```
+//! An [`Action::Persist`] is appended to the groups' log ([`GROUPS_TOPIC`]). Several may be under way, and may ride
+//! in one batch; each is all or nothing. `Err` says that the records are *not* in the log and never will be: the change is
+//! dropped and the clients are told to retry. If the server cannot know (its disk died), it must not report at all, but
+//! drop the coordinator and replay.
+//!
+//! # How state changes
+//! Offsets and consumer groups change only when a record is durable, by the very code that replay runs. So no
+//! failure has to be undone. While such a change is under way, the group's *gate* is closed and its other requests wait;
+//! commits leave it open, as they do not depend on each other. Classic groups live in memory (who has joined, who
+//! waits) and store a generation when its leader has assigned; after a restart a group goes on with that one.
+//!
+//! `now` is monotonic time since the process started. Records carry wall-clock time, made from `now` and the wall clock
+//! at the start, so that a wall clock that jumps expires nothing.
+
+mod assignment;
+mod classic;
+mod consumer;
+mod consumer_protocol;
+mod context;
+mod contract;
+mod describe;
+mod group;
+mod offsets;
+mod records;
+mod settings;
+mod topics;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use assignment::Assignment;
+pub use contract::*;
+pub use records::GROUPS_TOPIC;
+pub use settings::Settings;
+pub use topics::TopicChange;
+
+use crate::DecodeError;
+use context::{Context, Gate};
+use group::Group;
+use records::Change;
+
+/// How long timers wait after the log refused what they asked for.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The groups of one shard. See the module.
+#[derive(Debug)]
+pub struct Coordinator {
+    cx: Context,
+    groups: BTreeMap<Name, Group>,
+    /// When each group is to be woken.
+    wakes: BTreeSet<(Duration, Name)>,
+    loaded: bool,
+    offsets_check_at: Duration,
+}
+
+impl Coordinator {
+    /// A coordinator without groups, waiting for the replay. `unix_ms_at_start` is the wall clock at `now` zero,
+    /// milliseconds since 1970.
+    #[must_use]
+    pub fn new(settings: Settings, unix_ms_at_start: i64) -> Coordinator {
+        Coordinator {
+            offsets_check_at: settings.offsets_check_interval,
+            cx: Context::new(settings, unix_ms_at_start),
+            groups: BTreeMap::new(),
+            wakes: BTreeSet::new(),
+            loaded: false,
+        }
+    }
+
+    /// Takes a record of the groups' log. The same records in the same order give the same groups.
+    ///
+    /// # Errors
+    /// The record is damaged or newer than this program: the coordinator must not be used then.
+    ///
+    /// # Panics
+    /// The replay was declared over.
+    pub fn replay(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), DecodeError> {
+        assert!(!self.loaded, "the log is replayed before requests are taken");
+        let Change { group, what } = Change::decode(key, value)?;
+        let known = self
+            .groups
+            .entry(Name::clone(&group))
+            .or_insert_with(|| Group::new(&group));
+        known.replay(what);
+        Ok(())
+    }
+
+    /// The replay is over: members have a full session from now on to be heard of. Every topic must have been told by
+    /// then: offsets of topics that are not there, or have another id, are taken away.
+    pub fn handle_loaded(&mut self, now: Duration) {
+        self.advance(now);
+        self.loaded = true;
+        self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
+        self.for_every_group(Group::handle_loaded);
+    }
+
+    /// Takes a request. Its answer comes as an action, at once or later, exactly once.
+    pub fn handle_request(&mut self, now: Duration, ticket: Ticket, request: Request) {
+        self.advance(now);
+        if let Err(error) = self.check(&request) {
+            self.cx.answer(ticket, request.refused(error));
+            return;
+        }
+        if let Request::List(filter) = &request {
+            let answer = Answer::List(Ok(describe::list(self.groups.values(), filter)));
+            self.cx.answer(ticket, answer);
+            return;
+        }
+        let name = Name::clone(request.group().expect("all but ListGroups name a group"));
+        if !self.groups.contains_key(&name) {
+            if !describe::makes_group(&request) {
+                let answer = describe::answer_without_group(&request);
+                self.cx.answer(ticket, answer);
+                return;
+            }
+            self.groups.insert(Name::clone(&name), Group::new(&name));
+        }
+        self.at_group(&name, |group, cx| {
+            if request.only_reads() {
+                let answer = group.read(cx, &request);
+                cx.answer(ticket, answer);
+            } else {
+                group.waiting.push_back((ticket, request));
+            }
+        });
+    }
+
+    /// Takes changes of topics: all of them at the start, later what has become of some.
+    pub fn handle_topics(&mut self, now: Duration, changes: impl IntoIterator<Item = TopicChange>) {
+        self.advance(now);
+        let gone: Vec<_> = changes
+            .into_iter()
+            .filter_map(|change| self.cx.topics.apply(change))
+            .collect();
+        if !self.loaded {
+            return;
+        }
+        self.for_every_group(|group, cx| {
+            for (topic, id) in &gone {
+                if group.offsets.know_topic(topic, *id) {
+                    group.forget_topic(cx, topic, *id);
+                }
+            }
+            // Looks at its subscriptions when nothing is under way.
+            if group.group_type() == GroupType::Consumer {
+                cx.wake_at(cx.now);
+            }
+        });
+    }
+
+    /// Says what became of an [`Action::Persist`].
+    ///
+    /// # Panics
+    /// Ids out of order: the order of the log decides what holds.
+    pub fn handle_persisted(&mut self, now: Duration, id: PersistId, result: Result<(), NotPersisted>) {
+        self.advance(now);
+        let done = self.cx.finish_first(id);
+        self.at_group(&done.group, |group, cx| {
+            group.under_way = group
+                .under_way
+                .checked_sub(1)
+                .expect("every change under way is counted");
+            if done.gate == Gate::Closed {
+                group.closed = false;
+                // A timer that asked for this has no other moment to be woken at.
+                group.missed_wake = true;
+            }
+            if result.is_ok() {
+                for change in done.changes {
+                    group.apply(change.what);
+                }
+            }
+            group.finish(cx, done.then, result);
+            if result.is_ok() {
+                group.note_applied(cx);
+            }
+            if std::mem::take(&mut group.missed_wake) {
+                // After a refusal not at once: the next one would be refused as well.
+                let pause = if result.is_ok() {
+                    Duration::ZERO
+                } else {
+                    RETRY_AFTER
+                };
+                cx.wake_at(cx.now + pause);
+            }
+        });
+    }
+
+    /// Does what time brings: sessions end, rebalances time out, old offsets go.
+    pub fn handle_time(&mut self, now: Duration) {
+        self.advance(now);
+        if !self.loaded {
+            return;
+        }
+        // Each once: what asks to be woken at this very moment waits for the next call.
+        let later = self
+            .wakes
+            .split_off(&(self.cx.now + Duration::from_nanos(1), Name::default()));
+        for (_, name) in std::mem::replace(&mut self.wakes, later) {
+            self.at_group(&name, |group, cx| {
+                group.wake_at = None;
+                if !group.is_quiet() {
+                    group.missed_wake = true;
+                } else if let Some(next) = group.handle_time(cx) {
+                    cx.wake_at(next);
+                }
+            });
+        }
+        if self.cx.now >= self.offsets_check_at {
+            self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
+            self.for_every_group(|group, cx| {
+                if group.is_quiet() && group.under_way == 0 {
+                    group.expire_offsets(cx);
+                }
+            });
+        }
+    }
+
+    /// When [`Coordinator::handle_time`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        if !self.loaded {
+            return None;
+        }
+        let wake = self.wakes.first().map(|(at, _)| *at);
+        Some(wake.map_or(self.offsets_check_at, |at| at.min(self.offsets_check_at)))
+    }
+
+    /// The next thing to be done; call until `None`.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.cx.next_action()
+    }
+
+    /// Every record that the groups' log must hold, so that replay gives what is durable now: what compaction may
+    /// leave, or a snapshot take. Sorted by group.
+    pub fn image(&self) -> impl Iterator<Item = StoredRecord> + '_ {
+        self.groups
+            .values()
+            .flat_map(|group| group.image())
+            .map(|change| change.encode())
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn check(&self, request: &Request) -> Result<(), GroupError> {
+        if !self.loaded {
+            return Err(GroupError::Loading);
+        }
+        self.cx.settings.check(request)?;
+        let max = self.cx.settings.groups_max;
+        let is_new = request
+            .group()
+            .is_some_and(|group| !self.groups.contains_key(group));
+        if is_new && describe::makes_group(request) && self.groups.len() >= max {
+            return Err(GroupError::LimitReached { what: "groups", max });
+        }
+        Ok(())
+    }
+
+    fn for_every_group(&mut self, mut work: impl FnMut(&mut Group, &mut Context)) {
+        let names: Vec<Name> = self.groups.keys().cloned().collect();
+        for name in names {
+            self.at_group(&name, &mut work);
+        }
+    }
+
+    /// Lets a group work, then whatever waited for that, then notes what it asked for.
+    fn at_group(&mut self, name: &Name, work: impl FnOnce(&mut Group, &mut Context)) {
+        let Some(group) = self.groups.get_mut(name) else {
+            return;
+        };
+        work(group, &mut self.cx);
+        let mut asked = note_asked(group, &mut self.cx);
+        while group
+            .waiting
+            .front()
+            .is_some_and(|(_, request)| group.may_start(request))
+        {
+            let (ticket, request) = group.waiting.pop_front().expect("just looked at");
+            group.handle(&mut self.cx, ticket, request);
+            asked = earlier(asked, note_asked(group, &mut self.cx));
+        }
+        if group.is_hollow() {
+            if let Some(at) = group.wake_at {
+                self.wakes.remove(&(at, Name::clone(name)));
+            }
+            self.groups.remove(name);
+            return;
+        }
+        if let Some(at) = asked
+            && group.wake_at.is_none_or(|known| at < known)
+        {
+            if let Some(known) = group.wake_at.replace(at) {
+                self.wakes.remove(&(known, Name::clone(name)));
+            }
+            self.wakes.insert((at, Name::clone(name)));
+        }
+    }
+
+    /// A clock that steps back is not believed.
+    fn advance(&mut self, now: Duration) {
+        self.cx.now = self.cx.now.max(now);
+    }
+}
+
+fn note_asked(group: &mut Group, cx: &mut Context) -> Option<Duration> {
+    let asked = cx.take_asked();
+    group.under_way += asked.changes;
+    group.closed |= asked.closes;
+    asked.wake_at
+}
+
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

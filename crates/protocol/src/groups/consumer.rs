@@ -1,0 +1,299 @@
+//! A group by the consumer protocol (KIP-848): members say what they want, the coordinator assigns and reconciles.
+//!
+//! All that matters here is durable first: a heartbeat is planned against this state as a list of changes, and the state
+//! follows when the log has them. A partition has at most one owner at any time: the next one gets it only
+//! after the last one has said that it let go, or was put out.
+
+mod assign;
+mod assign_range;
+mod assign_uniform;
+mod change_over;
+mod classic_face;
+mod heartbeat;
+mod reconcile;
+mod saying;
+mod subscription;
+mod target;
+mod timers;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use record::PartitionId;
+
+use super::Assignment;
+use super::context::Context;
+use super::contract::{GroupError, GroupState, Name, OffsetCommitter};
+use super::records::{Change, ConsumerValue, CurrentValue, MemberValue, Progress, What};
+use subscription::Regexes;
+use target::Outlook;
+
+/// The epoch of a static member that has left for a while.
+const AWAY_EPOCH: i32 = -2;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Consumer {
+    epoch: i32,
+    topics_hash: i64,
+    target_epoch: i32,
+    pub(crate) members: BTreeMap<Name, Member>,
+    /// Static members: the member that has each instance id.
+    instances: BTreeMap<Name, Name>,
+    /// Who has each partition, or may still have it.
+    owners: HashMap<PartitionId, Name>,
+    /// Since when there are no members, milliseconds since 1970.
+    pub(crate) empty_since_ms: Option<i64>,
+    regexes: Regexes,
+    /// The version of the topics that the expressions were last matched with ...
+    matched_version: Option<u64>,
+    /// ... and the one at which the wanted topics were last seen to be as they were when the epoch began.
+    compared_version: Option<u64>,
+    /// Members that a change has touched since their timers were last set.
+    touched: Vec<Name>,
+}
+
+/// A member.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) said: MemberValue,
+    pub(crate) current: CurrentValue,
+    pub(crate) target: Assignment,
+    /// When it counts as gone unless it is heard of.
+    expires: Option<Duration>,
+    /// Until when it must have let go of what it is to give up.
+    revoke_by: Option<Duration>,
+}
+
+impl Default for Member {
+    fn default() -> Self {
+        Member {
+            said: MemberValue {
+                instance: None,
+                rack: None,
+                client_id: Name::default(),
+                client_host: Name::default(),
+                topics: Vec::new(),
+                regex: None,
+                rebalance_timeout: Duration::ZERO,
+                assignor: None,
+                classic: None,
+            },
+            current: CurrentValue {
+                epoch: 0,
+                previous_epoch: 0,
+                progress: Progress::Stable,
+                assigned: Assignment::default(),
+                revoking: Assignment::default(),
+            },
+            target: Assignment::default(),
+            expires: None,
+            revoke_by: None,
+        }
+    }
+}
+
+impl Consumer {
+    /// Takes a durable change. A change that takes away what is not there changes nothing.
+    pub(crate) fn apply(&mut self, change: What) {
+        match change {
+            What::Consumer(Some(ConsumerValue { epoch, topics_hash })) => {
+                self.epoch = epoch;
+                self.topics_hash = topics_hash;
+            }
+            What::TargetEpoch(epoch) => self.target_epoch = epoch.unwrap_or(0),
+            What::Member(name, Some(said)) => {
+                self.compared_version = None;
+                if let Some(instance) = &said.instance {
+                    self.instances.insert(Name::clone(instance), Name::clone(&name));
+                }
+                self.touch(name).said = said;
+            }
+            What::Member(name, None) => self.forget(&name),
+            What::Target(name, Some(target)) => self.touch(name).target = target,
+            What::Target(name, None) => {
+                if let Some(member) = self.members.get_mut(&name) {
+                    member.target = Assignment::default();
+                }
+            }
+            What::Current(name, Some(current)) => self.set_current(name, current),
+            What::Current(name, None) => self.release(&name),
+            What::Consumer(None) | What::Offset(..) | What::Classic(_) => {
+                unreachable!("not a change within a consumer group")
+            }
+        }
+    }
+
+    fn touch(&mut self, name: Name) -> &mut Member {
+        self.touched.push(Name::clone(&name));
+        self.members.entry(name).or_default()
+    }
+
+    fn forget(&mut self, name: &Name) {
+        self.release(name);
+        let Some(member) = self.members.remove(name) else {
+            return;
+        };
+        if let Some(instance) = &member.said.instance
+            && self.instances.get(instance) == Some(name)
+        {
+            self.instances.remove(instance);
+        }
+    }
+
+    fn set_current(&mut self, name: Name, current: CurrentValue) {
+        self.release(&name);
+        for partition in current.assigned.iter().chain(current.revoking.iter()) {
+            self.owners.insert(partition, Name::clone(&name));
+        }
+        self.touch(name).current = current;
+    }
+
+    /// What the member had is free.
+    fn release(&mut self, name: &Name) {
+        let Some(member) = self.members.get(name) else {
+            return;
+        };
+        for partition in member
+            .current
+            .assigned
+            .iter()
+            .chain(member.current.revoking.iter())
+        {
+            if self.owners.get(&partition) == Some(name) {
+                self.owners.remove(&partition);
+            }
+        }
+    }
+
+    pub(crate) fn state(&self) -> GroupState {
+        if self.members.is_empty() {
+            GroupState::Empty
+        } else if self.epoch > self.target_epoch {
+            GroupState::Assigning
+        } else if self.members.values().all(|member| self.is_reconciled(member)) {
+            GroupState::Stable
+        } else {
+            GroupState::Reconciling
+        }
+    }
+
+    fn is_reconciled(&self, member: &Member) -> bool {
+        member.current.progress == Progress::Stable && member.current.epoch == self.target_epoch
+    }
+
+    pub(crate) fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// The assignor in use.
+    pub(crate) fn assignor_name(&self) -> &'static str {
+        self.assignor(&Outlook::default()).name()
+    }
+
+    pub(crate) fn target_epoch(&self) -> i32 {
+        self.target_epoch
+    }
+
+    /// Whether there is nothing to remember.
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.epoch == 0 && self.members.is_empty()
+    }
+
+    /// Whether an offset may be committed: by a member at its present epoch, or from outside while there are no members.
+    pub(crate) fn check_committer(&self, committer: &OffsetCommitter) -> Result<(), GroupError> {
+        let epoch = committer.generation_or_epoch;
+        if epoch < 0 && self.members.is_empty() {
+            return Ok(());
+        }
+        self.check_epoch(&committer.member, epoch)
+    }
+
+    /// Whether a member may fetch offsets; one that gives no name may always.
+    pub(crate) fn check_fetcher(&self, member: &Name, epoch: i32) -> Result<(), GroupError> {
+        if member.is_empty() && epoch < 0 {
+            return Ok(());
+        }
+        self.check_epoch(member, epoch)
+    }
+
+    /// Members of the classic protocol count generations, which are their epochs here.
+    fn check_epoch(&self, member: &Name, got: i32) -> Result<(), GroupError> {
+        let known = self
+            .members
+            .get(member)
+            .ok_or_else(|| GroupError::UnknownMember {
+                member: Name::clone(member),
+            })?;
+        let current = known.current.epoch;
+        if got == current {
+            return Ok(());
+        }
+        Err(if known.said.classic.is_some() {
+            GroupError::IllegalGeneration { current, got }
+        } else {
+            GroupError::StaleMemberEpoch { current, got }
+        })
+    }
+
+    fn check_member(&self, name: &Name, instance: Option<&Name>) -> Result<&Member, GroupError> {
+        let unknown = || GroupError::UnknownMember {
+            member: Name::clone(name),
+        };
+        if let Some(instance) = instance {
+            let holder = self.instances.get(instance).ok_or_else(unknown)?;
+            if holder != name {
+                return Err(GroupError::FencedInstance {
+                    instance: Name::clone(instance),
+                });
+            }
+        }
+        self.members.get(name).ok_or_else(unknown)
+    }
+
+    /// The changes that take the group out of the log, members first.
+    pub(crate) fn removals(&self, group: &Name) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for name in self.members.keys() {
+            changes.extend(removals_of(group, name));
+        }
+        if !self.is_hollow() {
+            changes.push(Change::of(group, What::TargetEpoch(None)));
+            changes.push(Change::of(group, What::Consumer(None)));
+        }
+        changes
+    }
+
+    /// Every record that the log must hold for the group to come back as it is.
+    pub(crate) fn image(&self, group: &Name) -> Vec<Change> {
+        if self.is_hollow() {
+            return Vec::new();
+        }
+        let (epoch, topics_hash) = (self.epoch, self.topics_hash);
+        let mut whats = vec![
+            What::Consumer(Some(ConsumerValue { epoch, topics_hash })),
+            What::TargetEpoch(Some(self.target_epoch)),
+        ];
+        for (name, member) in &self.members {
+            whats.push(What::Member(Name::clone(name), Some(member.said.clone())));
+            whats.push(What::Target(Name::clone(name), Some(member.target.clone())));
+            whats.push(What::Current(Name::clone(name), Some(member.current.clone())));
+        }
+        whats.into_iter().map(|what| Change::of(group, what)).collect()
+    }
+
+    /// Members have a full session to be heard of after a start.
+    pub(crate) fn handle_loaded(&mut self, cx: &mut Context) {
+        self.touched = self.members.keys().cloned().collect();
+        self.note_applied(cx);
+    }
+}
+
+/// The changes that take a member out of the log.
+fn removals_of(group: &Name, name: &Name) -> [Change; 3] {
+    [
+        Change::of(group, What::Current(Name::clone(name), None)),
+        Change::of(group, What::Target(Name::clone(name), None)),
+        Change::of(group, What::Member(Name::clone(name), None)),
+    ]
+}

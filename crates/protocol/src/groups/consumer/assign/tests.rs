@@ -1,0 +1,210 @@
+//! What assignors promise: everything given once, to one that wants it; evenly; and moving no more than must be.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn topic(number: u8) -> TopicId {
+    TopicId([number; 16])
+}
+
+fn wish(number: usize, topics: &[u8], before: Assignment) -> Wish {
+    Wish {
+        member: Name::from(format!("m{number:04}")),
+        instance: None,
+        topics: topics.iter().map(|number| topic(*number)).collect(),
+        has: before.clone(),
+        before,
+    }
+}
+
+/// Members that want these topics, and had nothing.
+fn wishes(topics: &[(u8, i32)], members: &[&[u8]]) -> Wishes {
+    Wishes {
+        members: members
+            .iter()
+            .enumerate()
+            .map(|(number, topics)| wish(number, topics, Assignment::default()))
+            .collect(),
+        topics: topics
+            .iter()
+            .map(|(number, count)| (topic(*number), *count))
+            .collect(),
+    }
+}
+
+fn loads(assigned: &[Assignment]) -> Vec<usize> {
+    assigned.iter().map(Assignment::len).collect()
+}
+
+fn assert_sound(wishes: &Wishes, assigned: &[Assignment]) {
+    let mut given = Assignment::default();
+    for (wish, mine) in wishes.members.iter().zip(assigned) {
+        for partition in mine.iter() {
+            assert!(wishes.may_keep(wish, partition), "only what is wanted and there");
+            assert!(given.insert(partition), "nothing is given twice");
+        }
+    }
+    let readers = wishes.readers();
+    for partition in wishes.partitions() {
+        assert_eq!(
+            given.contains(partition),
+            readers.contains_key(&partition.topic),
+            "everything that is wanted is given"
+        );
+    }
+}
+
+fn spread(loads: &[usize]) -> usize {
+    loads.iter().max().unwrap_or(&0) - loads.iter().min().unwrap_or(&0)
+}
+
+#[test]
+fn range_cuts_topics_alike() {
+    let wishes = wishes(&[(1, 5), (2, 5)], &[&[1, 2], &[1, 2]]);
+    let assigned = Assignor::Range.assign(&wishes);
+    assert_sound(&wishes, &assigned);
+    let first: Vec<(u8, i32)> = assigned[0]
+        .iter()
+        .map(|partition| (partition.topic.0[0], partition.index))
+        .collect();
+    assert_eq!(first, [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]);
+}
+
+#[test]
+fn uniform_is_even_and_a_join_moves_only_what_it_must() {
+    let mut wishes = wishes(&[(1, 10), (2, 7)], &[&[1, 2], &[1, 2], &[1, 2]]);
+    let before = Assignor::Uniform.assign(&wishes);
+    assert_sound(&wishes, &before);
+    assert!(spread(&loads(&before)) <= 1);
+    for (member, had) in wishes.members.iter_mut().zip(&before) {
+        member.before = had.clone();
+    }
+    wishes.members.push(wish(3, &[1, 2], Assignment::default()));
+    let after = Assignor::Uniform.assign(&wishes);
+    assert_sound(&wishes, &after);
+    assert!(spread(&loads(&after)) <= 1);
+    let moved: usize = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| after.without(before).len())
+        .sum();
+    assert_eq!(moved, 0, "those who were here get nothing new");
+    assert_eq!(after[3].len(), 4);
+}
+
+#[test]
+fn what_a_member_has_not_yet_is_taken_from_it_first() {
+    let mut wishes = wishes(&[(1, 4)], &[&[1], &[1]]);
+    let partition = |index| PartitionId {
+        topic: topic(1),
+        index,
+    };
+    wishes.members[0].before = (0..4).map(partition).collect();
+    wishes.members[0].has = (2..4).map(partition).collect();
+    let assigned = Assignor::Uniform.assign(&wishes);
+    assert_eq!(assigned[0], wishes.members[0].has);
+}
+
+#[test]
+fn uniform_balances_different_wishes() {
+    let wishes = wishes(&[(1, 6), (2, 6), (3, 1)], &[&[1], &[1, 2], &[2, 3], &[3]]);
+    let assigned = Assignor::Uniform.assign(&wishes);
+    assert_sound(&wishes, &assigned);
+    assert_eq!(loads(&assigned), [4, 4, 4, 1]);
+}
+
+#[test]
+fn a_thousand_members_and_ten_thousand_partitions() {
+    let topics: Vec<(u8, i32)> = (0..100).map(|number| (number, 100)).collect();
+    let all: Vec<u8> = (0..100).collect();
+    let some: Vec<Vec<u8>> = (0..1000u32)
+        .map(|member| {
+            (0..100)
+                .filter(|topic| (member + u32::from(*topic)) % 3 != 0)
+                .collect()
+        })
+        .collect();
+    let alike = wishes(&topics, &vec![&all[..]; 1000]);
+    let different = wishes(
+        &topics,
+        &some.iter().map(|topics| &topics[..]).collect::<Vec<_>>(),
+    );
+    for wishes in [alike, different] {
+        for assignor in [Assignor::Uniform, Assignor::Range] {
+            let assigned = assignor.assign(&wishes);
+            assert_sound(&wishes, &assigned);
+            if assignor == Assignor::Uniform {
+                assert!(spread(&loads(&assigned)) <= 1);
+            }
+        }
+    }
+}
+
+fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
+    let topics = prop::collection::vec(0..9i32, 4);
+    let members = prop::collection::vec((0..16u8, prop::collection::vec((0..5u8, 0..10i32), 0..12)), 1..7);
+    (topics, members).prop_map(move |(counts, members)| {
+        let members: Vec<Wish> = members
+            .into_iter()
+            .enumerate()
+            .map(|(number, (wanted, had))| {
+                let wanted: Vec<u8> = (0..4)
+                    .filter(|topic| alike || wanted & (1 << topic) != 0)
+                    .collect();
+                let had = had.into_iter().map(|(number, index)| PartitionId {
+                    topic: topic(number),
+                    index,
+                });
+                wish(number, &wanted, had.collect())
+            })
+            .collect();
+        let wanted = |topic: &TopicId| members.iter().any(|member| member.topics.contains(topic));
+        let topics = (0..4u8)
+            .map(topic)
+            .zip(counts)
+            .filter(|(topic, _)| wanted(topic))
+            .collect();
+        Wishes { members, topics }
+    })
+}
+
+proptest! {
+    #[test]
+    fn alike_wishes_give_loads_within_one(wishes in any_wishes(true)) {
+        for assignor in [Assignor::Uniform, Assignor::Range] {
+            let assigned = assignor.assign(&wishes);
+            assert_sound(&wishes, &assigned);
+            if assignor == Assignor::Uniform {
+                prop_assert!(spread(&loads(&assigned)) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn different_wishes_leave_no_move_that_helps(wishes in any_wishes(false)) {
+        let assigned = Assignor::Range.assign(&wishes);
+        assert_sound(&wishes, &assigned);
+        let assigned = Assignor::Uniform.assign(&wishes);
+        assert_sound(&wishes, &assigned);
+        let loads = loads(&assigned);
+        for (place, mine) in assigned.iter().enumerate() {
+            for partition in mine.iter() {
+                for other in &wishes.readers()[&partition.topic] {
+                    prop_assert!(loads[*other] + 2 > loads[place], "a move would help");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_moves_when_nothing_changed(mut wishes in any_wishes(false)) {
+        for assignor in [Assignor::Uniform, Assignor::Range] {
+            let first = assignor.assign(&wishes);
+            for (member, mine) in wishes.members.iter_mut().zip(&first) {
+                member.before = mine.clone();
+            }
+            prop_assert_eq!(assignor.assign(&wishes), first);
+        }
+    }
+}

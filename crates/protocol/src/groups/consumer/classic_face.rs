@@ -1,0 +1,280 @@
+//! Members of the classic protocol in a group of the consumer protocol, so that a group can change over online (KIP-848).
+//!
+//! Such a member reconciles like any other, only more slowly: a heartbeat tells it to join again, the join says what it
+//! has and learns its epoch as a generation, the sync gets its partitions. Nobody leads; nothing waits.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::consumer_protocol::{self, Subscription};
+use super::super::context::{Context, Gate, Then, uuid};
+use super::super::contract::{
+    Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Name, SyncGroup,
+    Synced, Ticket,
+};
+use super::super::group::{Group, Kind};
+use super::super::records::{ClassicFace, CurrentValue, MemberValue, Progress};
+use super::heartbeat::{Plan, Sender};
+use super::{Consumer, Member};
+
+/// The protocol type of members that can be in a consumer group.
+const CONSUMER_TYPE: &str = "consumer";
+
+impl Group {
+    /// JoinGroup in a group of the consumer protocol. The answer comes when what it changes is durable.
+    pub(crate) fn join_consumers(&mut self, cx: &mut Context, ticket: Ticket, request: JoinGroup) {
+        let Kind::Consumer(consumer) = &mut self.kind else {
+            unreachable!("called for groups of the consumer protocol");
+        };
+        let (joined, changes) = match consumer.plan_join(cx, &self.name, request) {
+            Ok((joined, plan)) => (Ok(joined), plan.changes),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        if changes.is_empty() {
+            cx.answer(ticket, Answer::Join(joined));
+        } else {
+            let then = Then::Answer(vec![(ticket, Answer::Join(joined))]);
+            cx.persist(&self.name, changes, Gate::Closed, then);
+        }
+    }
+
+    /// LeaveGroup in a group of the consumer protocol.
+    pub(crate) fn leave_consumers(&mut self, cx: &mut Context, ticket: Ticket, request: LeaveGroup) {
+        let Kind::Consumer(consumer) = &mut self.kind else {
+            unreachable!("called for groups of the consumer protocol");
+        };
+        let mut gone = BTreeSet::new();
+        let left = request
+            .members
+            .into_iter()
+            .map(|leaving| {
+                let outcome = consumer.find_leaving(&leaving).map(|name| {
+                    gone.insert(name);
+                });
+                LeftMember {
+                    member: leaving.member,
+                    instance: leaving.instance,
+                    outcome,
+                }
+            })
+            .collect();
+        let answer = Answer::Leave(Ok(left));
+        if gone.is_empty() {
+            cx.answer(ticket, answer);
+        } else {
+            let changes = consumer.plan_departure(cx, &self.name, gone);
+            let then = Then::Answer(vec![(ticket, answer)]);
+            cx.persist(&self.name, changes, Gate::Closed, then);
+        }
+    }
+}
+
+impl Consumer {
+    /// A member joins, or joins again: what changes by that, and what it learns.
+    fn plan_join(
+        &mut self,
+        cx: &mut Context,
+        group: &Name,
+        request: JoinGroup,
+    ) -> Result<(Joined, Plan), GroupError> {
+        let protocol = request
+            .protocols
+            .first()
+            .filter(|_| &*request.protocol_type == CONSUMER_TYPE)
+            .map(|protocol| (Name::clone(&protocol.name), protocol.metadata.clone()));
+        let (protocol, metadata) = protocol.ok_or(GroupError::InconsistentProtocol)?;
+        let subscription = Subscription::parse(&metadata).ok_or(GroupError::InconsistentProtocol)?;
+        if subscription.topics.len() > cx.settings.subscription_topics_max {
+            return Err(GroupError::LimitReached {
+                what: "topics",
+                max: cx.settings.subscription_topics_max,
+            });
+        }
+        let owned = subscription.owned_partitions(&cx.topics);
+        let name = self.joining_name(&request)?;
+        let replaces = self.find_replaced(&request, &name)?;
+        let known_as = replaces.as_ref().unwrap_or(&name);
+        let max = cx.settings.members_max;
+        if !self.members.contains_key(known_as) && self.members.len() >= max {
+            return Err(GroupError::GroupFull { max });
+        }
+        let said = said_by(request, subscription);
+        let sender = self.sender_saying(known_as, Name::clone(&name), said, replaces.clone());
+        self.touch_session(cx, &name);
+        let plan = self.plan_presence(cx, group, Some(&owned), true, sender);
+        let joined = Joined {
+            member: name,
+            generation: plan.heard.epoch,
+            protocol_type: Some(Name::from(CONSUMER_TYPE)),
+            protocol: Some(protocol),
+            leader: Name::default(),
+            skip_assignment: false,
+            members: Vec::new(),
+        };
+        Ok((joined, plan))
+    }
+
+    /// Ids are as in a classic group, but none is held for a member that has not come back with it.
+    fn joining_name(&self, request: &JoinGroup) -> Result<Name, GroupError> {
+        if !request.member.is_empty() {
+            return Ok(Name::clone(&request.member));
+        }
+        let prefix = request.instance.as_ref().unwrap_or(&request.client_id);
+        let member = Name::from(format!("{prefix}-{}", uuid(request.random)));
+        if request.requires_known_member && request.instance.is_none() {
+            return Err(GroupError::MemberIdRequired { member });
+        }
+        Ok(member)
+    }
+
+    /// The member whose instance id the joining one brings. The classic protocol asks nobody to let go of it.
+    fn find_replaced(&self, request: &JoinGroup, name: &Name) -> Result<Option<Name>, GroupError> {
+        let Some(instance) = &request.instance else {
+            return Ok(None);
+        };
+        match self.instances.get(instance) {
+            Some(holder) if holder == name => Ok(None),
+            Some(_) if !request.member.is_empty() => Err(GroupError::FencedInstance {
+                instance: Name::clone(instance),
+            }),
+            holder => Ok(holder.cloned()),
+        }
+    }
+
+    /// Handles Heartbeat of a classic member: it must join again when there is something to give up or to get.
+    pub(crate) fn heartbeat(&mut self, cx: &mut Context, request: &Heartbeat) -> Result<(), GroupError> {
+        let member = self.check_classic(&request.member, request.instance.as_ref(), request.generation)?;
+        let must_join = match member.current.progress {
+            _ if member.current.epoch < self.epoch => true,
+            Progress::Stable => false,
+            Progress::Unrevoked => true,
+            Progress::Unreleased => self.can_get_more(&request.member, member),
+        };
+        self.touch_session(cx, &request.member);
+        if must_join {
+            Err(GroupError::RebalanceInProgress)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Handles SyncGroup of a classic member.
+    pub(crate) fn sync(&mut self, cx: &mut Context, request: &SyncGroup) -> Result<Synced, GroupError> {
+        let member = self.check_classic(&request.member, request.instance.as_ref(), request.generation)?;
+        let protocol = member
+            .said
+            .classic
+            .as_ref()
+            .and_then(|face| face.protocols.first())
+            .map(|protocol| Name::clone(&protocol.name));
+        let differs =
+            |claimed: &Option<Name>, held: Option<&Name>| claimed.is_some() && claimed.as_ref() != held;
+        if differs(&request.protocol_type, Some(&Name::from(CONSUMER_TYPE)))
+            || differs(&request.protocol, protocol.as_ref())
+        {
+            return Err(GroupError::InconsistentProtocol);
+        }
+        // One that is to give up partitions has joined already; it must do that first.
+        if member.current.epoch < self.epoch && member.current.progress != Progress::Unrevoked {
+            return Err(GroupError::RebalanceInProgress);
+        }
+        let assignment = consumer_protocol::write_assignment(&cx.topics, &member.current.assigned);
+        self.touch_session(cx, &request.member);
+        Ok(Synced {
+            protocol_type: Some(Name::from(CONSUMER_TYPE)),
+            protocol,
+            assignment,
+        })
+    }
+
+    fn can_get_more(&self, name: &Name, member: &Member) -> bool {
+        member.target.iter().any(|partition| {
+            !member.current.assigned.contains(partition)
+                && self.owners.get(&partition).is_none_or(|owner| owner == name)
+        })
+    }
+
+    fn check_classic(
+        &self,
+        name: &Name,
+        instance: Option<&Name>,
+        generation: i32,
+    ) -> Result<&Member, GroupError> {
+        let member = self.check_member(name, instance)?;
+        if member.said.classic.is_none() {
+            return Err(GroupError::UnknownMember {
+                member: Name::clone(name),
+            });
+        }
+        let current = member.current.epoch;
+        if generation != current {
+            return Err(GroupError::IllegalGeneration {
+                current,
+                got: generation,
+            });
+        }
+        Ok(member)
+    }
+
+    fn find_leaving(&self, leaving: &LeavingMember) -> Result<Name, GroupError> {
+        if let (true, Some(instance)) = (leaving.member.is_empty(), &leaving.instance) {
+            return self
+                .instances
+                .get(instance)
+                .cloned()
+                .ok_or_else(|| GroupError::UnknownMember {
+                    member: Name::clone(&leaving.member),
+                });
+        }
+        self.check_member(&leaving.member, leaving.instance.as_ref())?;
+        Ok(Name::clone(&leaving.member))
+    }
+
+    /// A sender that says all of this, as what was known so far under another name perhaps.
+    fn sender_saying(
+        &self,
+        known_as: &Name,
+        name: Name,
+        said: MemberValue,
+        replaces: Option<Name>,
+    ) -> Sender {
+        let known = self.members.get(known_as);
+        let blank = Member::default();
+        let base = known.unwrap_or(&blank);
+        let epoch = base.current.epoch.max(0);
+        Sender {
+            name,
+            said,
+            said_before: known.map(|known| known.said.clone()),
+            current: CurrentValue {
+                epoch,
+                ..base.current.clone()
+            },
+            target: base.target.clone(),
+            replaces,
+        }
+    }
+}
+
+fn said_by(request: JoinGroup, subscription: Subscription) -> MemberValue {
+    let topics: BTreeSet<Name> = subscription.topics.into_iter().collect();
+    MemberValue {
+        instance: request.instance,
+        rack: subscription.rack,
+        client_id: request.client_id,
+        client_host: request.client_host,
+        topics: topics.into_iter().collect(),
+        regex: None,
+        rebalance_timeout: whole_millis(request.rebalance_timeout),
+        assignor: None,
+        classic: Some(ClassicFace {
+            session_timeout: whole_millis(request.session_timeout),
+            protocols: request.protocols,
+        }),
+    }
+}
+
+/// As it will be read back from the log.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}

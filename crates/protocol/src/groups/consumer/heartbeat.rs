@@ -1,0 +1,319 @@
+//! ConsumerGroupHeartbeat: joins, tells, learns, leaves. Plans changes; the answer comes when they are durable.
+//!
+//! A heartbeat that changes nothing is answered at once. A member is believed to be alive by any heartbeat that is
+//! accepted, durable changes or not.
+
+use std::collections::BTreeSet;
+
+use super::super::Assignment;
+use super::super::context::{Context, Gate, Then, uuid};
+use super::super::contract::{
+    Answer, ConsumerHeartbeat, GroupError, Heard, MemberPresence, Name, Request, Ticket,
+};
+use super::super::group::{Group, Kind};
+use super::super::records::{Change, CurrentValue, MemberValue, Progress, What};
+use super::assign::Assignor;
+use super::reconcile::reconcile;
+use super::saying::{check_member_epoch, check_shape, merge, says_all, wishes_differ};
+use super::target::{Changed, Outlook};
+use super::{AWAY_EPOCH, Consumer, removals_of};
+
+/// Changes to make durable, and what to answer then.
+pub(super) struct Plan {
+    pub(super) changes: Vec<Change>,
+    pub(super) heard: Heard,
+}
+
+/// Who a request is from: the member as it is to be, and as it was.
+pub(super) struct Sender {
+    pub(super) name: Name,
+    pub(super) said: MemberValue,
+    /// What it said before; none for one that is new.
+    pub(super) said_before: Option<MemberValue>,
+    pub(super) current: CurrentValue,
+    pub(super) target: Assignment,
+    /// The static member whose place it takes.
+    pub(super) replaces: Option<Name>,
+}
+
+impl Group {
+    /// Handles ConsumerGroupHeartbeat.
+    pub(crate) fn consumer_heartbeat(
+        &mut self,
+        cx: &mut Context,
+        ticket: Ticket,
+        request: ConsumerHeartbeat,
+    ) {
+        if let Kind::Classic(_) = self.kind
+            && !self.turn_to_consumer(cx, ticket, &request)
+        {
+            return;
+        }
+        let Kind::Consumer(consumer) = &mut self.kind else {
+            unreachable!("just turned to one");
+        };
+        match consumer.plan_heartbeat(cx, &self.name, &request) {
+            Err(error) => cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error))),
+            Ok(Plan { changes, heard }) if changes.is_empty() => {
+                cx.answer(ticket, Answer::ConsumerHeartbeat(Ok(heard)));
+            }
+            Ok(Plan { changes, heard }) => {
+                let then = Then::Answer(vec![(ticket, Answer::ConsumerHeartbeat(Ok(heard)))]);
+                cx.persist(&self.name, changes, Gate::Closed, then);
+            }
+        }
+    }
+
+    /// A classic group becomes one of the consumer protocol when the first member of that kind joins. Says whether that is
+    /// done; if not, the request is answered, or comes again when it is.
+    fn turn_to_consumer(&mut self, cx: &mut Context, ticket: Ticket, request: &ConsumerHeartbeat) -> bool {
+        let Kind::Classic(classic) = &self.kind else {
+            return true;
+        };
+        if request.presence != MemberPresence::Joining {
+            let error = GroupError::UnknownMember {
+                member: Name::clone(&request.member),
+            };
+            cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error)));
+            return false;
+        }
+        if classic.member_count() > 0 {
+            self.upgrade(cx, ticket, request);
+            return false;
+        }
+        let removals = self.kind_removals();
+        if removals.is_empty() {
+            self.kind = Kind::Consumer(Box::default());
+            return true;
+        }
+        let request = Request::ConsumerHeartbeat(request.clone());
+        cx.persist(&self.name, removals, Gate::Closed, Then::again(ticket, request));
+        false
+    }
+}
+
+impl Consumer {
+    fn plan_heartbeat(
+        &mut self,
+        cx: &mut Context,
+        group: &Name,
+        request: &ConsumerHeartbeat,
+    ) -> Result<Plan, GroupError> {
+        check_shape(request)?;
+        if let Some(assignor) = &request.assignor {
+            Assignor::named(assignor)?;
+        }
+        // Before an expression is learned: this forgets those that no member has yet.
+        self.look_at_topics(cx);
+        match request.presence {
+            MemberPresence::Leaving => self.plan_leave(cx, group, request),
+            MemberPresence::LeavingForAWhile => self.plan_away(cx, group, request),
+            MemberPresence::Joining | MemberPresence::At(_) => {
+                let sender = self.find_sender(cx, request)?;
+                if let Some(regex) = &sender.said.regex {
+                    self.learn_regex(&cx.settings, &cx.topics, regex)?;
+                }
+                self.touch_session(cx, &sender.name);
+                let tells_all = request.presence == MemberPresence::Joining || says_all(request);
+                Ok(self.plan_presence(cx, group, request.owned.as_ref(), tells_all, sender))
+            }
+        }
+    }
+
+    pub(super) fn touch_session(&mut self, cx: &mut Context, name: &Name) {
+        if let Some(member) = self.members.get_mut(name) {
+            let expires = cx.now + member.session_timeout(cx);
+            member.expires = Some(expires);
+            cx.wake_at(expires);
+        }
+    }
+
+    /// A member that joins or is there: what it says, what it is to have, what it gets now. `owned` is what it says that
+    /// it has; one that `tells_all` is told all.
+    pub(super) fn plan_presence(
+        &mut self,
+        cx: &Context,
+        group: &Name,
+        owned: Option<&Assignment>,
+        tells_all: bool,
+        sender: Sender,
+    ) -> Plan {
+        let Sender {
+            name,
+            said,
+            said_before,
+            current,
+            mut target,
+            replaces,
+        } = sender;
+        let mut changes = Vec::new();
+        if let Some(before) = &replaces {
+            changes.extend(removals_of(group, before));
+        }
+        if said_before.as_ref() != Some(&said) || replaces.is_some() {
+            changes.push(Change::of(
+                group,
+                What::Member(Name::clone(&name), Some(said.clone())),
+            ));
+        }
+        let topics_changed = self.look_at_topics(cx);
+        let wants_else = said_before
+            .as_ref()
+            .is_none_or(|before| wishes_differ(before, &said));
+        let mut target_epoch = self.target_epoch;
+        if replaces.is_some() {
+            changes.push(Change::of(
+                group,
+                What::Target(Name::clone(&name), Some(target.clone())),
+            ));
+        }
+        if wants_else || topics_changed {
+            let outlook = Outlook {
+                member: Some(Changed {
+                    name: &name,
+                    said: &said,
+                    target: &target,
+                    has: &current.assigned,
+                }),
+                gone: replaces.iter().cloned().collect(),
+            };
+            let new = self.plan_epoch(cx, group, &outlook);
+            changes.extend(new.changes);
+            target_epoch = new.epoch;
+            target = new.member_target.unwrap_or(target);
+        }
+        let next = reconcile(&current, &target, target_epoch, owned, |partition| {
+            self.owners
+                .get(&partition)
+                .is_none_or(|owner| *owner == name || Some(owner) == replaces.as_ref())
+        });
+        if next != current || replaces.is_some() || said_before.is_none() {
+            changes.push(Change::of(
+                group,
+                What::Current(Name::clone(&name), Some(next.clone())),
+            ));
+        }
+        let assignment = (tells_all || next.assigned != current.assigned || replaces.is_some())
+            .then(|| next.assigned.clone());
+        Plan {
+            changes,
+            heard: Heard {
+                member: name,
+                epoch: next.epoch,
+                heartbeat_interval: cx.settings.consumer_heartbeat_interval,
+                assignment,
+            },
+        }
+    }
+
+    /// Finds the member that a heartbeat is from, or makes it up if it joins.
+    fn find_sender(&self, cx: &Context, request: &ConsumerHeartbeat) -> Result<Sender, GroupError> {
+        let joins = request.presence == MemberPresence::Joining;
+        let name = if request.member.is_empty() {
+            Name::from(uuid(request.random))
+        } else {
+            Name::clone(&request.member)
+        };
+        if !joins {
+            let member = self.check_member(&name, request.instance.as_ref())?;
+            check_member_epoch(&member.current, request)?;
+            return Ok(self.sender_as(request, &name, name.clone(), None));
+        }
+        if let Some(instance) = &request.instance
+            && let Some(holder) = self.instances.get(instance)
+            && *holder != name
+        {
+            let held = self.members.get(holder).expect("every instance is a member's");
+            // A member of the classic protocol cannot say that it will be back.
+            if held.current.epoch != AWAY_EPOCH && held.said.classic.is_none() {
+                return Err(GroupError::UnreleasedInstance {
+                    instance: Name::clone(instance),
+                });
+            }
+            return Ok(self.sender_as(request, holder, name, Some(Name::clone(holder))));
+        }
+        let max = cx.settings.members_max;
+        if !self.members.contains_key(&name) && self.members.len() >= max {
+            return Err(GroupError::GroupFull { max });
+        }
+        Ok(self.sender_as(request, &name, name.clone(), None))
+    }
+
+    /// The sender under its name, as what was known so far under another perhaps.
+    fn sender_as(
+        &self,
+        request: &ConsumerHeartbeat,
+        known_as: &Name,
+        name: Name,
+        replaces: Option<Name>,
+    ) -> Sender {
+        let known = self.members.get(known_as);
+        let blank = super::Member::default();
+        let base = known.unwrap_or(&blank);
+        let mut current = base.current.clone();
+        if current.epoch == AWAY_EPOCH {
+            // It is back: it begins again at 0 with what was kept for it.
+            current.epoch = 0;
+            current.previous_epoch = 0;
+        }
+        Sender {
+            name,
+            said: merge(&base.said, request),
+            said_before: known.map(|known| known.said.clone()),
+            current,
+            target: base.target.clone(),
+            replaces,
+        }
+    }
+
+    fn plan_leave(
+        &self,
+        cx: &Context,
+        group: &Name,
+        request: &ConsumerHeartbeat,
+    ) -> Result<Plan, GroupError> {
+        // A static member may leave for good after its place has been taken by its instance id.
+        self.check_member(&request.member, request.instance.as_ref())?;
+        Ok(Plan {
+            changes: self.plan_departure(cx, group, BTreeSet::from([Name::clone(&request.member)])),
+            heard: left(cx, request),
+        })
+    }
+
+    /// A static member leaves and will be back: what it has is kept for it until its session ends.
+    fn plan_away(&self, cx: &Context, group: &Name, request: &ConsumerHeartbeat) -> Result<Plan, GroupError> {
+        let member = self.check_member(&request.member, request.instance.as_ref())?;
+        let current = CurrentValue {
+            epoch: AWAY_EPOCH,
+            previous_epoch: member.current.epoch,
+            progress: Progress::Stable,
+            assigned: member.current.assigned.clone(),
+            revoking: Assignment::default(),
+        };
+        let what = What::Current(Name::clone(&request.member), Some(current));
+        Ok(Plan {
+            changes: vec![Change::of(group, what)],
+            heard: left(cx, request),
+        })
+    }
+
+    /// Members go: they are taken out, and the others get what was theirs to have.
+    pub(super) fn plan_departure(&self, cx: &Context, group: &Name, gone: BTreeSet<Name>) -> Vec<Change> {
+        if let Some(changes) = self.plan_downgrade(cx, group, &gone) {
+            return changes;
+        }
+        let mut changes: Vec<Change> = gone.iter().flat_map(|name| removals_of(group, name)).collect();
+        let outlook = Outlook { member: None, gone };
+        changes.extend(self.plan_epoch(cx, group, &outlook).changes);
+        changes
+    }
+}
+
+fn left(cx: &Context, request: &ConsumerHeartbeat) -> Heard {
+    Heard {
+        member: Name::clone(&request.member),
+        epoch: request.presence.epoch(),
+        heartbeat_interval: cx.settings.consumer_heartbeat_interval,
+        assignment: None,
+    }
+}

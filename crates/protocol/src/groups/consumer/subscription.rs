@@ -1,0 +1,132 @@
+//! Which topics a member wants: those that it names and those that match its regular expression.
+//!
+//! Matching takes time linear in the name, whatever the expression, and compiled expressions are bounded in size: a client
+//! must not be able to stop a core. Expressions are matched here when topics change, not once for each member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::TopicId;
+use regex::bytes::RegexBuilder;
+
+use super::super::contract::{GroupError, Name};
+use super::super::records::{GROUPS_TOPIC, MemberValue};
+use super::super::settings::Settings;
+use super::super::topics::{Topic, Topics};
+use super::Consumer;
+
+/// The expressions of a group's members with what they match.
+#[derive(Debug, Default)]
+pub(super) struct Regexes {
+    resolved: BTreeMap<Name, BTreeSet<Name>>,
+}
+
+impl Regexes {
+    fn topics(&self, regex: &Name) -> impl Iterator<Item = &Name> {
+        self.resolved.get(regex).into_iter().flatten()
+    }
+}
+
+/// The topics whose whole names match.
+///
+/// # Errors
+/// Not an expression, or one too large once it is compiled.
+pub(super) fn resolve_regex(
+    settings: &Settings,
+    topics: &Topics,
+    regex: &str,
+) -> Result<BTreeSet<Name>, GroupError> {
+    let invalid = |why: String| GroupError::InvalidRegex { why: Name::from(why) };
+    let compile = |pattern: &str| {
+        RegexBuilder::new(pattern)
+            .size_limit(settings.regex_compiled_bytes_max)
+            // Names of topics are ASCII, and so are `\w` and `\d` in the expressions that Kafka takes (RE2).
+            .unicode(false)
+            .build()
+            .map_err(|error| invalid(error.to_string()))
+    };
+    // By itself first: a text like `a)|(b` becomes an expression only between the parentheses below.
+    compile(regex)?;
+    let whole = compile(&format!(r"\A(?:{regex})\z"))?;
+    Ok(topics
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| &***name != GROUPS_TOPIC && whole.is_match(name.as_bytes()))
+        .cloned()
+        .collect())
+}
+
+impl Consumer {
+    /// Makes sure that an expression is known before anything is planned with it.
+    pub(super) fn learn_regex(
+        &mut self,
+        settings: &Settings,
+        topics: &Topics,
+        regex: &Name,
+    ) -> Result<(), GroupError> {
+        if self.regexes.resolved.contains_key(regex) {
+            return Ok(());
+        }
+        let matching = resolve_regex(settings, topics, regex)?;
+        let in_use: BTreeSet<&Name> = self
+            .members
+            .values()
+            .filter_map(|member| member.said.regex.as_ref())
+            .collect();
+        self.regexes.resolved.retain(|known, _| in_use.contains(known));
+        self.regexes.resolved.insert(Name::clone(regex), matching);
+        Ok(())
+    }
+
+    /// Topics have changed: matches all expressions anew. One that is not taken any more matches nothing.
+    pub(super) fn resolve_again(&mut self, settings: &Settings, topics: &Topics) {
+        let in_use: BTreeSet<Name> = self
+            .members
+            .values()
+            .filter_map(|member| member.said.regex.clone())
+            .collect();
+        self.regexes.resolved = in_use
+            .into_iter()
+            .map(|regex| {
+                let matching = resolve_regex(settings, topics, &regex).unwrap_or_default();
+                (regex, matching)
+            })
+            .collect();
+    }
+
+    /// The topics that a member wants and that are there.
+    pub(super) fn wanted<'a>(
+        &'a self,
+        topics: &'a Topics,
+        said: &'a MemberValue,
+    ) -> impl Iterator<Item = (&'a Name, Topic)> + 'a {
+        let by_regex = said.regex.iter().flat_map(|regex| self.regexes.topics(regex));
+        said.topics
+            .iter()
+            .chain(by_regex)
+            .filter_map(|name| topics.named(name).map(|topic| (name, topic)))
+    }
+
+    /// The topics that members want.
+    pub(crate) fn subscribed(&self) -> BTreeSet<Name> {
+        let mut topics = BTreeSet::new();
+        for member in self.members.values() {
+            topics.extend(member.said.topics.iter().cloned());
+            if let Some(regex) = &member.said.regex {
+                topics.extend(self.regexes.topics(regex).cloned());
+            }
+        }
+        topics
+    }
+}
+
+/// Stands for the partitions of these topics: another number when they change. FNV-1a; it is stored, and must stay as
+/// it is.
+pub(super) fn hash_topics(topics: &BTreeMap<TopicId, i32>) -> i64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for (id, partition_count) in topics {
+        for byte in id.0.iter().chain(&partition_count.to_be_bytes()) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    i64::from_ne_bytes(hash.to_ne_bytes())
+}

@@ -1,0 +1,119 @@
+//! What time brings to a group of the consumer protocol: silent members go, so do those that do not let go of partitions,
+//! and topics that changed are noticed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::context::{Context, Gate, Then};
+use super::super::contract::Name;
+use super::super::group::{Group, Kind};
+use super::super::records::Progress;
+use super::Consumer;
+use super::target::Outlook;
+
+impl Group {
+    /// Does what is due, and says when there is something to do next.
+    pub(crate) fn handle_consumer_time(&mut self, cx: &mut Context) -> Option<Duration> {
+        let Kind::Consumer(consumer) = &mut self.kind else {
+            return None;
+        };
+        let topics_changed = consumer.look_at_topics(cx);
+        let gone = consumer.overdue(cx.now);
+        let changes = if !gone.is_empty() {
+            consumer.plan_departure(cx, &self.name, gone)
+        } else if topics_changed && !consumer.members.is_empty() {
+            consumer.plan_epoch(cx, &self.name, &Outlook::default()).changes
+        } else {
+            return consumer.deadline();
+        };
+        cx.persist(&self.name, changes, Gate::Closed, Then::Answer(Vec::new()));
+        // Woken when that is durable.
+        None
+    }
+
+    /// Durable changes are in: sets the timers of the members they touched.
+    pub(crate) fn note_applied(&mut self, cx: &mut Context) {
+        match &mut self.kind {
+            Kind::Consumer(consumer) => {
+                consumer.note_applied(cx);
+            }
+            Kind::Classic(classic) => classic.rebalance_if_changed_over(cx, &self.name),
+        }
+    }
+}
+
+impl Consumer {
+    /// Whether the partitions of the wanted topics are others than when the epoch began. Costs something only after
+    /// topics have changed.
+    pub(super) fn look_at_topics(&mut self, cx: &Context) -> bool {
+        let version = Some(cx.topics.version());
+        if self.matched_version != version {
+            self.matched_version = version;
+            self.resolve_again(&cx.settings, &cx.topics);
+            self.compared_version = None;
+        }
+        if self.compared_version == version {
+            return false;
+        }
+        let changed = self.topics_changed(cx);
+        if !changed {
+            self.compared_version = version;
+        }
+        changed
+    }
+
+    pub(super) fn note_applied(&mut self, cx: &mut Context) {
+        for name in std::mem::take(&mut self.touched) {
+            let Some(member) = self.members.get_mut(&name) else {
+                continue;
+            };
+            let session = member.session_timeout(cx);
+            let expires = *member.expires.get_or_insert(cx.now + session);
+            cx.wake_at(expires);
+            if member.current.progress == Progress::Unrevoked {
+                let until = cx.now + member.said.rebalance_timeout;
+                cx.wake_at(*member.revoke_by.get_or_insert(until));
+            } else {
+                member.revoke_by = None;
+            }
+        }
+        if self.look_at_topics(cx) {
+            // They changed while this was under way.
+            cx.wake_at(cx.now);
+        }
+        if self.members.is_empty() {
+            self.empty_since_ms.get_or_insert(cx.unix_ms());
+        } else {
+            self.empty_since_ms = None;
+        }
+    }
+
+    /// Members that have been silent for too long, or hold on to what they must give up.
+    fn overdue(&self, now: Duration) -> BTreeSet<Name> {
+        self.members
+            .iter()
+            .filter(|(_, member)| member.next_deadline().is_some_and(|at| at <= now))
+            .map(|(name, _)| Name::clone(name))
+            .collect()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.members
+            .values()
+            .filter_map(super::Member::next_deadline)
+            .min()
+    }
+}
+
+impl super::Member {
+    fn next_deadline(&self) -> Option<Duration> {
+        self.expires.into_iter().chain(self.revoke_by).min()
+    }
+
+    pub(super) fn session_timeout(&self, cx: &Context) -> Duration {
+        match &self.said.classic {
+            Some(classic) => classic.session_timeout,
+            None => cx.settings.consumer_session_timeout,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What consumers of the classic protocol write into their metadata and assignments: Kafka's embedded consumer protocol.
+//!
+//! Read to know which topics a member wants, and to let both protocols meet in one group. Foreign bytes: whatever does not
+//! fit is no subscription, never a panic.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use record::PartitionId;
+
+use super::Assignment;
+use super::contract::Name;
+use super::records::Reader;
+use super::topics::Topics;
+
+/// What a member wants, and what it says it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    pub(crate) topics: Vec<Name>,
+    /// Partitions it has, by topic (from version 1 on).
+    pub(crate) owned: Vec<(Name, Vec<i32>)>,
+    pub(crate) rack: Option<Name>,
+}
+
+impl Subscription {
+    /// Reads a subscription of any version; what newer ones append is passed over.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Subscription> {
+        let mut bytes = Reader::new(bytes);
+        let version = bytes.i16("version").ok()?;
+        if version < 0 {
+            return None;
+        }
+        let count = bytes.count("topics", 2).ok()?;
+        let topics = (0..count)
+            .map(|_| bytes.text("topic").ok())
+            .collect::<Option<_>>()?;
+        skip_user_data(&mut bytes)?;
+        let mut subscription = Subscription {
+            topics,
+            owned: Vec::new(),
+            rack: None,
+        };
+        if version >= 1 {
+            subscription.owned = read_partitions(&mut bytes)?;
+        }
+        if version >= 2 {
+            bytes.i32("generation").ok()?;
+        }
+        if version >= 3 {
+            subscription.rack = bytes.optional_text("rack").ok()?;
+        }
+        Some(subscription)
+    }
+
+    /// The partitions that the member says it has, of topics that are known here.
+    pub(crate) fn owned_partitions(&self, topics: &Topics) -> Assignment {
+        let mut owned = Assignment::default();
+        for (name, indexes) in &self.owned {
+            if let Some(topic) = topics.named(name) {
+                owned.extend(indexes.iter().map(|index| PartitionId {
+                    topic: topic.id,
+                    index: *index,
+                }));
+            }
+        }
+        owned
+    }
+}
+
+fn skip_user_data(bytes: &mut Reader<'_>) -> Option<()> {
+    match bytes.i32("user data").ok()? {
+        -1 => Some(()),
+        length => bytes.skip(usize::try_from(length).ok()?).ok(),
+    }
+}
+
+fn read_partitions(bytes: &mut Reader<'_>) -> Option<Vec<(Name, Vec<i32>)>> {
+    let count = bytes.count("topics", 6).ok()?;
+    let mut topics = Vec::with_capacity(count);
+    for _ in 0..count {
+        let topic = bytes.text("topic").ok()?;
+        let count = bytes.count("partitions", 4).ok()?;
+        let partitions = (0..count)
+            .map(|_| bytes.i32("partition").ok())
+            .collect::<Option<Vec<i32>>>()?;
+        topics.push((topic, partitions));
+    }
+    Some(topics)
+}
+
+/// An assignment as a member of the classic protocol reads it, version 0. Topics that are gone are left out.
+pub(crate) fn write_assignment(topics: &Topics, assignment: &Assignment) -> Bytes {
+    let named: BTreeMap<&Name, _> = assignment
+        .topics()
+        .filter_map(|(id, indexes)| topics.with_id(id).map(|(name, _)| (name, indexes)))
+        .collect();
+    let mut bytes = BytesMut::new();
+    bytes.put_i16(0);
+    bytes.put_i32(i32::try_from(named.len()).expect("limits are far below two billion"));
+    for (name, indexes) in named {
+        bytes.put_i16(i16::try_from(name.len()).expect("names of topics are short"));
+        bytes.put_slice(name.as_bytes());
+        bytes.put_i32(i32::try_from(indexes.len()).expect("limits are far below two billion"));
+        for index in indexes {
+            bytes.put_i32(*index);
+        }
+    }
+    // No user data.
+    bytes.put_i32(-1);
+    bytes.freeze()
+}
+
+/// The partitions in an assignment that a leader of the classic protocol made.
+pub(crate) fn read_assignment(topics: &Topics, bytes: &[u8]) -> Option<Assignment> {
+    if bytes.is_empty() {
+        return Some(Assignment::default());
+    }
+    let mut bytes = Reader::new(bytes);
+    bytes.i16("version").ok().filter(|version| *version >= 0)?;
+    let subscription = Subscription {
+        topics: Vec::new(),
+        owned: read_partitions(&mut bytes)?,
+        rack: None,
+    };
+    Some(subscription.owned_partitions(topics))
+}

@@ -1,0 +1,158 @@
+//! What all groups of a coordinator share while they handle an input: the time, the settings, the topics, the outbox.
+//!
+//! A group asks here for an answer, a durable change or a moment to be woken; it never reaches another group.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::contract::{Action, Answer, Name, PersistId, Request, Ticket};
+use super::records::Change;
+use super::settings::Settings;
+use super::topics::Topics;
+
+/// What is to happen once a change is durable, or was refused.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// The answers are given; if the change was refused, answers of the same kinds that say so.
+    Answer(Vec<(Ticket, Answer)>),
+    /// The request is handled, now that nothing stands in its way; refused if the change was.
+    Again(Ticket, Box<Request>),
+    /// The leader's assignment of this generation is handed out.
+    HandOut { generation: i32 },
+    /// A static member of a stable classic group is back under a new id.
+    Replace {
+        instance: Name,
+        member: Name,
+        generation: i32,
+        ticket: Ticket,
+        answer: Answer,
+    },
+}
+
+impl Then {
+    pub(crate) fn again(ticket: Ticket, request: Request) -> Then {
+        Then::Again(ticket, Box::new(request))
+    }
+}
+
+/// Whether other changes of the group may be decided while one is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// They may: they do not depend on this one.
+    Open,
+    /// They wait: what holds for them is known only when this one is durable.
+    Closed,
+}
+
+/// A change that is on its way to the log.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) id: PersistId,
+    pub(crate) group: Name,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) then: Then,
+    pub(crate) gate: Gate,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) topics: Topics,
+    /// The latest moment told.
+    pub(crate) now: Duration,
+    unix_ms_at_start: i64,
+    actions: VecDeque<Action>,
+    under_way: VecDeque<UnderWay>,
+    next_persist: u64,
+    /// What the group at work has asked for; taken by the coordinator when the group is done.
+    asked: Asked,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) changes: u32,
+    pub(crate) closes: bool,
+    pub(crate) wake_at: Option<Duration>,
+}
+
+impl Context {
+    pub(crate) fn new(settings: Settings, unix_ms_at_start: i64) -> Context {
+        Context {
+            settings,
+            topics: Topics::default(),
+            now: Duration::ZERO,
+            unix_ms_at_start,
+            actions: VecDeque::new(),
+            under_way: VecDeque::new(),
+            next_persist: 0,
+            asked: Asked::default(),
+        }
+    }
+
+    /// The moment as the clock on the wall would show it: only this goes into records.
+    pub(crate) fn unix_ms(&self) -> i64 {
+        let since_start = i64::try_from(self.now.as_millis()).unwrap_or(i64::MAX);
+        self.unix_ms_at_start.saturating_add(since_start)
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        self.actions.push_back(Action::Answer { ticket, answer });
+    }
+
+    /// Asks for changes to be made durable. They hold once they are, not before.
+    pub(crate) fn persist(&mut self, group: &Name, changes: Vec<Change>, gate: Gate, then: Then) {
+        assert!(!changes.is_empty(), "nothing to persist is answered at once");
+        let id = PersistId(self.next_persist);
+        self.next_persist += 1;
+        self.asked.changes += 1;
+        self.asked.closes |= gate == Gate::Closed;
+        let records = changes.iter().map(Change::encode).collect();
+        self.actions.push_back(Action::Persist { id, records });
+        self.under_way.push_back(UnderWay {
+            id,
+            group: Name::clone(group),
+            changes,
+            then,
+            gate,
+        });
+    }
+
+    /// Sees to it that the group at work is woken at this moment, or earlier.
+    pub(crate) fn wake_at(&mut self, at: Duration) {
+        self.asked.wake_at = Some(self.asked.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    pub(crate) fn take_asked(&mut self) -> Asked {
+        std::mem::take(&mut self.asked)
+    }
+
+    pub(crate) fn finish_first(&mut self, id: PersistId) -> UnderWay {
+        let first = self
+            .under_way
+            .pop_front()
+            .expect("only what was asked for is reported");
+        assert_eq!(
+            first.id, id,
+            "changes are reported in the order in which they were asked for"
+        );
+        first
+    }
+
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+}
+
+/// Random bits as Kafka writes them into ids.
+pub(crate) fn uuid(random: u128) -> String {
+    let hex = format!("{random:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[0..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..32]
+    )
+}

@@ -1,0 +1,115 @@
+//! The requests about committed offsets: commit, fetch, delete.
+
+use record::{Epoch, Offset, TopicId};
+
+use super::{GroupError, Name};
+
+/// One partition of a topic, by the topic's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    /// The topic.
+    pub topic: Name,
+    /// The partition's index.
+    pub index: i32,
+}
+
+/// An offset as a group remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// Where reading goes on.
+    pub offset: Offset,
+    /// The leader epoch of the record before it, if the client knew.
+    pub leader_epoch: Option<Epoch>,
+    /// The client's own words.
+    pub metadata: Name,
+}
+
+/// Who commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OffsetCommitter {
+    /// The member's id; empty for one that is in no group.
+    pub member: Name,
+    /// Its instance id.
+    pub instance: Option<Name>,
+    /// Its generation, or with the consumer protocol its epoch; negative for one that is in no group.
+    pub generation_or_epoch: i32,
+}
+
+/// OffsetCommit. Whether the topics exist is the server's to check, as it must find their ids and names anyway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitOffsets {
+    /// The group.
+    pub group: Name,
+    /// Who commits.
+    pub committer: OffsetCommitter,
+    /// What.
+    pub partitions: Vec<CommitPartition>,
+}
+
+/// One offset to commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitPartition {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// The topic's id: a topic that is made anew under the same name does not inherit the offset.
+    pub topic_id: TopicId,
+    /// The offset.
+    pub committed: CommittedOffset,
+}
+
+/// What became of one partition of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionOutcome {
+    /// Which.
+    pub partition: TopicPartition,
+    /// Whether it was done.
+    pub outcome: Result<(), GroupError>,
+}
+
+/// OffsetFetch, for one group. `require_stable` needs no field: there are no transactional offsets yet, so every
+/// committed offset is stable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchOffsets {
+    /// The group.
+    pub group: Name,
+    /// The member and its epoch, where the client gives them (from version 9 on).
+    pub member: Option<(Name, i32)>,
+    /// Which partitions; all that the group has if `None`.
+    pub topics: Option<Vec<FetchTopic>>,
+}
+
+/// Partitions of one topic to fetch the offsets of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchTopic {
+    /// The topic.
+    pub topic: Name,
+    /// The partitions' indexes.
+    pub partitions: Vec<i32>,
+}
+
+/// The offsets of one topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedTopic {
+    /// The topic.
+    pub topic: Name,
+    /// Its partitions, in the order asked; by index if all were asked.
+    pub partitions: Vec<FetchedPartition>,
+}
+
+/// The offset of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedPartition {
+    /// The partition's index.
+    pub index: i32,
+    /// What was committed; on the wire, nothing is offset -1.
+    pub committed: Option<CommittedOffset>,
+}
+
+/// OffsetDelete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeleteOffsets {
+    /// The group.
+    pub group: Name,
+    /// Which offsets.
+    pub partitions: Vec<TopicPartition>,
+}

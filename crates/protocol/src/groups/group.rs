@@ -1,0 +1,331 @@
+//! One group: its members by either protocol, its offsets, and what waits while a change is under way.
+//!
+//! Stands between the coordinator, which finds groups by name, and the protocols. It decides what may start: a change
+//! behind a closed gate must be durable, or refused, before the next request is looked at.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::classic::Classic;
+use super::consumer::Consumer;
+use super::context::{Context, Then};
+use super::contract::{
+    Answer, GroupError, GroupState, GroupType, Name, NotPersisted, OffsetCommitter, Request, Ticket,
+};
+use super::offsets::Offsets;
+use super::records::{Change, What};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: Name,
+    pub(crate) kind: Kind,
+    pub(crate) offsets: Offsets,
+    /// Changes on their way to the log.
+    pub(crate) under_way: u32,
+    /// Set while a change is under way that others must wait for.
+    pub(crate) closed: bool,
+    /// Requests that wait, in order.
+    pub(crate) waiting: VecDeque<(Ticket, Request)>,
+    /// When the coordinator wakes this group; never later than the group needs it.
+    pub(crate) wake_at: Option<Duration>,
+    /// It was woken while it could do nothing: again as soon as something that was under way is done.
+    pub(crate) missed_wake: bool,
+}
+
+/// Which protocol the group speaks. A group that nobody ever joined is an empty classic one, as in Kafka.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Classic(Box<Classic>),
+    Consumer(Box<Consumer>),
+}
+
+impl Group {
+    pub(crate) fn new(name: &Name) -> Group {
+        Group {
+            name: Name::clone(name),
+            kind: Kind::Classic(Box::default()),
+            offsets: Offsets::default(),
+            under_way: 0,
+            closed: false,
+            waiting: VecDeque::new(),
+            wake_at: None,
+            missed_wake: false,
+        }
+    }
+
+    /// Whether a request may be handled now. Those that take things away wait until nothing is under way, and so does
+    /// one that would turn the group to the other protocol.
+    pub(crate) fn may_start(&self, request: &Request) -> bool {
+        let needs_quiet = match request {
+            Request::DeleteGroup(_) | Request::DeleteOffsets(_) => true,
+            Request::ConsumerHeartbeat(_) => matches!(self.kind, Kind::Classic(_)),
+            Request::Join(_) => matches!(self.kind, Kind::Consumer(_)),
+            _ => false,
+        };
+        !self.closed && (!needs_quiet || self.under_way == 0)
+    }
+
+    /// Whether timers may do their work: they change things, too.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.closed && self.waiting.is_empty()
+    }
+
+    /// Handles a request that may start.
+    pub(crate) fn handle(&mut self, cx: &mut Context, ticket: Ticket, request: Request) {
+        match request {
+            Request::CommitOffsets(request) => self.commit_offsets(cx, ticket, request),
+            Request::DeleteOffsets(request) => self.delete_offsets(cx, ticket, request),
+            Request::DeleteGroup(_) => self.delete(cx, ticket),
+            Request::ConsumerHeartbeat(request) => self.consumer_heartbeat(cx, ticket, request),
+            Request::Join(request) => self.join(cx, ticket, request),
+            Request::Sync(request) => self.sync(cx, ticket, request),
+            Request::Heartbeat(request) => self.heartbeat(cx, ticket, &request),
+            Request::Leave(request) => self.leave(cx, ticket, request),
+            Request::FetchOffsets(_)
+            | Request::DescribeClassic(_)
+            | Request::DescribeConsumer(_)
+            | Request::List(_) => unreachable!("requests that only read are answered at once"),
+        }
+    }
+
+    /// Answers a request that only reads.
+    pub(crate) fn read(&self, cx: &Context, request: &Request) -> Answer {
+        match request {
+            Request::FetchOffsets(request) => Answer::FetchOffsets(self.fetch_offsets(&cx.topics, request)),
+            Request::DescribeClassic(_) => Answer::DescribeClassic(self.describe_classic(cx)),
+            Request::DescribeConsumer(_) => Answer::DescribeConsumer(self.describe_consumer(cx)),
+            other => unreachable!("{other:?} does not only read"),
+        }
+    }
+
+    /// A change is durable and applied, or was refused: what comes next.
+    pub(crate) fn finish(&mut self, cx: &mut Context, then: Then, result: Result<(), NotPersisted>) {
+        match then {
+            Then::Answer(answers) => {
+                for (ticket, answer) in answers {
+                    let answer = match result {
+                        Ok(()) => answer,
+                        Err(NotPersisted) => answer.not_persisted(),
+                    };
+                    cx.answer(ticket, answer);
+                }
+            }
+            Then::Again(ticket, request) => match result {
+                Ok(()) => self.waiting.push_front((ticket, *request)),
+                Err(NotPersisted) => cx.answer(ticket, request.refused(GroupError::NotPersisted)),
+            },
+            Then::HandOut { generation } => {
+                if let Kind::Classic(classic) = &mut self.kind {
+                    classic.hand_out(cx, &self.name, generation, result);
+                }
+            }
+            Then::Replace {
+                instance,
+                member,
+                generation,
+                ticket,
+                answer,
+            } => match &mut self.kind {
+                Kind::Classic(classic) => {
+                    let answer = match result {
+                        Ok(()) if classic.still_holds(&instance, &member, generation) => answer,
+                        Ok(()) => Answer::Join(Err(GroupError::RebalanceInProgress)),
+                        Err(NotPersisted) => {
+                            // The member tries again under its new id.
+                            Answer::Join(Err(GroupError::RebalanceInProgress))
+                        }
+                    };
+                    cx.answer(ticket, answer);
+                }
+                Kind::Consumer(_) => cx.answer(ticket, answer.not_persisted()),
+            },
+        }
+    }
+
+    /// Takes a durable change of this group while it runs: a classic group is ahead of its record already.
+    pub(crate) fn apply(&mut self, change: What) {
+        match (change, &mut self.kind) {
+            (What::Offset(partition, value), _) => self.offsets.apply(partition, value),
+            (What::Classic(Some(value)), Kind::Classic(classic)) => classic.stored = Some(value),
+            (What::Classic(Some(value)), Kind::Consumer(_)) => {
+                self.kind = Kind::Classic(Box::new(Classic::from_stored(value)));
+            }
+            (What::Classic(None), Kind::Classic(_)) => self.kind = Kind::Classic(Box::default()),
+            (What::Classic(None), Kind::Consumer(_)) => {}
+            (change, _) => self.apply_consumer(change),
+        }
+    }
+
+    /// Takes a change from the log before anything runs.
+    pub(crate) fn replay(&mut self, change: What) {
+        match change {
+            What::Classic(Some(value)) => {
+                self.kind = Kind::Classic(Box::new(Classic::from_stored(value)));
+            }
+            other => self.apply(other),
+        }
+    }
+
+    /// A change of the consumer protocol. What takes away never makes a consumer group of another.
+    fn apply_consumer(&mut self, change: What) {
+        let takes_away = matches!(
+            change,
+            What::Consumer(None)
+                | What::Member(_, None)
+                | What::TargetEpoch(None)
+                | What::Target(_, None)
+                | What::Current(_, None)
+        );
+        if let Kind::Classic(_) = self.kind {
+            if takes_away {
+                return;
+            }
+            self.kind = Kind::Consumer(Box::default());
+        }
+        if let (What::Consumer(None), Kind::Consumer(_)) = (&change, &self.kind) {
+            self.kind = Kind::Classic(Box::default());
+        } else if let Kind::Consumer(consumer) = &mut self.kind {
+            consumer.apply(change);
+        }
+    }
+
+    /// Whether the committer may commit now.
+    pub(crate) fn check_committer(
+        &mut self,
+        cx: &mut Context,
+        committer: &OffsetCommitter,
+    ) -> Result<(), GroupError> {
+        match &mut self.kind {
+            Kind::Classic(classic) => classic.check_committer(cx, committer),
+            Kind::Consumer(consumer) => consumer.check_committer(committer),
+        }
+    }
+
+    pub(crate) fn check_fetcher(&self, member: &Name, epoch: i32) -> Result<(), GroupError> {
+        match &self.kind {
+            Kind::Classic(_) => Ok(()),
+            Kind::Consumer(consumer) => consumer.check_fetcher(member, epoch),
+        }
+    }
+
+    /// OffsetDelete is for groups without members, and for consumers, whose topics are known.
+    pub(crate) fn check_offsets_deletable(&self) -> Result<(), GroupError> {
+        if self.member_count() == 0 || self.knows_subscriptions() {
+            return Ok(());
+        }
+        Err(GroupError::NonEmptyGroup {
+            members: self.member_count(),
+        })
+    }
+
+    pub(crate) fn knows_subscriptions(&self) -> bool {
+        match &self.kind {
+            Kind::Classic(classic) => classic.is_of_consumers(),
+            Kind::Consumer(_) => true,
+        }
+    }
+
+    /// The topics that members want; `None` if they might want any.
+    pub(crate) fn subscribed(&self) -> Option<BTreeSet<Name>> {
+        match &self.kind {
+            Kind::Classic(classic) => classic.subscribed(),
+            Kind::Consumer(consumer) => Some(consumer.subscribed()),
+        }
+    }
+
+    pub(crate) fn member_count(&self) -> usize {
+        match &self.kind {
+            Kind::Classic(classic) => classic.member_count(),
+            Kind::Consumer(consumer) => consumer.members.len(),
+        }
+    }
+
+    /// Since when there are no members, milliseconds since 1970; `None` if there are, or if there never were.
+    pub(crate) fn empty_since_ms(&self) -> Option<i64> {
+        match &self.kind {
+            Kind::Classic(classic) => classic.empty_since_ms(),
+            Kind::Consumer(consumer) => consumer.empty_since_ms,
+        }
+    }
+
+    /// Whether an empty group may be forgotten: nobody is about to join.
+    pub(crate) fn may_go(&self) -> bool {
+        match &self.kind {
+            Kind::Classic(classic) => classic.may_go(),
+            Kind::Consumer(consumer) => consumer.members.is_empty(),
+        }
+    }
+
+    /// The changes that take away what the log has of the group, apart from offsets.
+    pub(crate) fn kind_removals(&self) -> Vec<Change> {
+        match &self.kind {
+            Kind::Classic(classic) if classic.stored.is_some() => {
+                vec![Change::of(&self.name, What::Classic(None))]
+            }
+            Kind::Classic(_) => Vec::new(),
+            Kind::Consumer(consumer) => consumer.removals(&self.name),
+        }
+    }
+
+    /// Whether there is nothing to remember.
+    pub(crate) fn is_hollow(&self) -> bool {
+        let kind_is_hollow = match &self.kind {
+            Kind::Classic(classic) => classic.stored.is_none() && classic.may_go(),
+            Kind::Consumer(consumer) => consumer.is_hollow(),
+        };
+        kind_is_hollow && self.offsets.is_empty() && self.under_way == 0 && self.waiting.is_empty()
+    }
+
+    /// Every record that the log must hold for this group to come back as it is.
+    pub(crate) fn image(&self) -> Vec<Change> {
+        let mut changes: Vec<Change> = self
+            .offsets
+            .iter()
+            .map(|(partition, value)| Change::of(&self.name, What::Offset(partition, Some(value.clone()))))
+            .collect();
+        match &self.kind {
+            Kind::Classic(classic) => {
+                if let Some(stored) = &classic.stored {
+                    changes.push(Change::of(&self.name, What::Classic(Some(stored.clone()))));
+                }
+            }
+            Kind::Consumer(consumer) => changes.extend(consumer.image(&self.name)),
+        }
+        changes
+    }
+
+    /// Every record has been replayed: the members' time begins.
+    pub(crate) fn handle_loaded(&mut self, cx: &mut Context) {
+        match &mut self.kind {
+            Kind::Classic(classic) => classic.handle_loaded(cx, &self.name),
+            Kind::Consumer(consumer) => consumer.handle_loaded(cx),
+        }
+        self.forget_lost_topics(cx);
+    }
+
+    /// Does what is due, and says when it wants to be woken next.
+    pub(crate) fn handle_time(&mut self, cx: &mut Context) -> Option<Duration> {
+        match &mut self.kind {
+            Kind::Classic(classic) => {
+                classic.handle_time(cx, &self.name);
+                classic.deadline()
+            }
+            Kind::Consumer(_) => self.handle_consumer_time(cx),
+        }
+    }
+
+    pub(crate) fn state(&self) -> GroupState {
+        match &self.kind {
+            Kind::Classic(classic) => classic.state(),
+            Kind::Consumer(consumer) => consumer.state(),
+        }
+    }
+
+    pub(crate) fn group_type(&self) -> GroupType {
+        match &self.kind {
+            Kind::Classic(_) => GroupType::Classic,
+            Kind::Consumer(_) => GroupType::Consumer,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The committed offsets of one group: where each partition's reading goes on.
+//!
+//! Stands beside the group's members and outlives them. Only durable commits are in here; a commit that is under way
+//! counts for nothing until the log has it.
+
+mod commit;
+mod delete;
+mod expire;
+mod fetch;
+
+use std::collections::BTreeMap;
+
+use record::TopicId;
+
+use super::contract::{Name, TopicPartition};
+use super::records::{Change, OffsetValue, What};
+
+/// See the module.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Offsets {
+    topics: BTreeMap<Name, BTreeMap<i32, OffsetValue>>,
+    count: usize,
+}
+
+impl Offsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn get(&self, topic: &str, index: i32) -> Option<&OffsetValue> {
+        self.topics.get(topic)?.get(&index)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TopicPartition, &OffsetValue)> + '_ {
+        self.topics.iter().flat_map(|(topic, partitions)| {
+            partitions.iter().map(|(index, value)| {
+                let topic = Name::clone(topic);
+                (TopicPartition { topic, index: *index }, value)
+            })
+        })
+    }
+
+    /// Takes a durable change.
+    pub(crate) fn apply(&mut self, partition: TopicPartition, value: Option<OffsetValue>) {
+        match value {
+            Some(value) => {
+                let partitions = self.topics.entry(partition.topic).or_default();
+                if partitions.insert(partition.index, value).is_none() {
+                    self.count += 1;
+                }
+            }
+            None => {
+                let Some(partitions) = self.topics.get_mut(&partition.topic) else {
+                    return;
+                };
+                if partitions.remove(&partition.index).is_some() {
+                    self.count -= 1;
+                }
+                if partitions.is_empty() {
+                    self.topics.remove(&partition.topic);
+                }
+            }
+        }
+    }
+
+    /// The changes that take away every offset that `goes` names.
+    pub(crate) fn removals(
+        &self,
+        group: &Name,
+        mut goes: impl FnMut(&TopicPartition, &OffsetValue) -> bool,
+    ) -> Vec<Change> {
+        self.iter()
+            .filter(|(partition, value)| goes(partition, value))
+            .map(|(partition, _)| Change::of(group, What::Offset(partition, None)))
+            .collect()
+    }
+
+    /// Whether any offset was committed for this very topic.
+    pub(crate) fn know_topic(&self, topic: &str, id: TopicId) -> bool {
+        self.topics
+            .get(topic)
+            .is_some_and(|partitions| partitions.values().any(|value| value.topic_id == id))
+    }
+}

@@ -1,0 +1,79 @@
+//! The keys of the groups' log: a type and the names of what the record is about.
+//!
+//! The types and layouts are Kafka's (its coordinator record types 1, 2, 3, 5, 6, 7, 8).
+
+use bytes::Bytes;
+
+use super::encoding::{Reader, Writer};
+use super::{Change, What};
+use crate::DecodeError;
+use crate::groups::contract::{Name, TopicPartition};
+
+/// What a key names, apart from the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    Offset(TopicPartition),
+    Classic,
+    Consumer,
+    Member(Name),
+    TargetEpoch,
+    Target(Name),
+    Current(Name),
+}
+
+const OFFSET: i16 = 1;
+const CLASSIC: i16 = 2;
+const CONSUMER: i16 = 3;
+const MEMBER: i16 = 5;
+const TARGET_EPOCH: i16 = 6;
+const TARGET: i16 = 7;
+const CURRENT: i16 = 8;
+
+pub(super) fn encode(change: &Change) -> Bytes {
+    let (kind, member) = match &change.what {
+        What::Offset(..) => (OFFSET, None),
+        What::Classic(_) => (CLASSIC, None),
+        What::Consumer(_) => (CONSUMER, None),
+        What::Member(member, _) => (MEMBER, Some(member)),
+        What::TargetEpoch(_) => (TARGET_EPOCH, None),
+        What::Target(member, _) => (TARGET, Some(member)),
+        What::Current(member, _) => (CURRENT, Some(member)),
+    };
+    let mut key = Writer::open(kind);
+    key.text(&change.group);
+    if let What::Offset(partition, _) = &change.what {
+        key.text(&partition.topic);
+        key.i32(partition.index);
+    }
+    if let Some(member) = member {
+        key.text(member);
+    }
+    key.close()
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<(Name, Kind), DecodeError> {
+    let mut key = Reader::new(bytes);
+    let kind = key.i16("record type")?;
+    let group = key.text("group")?;
+    let kind = match kind {
+        // Version 0 of Kafka's key is the same as version 1.
+        0 | OFFSET => Kind::Offset(TopicPartition {
+            topic: key.text("topic")?,
+            index: key.i32("partition")?,
+        }),
+        CLASSIC => Kind::Classic,
+        CONSUMER => Kind::Consumer,
+        MEMBER => Kind::Member(key.text("member")?),
+        TARGET_EPOCH => Kind::TargetEpoch,
+        TARGET => Kind::Target(key.text("member")?),
+        CURRENT => Kind::Current(key.text("member")?),
+        other => {
+            return Err(DecodeError::UnknownKind {
+                field: "record type",
+                value: u8::try_from(other).unwrap_or(u8::MAX),
+            });
+        }
+    };
+    key.close()?;
+    Ok((group, kind))
+}

@@ -1,0 +1,141 @@
+//! The values of the groups' log that both protocols share: offsets and classic groups.
+//!
+//! OffsetCommitValue is written in version 4 (with the topic's id) and read from 3 on; GroupMetadataValue in version 3.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use record::{Epoch, Offset, TopicId};
+
+use super::encoding::{Reader, Writer};
+use super::key::Kind;
+use super::{ClassicMemberValue, ClassicValue, OffsetValue, What, consumer};
+use crate::DecodeError;
+use crate::groups::contract::CommittedOffset;
+
+pub(super) fn encode(what: &What) -> Option<Bytes> {
+    match what {
+        What::Offset(_, value) => value.as_ref().map(encode_offset),
+        What::Classic(value) => value.as_ref().map(encode_classic),
+        What::Consumer(value) => value.map(consumer::encode_group),
+        What::Member(_, value) => value.as_ref().map(consumer::encode_member),
+        What::TargetEpoch(value) => value.map(consumer::encode_target_epoch),
+        What::Target(_, value) => value.as_ref().map(consumer::encode_target),
+        What::Current(_, value) => value.as_ref().map(consumer::encode_current),
+    }
+}
+
+pub(super) fn decode(kind: Kind, value: Option<&[u8]>) -> Result<What, DecodeError> {
+    Ok(match kind {
+        Kind::Offset(partition) => What::Offset(partition, value.map(decode_offset).transpose()?),
+        Kind::Classic => What::Classic(value.map(decode_classic).transpose()?),
+        Kind::Consumer => What::Consumer(value.map(consumer::decode_group).transpose()?),
+        Kind::Member(member) => What::Member(member, value.map(consumer::decode_member).transpose()?),
+        Kind::TargetEpoch => What::TargetEpoch(value.map(consumer::decode_target_epoch).transpose()?),
+        Kind::Target(member) => What::Target(member, value.map(consumer::decode_target).transpose()?),
+        Kind::Current(member) => What::Current(member, value.map(consumer::decode_current).transpose()?),
+    })
+}
+
+fn encode_offset(value: &OffsetValue) -> Bytes {
+    let mut bytes = Writer::open(4);
+    bytes.i64(value.committed.offset.0);
+    bytes.i32(value.committed.leader_epoch.map_or(-1, |epoch| epoch.0));
+    bytes.compact_text(&value.committed.metadata);
+    bytes.i64(value.committed_ms);
+    bytes.tag_0(&value.topic_id.0);
+    bytes.close()
+}
+
+fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
+    let (mut bytes, version) = Reader::open(bytes, "OffsetCommitValue", 3..=4)?;
+    let offset = Offset(bytes.i64("offset")?);
+    let leader_epoch = Some(bytes.i32("leader epoch")?)
+        .filter(|epoch| *epoch >= 0)
+        .map(Epoch);
+    let metadata = if version >= 4 {
+        bytes.compact_text("metadata")?
+    } else {
+        bytes.text("metadata")?
+    };
+    let committed_ms = bytes.i64("commit time")?;
+    let mut topic_id = TopicId::default();
+    if version >= 4
+        && let Some(tagged) = bytes.tag_0("topic id")?
+    {
+        topic_id = Reader::new(tagged).topic_id("topic id")?;
+    }
+    bytes.close()?;
+    let committed = CommittedOffset {
+        offset,
+        leader_epoch,
+        metadata,
+    };
+    Ok(OffsetValue {
+        committed,
+        topic_id,
+        committed_ms,
+    })
+}
+
+fn encode_classic(value: &ClassicValue) -> Bytes {
+    let mut bytes = Writer::open(3);
+    bytes.text(&value.protocol_type);
+    bytes.i32(value.generation);
+    bytes.optional_text(value.protocol.as_deref());
+    bytes.optional_text(value.leader.as_deref());
+    bytes.i64(value.state_since_ms);
+    bytes.count(value.members.len());
+    for member in &value.members {
+        bytes.text(&member.member);
+        bytes.optional_text(member.instance.as_deref());
+        bytes.text(&member.client_id);
+        bytes.text(&member.client_host);
+        bytes.i32(millis(member.rebalance_timeout));
+        bytes.i32(millis(member.session_timeout));
+        bytes.slice(&member.metadata);
+        bytes.slice(&member.assignment);
+    }
+    bytes.close()
+}
+
+fn decode_classic(bytes: &[u8]) -> Result<ClassicValue, DecodeError> {
+    let (mut bytes, _) = Reader::open(bytes, "GroupMetadataValue", 3..=3)?;
+    let protocol_type = bytes.text("protocol type")?;
+    let generation = bytes.i32("generation")?;
+    let protocol = bytes.optional_text("protocol")?;
+    let leader = bytes.optional_text("leader")?;
+    let state_since_ms = bytes.i64("state time")?;
+    let count = bytes.count("members", 24)?;
+    let mut members = Vec::with_capacity(count);
+    for _ in 0..count {
+        members.push(ClassicMemberValue {
+            member: bytes.text("member")?,
+            instance: bytes.optional_text("instance")?,
+            client_id: bytes.text("client id")?,
+            client_host: bytes.text("client host")?,
+            rebalance_timeout: duration(bytes.i32("rebalance timeout")?),
+            session_timeout: duration(bytes.i32("session timeout")?),
+            metadata: bytes.slice("metadata")?,
+            assignment: bytes.slice("assignment")?,
+        });
+    }
+    bytes.close()?;
+    Ok(ClassicValue {
+        protocol_type,
+        generation,
+        protocol,
+        leader,
+        state_since_ms,
+        members,
+    })
+}
+
+/// As milliseconds; what is longer than 24 days is stored as that.
+pub(super) fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+pub(super) fn duration(millis: i32) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}

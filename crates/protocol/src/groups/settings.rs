@@ -1,0 +1,193 @@
+//! What a coordinator is set to: timeouts, retention, and the limits that come before every allocation.
+//!
+//! Names in parentheses are Kafka's broker configs. Data only; `check` refuses what a request has too much of.
+
+use std::time::Duration;
+
+use super::contract::{ConsumerHeartbeat, GroupError, JoinGroup, Name, Request};
+
+/// The settings of a coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The longest name of a group, in bytes.
+    pub group_bytes_max: usize,
+    /// The longest of any other name that a client chooses: member, instance, client, host, protocol, assignor.
+    pub name_bytes_max: usize,
+    /// Groups of one coordinator.
+    pub groups_max: usize,
+    /// Members of a group (`group.max.size`, `group.consumer.max.size`).
+    pub members_max: usize,
+    /// Assignors that a member of a classic group may name.
+    pub protocols_max: usize,
+    /// Metadata of one member, all its protocols together, in bytes.
+    pub member_metadata_bytes_max: usize,
+    /// What the leader of a classic group may hand out, all members together, in bytes.
+    pub assignment_bytes_max: usize,
+    /// Topics that a member may name.
+    pub subscription_topics_max: usize,
+    /// The longest regular expression, in bytes.
+    pub regex_bytes_max: usize,
+    /// What a compiled regular expression may take, in bytes.
+    pub regex_compiled_bytes_max: usize,
+    /// What a client may note beside an offset (`offset.metadata.max.bytes`).
+    pub offset_metadata_bytes_max: usize,
+    /// Partitions that a group may have offsets of.
+    pub offsets_max: usize,
+    /// (`group.min.session.timeout.ms`.)
+    pub session_timeout_min: Duration,
+    /// (`group.max.session.timeout.ms`.) Also the longest rebalance timeout that counts.
+    pub session_timeout_max: Duration,
+    /// How long an empty classic group waits for more members (`group.initial.rebalance.delay.ms`).
+    pub initial_rebalance_delay: Duration,
+    /// How long a new member of a classic group may wait for its first generation.
+    pub first_join_timeout: Duration,
+    /// How long offsets of empty groups are kept (`offsets.retention.minutes`).
+    pub offsets_retention: Duration,
+    /// How often they are looked at (`offsets.retention.check.interval.ms`).
+    pub offsets_check_interval: Duration,
+    /// (`group.consumer.session.timeout.ms`.)
+    pub consumer_session_timeout: Duration,
+    /// (`group.consumer.heartbeat.interval.ms`.)
+    pub consumer_heartbeat_interval: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            group_bytes_max: 512,
+            name_bytes_max: 1024,
+            groups_max: 100_000,
+            members_max: 10_000,
+            protocols_max: 32,
+            member_metadata_bytes_max: 256 * 1024,
+            assignment_bytes_max: 8 * 1024 * 1024,
+            subscription_topics_max: 10_000,
+            regex_bytes_max: 1024,
+            regex_compiled_bytes_max: 1024 * 1024,
+            offset_metadata_bytes_max: 4096,
+            offsets_max: 100_000,
+            session_timeout_min: Duration::from_secs(6),
+            session_timeout_max: Duration::from_secs(30 * 60),
+            initial_rebalance_delay: Duration::from_secs(3),
+            first_join_timeout: Duration::from_secs(5 * 60),
+            offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            offsets_check_interval: Duration::from_secs(10 * 60),
+            consumer_session_timeout: Duration::from_secs(45),
+            consumer_heartbeat_interval: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses a request that is too large in any of its parts, or that misses what every group needs.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), GroupError> {
+        if let Some(group) = request.group() {
+            self.check_group(group, request)?;
+        }
+        match request {
+            Request::Join(join) => self.check_join(join),
+            Request::Sync(sync) => {
+                let bytes: usize = sync.assignments.iter().map(|(_, bytes)| bytes.len()).sum();
+                within(bytes, self.assignment_bytes_max, "bytes of assignments")
+            }
+            Request::ConsumerHeartbeat(heartbeat) => self.check_consumer_heartbeat(heartbeat),
+            Request::CommitOffsets(commit) => {
+                self.check_name(&commit.committer.member)?;
+                commit
+                    .partitions
+                    .iter()
+                    .try_for_each(|wanted| self.check_name(&wanted.partition.topic))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Old clients commit and fetch offsets under the empty name, in no group at all; so does Kafka allow.
+    fn check_group(&self, group: &Name, request: &Request) -> Result<(), GroupError> {
+        let may_be_empty = matches!(
+            request,
+            Request::CommitOffsets(_)
+                | Request::FetchOffsets(_)
+                | Request::DeleteOffsets(_)
+                | Request::DescribeClassic(_)
+                | Request::DeleteGroup(_)
+        );
+        if group.len() > self.group_bytes_max || (group.is_empty() && !may_be_empty) {
+            return Err(GroupError::InvalidGroupId {
+                bytes: group.len(),
+                bytes_max: self.group_bytes_max,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_join(&self, join: &JoinGroup) -> Result<(), GroupError> {
+        let (min, max) = (self.session_timeout_min, self.session_timeout_max);
+        if join.session_timeout < min || join.session_timeout > max {
+            return Err(GroupError::InvalidSessionTimeout {
+                min,
+                max,
+                got: join.session_timeout,
+            });
+        }
+        for name in [
+            &join.member,
+            &join.client_id,
+            &join.client_host,
+            &join.protocol_type,
+        ] {
+            self.check_name(name)?;
+        }
+        self.check_instance(join.instance.as_ref())?;
+        within(join.protocols.len(), self.protocols_max, "protocols")?;
+        for protocol in &join.protocols {
+            self.check_name(&protocol.name)?;
+        }
+        let bytes: usize = join
+            .protocols
+            .iter()
+            .map(|protocol| protocol.metadata.len())
+            .sum();
+        within(bytes, self.member_metadata_bytes_max, "bytes of metadata")
+    }
+
+    fn check_consumer_heartbeat(&self, heartbeat: &ConsumerHeartbeat) -> Result<(), GroupError> {
+        for name in [&heartbeat.member, &heartbeat.client_id, &heartbeat.client_host] {
+            self.check_name(name)?;
+        }
+        self.check_instance(heartbeat.instance.as_ref())?;
+        for name in [&heartbeat.rack, &heartbeat.assignor].into_iter().flatten() {
+            self.check_name(name)?;
+        }
+        if let Some(regex) = &heartbeat.regex {
+            within(regex.len(), self.regex_bytes_max, "bytes of a regular expression")?;
+        }
+        if let Some(topics) = &heartbeat.topics {
+            within(topics.len(), self.subscription_topics_max, "topics")?;
+            topics.iter().try_for_each(|topic| self.check_name(topic))?;
+        }
+        Ok(())
+    }
+
+    fn check_instance(&self, instance: Option<&Name>) -> Result<(), GroupError> {
+        match instance {
+            Some(instance) if instance.is_empty() => Err(GroupError::InvalidRequest {
+                what: "an instance id must not be empty",
+            }),
+            Some(instance) => self.check_name(instance),
+            None => Ok(()),
+        }
+    }
+
+    fn check_name(&self, name: &Name) -> Result<(), GroupError> {
+        within(name.len(), self.name_bytes_max, "bytes of a name")
+    }
+}
+
+fn within(got: usize, max: usize, what: &'static str) -> Result<(), GroupError> {
+    if got > max {
+        Err(GroupError::LimitReached { what, max })
+    } else {
+        Ok(())
+    }
+}

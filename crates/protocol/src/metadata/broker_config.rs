@@ -1,0 +1,233 @@
+//! The configs of brokers that clients change while nodes run (Kafka's dynamic broker configs, KIP-226).
+//!
+//! They bear Kafka's names and are set for one broker or for all of them. Most stand for a topic config: they come after a
+//! topic's own value and before what the node was started with. What is set here must take effect without a restart, or be
+//! refused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::topic_config::{self, ConfigChange, ConfigError, ConfigKind, KnownConfig};
+
+/// Kafka's names for the cluster's values of topic configs: the topic's name and the broker's. Those whose topic config is
+/// not served are not served either.
+const TOPIC_DEFAULTS: &[(&str, &str)] = &[
+    ("cleanup.policy", "log.cleanup.policy"),
+    ("compression.type", "compression.type"),
+    ("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    ("max.message.bytes", "message.max.bytes"),
+    (
+        "message.timestamp.after.max.ms",
+        "log.message.timestamp.after.max.ms",
+    ),
+    (
+        "message.timestamp.before.max.ms",
+        "log.message.timestamp.before.max.ms",
+    ),
+    ("message.timestamp.type", "log.message.timestamp.type"),
+    ("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+    ("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+    ("min.insync.replicas", "min.insync.replicas"),
+    ("retention.bytes", "log.retention.bytes"),
+    ("retention.ms", "log.retention.ms"),
+    ("segment.bytes", "log.segment.bytes"),
+    ("segment.ms", "log.roll.ms"),
+];
+
+/// How many connections a node takes altogether.
+pub const MAX_CONNECTIONS: &str = "max.connections";
+/// How many connections a node takes from one address.
+pub const MAX_CONNECTIONS_PER_IP: &str = "max.connections.per.ip";
+
+/// What is no topic's business.
+static OF_NODES: &[KnownConfig] = &[
+    topic_config::number(
+        MAX_CONNECTIONS,
+        ConfigKind::Int,
+        "10000",
+        1,
+        "How many connections may be open.",
+    ),
+    topic_config::number(
+        MAX_CONNECTIONS_PER_IP,
+        ConfigKind::Int,
+        "5000",
+        1,
+        "How many connections may be open from one address.",
+    ),
+];
+
+/// A broker config that can be changed while nodes run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownBrokerConfig {
+    /// Its name.
+    pub name: &'static str,
+    /// The topic config that it stands for, if it stands for one.
+    pub topic_config: Option<&'static str>,
+    /// Type, rule, built-in value and documentation. The name in here is that of the topic config.
+    pub rules: &'static KnownConfig,
+}
+
+impl KnownBrokerConfig {
+    /// Every one that is served, those of topics first.
+    pub fn all() -> impl Iterator<Item = KnownBrokerConfig> {
+        let of_topics = TOPIC_DEFAULTS.iter().filter_map(|(topic, broker)| {
+            Some(KnownBrokerConfig {
+                name: broker,
+                topic_config: Some(topic),
+                rules: topic_config::find(topic).ok()?,
+            })
+        });
+        let of_nodes = OF_NODES.iter().map(|rules| KnownBrokerConfig {
+            name: rules.name,
+            topic_config: None,
+            rules,
+        });
+        of_topics.chain(of_nodes)
+    }
+
+    /// The one called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(name: &str) -> Result<KnownBrokerConfig, ConfigError> {
+        let unknown = || ConfigError::UnknownOfBroker {
+            name: name.to_owned(),
+        };
+        KnownBrokerConfig::all()
+            .find(|known| known.name == name)
+            .ok_or_else(unknown)
+    }
+
+    /// The one that stands for a topic config.
+    #[must_use]
+    pub fn of_topic_config(name: &str) -> Option<KnownBrokerConfig> {
+        KnownBrokerConfig::all().find(|known| known.topic_config == Some(name))
+    }
+
+    /// Whether `value` may be set.
+    ///
+    /// # Errors
+    /// The value breaks the config's rule.
+    pub fn check(&self, value: &str) -> Result<(), ConfigError> {
+        self.rules.check(value).map_err(|error| error.about(self.name))
+    }
+}
+
+/// The values that are set for one broker, or for all of them. Every value in it is valid.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BrokerConfig {
+    values: BTreeMap<&'static str, Arc<str>>,
+}
+
+impl BrokerConfig {
+    /// Nothing set.
+    #[must_use]
+    pub fn new() -> BrokerConfig {
+        BrokerConfig::default()
+    }
+
+    /// Whether a change may be made.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn check(change: &ConfigChange) -> Result<(), ConfigError> {
+        let known = KnownBrokerConfig::find(&change.name)?;
+        change.value.as_ref().map_or(Ok(()), |value| known.check(value))
+    }
+
+    /// Makes all changes or, if one is refused, none.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn change(&mut self, changes: &[ConfigChange]) -> Result<(), ConfigError> {
+        changes.iter().try_for_each(BrokerConfig::check)?;
+        for change in changes {
+            let name = KnownBrokerConfig::find(&change.name)?.name;
+            match &change.value {
+                Some(value) => self.values.insert(name, Arc::clone(value)),
+                None => self.values.remove(name),
+            };
+        }
+        Ok(())
+    }
+
+    /// The value set here, if one is.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
+        self.values.get(name)
+    }
+
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// What is set here, sorted by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
+        self.values.iter().map(|(name, value)| (*name, value))
+    }
+
+    /// What is set here for topics, as changes of topic configs.
+    pub(super) fn for_topics(&self) -> impl Iterator<Item = ConfigChange> + '_ {
+        self.values.iter().filter_map(|(name, value)| {
+            let topic_config = KnownBrokerConfig::find(name).ok()?.topic_config?;
+            Some(ConfigChange::set(topic_config, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_to_served_configs() {
+        let mut names: Vec<&str> = KnownBrokerConfig::all().map(|known| known.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for known in KnownBrokerConfig::all() {
+            known
+                .check(known.rules.default)
+                .expect("a built-in value is valid");
+            assert_eq!(KnownBrokerConfig::find(known.name), Ok(known));
+            if let Some(topic_config) = known.topic_config {
+                assert_eq!(known.rules.name, topic_config);
+            }
+        }
+        // Weaker durability is each topic's own choice, and so is nothing that brokers have a name for.
+        let of_topics = topic_config::KNOWN.iter().filter(|known| !known.is_ropewalk());
+        for known in of_topics {
+            assert!(
+                KnownBrokerConfig::of_topic_config(known.name).is_some(),
+                "{}",
+                known.name
+            );
+        }
+        assert_eq!(KnownBrokerConfig::of_topic_config("ropewalk.durability"), None);
+    }
+
+    #[test]
+    fn a_refused_value_is_told_by_the_brokers_name() {
+        let mut config = BrokerConfig::new();
+        let wrong = config.change(&[
+            ConfigChange::set("log.roll.ms", "5"),
+            ConfigChange::set("log.retention.ms", "a week"),
+        ]);
+        let told = wrong.expect_err("no number").to_string();
+        assert!(
+            told.starts_with("log.retention.ms must be a whole number"),
+            "{told}"
+        );
+        assert!(config.is_empty(), "a refused change changes nothing");
+        let unknown = config.change(&[ConfigChange::set("retention.ms", "5")]);
+        assert_eq!(
+            unknown.expect_err("a topic's").to_string(),
+            "unknown broker config retention.ms"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! Where the value of a config comes from, and what a client's wish to change some comes to.
+//!
+//! ```text
+//!   a topic's own value ► its broker's ► all brokers' ► what the node was started with ► built in
+//! ```
+//! The first that there is goes. Plans are made here and carried out by `apply`; both see the same image.
+
+use std::sync::Arc;
+
+use record::TopicId;
+
+use super::broker_config::{BrokerConfig, KnownBrokerConfig};
+use super::topic_config::{
+    self, ConfigChange, ConfigEntry, ConfigError, ConfigKind, ConfigSource, KNOWN, KnownConfig,
+};
+use super::{ApplyError, Command, Metadata, PlanError, TopicConfig, TopicSettings};
+use crate::leader::NodeId;
+
+/// A value that a config has somewhere, in force or hidden by another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigValue {
+    /// Where.
+    pub source: ConfigSource,
+    /// The value.
+    pub value: Arc<str>,
+}
+
+/// What has configs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConfigTarget {
+    /// One topic.
+    Topic(TopicId),
+    /// One broker.
+    Broker(NodeId),
+    /// All brokers that have no value of their own.
+    AllBrokers,
+}
+
+/// What is to be done to one config (KIP-339).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigOperation {
+    /// Give it this value.
+    Set,
+    /// Give it up; what stands behind it goes.
+    Delete,
+    /// Add these words to the list in force.
+    Append,
+    /// Take these words out of the list in force.
+    Subtract,
+}
+
+/// One wish about one config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigEdit {
+    /// Which.
+    pub name: Arc<str>,
+    /// What.
+    pub operation: ConfigOperation,
+    /// With what; of no meaning where something is given up.
+    pub value: Arc<str>,
+}
+
+/// How a client wants the configs of one target to change. No name may occur twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigWish {
+    /// Names and values: these shall be set, and no others.
+    Replace(Vec<(Arc<str>, Arc<str>)>),
+    /// What is not named stays as it is.
+    Edit(Vec<ConfigEdit>),
+}
+
+impl Metadata {
+    /// What is set for one broker (`None` for all of them), if anything is.
+    #[must_use]
+    pub fn broker_config(&self, broker: Option<NodeId>) -> Option<&BrokerConfig> {
+        self.broker_configs.get(&broker)
+    }
+
+    /// The values that a topic config has for a topic with these configs of its own, the one in force first and the
+    /// built-in one last.
+    #[must_use]
+    pub fn topic_config_values(&self, own: &TopicConfig, config: &'static KnownConfig) -> Vec<ConfigValue> {
+        let own = own.get(config.name).map(|value| ConfigValue {
+            source: ConfigSource::Topic,
+            value: Arc::clone(value),
+        });
+        let of_brokers = match KnownBrokerConfig::of_topic_config(config.name) {
+            Some(known) => self.broker_config_values(self.own, known),
+            None => self.started_value(config.name).into_iter().collect(),
+        };
+        let built_in = ConfigValue {
+            source: ConfigSource::Default,
+            value: config.default.into(),
+        };
+        own.into_iter().chain(of_brokers).chain([built_in]).collect()
+    }
+
+    /// The values that were set for a broker (`None` for all of them), the one in force first. What the node was started
+    /// with is among them where the config stands for a topic's; built-in values are not.
+    #[must_use]
+    pub fn broker_config_values(&self, broker: Option<NodeId>, known: KnownBrokerConfig) -> Vec<ConfigValue> {
+        let value_of = |broker: Option<NodeId>, source| {
+            let value = self.broker_configs.get(&broker)?.get(known.name)?;
+            Some(ConfigValue {
+                source,
+                value: Arc::clone(value),
+            })
+        };
+        let own = broker.and_then(|broker| value_of(Some(broker), ConfigSource::Broker));
+        let all = value_of(None, ConfigSource::AllBrokers);
+        let started = known.topic_config.and_then(|name| self.started_value(name));
+        own.into_iter().chain(all).chain(started).collect()
+    }
+
+    /// The number that clients have set for the node whose image this is, if they have set one.
+    #[must_use]
+    pub fn own_broker_number(&self, name: &str) -> Option<u64> {
+        let known = KnownBrokerConfig::find(name).ok()?;
+        let values = self.broker_config_values(self.own, known);
+        values.first()?.value.trim().parse().ok()
+    }
+
+    fn started_value(&self, topic_config: &str) -> Option<ConfigValue> {
+        self.started_with.get(topic_config).map(|value| ConfigValue {
+            source: ConfigSource::Started,
+            value: Arc::clone(value),
+        })
+    }
+
+    /// Every topic config with the value in force for a topic with these configs of its own, in the order of [`KNOWN`].
+    pub fn describe_topic_config<'a>(
+        &'a self,
+        own: &'a TopicConfig,
+    ) -> impl Iterator<Item = ConfigEntry> + 'a {
+        KNOWN.iter().map(move |config| {
+            let values = self.topic_config_values(own, config);
+            let in_force = values
+                .into_iter()
+                .next()
+                .expect("every config has a built-in value");
+            ConfigEntry {
+                config,
+                value: in_force.value,
+                source: in_force.source,
+            }
+        })
+    }
+
+    /// Plans a change of configs.
+    ///
+    /// # Errors
+    /// See [`PlanError`]: there is no such target or config, or a value breaks its rule.
+    pub fn plan_configs(&self, target: ConfigTarget, wish: &ConfigWish) -> Result<Command, PlanError> {
+        let changes = match wish {
+            ConfigWish::Replace(values) => self.replaced(target, values)?,
+            ConfigWish::Edit(edits) => {
+                let edited = edits.iter().map(|edit| self.edited(target, edit));
+                edited.collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        let command = match target {
+            ConfigTarget::Topic(id) => Command::SetTopicConfig { id, changes },
+            ConfigTarget::Broker(node) => Command::SetBrokerConfig {
+                broker: Some(node),
+                changes,
+            },
+            ConfigTarget::AllBrokers => Command::SetBrokerConfig {
+                broker: None,
+                changes,
+            },
+        };
+        self.check(&command)?;
+        Ok(command)
+    }
+
+    /// The changes after which exactly `values` are set.
+    fn replaced(
+        &self,
+        target: ConfigTarget,
+        values: &[(Arc<str>, Arc<str>)],
+    ) -> Result<Vec<ConfigChange>, PlanError> {
+        let of_broker = |broker| -> Vec<&'static str> {
+            let config = self.broker_configs.get(&broker);
+            config.map_or_else(Vec::new, |config| config.iter().map(|(name, _)| name).collect())
+        };
+        let set_now = match target {
+            ConfigTarget::Topic(id) => self
+                .check_topic(id)?
+                .config
+                .iter()
+                .map(|(name, _)| name)
+                .collect(),
+            ConfigTarget::Broker(node) => of_broker(Some(node)),
+            ConfigTarget::AllBrokers => of_broker(None),
+        };
+        let is_kept = |name: &&str| values.iter().any(|(kept, _)| **kept == **name);
+        let given_up = set_now.into_iter().filter(|name| !is_kept(name));
+        let set = values.iter().map(|(name, value)| ConfigChange::set(name, value));
+        Ok(given_up.map(ConfigChange::reset).chain(set).collect())
+    }
+
+    fn edited(&self, target: ConfigTarget, edit: &ConfigEdit) -> Result<ConfigChange, PlanError> {
+        Ok(match edit.operation {
+            ConfigOperation::Set => ConfigChange::set(&edit.name, &edit.value),
+            ConfigOperation::Delete => ConfigChange::reset(&edit.name),
+            ConfigOperation::Append => {
+                let mut words = self.words_in_force(target, &edit.name)?;
+                for word in words_of(&edit.value) {
+                    if !words.contains(&word) {
+                        words.push(word);
+                    }
+                }
+                ConfigChange::set(&edit.name, &words.join(","))
+            }
+            ConfigOperation::Subtract => {
+                let gone: Vec<String> = words_of(&edit.value).collect();
+                let mut words = self.words_in_force(target, &edit.name)?;
+                words.retain(|word| !gone.contains(word));
+                ConfigChange::set(&edit.name, &words.join(","))
+            }
+        })
+    }
+
+    fn words_in_force(&self, target: ConfigTarget, name: &str) -> Result<Vec<String>, PlanError> {
+        let (known, values) = match target {
+            ConfigTarget::Topic(id) => {
+                let known = topic_config::find(name).map_err(ApplyError::from)?;
+                (
+                    known,
+                    self.topic_config_values(&self.check_topic(id)?.config, known),
+                )
+            }
+            ConfigTarget::Broker(node) => self.broker_words(Some(node), name)?,
+            ConfigTarget::AllBrokers => self.broker_words(None, name)?,
+        };
+        if known.kind != ConfigKind::List {
+            let name = name.to_owned();
+            return Err(ApplyError::Config(ConfigError::NotAList { name }).into());
+        }
+        let in_force = values.first().map_or(known.default, |value| &value.value);
+        Ok(words_of(in_force).collect())
+    }
+
+    fn broker_words(
+        &self,
+        broker: Option<NodeId>,
+        name: &str,
+    ) -> Result<(&'static KnownConfig, Vec<ConfigValue>), PlanError> {
+        let known = KnownBrokerConfig::find(name).map_err(ApplyError::from)?;
+        Ok((known.rules, self.broker_config_values(broker, known)))
+    }
+
+    pub(super) fn set_broker_config(&mut self, broker: Option<NodeId>, changes: &[ConfigChange]) {
+        let config = self.broker_configs.entry(broker).or_default();
+        config.change(changes).expect("checked");
+        if config.is_empty() {
+            self.broker_configs.remove(&broker);
+        }
+        self.resolve_settings();
+    }
+
+    /// Puts what topics have by default together anew, and with it every topic's settings.
+    pub(super) fn resolve_settings(&mut self) {
+        let own = self.own.and_then(|node| self.broker_configs.get(&Some(node)));
+        let layers = [self.broker_configs.get(&None), own];
+        let changes: Vec<ConfigChange> = layers
+            .into_iter()
+            .flatten()
+            .flat_map(BrokerConfig::for_topics)
+            .collect();
+        self.defaults.clone_from(&self.started_with);
+        self.defaults
+            .change(&changes)
+            .expect("checked when they were set");
+        for topic in self.topics.values_mut() {
+            topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
+        }
+    }
+}
+
+fn words_of(list: &str) -> impl Iterator<Item = String> + '_ {
+    list.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

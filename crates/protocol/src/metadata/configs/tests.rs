@@ -1,0 +1,281 @@
+//! Changes of configs: wishes, layers, and that what is replayed is what was done.
+
+use std::time::Duration;
+
+use record::ClusterId;
+
+use super::*;
+use crate::leader::Durability;
+use crate::metadata::{Address, NewTopic, PlanLimits};
+
+const TOPIC: TopicId = TopicId([1; 16]);
+const NODE: NodeId = NodeId(1);
+
+/// The commands that make a cluster of one node with one topic, and whatever the test adds.
+struct Log {
+    commands: Vec<Command>,
+    image: Metadata,
+}
+
+impl Log {
+    fn new(started_with: &[ConfigChange]) -> Log {
+        let mut log = Log {
+            commands: Vec::new(),
+            image: image(started_with),
+        };
+        log.apply(Command::FormatCluster {
+            cluster: ClusterId([9; 16]),
+        });
+        let address = Address {
+            host: "rope".into(),
+            port: 9092,
+        };
+        log.apply(Command::StartNode { node: NODE, address });
+        let topic = NewTopic {
+            id: TOPIC,
+            name: "orders".into(),
+            partition_count: 1,
+            replica_count: 1,
+            config: vec![ConfigChange::set("segment.ms", "5")],
+        };
+        let create = log
+            .image
+            .plan_topic(&topic, &PlanLimits::default())
+            .expect("valid");
+        log.apply(create);
+        log
+    }
+
+    fn apply(&mut self, command: Command) {
+        self.image.apply(&command).expect("it fits");
+        self.commands.push(command);
+    }
+
+    fn wish(&mut self, target: ConfigTarget, wish: &ConfigWish) -> Result<(), PlanError> {
+        let before = self.image.clone();
+        let planned = self.image.plan_configs(target, wish);
+        assert_eq!(self.image, before, "a plan changes nothing");
+        planned.map(|command| self.apply(command))
+    }
+
+    fn set(&mut self, target: ConfigTarget, name: &str, value: &str) {
+        let wish = ConfigWish::Edit(vec![edit(name, ConfigOperation::Set, value)]);
+        self.wish(target, &wish).expect("valid");
+    }
+
+    fn settings(&self) -> TopicSettings {
+        self.image.topic(TOPIC).expect("it is there").settings
+    }
+
+    /// What is in force for the topic, and where it comes from.
+    fn told(&self, name: &str) -> (String, ConfigSource) {
+        let own = &self.image.topic(TOPIC).expect("it is there").config;
+        let mut entries = self.image.describe_topic_config(own);
+        let entry = entries.find(|entry| entry.config.name == name).expect("known");
+        (entry.value.to_string(), entry.source)
+    }
+}
+
+fn image(started_with: &[ConfigChange]) -> Metadata {
+    let mut defaults = TopicConfig::new();
+    defaults.change(started_with).expect("valid");
+    Metadata::new(defaults).of_node(NODE)
+}
+
+fn edit(name: &str, operation: ConfigOperation, value: &str) -> ConfigEdit {
+    ConfigEdit {
+        name: name.into(),
+        operation,
+        value: value.into(),
+    }
+}
+
+fn replace(values: &[(&str, &str)]) -> ConfigWish {
+    let values = values
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()));
+    ConfigWish::Replace(values.collect())
+}
+
+fn delete(name: &str) -> ConfigWish {
+    ConfigWish::Edit(vec![edit(name, ConfigOperation::Delete, "")])
+}
+
+#[test]
+fn the_nearest_value_goes() {
+    let mut log = Log::new(&[ConfigChange::set("retention.ms", "40")]);
+    let steps = [
+        (
+            ConfigTarget::AllBrokers,
+            "log.retention.ms",
+            "30",
+            ConfigSource::AllBrokers,
+        ),
+        (
+            ConfigTarget::Broker(NODE),
+            "log.retention.ms",
+            "20",
+            ConfigSource::Broker,
+        ),
+        (
+            ConfigTarget::Topic(TOPIC),
+            "retention.ms",
+            "10",
+            ConfigSource::Topic,
+        ),
+    ];
+    assert_eq!(log.told("retention.ms"), ("40".into(), ConfigSource::Started));
+    for (target, name, value, source) in steps {
+        log.set(target, name, value);
+        assert_eq!(log.told("retention.ms"), (value.into(), source));
+        let ms = value.parse().expect("a number");
+        assert_eq!(log.settings().retention, Some(Duration::from_millis(ms)));
+    }
+    let own = &log.image.topic(TOPIC).expect("it is there").config;
+    let known = topic_config::find("retention.ms").expect("known");
+    let values = log.image.topic_config_values(own, known);
+    let values: Vec<&str> = values.iter().map(|value| &*value.value).collect();
+    assert_eq!(values, ["10", "20", "30", "40", "604800000"]);
+
+    for (target, name, _, _) in steps.into_iter().rev() {
+        log.wish(target, &delete(name)).expect("set");
+    }
+    assert_eq!(log.settings().retention, Some(Duration::from_millis(40)));
+    assert_eq!(log.image.broker_config(None), None, "nothing is left behind");
+}
+
+#[test]
+fn another_brokers_value_does_not_go_here() {
+    let mut log = Log::new(&[]);
+    let address = Address {
+        host: "twine".into(),
+        port: 9092,
+    };
+    log.apply(Command::StartNode {
+        node: NodeId(2),
+        address,
+    });
+    log.set(ConfigTarget::Broker(NodeId(2)), "log.retention.ms", "5");
+    assert_eq!(log.settings().retention, Some(Duration::from_millis(604_800_000)));
+    let there = log.image.clone().of_node(NodeId(2));
+    let settings = there.topic(TOPIC).expect("it is there").settings;
+    assert_eq!(settings.retention, Some(Duration::from_millis(5)));
+}
+
+#[test]
+fn replacing_gives_up_what_is_not_named() {
+    let mut log = Log::new(&[]);
+    let topic = ConfigTarget::Topic(TOPIC);
+    log.set(topic, "ropewalk.durability", "memory");
+    log.wish(
+        topic,
+        &replace(&[("retention.ms", "7"), ("ropewalk.durability", "memory")]),
+    )
+    .expect("valid");
+    assert_eq!(log.told("segment.ms").1, ConfigSource::Default);
+    assert_eq!(log.told("retention.ms"), ("7".into(), ConfigSource::Topic));
+    assert_eq!(log.settings().durability, Durability::Memory);
+    log.wish(topic, &replace(&[])).expect("valid");
+    assert_eq!(
+        log.image.topic(TOPIC).expect("it is there").config,
+        TopicConfig::new()
+    );
+
+    log.set(ConfigTarget::AllBrokers, "max.connections", "5");
+    log.wish(ConfigTarget::AllBrokers, &replace(&[("log.roll.ms", "9")]))
+        .expect("valid");
+    let set: Vec<&str> = log
+        .image
+        .broker_config(None)
+        .into_iter()
+        .flat_map(|config| config.iter().map(|(name, _)| name))
+        .collect();
+    assert_eq!(set, ["log.roll.ms"]);
+}
+
+#[test]
+fn only_lists_are_added_to_and_taken_from() {
+    let mut log = Log::new(&[]);
+    let change = |name, operation, value| ConfigWish::Edit(vec![edit(name, operation, value)]);
+    let topic = ConfigTarget::Topic(TOPIC);
+    // What is there already is not added twice; what is not there is not missed.
+    log.wish(
+        topic,
+        &change("cleanup.policy", ConfigOperation::Append, "delete"),
+    )
+    .expect("nothing new");
+    assert_eq!(log.told("cleanup.policy"), ("delete".into(), ConfigSource::Topic));
+    log.wish(
+        topic,
+        &change("cleanup.policy", ConfigOperation::Subtract, "nothing"),
+    )
+    .expect("nothing gone");
+    assert_eq!(log.told("cleanup.policy").0, "delete");
+    for operation in [ConfigOperation::Append, ConfigOperation::Subtract] {
+        for (target, name) in [
+            (topic, "retention.ms"),
+            (ConfigTarget::AllBrokers, "log.retention.ms"),
+        ] {
+            let refused = log.wish(target, &change(name, operation, "5"));
+            let no_list = ConfigError::NotAList { name: name.into() };
+            assert_eq!(refused, Err(ApplyError::Config(no_list).into()));
+        }
+    }
+}
+
+#[test]
+fn a_wish_is_granted_whole_or_not_at_all() {
+    let mut log = Log::new(&[]);
+    let before = log.image.clone();
+    let wrong = [
+        (ConfigTarget::Topic(TOPIC), "retention.ms", "never"),
+        (ConfigTarget::Topic(TOPIC), "log.retention.ms", "5"),
+        (ConfigTarget::Topic(TopicId([7; 16])), "retention.ms", "5"),
+        (ConfigTarget::AllBrokers, "retention.ms", "5"),
+        (ConfigTarget::AllBrokers, "max.connections", "0"),
+        (ConfigTarget::Broker(NodeId(9)), "log.retention.ms", "5"),
+    ];
+    for (target, name, value) in wrong {
+        let good = match target {
+            ConfigTarget::Topic(_) => "segment.ms",
+            _ => "log.roll.ms",
+        };
+        let edits = [(good, "8"), (name, value)];
+        let edits = edits.map(|(name, value)| edit(name, ConfigOperation::Set, value));
+        log.wish(target, &ConfigWish::Edit(edits.to_vec()))
+            .expect_err("it cannot be");
+        log.wish(target, &replace(&[(good, "8"), (name, value)]))
+            .expect_err("it cannot be");
+        assert_eq!(log.image, before, "{name}={value}");
+    }
+}
+
+#[test]
+fn what_is_replayed_is_what_was_done() {
+    let started_with = [ConfigChange::set("retention.bytes", "77")];
+    let mut log = Log::new(&started_with);
+    log.set(ConfigTarget::AllBrokers, "log.retention.ms", "30");
+    log.set(ConfigTarget::AllBrokers, "max.connections", "12");
+    log.set(ConfigTarget::Broker(NODE), "message.max.bytes", "2000");
+    log.set(
+        ConfigTarget::Topic(TOPIC),
+        "message.timestamp.type",
+        "LogAppendTime",
+    );
+    log.wish(ConfigTarget::Topic(TOPIC), &delete("segment.ms"))
+        .expect("set");
+    let mut again = image(&started_with);
+    for command in &log.commands {
+        let command = Command::decode(&command.encode()).expect("just written");
+        again.apply(&command).expect("it fitted");
+    }
+    assert_eq!(again, log.image);
+    let mut defaults = TopicConfig::new();
+    defaults.change(&started_with).expect("valid");
+    let restored = Metadata::restore(defaults, &log.image.snapshot()).expect("just written");
+    assert_eq!(restored.of_node(NODE), log.image);
+    assert_eq!(
+        again.topic(TOPIC).expect("it is there").settings.batch_bytes_max,
+        2000
+    );
+}

@@ -1,0 +1,220 @@
+//! AlterConfigs and IncrementalAlterConfigs: configs of topics and brokers, changed while the node runs.
+//!
+//! What is wanted of one topic or broker is done whole or not at all, each by itself; all of a request is one change of the
+//! metadata. An answer comes when every core works by the new values. What would have no effect before a restart is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_wire::{
+    AlterConfigsRequest, AlterConfigsResponse, ErrorCode, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, Text, alter_configs, incremental_alter_configs,
+};
+use protocol::metadata::{
+    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata,
+};
+
+use super::config_resource::target;
+use super::topic_change::{Refusal, change, conclude, rehearse};
+use crate::config::key_of;
+use crate::core::Core;
+
+/// How long a change may take to be committed: neither request says how long its client waits.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is wanted of one resource.
+struct Wanted {
+    resource_type: i8,
+    name: Text,
+    wish: Result<ConfigWish, Refusal>,
+}
+
+pub(super) async fn replace(
+    core: Rc<Core>,
+    request: AlterConfigsRequest,
+    _version: i16,
+) -> AlterConfigsResponse {
+    let wanted = request.resources.into_iter().map(|resource| Wanted {
+        resource_type: resource.resource_type,
+        name: resource.resource_name,
+        wish: replacement(resource.configs),
+    });
+    let outcomes = alter(&core, wanted.collect(), request.validate_only).await;
+    let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
+        alter_configs::AlterConfigsResourceResponse {
+            error_code: code(refusal.as_ref()),
+            error_message: refusal.as_ref().and_then(Refusal::text),
+            resource_type,
+            resource_name,
+        }
+    };
+    AlterConfigsResponse {
+        throttle_time_ms: 0,
+        responses: outcomes.into_iter().map(told).collect(),
+    }
+}
+
+pub(super) async fn edit(
+    core: Rc<Core>,
+    request: IncrementalAlterConfigsRequest,
+    _version: i16,
+) -> IncrementalAlterConfigsResponse {
+    let wanted = request.resources.into_iter().map(|resource| Wanted {
+        resource_type: resource.resource_type,
+        name: resource.resource_name,
+        wish: edits(resource.configs),
+    });
+    let outcomes = alter(&core, wanted.collect(), request.validate_only).await;
+    let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
+        incremental_alter_configs::AlterConfigsResourceResponse {
+            error_code: code(refusal.as_ref()),
+            error_message: refusal.as_ref().and_then(Refusal::text),
+            resource_type,
+            resource_name,
+        }
+    };
+    IncrementalAlterConfigsResponse {
+        throttle_time_ms: 0,
+        responses: outcomes.into_iter().map(told).collect(),
+    }
+}
+
+fn code(refusal: Option<&Refusal>) -> i16 {
+    refusal.map_or(ErrorCode::None, |refusal| refusal.code).code()
+}
+
+fn replacement(configs: Vec<alter_configs::AlterableConfig>) -> Result<ConfigWish, Refusal> {
+    check_once(configs.iter().map(|config| &config.name))?;
+    let value_of = |config: alter_configs::AlterableConfig| {
+        let value = some_value(&config.name, config.value)?;
+        Ok((Arc::from(config.name.as_str()), value))
+    };
+    let values = configs.into_iter().map(value_of);
+    Ok(ConfigWish::Replace(values.collect::<Result<_, Refusal>>()?))
+}
+
+fn edits(configs: Vec<incremental_alter_configs::AlterableConfig>) -> Result<ConfigWish, Refusal> {
+    check_once(configs.iter().map(|config| &config.name))?;
+    let edit = |config: incremental_alter_configs::AlterableConfig| {
+        let operation = operation(&config.name, config.config_operation)?;
+        let value = match operation {
+            ConfigOperation::Delete => "".into(),
+            _ => some_value(&config.name, config.value)?,
+        };
+        Ok(ConfigEdit {
+            name: config.name.as_str().into(),
+            operation,
+            value,
+        })
+    };
+    let edits = configs.into_iter().map(edit);
+    Ok(ConfigWish::Edit(edits.collect::<Result<_, Refusal>>()?))
+}
+
+/// What Kafka's numbers for operations mean (KIP-339).
+fn operation(name: &Text, number: i8) -> Result<ConfigOperation, Refusal> {
+    match number {
+        0 => Ok(ConfigOperation::Set),
+        1 => Ok(ConfigOperation::Delete),
+        2 => Ok(ConfigOperation::Append),
+        3 => Ok(ConfigOperation::Subtract),
+        other => {
+            let message =
+                format!("{name}: there is no operation {other}; 0 sets, 1 deletes, 2 adds, 3 takes away");
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+fn some_value(name: &Text, value: Option<Text>) -> Result<Arc<str>, Refusal> {
+    value.map(|value| value.as_str().into()).ok_or_else(|| {
+        let message = format!("{name} has no value; delete it to have its default");
+        Refusal::new(ErrorCode::InvalidRequest, message)
+    })
+}
+
+fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    match names.find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("the request names {name} twice");
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+/// Does what is wanted; an outcome for each resource, in order.
+async fn alter(core: &Core, wanted: Vec<Wanted>, validate_only: bool) -> Vec<(i8, Text, Option<Refusal>)> {
+    let mut times: HashMap<(i8, Text), usize> = HashMap::new();
+    for wanted in &wanted {
+        *times
+            .entry((wanted.resource_type, wanted.name.clone()))
+            .or_default() += 1;
+    }
+    let mut resources = Vec::with_capacity(wanted.len());
+    let mut wishes: Vec<Result<(ConfigTarget, ConfigWish), Refusal>> = Vec::with_capacity(wanted.len());
+    for Wanted {
+        resource_type,
+        name,
+        wish,
+    } in wanted
+    {
+        let resource = (resource_type, name);
+        // Whose wish would go is for the client to say.
+        wishes.push(match times.get(&resource) {
+            Some(1) => aim(core, resource.0, &resource.1, wish),
+            _ => Err(Refusal::new(
+                ErrorCode::InvalidRequest,
+                "the request names this resource twice",
+            )),
+        });
+        resources.push(resource);
+    }
+    let planned: Vec<_> = wishes.iter().flatten().cloned().collect();
+    let plan = move |metadata: &Metadata| -> Vec<_> {
+        let plan = |(target, wish): &(ConfigTarget, ConfigWish)| metadata.plan_configs(*target, wish);
+        planned.iter().map(plan).collect()
+    };
+    let made = match validate_only {
+        true => rehearse(core, plan),
+        false => change(core, PATIENCE, plan).await,
+    };
+    conclude(&mut wishes, made);
+    let outcome =
+        |((resource_type, name), wish): ((i8, Text), Result<_, Refusal>)| (resource_type, name, wish.err());
+    resources.into_iter().zip(wishes).map(outcome).collect()
+}
+
+fn aim(
+    core: &Core,
+    resource_type: i8,
+    name: &str,
+    wish: Result<ConfigWish, Refusal>,
+) -> Result<(ConfigTarget, ConfigWish), Refusal> {
+    let target = target(core, resource_type, name)?;
+    let wish = wish?;
+    if !matches!(target, ConfigTarget::Topic(_)) {
+        check_changeable(&wish)?;
+    }
+    Ok((target, wish))
+}
+
+/// Tells what only a restart can change from what there is not.
+fn check_changeable(wish: &ConfigWish) -> Result<(), Refusal> {
+    let check = |name: &Arc<str>| {
+        let Some(key) = key_of(name).filter(|_| KnownBrokerConfig::find(name).is_err()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{name} cannot be changed while the node runs; set {key} in its configuration and start it again"
+        );
+        Err(Refusal::new(ErrorCode::InvalidRequest, message))
+    };
+    match wish {
+        ConfigWish::Replace(values) => values.iter().try_for_each(|(name, _)| check(name)),
+        ConfigWish::Edit(edits) => edits.iter().try_for_each(|edit| check(&edit.name)),
+    }
+}

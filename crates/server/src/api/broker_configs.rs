@@ -1,0 +1,126 @@
+//! A broker's configs as DescribeConfigs tells them: the node's own keys, which only a restart changes, and Kafka's names for
+//! what clients change while it runs.
+
+use kafka_wire::Text;
+use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsSynonym};
+use protocol::NodeId;
+use protocol::metadata::{ConfigSource, ConfigValue, KnownBrokerConfig, Metadata};
+
+use super::config_resource::{BOOLEAN, LONG, STRING, source_code, type_code};
+use super::describe_configs::{Detail, started_name};
+use crate::config::{KeyDescription, KeyKind, Source, key_of};
+use crate::core::Core;
+
+/// What is set for all brokers.
+pub(super) fn of_all(metadata: &Metadata, detail: Detail) -> Vec<DescribeConfigsResourceResult> {
+    let set = KnownBrokerConfig::all().filter_map(|known| {
+        let values = metadata.broker_config_values(None, known);
+        let in_force = values.first()?;
+        // What this node was started with is not everybody's.
+        (in_force.source == ConfigSource::AllBrokers).then(|| changeable(known, &values, detail))
+    });
+    set.collect()
+}
+
+/// Everything that is in force on this node.
+pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourceResult> {
+    let keys = core.facts.config.describe();
+    let of_clients = core.with_metadata(|metadata| {
+        let configs = KnownBrokerConfig::all().map(|known| {
+            let values = values(metadata, core.facts.node, known, &keys);
+            changeable(known, &values, detail)
+        });
+        configs.collect::<Vec<_>>()
+    });
+    let keys = keys.into_iter().map(|key| node_config(key, detail));
+    keys.chain(of_clients).collect()
+}
+
+/// The values that a changeable config has for this node, the one in force first and the built-in one last.
+fn values(
+    metadata: &Metadata,
+    node: NodeId,
+    known: KnownBrokerConfig,
+    keys: &[KeyDescription],
+) -> Vec<ConfigValue> {
+    let mut values = metadata.broker_config_values(Some(node), known);
+    if known.topic_config.is_none() {
+        let key = key_of(known.name).and_then(|key| keys.iter().find(|found| found.key == key));
+        let started = key.filter(|key| key.source != Source::Default);
+        values.extend(started.map(|key| ConfigValue {
+            source: ConfigSource::Started,
+            value: key.value.as_str().into(),
+        }));
+    }
+    values.push(ConfigValue {
+        source: ConfigSource::Default,
+        value: known.rules.default.into(),
+    });
+    values
+}
+
+fn changeable(
+    known: KnownBrokerConfig,
+    values: &[ConfigValue],
+    detail: Detail,
+) -> DescribeConfigsResourceResult {
+    let in_force = values.first().expect("the caller brings one");
+    let synonym = |value: &ConfigValue| DescribeConfigsSynonym {
+        name: match (value.source, known.topic_config) {
+            (ConfigSource::Started, Some(topic_config)) => started_name(topic_config),
+            (ConfigSource::Started, None) => Text::from(key_of(known.name).unwrap_or_default()),
+            _ => Text::from_static(known.name),
+        },
+        value: Some(Text::from(&*value.value)),
+        source: source_code(value.source),
+    };
+    DescribeConfigsResourceResult {
+        name: Text::from_static(known.name),
+        value: Some(Text::from(&*in_force.value)),
+        read_only: false,
+        config_source: source_code(in_force.source),
+        is_sensitive: false,
+        synonyms: match detail.synonyms {
+            true => values.iter().map(synonym).collect(),
+            false => Vec::new(),
+        },
+        config_type: type_code(known.rules.kind),
+        documentation: detail
+            .documentation
+            .then(|| Text::from_static(known.rules.documentation)),
+    }
+}
+
+/// What this node was started with. Changed in its configuration, not through clients.
+fn node_config(described: KeyDescription, detail: Detail) -> DescribeConfigsResourceResult {
+    let name = Text::from(described.key);
+    let source = match described.source {
+        Source::Default => ConfigSource::Default,
+        _ => ConfigSource::Started,
+    };
+    let synonym = |value: &str, source| DescribeConfigsSynonym {
+        name: name.clone(),
+        value: Some(Text::from(value)),
+        source: source_code(source),
+    };
+    let started = (source == ConfigSource::Started).then(|| synonym(&described.value, source));
+    let built_in = synonym(&described.default, ConfigSource::Default);
+    let synonyms = started.into_iter().chain([built_in]);
+    DescribeConfigsResourceResult {
+        value: Some(Text::from(described.value)),
+        read_only: true,
+        config_source: source_code(source),
+        is_sensitive: false,
+        synonyms: synonyms.filter(|_| detail.synonyms).collect(),
+        config_type: match described.kind {
+            KeyKind::Switch => BOOLEAN,
+            KeyKind::Number => LONG,
+            // Sizes and times are written with their units.
+            KeyKind::Text | KeyKind::Bytes | KeyKind::Duration => STRING,
+        },
+        documentation: detail
+            .documentation
+            .then(|| Text::from_static(described.documentation)),
+        name,
+    }
+}

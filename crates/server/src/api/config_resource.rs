@@ -1,0 +1,82 @@
+//! Kafka's numbers around configs: what has some, where a value comes from, of what type it is.
+
+use kafka_wire::ErrorCode;
+use protocol::ApplyError;
+use protocol::metadata::topic_config::ConfigKind;
+use protocol::metadata::{ConfigSource, ConfigTarget, check_topic_name};
+
+use super::topic_change::Refusal;
+use crate::core::Core;
+
+/// A topic, by its name.
+pub(super) const TOPIC: i8 = 2;
+/// A broker, by its number; without a name, all of them.
+pub(super) const BROKER: i8 = 4;
+/// Sorts that Kafka knows and of which there are none here: loggers of brokers, subscriptions to metrics, groups.
+pub(super) const NOT_SERVED: [i8; 3] = [8, 16, 32];
+
+/// Types of values.
+pub(super) const BOOLEAN: i8 = 1;
+pub(super) const STRING: i8 = 2;
+pub(super) const INT: i8 = 3;
+pub(super) const LONG: i8 = 5;
+pub(super) const LIST: i8 = 7;
+
+/// A value's type as Kafka numbers it.
+pub(super) fn type_code(kind: ConfigKind) -> i8 {
+    match kind {
+        ConfigKind::String => STRING,
+        ConfigKind::Int => INT,
+        ConfigKind::Long => LONG,
+        ConfigKind::List => LIST,
+    }
+}
+
+/// A value's source as Kafka numbers it.
+pub(super) fn source_code(source: ConfigSource) -> i8 {
+    match source {
+        ConfigSource::Topic => 1,
+        ConfigSource::Broker => 2,
+        ConfigSource::AllBrokers => 3,
+        ConfigSource::Started => 4,
+        ConfigSource::Default => 5,
+    }
+}
+
+/// What a request means.
+///
+/// # Errors
+/// There is none of that sort or name; a sentence says what there is.
+pub(super) fn target(core: &Core, resource_type: i8, name: &str) -> Result<ConfigTarget, Refusal> {
+    match resource_type {
+        TOPIC => topic(core, name),
+        BROKER if name.is_empty() => Ok(ConfigTarget::AllBrokers),
+        BROKER => broker(core, name),
+        other => {
+            let message =
+                format!("resource type {other} is not served; topics ({TOPIC}) and brokers ({BROKER}) are");
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+fn topic(core: &Core, name: &str) -> Result<ConfigTarget, Refusal> {
+    check_topic_name(name).map_err(ApplyError::from)?;
+    core.with_metadata(|metadata| {
+        metadata
+            .topic_named(name)
+            .map(|topic| ConfigTarget::Topic(topic.id))
+    })
+    .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))
+}
+
+fn broker(core: &Core, name: &str) -> Result<ConfigTarget, Refusal> {
+    let own = core.facts.node;
+    match name == own.0.to_string() {
+        true => Ok(ConfigTarget::Broker(own)),
+        false => {
+            let message = format!("this is broker {}; ask broker {name:?} itself", own.0);
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! DescribeLogDirs: the data directory, its disk, and how much of it each partition takes.
+//!
+//! A partition's size is that of its segments and of what only the journal has yet. The journal's own files, which are
+//! larger than what is in them, are nobody's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::absolute;
+use std::rc::Rc;
+
+use kafka_wire::describe_log_dirs::{
+    DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+use kafka_wire::{DescribeLogDirsRequest, DescribeLogDirsResponse, ErrorCode, Text};
+use protocol::metadata::Metadata;
+use record::PartitionId;
+
+use crate::core::Core;
+use crate::owner::ask_owners;
+
+/// Stands for a size that nobody could tell.
+const UNKNOWN_BYTES: i64 = -1;
+
+/// Partitions of one topic.
+type Partitions = Vec<PartitionId>;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: DescribeLogDirsRequest,
+    _version: i16,
+) -> DescribeLogDirsResponse {
+    let wanted = core.with_metadata(|metadata| match &request.topics {
+        None => all(metadata),
+        Some(topics) => named(metadata, topics),
+    });
+    let questions = wanted.values().flatten().map(|id| Ok((*id, ())));
+    let size = |shard: Rc<crate::shard::Shard>, id, ()| async move {
+        shard
+            .partition_bytes(id)
+            .ok_or(ErrorCode::UnknownTopicOrPartition)
+    };
+    let mut sizes = ask_owners(&core, questions.collect(), size).await.into_iter();
+    let topics = wanted.into_iter().map(|(name, partitions)| DescribeLogDirsTopic {
+        name,
+        partitions: partitions
+            .iter()
+            .zip(&mut sizes)
+            // One that was deleted meanwhile takes no room.
+            .filter_map(|(id, size)| Some(told(id.index, size.ok()?)))
+            .collect(),
+    });
+    let topics = topics.collect();
+    let (total_bytes, usable_bytes) = disk_bytes(&core).await;
+    let root = core.disk.root();
+    let directory = DescribeLogDirsResult {
+        log_dir: Text::from(absolute(&root).unwrap_or(root).display().to_string()),
+        topics,
+        total_bytes,
+        usable_bytes,
+        ..DescribeLogDirsResult::default()
+    };
+    DescribeLogDirsResponse {
+        results: vec![directory],
+        ..DescribeLogDirsResponse::default()
+    }
+}
+
+fn all(metadata: &Metadata) -> BTreeMap<Text, Partitions> {
+    let topics = metadata.topics().map(|topic| {
+        let indexes = 0..topic.partition_count();
+        let partitions = indexes.map(|index| PartitionId {
+            topic: topic.id,
+            index,
+        });
+        (Text::from(&*topic.name), partitions.collect())
+    });
+    topics.collect()
+}
+
+/// What is named and is there, each once: naming it a million times must not multiply the answer.
+fn named(metadata: &Metadata, topics: &[DescribableLogDirTopic]) -> BTreeMap<Text, Partitions> {
+    let mut indexes: BTreeMap<Text, BTreeSet<i32>> = BTreeMap::new();
+    for topic in topics {
+        indexes
+            .entry(topic.topic.clone())
+            .or_default()
+            .extend(&topic.partitions);
+    }
+    let found = indexes.into_iter().filter_map(|(name, indexes)| {
+        let topic = metadata.topic_named(&name)?;
+        let existing = indexes.range(0..topic.partition_count());
+        let partitions = existing.map(|index| PartitionId {
+            topic: topic.id,
+            index: *index,
+        });
+        Some((name, partitions.collect()))
+    });
+    found.collect()
+}
+
+fn told(partition_index: i32, bytes: u64) -> DescribeLogDirsPartition {
+    DescribeLogDirsPartition {
+        partition_index,
+        partition_size: clamped(bytes),
+        // No replica lags behind: there is one of each partition.
+        offset_lag: 0,
+        is_future_key: false,
+    }
+}
+
+/// The size of the directory's disk, and what is free of it.
+async fn disk_bytes(core: &Core) -> (i64, i64) {
+    let disk = core.disk.clone();
+    let asked = tokio::task::spawn_blocking(move || (disk.total_bytes(), disk.free_bytes())).await;
+    let known = |bytes: std::io::Result<u64>| bytes.map_or(UNKNOWN_BYTES, clamped);
+    match asked {
+        Ok((total, free)) => (known(total), known(free)),
+        Err(_) => (UNKNOWN_BYTES, UNKNOWN_BYTES),
+    }
+}
+
+fn clamped(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

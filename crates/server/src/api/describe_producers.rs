@@ -1,0 +1,115 @@
+//! DescribeProducers: what partitions remember of their idempotent producers (KIP-664).
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kafka_wire::describe_producers::{PartitionResponse, ProducerState, TopicResponse};
+use kafka_wire::{DescribeProducersRequest, DescribeProducersResponse, ErrorCode, Text};
+use protocol::producers::WrittenBatch;
+use protocol::{Leader, ProducerId};
+use record::PartitionId;
+
+use super::topic_change::check_name;
+use crate::core::Core;
+use crate::owner::{ask_owners, find_partition};
+use crate::shard::Shard;
+
+/// Producers that one answer holds at most.
+const PRODUCERS_MAX: usize = 100_000;
+/// Stands for what only transactions have, or what a partition does not remember.
+const NONE: i32 = -1;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: DescribeProducersRequest,
+    _version: i16,
+) -> DescribeProducersResponse {
+    let mut seen = HashSet::new();
+    let mut questions = Vec::new();
+    core.with_metadata(|metadata| {
+        for topic in &request.topics {
+            for index in &topic.partition_indexes {
+                let found = match check_name(&topic.name) {
+                    Ok(()) => find_partition(metadata, &topic.name, *index),
+                    Err(refusal) => Err(refusal.code),
+                };
+                // Naming a partition a million times must not multiply the answer.
+                questions.push(found.and_then(|id| match seen.insert(id) {
+                    true => Ok((id, ())),
+                    false => Err(ErrorCode::InvalidRequest),
+                }));
+            }
+        }
+    });
+    let room = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
+    let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
+        let room = room.clone();
+        async move {
+            shard
+                .with_leader(id, |leader| producers(leader, &room))
+                .unwrap_or(Err(ErrorCode::UnknownTopicOrPartition))
+        }
+    };
+    let mut described = ask_owners(&core, questions, work).await.into_iter();
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        partitions: topic
+            .partition_indexes
+            .iter()
+            .zip(&mut described)
+            .map(|(index, described)| told(*index, described))
+            .collect(),
+    });
+    DescribeProducersResponse {
+        throttle_time_ms: 0,
+        topics: topics.collect(),
+    }
+}
+
+fn producers(leader: &Leader, room: &AtomicUsize) -> Result<Vec<ProducerState>, ErrorCode> {
+    let count = leader.producers().len();
+    // Only a sum that must not be exceeded: nothing else hangs on it.
+    let taken = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+        room.checked_sub(count)
+    });
+    match taken {
+        Ok(_) => Ok(leader.producers().iter().map(state).collect()),
+        Err(_) => Err(ErrorCode::PolicyViolation),
+    }
+}
+
+fn state((id, epoch, last): (ProducerId, i16, Option<WrittenBatch>)) -> ProducerState {
+    ProducerState {
+        producer_id: id.0,
+        producer_epoch: epoch.into(),
+        last_sequence: last.map_or(NONE, |batch| batch.last_sequence()),
+        last_timestamp: last.map_or(NONE.into(), |batch| batch.max_timestamp_ms),
+        coordinator_epoch: NONE,
+        current_txn_start_offset: NONE.into(),
+    }
+}
+
+fn told(partition_index: i32, described: Result<Vec<ProducerState>, ErrorCode>) -> PartitionResponse {
+    let (code, active_producers) = match described {
+        Ok(producers) => (ErrorCode::None, producers),
+        Err(code) => (code, Vec::new()),
+    };
+    let message = match code {
+        ErrorCode::None => None,
+        ErrorCode::UnknownTopicOrPartition => Some("there is no such partition"),
+        ErrorCode::InvalidTopicException => Some("no topic can have this name"),
+        ErrorCode::InvalidRequest => Some("the request names this partition twice"),
+        ErrorCode::PolicyViolation => {
+            Some("the answer would hold too many producers; ask for fewer partitions")
+        }
+        _ => Some("the node is stopping"),
+    };
+    PartitionResponse {
+        partition_index,
+        error_code: code.code(),
+        error_message: message.map(Text::from_static),
+        active_producers,
+    }
+}

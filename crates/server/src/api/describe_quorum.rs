@@ -1,0 +1,129 @@
+//! DescribeQuorum: who holds the metadata's log and how far it goes. One node is a quorum of one (KIP-595, KIP-836).
+
+use std::rc::Rc;
+
+use kafka_wire::describe_quorum::{Listener, Node, PartitionData, ReplicaState, TopicData, TopicRequest};
+use kafka_wire::{DescribeQuorumRequest, DescribeQuorumResponse, ErrorCode, Text};
+use protocol::Leader;
+
+use super::topic_change::METADATA_NAME;
+use crate::core::{Core, METADATA_PARTITION};
+use crate::owner::ask_owners;
+use crate::shard::Shard;
+
+/// The name that every listener of a broker without encryption has in Kafka.
+const LISTENER: &str = "PLAINTEXT";
+
+/// How far the metadata's log goes.
+struct Extent {
+    epoch: i32,
+    tail: i64,
+    next: i64,
+}
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: DescribeQuorumRequest,
+    _version: i16,
+) -> DescribeQuorumResponse {
+    if !is_about_metadata(&request.topics) {
+        return refused(request.topics);
+    }
+    let question = vec![Ok((METADATA_PARTITION, ()))];
+    let work = |shard: Rc<Shard>, id, ()| async move {
+        shard
+            .with_leader(id, extent)
+            .ok_or(ErrorCode::UnknownTopicOrPartition)
+    };
+    let answered = ask_owners(&core, question, work).await.pop();
+    match answered.expect("one question, one answer") {
+        Ok(extent) => told(&core, &extent),
+        Err(code) => DescribeQuorumResponse {
+            error_code: code.code(),
+            ..DescribeQuorumResponse::default()
+        },
+    }
+}
+
+fn is_about_metadata(topics: &[TopicRequest]) -> bool {
+    match topics {
+        [topic] => match topic.partitions.as_slice() {
+            [partition] => topic.topic_name == METADATA_NAME && partition.partition_index == 0,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn refused(topics: Vec<TopicRequest>) -> DescribeQuorumResponse {
+    let partition = |index: i32| PartitionData {
+        partition_index: index,
+        error_code: ErrorCode::UnknownTopicOrPartition.code(),
+        error_message: Some(Text::from_static(
+            "only partition 0 of __cluster_metadata has a quorum",
+        )),
+        leader_id: -1,
+        ..PartitionData::default()
+    };
+    let topics = topics.into_iter().map(|topic| TopicData {
+        topic_name: topic.topic_name,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|asked| partition(asked.partition_index))
+            .collect(),
+    });
+    DescribeQuorumResponse {
+        topics: topics.collect(),
+        ..DescribeQuorumResponse::default()
+    }
+}
+
+fn extent(leader: &Leader) -> Extent {
+    Extent {
+        epoch: leader.epoch().0,
+        tail: leader.tail().0,
+        next: leader.next_offset().0,
+    }
+}
+
+fn told(core: &Core, extent: &Extent) -> DescribeQuorumResponse {
+    let own = core.facts.node.0;
+    let voter = ReplicaState {
+        replica_id: own,
+        log_end_offset: extent.next,
+        // A leader fetches from nobody and is always caught up.
+        last_fetch_timestamp: -1,
+        last_caught_up_timestamp: core.facts.clock.wall_ms(),
+        ..ReplicaState::default()
+    };
+    let partition = PartitionData {
+        leader_id: own,
+        leader_epoch: extent.epoch,
+        high_watermark: extent.tail,
+        current_voters: vec![voter],
+        ..PartitionData::default()
+    };
+    DescribeQuorumResponse {
+        topics: vec![TopicData {
+            topic_name: Text::from_static(METADATA_NAME),
+            partitions: vec![partition],
+        }],
+        nodes: nodes(core),
+        ..DescribeQuorumResponse::default()
+    }
+}
+
+fn nodes(core: &Core) -> Vec<Node> {
+    core.with_metadata(|metadata| {
+        let nodes = metadata.nodes().map(|(id, node)| Node {
+            node_id: id.0,
+            listeners: vec![Listener {
+                name: Text::from_static(LISTENER),
+                host: Text::from(&*node.address.host),
+                port: node.address.port,
+            }],
+        });
+        nodes.collect()
+    })
+}

@@ -1,0 +1,60 @@
+//! ElectLeaders: gives partitions back to the replica that should lead them (KIP-460). With one replica each, it does already.
+
+use std::rc::Rc;
+
+use kafka_wire::elect_leaders::{PartitionResult, ReplicaElectionResult};
+use kafka_wire::{ElectLeadersRequest, ElectLeadersResponse, ErrorCode, Text};
+use protocol::metadata::Metadata;
+
+use crate::core::Core;
+use crate::owner::find_partition;
+
+/// The replica named first shall lead.
+const PREFERRED: i8 = 0;
+/// Any replica shall lead if none that is in sync can.
+const UNCLEAN: i8 = 1;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: ElectLeadersRequest,
+    _version: i16,
+) -> ElectLeadersResponse {
+    if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
+        return ElectLeadersResponse {
+            error_code: ErrorCode::InvalidRequest.code(),
+            ..ElectLeadersResponse::default()
+        };
+    }
+    // When all are asked for, Kafka tells of those that were elected: none needs it.
+    let topics = request.topic_partitions.unwrap_or_default();
+    let results = core.with_metadata(|metadata| {
+        let results = topics.into_iter().map(|topic| ReplicaElectionResult {
+            partition_result: topic
+                .partitions
+                .iter()
+                .map(|index| elected(metadata, &topic.topic, *index))
+                .collect(),
+            topic: topic.topic,
+        });
+        results.collect()
+    });
+    ElectLeadersResponse {
+        replica_election_results: results,
+        ..ElectLeadersResponse::default()
+    }
+}
+
+fn elected(metadata: &Metadata, topic: &str, index: i32) -> PartitionResult {
+    let (code, message) = match find_partition(metadata, topic, index) {
+        Ok(_) => (
+            ErrorCode::ElectionNotNeeded,
+            "its preferred replica leads it already",
+        ),
+        Err(code) => (code, "there is no such partition"),
+    };
+    PartitionResult {
+        partition_id: index,
+        error_code: code.code(),
+        error_message: Some(Text::from_static(message)),
+    }
+}

@@ -1,0 +1,110 @@
+//! The group APIs: Kafka's requests as the coordinators' words, and their answers as Kafka's.
+//!
+//! Nothing is decided here but what the wire's versions differ in. Errors become codes in `error_codes`.
+
+mod consumer;
+mod describe;
+mod find_coordinator;
+mod membership;
+mod offsets;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use kafka_wire::{ErrorCode, Text};
+use platform::random::random_bytes;
+use protocol::groups::{Answer, GroupError, Name, Request};
+
+use crate::core::Core;
+use crate::error_codes::group_code;
+
+pub(super) use consumer::consumer_group_heartbeat;
+pub(super) use describe::{consumer_group_describe, delete_groups, describe_groups, list_groups};
+pub(super) use find_coordinator::find_coordinator;
+pub(super) use membership::{heartbeat, join_group, leave_group, sync_group};
+pub(super) use offsets::{offset_commit, offset_delete, offset_fetch};
+
+/// Groups that one request has coordinators look at side by side.
+const AT_ONCE: usize = 64;
+
+/// Who sent a request, as groups show their members.
+pub(super) struct Client {
+    pub(super) id: Name,
+    pub(super) host: Name,
+}
+
+/// Why a group request was not done: the code, and a sentence where an answer has room for one.
+struct Refusal {
+    code: ErrorCode,
+    message: Option<String>,
+}
+
+impl Refusal {
+    fn text(&self) -> Option<Text> {
+        self.message.as_deref().map(Text::from)
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal { code, message: None }
+    }
+}
+
+impl From<GroupError> for Refusal {
+    fn from(error: GroupError) -> Refusal {
+        Refusal {
+            code: group_code(&error),
+            message: Some(error.to_string()),
+        }
+    }
+}
+
+/// Asks the coordinator of one group; `pick` takes the answer of the request's own kind.
+async fn ask<T>(
+    core: &Rc<Core>,
+    request: Request,
+    pick: impl FnOnce(Answer) -> Option<Result<T, GroupError>>,
+) -> Result<T, Refusal> {
+    let answer = core.ask_coordinator(request).await?;
+    let answer = pick(answer).expect("an answer is of its request's kind");
+    Ok(answer?)
+}
+
+/// Asks about many groups, a bounded number at a time; answers in order.
+async fn for_each<I, T, F>(items: Vec<I>, ask: impl FnMut(I) -> F) -> Vec<T>
+where
+    F: Future<Output = T>,
+{
+    stream::iter(items).map(ask).buffered(AT_ONCE).collect().await
+}
+
+fn name(text: &Text) -> Name {
+    Name::from(text.as_str())
+}
+
+fn names(texts: &[Text]) -> Vec<Name> {
+    texts.iter().map(name).collect()
+}
+
+fn optional_name(text: Option<&Text>) -> Option<Name> {
+    text.map(name)
+}
+
+fn text(name: &Name) -> Text {
+    Text::from(&**name)
+}
+
+fn optional_text(name: Option<&Name>) -> Option<Text> {
+    name.map(text)
+}
+
+/// A time of the wire; below zero is none.
+fn time(milliseconds: i32) -> Option<Duration> {
+    u64::try_from(milliseconds).ok().map(Duration::from_millis)
+}
+
+fn random() -> u128 {
+    u128::from_le_bytes(random_bytes::<16>())
+}

@@ -1,0 +1,107 @@
+//! ConsumerGroupHeartbeat: the one request by which a member of a consumer group joins, tells, learns and leaves (KIP-848).
+
+use std::rc::Rc;
+
+use kafka_wire::consumer_group_heartbeat::{Assignment as WireAssignment, TopicPartitions};
+use kafka_wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ErrorCode};
+use protocol::groups::{Answer, Assignment, ConsumerHeartbeat, Heard, MemberPresence, Request};
+use record::PartitionId;
+
+use super::{Client, Refusal, ask, name, names, optional_name, random, text, time};
+use crate::core::Core;
+
+/// From this version on the client makes its member's id itself (KIP-1082).
+const FIRST_WITH_OWN_ID: i16 = 1;
+
+pub(in crate::api) async fn consumer_group_heartbeat(
+    core: Rc<Core>,
+    request: ConsumerGroupHeartbeatRequest,
+    version: i16,
+    client: Client,
+) -> ConsumerGroupHeartbeatResponse {
+    let outcome = match read(&request, version, client) {
+        Ok(heartbeat) => {
+            let pick = |answer| match answer {
+                Answer::ConsumerHeartbeat(answer) => Some(answer),
+                _ => None,
+            };
+            ask(&core, Request::ConsumerHeartbeat(heartbeat), pick).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    match outcome {
+        Ok(heard) => told(&heard),
+        Err(refusal) => ConsumerGroupHeartbeatResponse {
+            error_code: refusal.code.code(),
+            error_message: refusal.text(),
+            ..ConsumerGroupHeartbeatResponse::default()
+        },
+    }
+}
+
+fn read(
+    request: &ConsumerGroupHeartbeatRequest,
+    version: i16,
+    client: Client,
+) -> Result<ConsumerHeartbeat, Refusal> {
+    let presence = MemberPresence::from_epoch(request.member_epoch)
+        .ok_or_else(|| invalid(format!("{} is no member epoch", request.member_epoch)))?;
+    if request.member_id.is_empty() && (version >= FIRST_WITH_OWN_ID || presence != MemberPresence::Joining) {
+        return Err(invalid("the member id is missing".to_owned()));
+    }
+    let owned = request.topic_partitions.as_ref().map(|topics| {
+        let mut owned = Assignment::default();
+        for topic in topics {
+            for index in &topic.partitions {
+                owned.insert(PartitionId {
+                    topic: topic.topic_id,
+                    index: *index,
+                });
+            }
+        }
+        owned
+    });
+    Ok(ConsumerHeartbeat {
+        group: name(&request.group_id),
+        member: name(&request.member_id),
+        presence,
+        instance: optional_name(request.instance_id.as_ref()),
+        rack: optional_name(request.rack_id.as_ref()),
+        client_id: client.id,
+        client_host: client.host,
+        rebalance_timeout: time(request.rebalance_timeout_ms),
+        topics: request.subscribed_topic_names.as_deref().map(names),
+        regex: optional_name(request.subscribed_topic_regex.as_ref()),
+        assignor: optional_name(request.server_assignor.as_ref()),
+        owned,
+        random: random(),
+    })
+}
+
+fn invalid(message: String) -> Refusal {
+    Refusal {
+        code: ErrorCode::InvalidRequest,
+        message: Some(message),
+    }
+}
+
+fn told(heard: &Heard) -> ConsumerGroupHeartbeatResponse {
+    let assignment = heard.assignment.as_ref().map(|assignment| {
+        let topics = assignment.topics().map(|(topic_id, partitions)| TopicPartitions {
+            topic_id,
+            partitions: partitions.iter().copied().collect(),
+        });
+        WireAssignment {
+            topic_partitions: topics.collect(),
+        }
+    });
+    ConsumerGroupHeartbeatResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        error_message: None,
+        member_id: Some(text(&heard.member)),
+        member_epoch: heard.epoch,
+        heartbeat_interval_ms: i32::try_from(heard.heartbeat_interval.as_millis()).unwrap_or(i32::MAX),
+        assignment,
+    }
+}

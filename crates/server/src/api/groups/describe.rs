@@ -1,0 +1,221 @@
+//! DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups: what operators ask.
+
+use std::rc::Rc;
+
+use kafka_wire::consumer_group_describe::{
+    Assignment, DescribedGroup as DescribedConsumerGroup, Member, TopicPartitions,
+};
+use kafka_wire::delete_groups::DeletableGroupResult;
+use kafka_wire::describe_groups::{DescribedGroup, DescribedGroupMember};
+use kafka_wire::list_groups::ListedGroup;
+use kafka_wire::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest, DeleteGroupsResponse,
+    DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
+};
+use protocol::groups::{
+    Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember, GroupState,
+    ListGroups, NamedPartitions, Request,
+};
+
+use super::{Refusal, ask, for_each, name, names, optional_text, text};
+use crate::core::Core;
+
+/// Before this version a group that is not there is shown as dead, without an error.
+const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;
+
+/// How ConsumerGroupDescribe calls a member that speaks the classic protocol, and one that speaks the consumer protocol.
+const CLASSIC_MEMBER: i8 = 0;
+const CONSUMER_MEMBER: i8 = 1;
+
+pub(in crate::api) async fn describe_groups(
+    core: Rc<Core>,
+    request: DescribeGroupsRequest,
+    version: i16,
+) -> DescribeGroupsResponse {
+    let groups = for_each(request.groups, |group| describe_group(&core, group, version)).await;
+    DescribeGroupsResponse {
+        throttle_time_ms: 0,
+        groups,
+    }
+}
+
+async fn describe_group(core: &Rc<Core>, group_id: Text, version: i16) -> DescribedGroup {
+    let describe = DescribeGroup {
+        group: name(&group_id),
+    };
+    let pick = |answer| match answer {
+        Answer::DescribeClassic(answer) => Some(answer),
+        _ => None,
+    };
+    match ask(core, Request::DescribeClassic(describe), pick).await {
+        Ok(described) => told_group(group_id, &described),
+        Err(refusal) => {
+            let hidden = refusal.code == ErrorCode::GroupIdNotFound && version < FIRST_WITH_UNKNOWN_GROUPS;
+            DescribedGroup {
+                error_code: if hidden { 0 } else { refusal.code.code() },
+                error_message: refusal.text(),
+                group_id,
+                group_state: Text::from(GroupState::Dead.name()),
+                ..DescribedGroup::default()
+            }
+        }
+    }
+}
+
+fn told_group(group_id: Text, described: &DescribedClassic) -> DescribedGroup {
+    let members = described.members.iter().map(|member| DescribedGroupMember {
+        member_id: text(&member.member),
+        group_instance_id: optional_text(member.instance.as_ref()),
+        client_id: text(&member.client_id),
+        client_host: text(&member.client_host),
+        member_metadata: member.metadata.clone(),
+        member_assignment: member.assignment.clone(),
+    });
+    DescribedGroup {
+        error_code: 0,
+        error_message: None,
+        group_id,
+        group_state: Text::from(described.state.name()),
+        protocol_type: optional_text(described.protocol_type.as_ref()).unwrap_or_default(),
+        protocol_data: optional_text(described.protocol.as_ref()).unwrap_or_default(),
+        members: members.collect(),
+        ..DescribedGroup::default()
+    }
+}
+
+pub(in crate::api) async fn consumer_group_describe(
+    core: Rc<Core>,
+    request: ConsumerGroupDescribeRequest,
+    _version: i16,
+) -> ConsumerGroupDescribeResponse {
+    let groups = for_each(request.group_ids, |group| describe_consumer_group(&core, group)).await;
+    ConsumerGroupDescribeResponse {
+        throttle_time_ms: 0,
+        groups,
+    }
+}
+
+async fn describe_consumer_group(core: &Rc<Core>, group_id: Text) -> DescribedConsumerGroup {
+    let describe = DescribeGroup {
+        group: name(&group_id),
+    };
+    let pick = |answer| match answer {
+        Answer::DescribeConsumer(answer) => Some(answer),
+        _ => None,
+    };
+    match ask(core, Request::DescribeConsumer(describe), pick).await {
+        Ok(described) => told_consumer_group(group_id, &described),
+        Err(refusal) => DescribedConsumerGroup {
+            error_code: refusal.code.code(),
+            error_message: refusal.text(),
+            group_id,
+            group_state: Text::from(GroupState::Dead.name()),
+            ..DescribedConsumerGroup::default()
+        },
+    }
+}
+
+fn told_consumer_group(group_id: Text, described: &DescribedConsumer) -> DescribedConsumerGroup {
+    DescribedConsumerGroup {
+        error_code: 0,
+        error_message: None,
+        group_id,
+        group_state: Text::from(described.state.name()),
+        group_epoch: described.epoch,
+        assignment_epoch: described.target_epoch,
+        assignor_name: text(&described.assignor),
+        members: described.members.iter().map(told_member).collect(),
+        ..DescribedConsumerGroup::default()
+    }
+}
+
+fn told_member(member: &DescribedConsumerMember) -> Member {
+    Member {
+        member_id: text(&member.member),
+        instance_id: optional_text(member.instance.as_ref()),
+        rack_id: optional_text(member.rack.as_ref()),
+        member_epoch: member.epoch,
+        client_id: text(&member.client_id),
+        client_host: text(&member.client_host),
+        subscribed_topic_names: member.topics.iter().map(text).collect(),
+        subscribed_topic_regex: optional_text(member.regex.as_ref()),
+        assignment: told_assignment(&member.assignment),
+        target_assignment: told_assignment(&member.target),
+        member_type: if member.is_classic { CLASSIC_MEMBER } else { CONSUMER_MEMBER },
+    }
+}
+
+fn told_assignment(assignment: &[NamedPartitions]) -> Assignment {
+    let topics = assignment.iter().map(|topic| TopicPartitions {
+        topic_id: topic.id,
+        topic_name: text(&topic.topic),
+        partitions: topic.partitions.clone(),
+    });
+    Assignment {
+        topic_partitions: topics.collect(),
+    }
+}
+
+pub(in crate::api) async fn list_groups(
+    core: Rc<Core>,
+    request: ListGroupsRequest,
+    _version: i16,
+) -> ListGroupsResponse {
+    let list = Request::List(ListGroups {
+        states: names(&request.states_filter),
+        types: names(&request.types_filter),
+    });
+    match collect_groups(&core, &list).await {
+        Ok(groups) => ListGroupsResponse {
+            groups,
+            ..ListGroupsResponse::default()
+        },
+        Err(refusal) => ListGroupsResponse {
+            error_code: refusal.code.code(),
+            ..ListGroupsResponse::default()
+        },
+    }
+}
+
+async fn collect_groups(core: &Rc<Core>, list: &Request) -> Result<Vec<ListedGroup>, Refusal> {
+    let mut groups = Vec::new();
+    for answer in core.ask_all_coordinators(list).await? {
+        let Answer::List(listed) = answer else {
+            unreachable!("an answer is of its request's kind");
+        };
+        groups.extend(listed?.iter().map(|group| ListedGroup {
+            group_id: text(&group.group),
+            protocol_type: text(&group.protocol_type),
+            group_state: Text::from(group.state.name()),
+            group_type: Text::from(group.group_type.name()),
+        }));
+    }
+    Ok(groups)
+}
+
+pub(in crate::api) async fn delete_groups(
+    core: Rc<Core>,
+    request: DeleteGroupsRequest,
+    _version: i16,
+) -> DeleteGroupsResponse {
+    let results = for_each(request.groups_names, |group| delete_group(&core, group)).await;
+    DeleteGroupsResponse {
+        throttle_time_ms: 0,
+        results,
+    }
+}
+
+async fn delete_group(core: &Rc<Core>, group_id: Text) -> DeletableGroupResult {
+    let delete = DeleteGroup {
+        group: name(&group_id),
+    };
+    let pick = |answer| match answer {
+        Answer::DeleteGroup(answer) => Some(answer),
+        _ => None,
+    };
+    let outcome = ask(core, Request::DeleteGroup(delete), pick).await;
+    DeletableGroupResult {
+        group_id,
+        error_code: outcome.err().map_or(0, |refusal| refusal.code.code()),
+    }
+}

@@ -1,0 +1,86 @@
+//! FindCoordinator: which node has a group's coordinator. On one node it is this one, once the groups' topic is there.
+
+use std::rc::Rc;
+
+use kafka_wire::find_coordinator::Coordinator;
+use kafka_wire::{ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, Text};
+
+use crate::core::Core;
+
+/// What `key_type` says that a key names.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+/// From this version on a request may name several keys.
+const FIRST_WITH_SEVERAL: i16 = 4;
+
+pub(in crate::api) async fn find_coordinator(
+    core: Rc<Core>,
+    request: FindCoordinatorRequest,
+    version: i16,
+) -> FindCoordinatorResponse {
+    let outcome = check(&request);
+    let outcome = match outcome {
+        Ok(()) => core.groups_topic().await.map(drop).map_err(|code| (code, "the groups' topic is not there yet; try again")),
+        Err(refused) => Err(refused),
+    };
+    let found = |key: Text| coordinator(&core, key, outcome);
+    if version >= FIRST_WITH_SEVERAL {
+        return FindCoordinatorResponse {
+            coordinators: request.coordinator_keys.into_iter().map(found).collect(),
+            ..FindCoordinatorResponse::default()
+        };
+    }
+    let found = found(request.key);
+    FindCoordinatorResponse {
+        error_code: found.error_code,
+        error_message: found.error_message,
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        ..FindCoordinatorResponse::default()
+    }
+}
+
+fn check(request: &FindCoordinatorRequest) -> Result<(), (ErrorCode, &'static str)> {
+    match request.key_type {
+        GROUP => Ok(()),
+        // The one error that every client gives up on at once, instead of trying again for ever.
+        TRANSACTION => Err((
+            ErrorCode::TransactionalIdAuthorizationFailed,
+            "transactions are not supported yet; leave transactional.id unset",
+        )),
+        _ => Err((ErrorCode::InvalidRequest, "only consumer groups have coordinators here")),
+    }
+}
+
+fn coordinator(core: &Core, key: Text, outcome: Result<(), (ErrorCode, &'static str)>) -> Coordinator {
+    let here = core.facts.node;
+    let address = core.with_metadata(|metadata| {
+        let mut nodes = metadata.nodes();
+        nodes
+            .find(|(id, _)| *id == here)
+            .map(|(_, node)| (Text::from(&*node.address.host), i32::from(node.address.port)))
+    });
+    match (outcome, address) {
+        (Ok(()), Some((host, port))) => Coordinator {
+            key,
+            node_id: here.0,
+            host,
+            port,
+            ..Coordinator::default()
+        },
+        (outcome, _) => {
+            let unknown = (ErrorCode::CoordinatorNotAvailable, "this node has not told its address yet; try again");
+            let (code, message) = outcome.err().unwrap_or(unknown);
+            Coordinator {
+                key,
+                node_id: -1,
+                port: -1,
+                error_code: code.code(),
+                error_message: Some(Text::from(message)),
+                ..Coordinator::default()
+            }
+        }
+    }
+}

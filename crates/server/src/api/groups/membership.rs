@@ -1,0 +1,223 @@
+//! JoinGroup, SyncGroup, Heartbeat and LeaveGroup: the classic protocol.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_wire::join_group::JoinGroupResponseMember;
+use kafka_wire::leave_group::MemberResponse;
+use kafka_wire::{
+    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse, Text,
+};
+use protocol::groups::{
+    Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol, Request,
+    SyncGroup,
+};
+
+use super::{Client, ask, name, optional_name, optional_text, random, text, time};
+use crate::core::Core;
+use crate::error_codes::group_code;
+
+/// From these versions on: a new member comes back with an id (KIP-394), a leader may be told not to assign (KIP-814), the
+/// rebalance timeout has a field of its own, several members may leave at once.
+const FIRST_WITH_KNOWN_MEMBERS: i16 = 4;
+const FIRST_WITH_SKIPPED_ASSIGNMENT: i16 = 9;
+const FIRST_WITH_REBALANCE_TIMEOUT: i16 = 1;
+const FIRST_WITH_LEAVING_TOGETHER: i16 = 3;
+
+/// In place of a generation where there is none.
+const NO_GENERATION: i32 = -1;
+
+pub(in crate::api) async fn join_group(
+    core: Rc<Core>,
+    request: JoinGroupRequest,
+    version: i16,
+    client: Client,
+) -> JoinGroupResponse {
+    let session_timeout = time(request.session_timeout_ms).unwrap_or_default();
+    let rebalance_timeout = match version {
+        ..FIRST_WITH_REBALANCE_TIMEOUT => session_timeout,
+        _ => time(request.rebalance_timeout_ms).unwrap_or_default(),
+    };
+    let protocols = request.protocols.iter().map(|protocol| Protocol {
+        name: name(&protocol.name),
+        // Kept for long: it must not keep the whole request.
+        metadata: Bytes::copy_from_slice(&protocol.metadata),
+    });
+    let join = JoinGroup {
+        group: name(&request.group_id),
+        member: name(&request.member_id),
+        instance: optional_name(request.group_instance_id.as_ref()),
+        client_id: client.id,
+        client_host: client.host,
+        session_timeout,
+        rebalance_timeout,
+        protocol_type: name(&request.protocol_type),
+        protocols: protocols.collect(),
+        requires_known_member: version >= FIRST_WITH_KNOWN_MEMBERS,
+        can_skip_assignment: version >= FIRST_WITH_SKIPPED_ASSIGNMENT,
+        random: random(),
+    };
+    let member_id = request.member_id.detached();
+    drop(request);
+    let pick = |answer| match answer {
+        Answer::Join(Err(GroupError::MemberIdRequired { member })) => Some(Ok(Err(member))),
+        Answer::Join(answer) => Some(answer.map(Ok)),
+        _ => None,
+    };
+    match ask(&core, Request::Join(join), pick).await {
+        Ok(Ok(joined)) => told_joined(joined),
+        Ok(Err(member)) => {
+            let code = group_code(&GroupError::MemberIdRequired { member: member.clone() });
+            not_joined(text(&member), code.code())
+        }
+        Err(refusal) => not_joined(member_id, refusal.code.code()),
+    }
+}
+
+fn told_joined(joined: Joined) -> JoinGroupResponse {
+    let members = joined.members.iter().map(|member| JoinGroupResponseMember {
+        member_id: text(&member.member),
+        group_instance_id: optional_text(member.instance.as_ref()),
+        metadata: member.metadata.clone(),
+    });
+    JoinGroupResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        generation_id: joined.generation,
+        protocol_type: optional_text(joined.protocol_type.as_ref()),
+        protocol_name: optional_text(joined.protocol.as_ref()),
+        leader: text(&joined.leader),
+        skip_assignment: joined.skip_assignment,
+        member_id: text(&joined.member),
+        members: members.collect(),
+    }
+}
+
+fn not_joined(member_id: Text, error_code: i16) -> JoinGroupResponse {
+    JoinGroupResponse {
+        error_code,
+        generation_id: NO_GENERATION,
+        protocol_type: None,
+        protocol_name: None,
+        member_id,
+        ..JoinGroupResponse::default()
+    }
+}
+
+pub(in crate::api) async fn sync_group(
+    core: Rc<Core>,
+    request: SyncGroupRequest,
+    _version: i16,
+) -> SyncGroupResponse {
+    let assignments = request
+        .assignments
+        .iter()
+        .map(|given| (name(&given.member_id), Bytes::copy_from_slice(&given.assignment)));
+    let sync = SyncGroup {
+        group: name(&request.group_id),
+        member: name(&request.member_id),
+        instance: optional_name(request.group_instance_id.as_ref()),
+        generation: request.generation_id,
+        protocol_type: optional_name(request.protocol_type.as_ref()),
+        protocol: optional_name(request.protocol_name.as_ref()),
+        assignments: assignments.collect(),
+    };
+    drop(request);
+    let pick = |answer| match answer {
+        Answer::Sync(answer) => Some(answer),
+        _ => None,
+    };
+    match ask(&core, Request::Sync(sync), pick).await {
+        Ok(synced) => SyncGroupResponse {
+            throttle_time_ms: 0,
+            error_code: 0,
+            protocol_type: optional_text(synced.protocol_type.as_ref()),
+            protocol_name: optional_text(synced.protocol.as_ref()),
+            assignment: synced.assignment,
+        },
+        Err(refusal) => SyncGroupResponse {
+            error_code: refusal.code.code(),
+            protocol_type: None,
+            protocol_name: None,
+            ..SyncGroupResponse::default()
+        },
+    }
+}
+
+pub(in crate::api) async fn heartbeat(
+    core: Rc<Core>,
+    request: HeartbeatRequest,
+    _version: i16,
+) -> HeartbeatResponse {
+    let heartbeat = Heartbeat {
+        group: name(&request.group_id),
+        member: name(&request.member_id),
+        instance: optional_name(request.group_instance_id.as_ref()),
+        generation: request.generation_id,
+    };
+    let pick = |answer| match answer {
+        Answer::Heartbeat(answer) => Some(answer),
+        _ => None,
+    };
+    let outcome = ask(&core, Request::Heartbeat(heartbeat), pick).await;
+    HeartbeatResponse {
+        throttle_time_ms: 0,
+        error_code: outcome.err().map_or(0, |refusal| refusal.code.code()),
+    }
+}
+
+pub(in crate::api) async fn leave_group(
+    core: Rc<Core>,
+    request: LeaveGroupRequest,
+    version: i16,
+) -> LeaveGroupResponse {
+    let members = match version {
+        ..FIRST_WITH_LEAVING_TOGETHER => vec![LeavingMember {
+            member: name(&request.member_id),
+            instance: None,
+        }],
+        _ => {
+            let members = request.members.iter();
+            let leaving = members.map(|member| LeavingMember {
+                member: name(&member.member_id),
+                instance: optional_name(member.group_instance_id.as_ref()),
+            });
+            leaving.collect()
+        }
+    };
+    let leave = LeaveGroup {
+        group: name(&request.group_id),
+        members,
+    };
+    let pick = |answer| match answer {
+        Answer::Leave(answer) => Some(answer),
+        _ => None,
+    };
+    match ask(&core, Request::Leave(leave), pick).await {
+        Ok(left) if version < FIRST_WITH_LEAVING_TOGETHER => LeaveGroupResponse {
+            error_code: left.first().map_or(0, |left| outcome_code(&left.outcome)),
+            ..LeaveGroupResponse::default()
+        },
+        Ok(left) => LeaveGroupResponse {
+            members: left.iter().map(told_left).collect(),
+            ..LeaveGroupResponse::default()
+        },
+        Err(refusal) => LeaveGroupResponse {
+            error_code: refusal.code.code(),
+            ..LeaveGroupResponse::default()
+        },
+    }
+}
+
+fn told_left(left: &LeftMember) -> MemberResponse {
+    MemberResponse {
+        member_id: text(&left.member),
+        group_instance_id: optional_text(left.instance.as_ref()),
+        error_code: outcome_code(&left.outcome),
+    }
+}
+
+fn outcome_code(outcome: &Result<(), GroupError>) -> i16 {
+    outcome.as_ref().err().map_or(0, |error| group_code(error).code())
+}

@@ -1,0 +1,55 @@
+//! ListConfigResources: everything that has configs. Version 0 asks for subscriptions to metrics only; there are none.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use kafka_wire::list_config_resources::ConfigResource;
+use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
+use protocol::metadata::Metadata;
+
+use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
+use crate::core::Core;
+
+/// From here on a request says which sorts it means.
+const SORTS_SINCE: i16 = 1;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: ListConfigResourcesRequest,
+    version: i16,
+) -> ListConfigResourcesResponse {
+    let sorts: BTreeSet<i8> = match request.resource_types.as_slice() {
+        _ if version < SORTS_SINCE => BTreeSet::new(),
+        [] => [TOPIC, BROKER].into(),
+        named => named.iter().copied().collect(),
+    };
+    let known = |sort: &i8| [TOPIC, BROKER].contains(sort) || NOT_SERVED.contains(sort);
+    if !sorts.iter().all(known) {
+        return ListConfigResourcesResponse {
+            error_code: ErrorCode::UnsupportedVersion.code(),
+            ..ListConfigResourcesResponse::default()
+        };
+    }
+    core.with_metadata(|metadata| ListConfigResourcesResponse {
+        config_resources: sorts.iter().flat_map(|sort| resources(metadata, *sort)).collect(),
+        ..ListConfigResourcesResponse::default()
+    })
+}
+
+fn resources(metadata: &Metadata, resource_type: i8) -> Vec<ConfigResource> {
+    let resource = |resource_name: Text| ConfigResource {
+        resource_name,
+        resource_type,
+    };
+    match resource_type {
+        TOPIC => metadata
+            .topics()
+            .map(|topic| resource(Text::from(&*topic.name)))
+            .collect(),
+        BROKER => metadata
+            .nodes()
+            .map(|(id, _)| resource(Text::from(id.0.to_string())))
+            .collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,208 @@
+//! Consumer groups: carries out what the coordinators of `protocol::groups` decide, and decides nothing itself.
+//!
+//! Every partition of the groups' topic has a coordinator, on the core that owns the partition. A request goes to the one
+//! that its group's name gives, and its answer comes back when what it promises is durable.
+
+mod host;
+mod place;
+mod replay;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use kafka_wire::ErrorCode;
+use protocol::groups::{Answer, GROUPS_TOPIC, Request, TopicChange};
+use protocol::metadata::{Command, ConfigChange, NewTopic, PlanError, PlanLimits, Topic};
+use protocol::{ApplyError, groups};
+use record::{PartitionId, TopicId};
+
+use crate::api::fresh_topic_id;
+use crate::controller::ChangeError;
+use crate::core::Core;
+use crate::error_codes::coordinator_code;
+
+use host::GroupHost;
+use place::partition_of;
+
+/// How the groups' topic is kept: the last record of each key. A group's record grows with its members.
+const TOPIC_CONFIG: [(&str, &str); 2] = [("cleanup.policy", "compact"), ("max.message.bytes", "16777216")];
+
+/// The coordinators of one core, by the partition of the groups' topic that each writes to.
+#[derive(Default)]
+pub(crate) struct Groups {
+    hosts: RefCell<BTreeMap<i32, Rc<GroupHost>>>,
+}
+
+impl Groups {
+    /// Tells nobody anything any more: whoever waits is sent to look for another coordinator.
+    pub(crate) fn close(&self) {
+        for host in self.hosts.borrow().values() {
+            host.close();
+        }
+    }
+
+    /// How many groups there are here, of the coordinators that have read their logs.
+    pub(crate) fn count(&self) -> usize {
+        self.hosts.borrow().values().map(|host| host.group_count()).sum()
+    }
+
+    fn host(&self, partition: i32) -> Option<Rc<GroupHost>> {
+        self.hosts.borrow().get(&partition).cloned()
+    }
+}
+
+impl Core {
+    /// Has the coordinator of the request's group answer it. The groups' topic is made if there is none.
+    ///
+    /// # Errors
+    /// No coordinator can be had now; the client asks again.
+    pub(crate) async fn ask_coordinator(self: &Rc<Self>, request: Request) -> Result<Answer, ErrorCode> {
+        let group = request.group().expect("requests about all groups go to all coordinators");
+        let topic = self.groups_topic().await?;
+        let index = partition_of(group, topic.1);
+        self.ask_partition(topic.0, index, request).await
+    }
+
+    /// Has every coordinator answer the request. Without a groups' topic there are none.
+    ///
+    /// # Errors
+    /// Some coordinator cannot be had now; the client asks again.
+    pub(crate) async fn ask_all_coordinators(
+        self: &Rc<Self>,
+        request: &Request,
+    ) -> Result<Vec<Answer>, ErrorCode> {
+        let Some((topic, count)) = self.find_groups_topic() else {
+            return Ok(Vec::new());
+        };
+        let asked = (0..count).map(|index| self.ask_partition(topic, index, request.clone()));
+        join_all(asked).await.into_iter().collect()
+    }
+
+    async fn ask_partition(
+        self: &Rc<Self>,
+        topic: TopicId,
+        index: i32,
+        request: Request,
+    ) -> Result<Answer, ErrorCode> {
+        let owner = self.facts.core_of(self.facts.shard_of(PartitionId { topic, index }));
+        let ask = move |core: Rc<Core>| async move {
+            match core.groups.host(index) {
+                Some(host) => host.ask(request).await,
+                None => None,
+            }
+        };
+        let answer = match owner == self.index {
+            true => ask(self.clone()).await,
+            false => self.facts.mailboxes.call(owner, ask).await.unwrap_or(None),
+        };
+        answer.ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    fn find_groups_topic(&self) -> Option<(TopicId, i32)> {
+        self.with_metadata(|metadata| {
+            metadata
+                .topic_named(GROUPS_TOPIC)
+                .map(|topic| (topic.id, topic.partition_count()))
+        })
+    }
+
+    /// The groups' topic and its number of partitions, made now if it is missing: one partition for each shard, so that
+    /// every core has coordinators.
+    ///
+    /// # Errors
+    /// It could not be made; the client asks again.
+    pub(crate) async fn groups_topic(self: &Rc<Self>) -> Result<(TopicId, i32), ErrorCode> {
+        if let Some(found) = self.find_groups_topic() {
+            return Ok(found);
+        }
+        let wanted = NewTopic {
+            id: fresh_topic_id(),
+            name: GROUPS_TOPIC.into(),
+            partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
+            replica_count: 1,
+            config: TOPIC_CONFIG.map(|(name, value)| ConfigChange::set(name, value)).to_vec(),
+        };
+        // Internal: it must fit even where clients have used up what they may.
+        let limits = PlanLimits {
+            partitions_max: usize::MAX,
+            ..PlanLimits::default()
+        };
+        let changed = self
+            .change(move |metadata| vec![metadata.plan_topic(&wanted, &limits)])
+            .await
+            .map_err(|error| coordinator_code(&error.into()))?;
+        for made in changed {
+            match made {
+                // Somebody else was quicker.
+                Ok(_) | Err(ChangeError::Plan(PlanError::Refused(ApplyError::TopicExists { .. }))) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the topic of the consumer groups could not be made");
+                    return Err(coordinator_code(&error));
+                }
+            }
+        }
+        self.find_groups_topic().ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    /// Opens the coordinators of the groups' partitions that are here and have none yet. The partitions are open.
+    pub(crate) fn open_coordinators(&self) {
+        self.with_metadata(|metadata| {
+            let Some(topic) = metadata.topic_named(GROUPS_TOPIC) else {
+                return;
+            };
+            for partition in self.own_partitions(topic, 0) {
+                let mut hosts = self.groups.hosts.borrow_mut();
+                hosts.entry(partition.index).or_insert_with(|| {
+                    let shard = self.shard(self.facts.shard_of(partition)).clone();
+                    let topics = metadata.topics().map(there).collect();
+                    GroupHost::open(partition, shard, settings(&self.facts.config.groups), topics)
+                });
+            }
+        });
+    }
+
+    /// Tells the coordinators here what a command has done to a topic.
+    pub(crate) fn tell_coordinators(&self, command: &Command) {
+        let change = match command {
+            Command::DeleteTopic { id } => Some(TopicChange::Gone { id: *id }),
+            Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {
+                self.with_metadata(|metadata| metadata.topic(*id).map(there))
+            }
+            _ => None,
+        };
+        let Some(change) = change else { return };
+        for host in self.groups.hosts.borrow().values() {
+            host.handle_topic(change.clone());
+        }
+    }
+}
+
+fn there(topic: &Topic) -> TopicChange {
+    TopicChange::There {
+        topic: Arc::clone(&topic.name),
+        id: topic.id,
+        partition_count: topic.partition_count(),
+    }
+}
+
+fn settings(config: &crate::config::GroupSettings) -> groups::Settings {
+    groups::Settings {
+        session_timeout_min: config.session_timeout_min,
+        session_timeout_max: config.session_timeout_max,
+        initial_rebalance_delay: config.initial_rebalance_delay,
+        members_max: config.members_max,
+        offsets_retention: config.offsets_retention,
+        consumer_session_timeout: config.consumer_session_timeout,
+        consumer_heartbeat_interval: config.consumer_heartbeat_interval,
+        ..groups::Settings::default()
+    }
+}
+
+/// Whether a topic is kept by the node itself: clients may read it and not write to it.
+pub(crate) fn is_internal(topic: &str) -> bool {
+    topic == GROUPS_TOPIC
+}
+

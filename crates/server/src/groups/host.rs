@@ -1,0 +1,224 @@
+//! One coordinator at work: requests in, records appended, answers out, and the clock that wakes it.
+//!
+//! Nothing here is answered before the coordinator says so, and it says so only after `handle_persisted`. If an append's
+//! outcome cannot be known, the host closes for good: the log is read anew at the next start.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use protocol::groups::{
+    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
+};
+use record::{BatchBuilder, Compression, PartitionId};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::replay::replay;
+use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest, Shard};
+
+/// Changes that come together ride in one batch up to this size.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// A batch on its way into the log, and the changes in it.
+struct Appending {
+    ids: Vec<PersistId>,
+    outcome: oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>,
+}
+
+/// See the module.
+pub(super) struct GroupHost {
+    partition: PartitionId,
+    shard: Rc<Shard>,
+    coordinator: RefCell<Coordinator>,
+    waiting: RefCell<HashMap<Ticket, oneshot::Sender<Answer>>>,
+    next_ticket: Cell<u64>,
+    appending: mpsc::UnboundedSender<Appending>,
+    /// When the clock will wake the coordinator.
+    wakes_at: Cell<Option<Duration>>,
+    /// The clock is to look again.
+    look_again: Notify,
+    closed: Cell<bool>,
+}
+
+impl GroupHost {
+    /// Opens the coordinator of a partition on the core that calls. It refuses requests until its log is read.
+    pub(super) fn open(
+        partition: PartitionId,
+        shard: Rc<Shard>,
+        settings: Settings,
+        topics: Vec<TopicChange>,
+    ) -> Rc<GroupHost> {
+        let now = shard.clock.monotonic();
+        let elapsed_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let unix_ms_at_start = shard.clock.wall_ms().saturating_sub(elapsed_ms);
+        let mut coordinator = Coordinator::new(settings, unix_ms_at_start);
+        coordinator.handle_topics(now, topics);
+        let (appending, appended) = mpsc::unbounded_channel();
+        let host = Rc::new(GroupHost {
+            partition,
+            shard,
+            coordinator: RefCell::new(coordinator),
+            waiting: RefCell::new(HashMap::new()),
+            next_ticket: Cell::new(0),
+            appending,
+            wakes_at: Cell::new(None),
+            look_again: Notify::new(),
+            closed: Cell::new(false),
+        });
+        tokio::task::spawn_local(host.clone().load());
+        tokio::task::spawn_local(host.clone().report(appended));
+        tokio::task::spawn_local(host.clone().keep_time());
+        host
+    }
+
+    /// Reads the log back, then takes requests.
+    async fn load(self: Rc<Self>) {
+        match replay(&self.shard, self.partition, &self.coordinator).await {
+            Ok(()) => {
+                self.coordinator.borrow_mut().handle_loaded(self.now());
+                self.act();
+            }
+            Err(error) => {
+                tracing::error!(partition = %self.partition, %error, "the groups of this partition are not served: their log cannot be read");
+                self.close();
+            }
+        }
+    }
+
+    /// Has the coordinator answer a request; `None` if it never will.
+    pub(super) async fn ask(&self, request: Request) -> Option<Answer> {
+        if self.closed.get() {
+            return None;
+        }
+        let ticket = Ticket(self.next_ticket.get());
+        self.next_ticket.set(ticket.0 + 1);
+        let (reply, answer) = oneshot::channel();
+        self.waiting.borrow_mut().insert(ticket, reply);
+        self.coordinator
+            .borrow_mut()
+            .handle_request(self.now(), ticket, request);
+        self.act();
+        answer.await.ok()
+    }
+
+    /// Tells the coordinator what has become of a topic.
+    pub(super) fn handle_topic(&self, change: TopicChange) {
+        self.coordinator.borrow_mut().handle_topics(self.now(), [change]);
+        self.act();
+    }
+
+    /// Answers nobody any more.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.waiting.borrow_mut().clear();
+        self.look_again.notify_one();
+    }
+
+    pub(super) fn group_count(&self) -> usize {
+        self.coordinator.borrow().group_count()
+    }
+
+    fn now(&self) -> Duration {
+        self.shard.clock.monotonic()
+    }
+
+    /// Does all that the coordinator wants done now.
+    fn act(&self) {
+        if self.closed.get() {
+            return;
+        }
+        let now_ms = self.shard.clock.wall_ms();
+        let mut batch = BatchBuilder::new(Compression::None);
+        let mut ids = Vec::new();
+        loop {
+            let action = self.coordinator.borrow_mut().next_action();
+            match action {
+                None => break,
+                Some(Action::Answer { ticket, answer }) => {
+                    // Whoever has gone away does not wait any more.
+                    if let Some(reply) = self.waiting.borrow_mut().remove(&ticket) {
+                        let _ = reply.send(answer);
+                    }
+                }
+                Some(Action::Persist { id, records }) => {
+                    for record in &records {
+                        batch.append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
+                    }
+                    ids.push(id);
+                    if batch.length_bytes() >= BATCH_BYTES {
+                        self.append(&mut batch, std::mem::take(&mut ids));
+                    }
+                }
+            }
+        }
+        if !ids.is_empty() {
+            self.append(&mut batch, ids);
+        }
+        let deadline = self.coordinator.borrow().deadline();
+        if deadline.is_some_and(|at| self.wakes_at.get().is_none_or(|wakes_at| at < wakes_at)) {
+            self.look_again.notify_one();
+        }
+    }
+
+    fn append(&self, batch: &mut BatchBuilder, ids: Vec<PersistId>) {
+        let (reply, outcome) = oneshot::channel();
+        self.shard.append(AppendRequest {
+            partition: self.partition,
+            batch: batch.build().into(),
+            acks: Acks::Quorum,
+            reply,
+        });
+        // The other end lives as long as this host does.
+        let _ = self.appending.send(Appending { ids, outcome });
+    }
+
+    /// Tells the coordinator what became of its changes, in their order.
+    async fn report(self: Rc<Self>, mut appended: mpsc::UnboundedReceiver<Appending>) {
+        while let Some(Appending { ids, outcome }) = appended.recv().await {
+            let result = match outcome.await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(refusal)) if took_nothing(&refusal) => {
+                    tracing::warn!(partition = %self.partition, %refusal, "a change of a consumer group was not journaled");
+                    Err(NotPersisted)
+                }
+                _ => return self.close(),
+            };
+            for id in ids {
+                self.coordinator
+                    .borrow_mut()
+                    .handle_persisted(self.now(), id, result);
+            }
+            self.act();
+        }
+    }
+
+    /// Wakes the coordinator when it wants to be woken.
+    async fn keep_time(self: Rc<Self>) {
+        while !self.closed.get() {
+            let deadline = self.coordinator.borrow().deadline();
+            self.wakes_at.set(deadline);
+            let wait = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep(at.saturating_sub(self.now())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = wait => {
+                    self.coordinator.borrow_mut().handle_time(self.now());
+                    self.act();
+                }
+                () = self.look_again.notified() => {}
+            }
+        }
+    }
+}
+
+/// Whether a refused batch is certain not to be in the log. After a flush that failed nobody knows.
+fn took_nothing(refusal: &AppendRefusal) -> bool {
+    !matches!(
+        refusal,
+        AppendRefusal::JournalDead(_) | AppendRefusal::UnknownPartition | AppendRefusal::Stopping
+    )
+}

@@ -1,0 +1,153 @@
+//! Appends: a body becomes one batch for each partition that it goes to, and goes the way of a Produce request.
+//!
+//! A request's records of one partition are one batch: all are appended or none, one behind the other. Answered when they
+//! are durable, as for `acks=all`.
+
+mod gather;
+
+use std::sync::Arc;
+
+use axum::Json;
+
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use record::PartitionId;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use crate::append_path::Answer;
+
+use super::App;
+use super::body::{self, busy};
+use super::cores::KnownTopic;
+use super::media_type::{MediaType, of_body};
+use super::problem::{Kind, Problem};
+use super::uri::Query;
+pub(super) use gather::malformed_json;
+use gather::{Form, Gathered, gather};
+
+/// What a body of records can be.
+pub(super) const TAKES: &[MediaType] = &[MediaType::Json, MediaType::Text, MediaType::Bytes];
+/// Bodies up to this are made into batches on the HTTP thread itself.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// What became durable in one partition.
+#[derive(Debug, Clone, Serialize)]
+struct Appended {
+    partition: i32,
+    first_offset: i64,
+    count: i32,
+}
+
+/// Appends to the partition that the path names.
+pub(super) async fn to_partition(
+    State(app): State<Arc<App>>,
+    Path((topic, partition)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let topic = app.cores.topic(&topic).await?;
+    let partition = topic.partition(&partition)?;
+    let mut batches = take_batches(&app, &topic, Some(partition.index), request).await?;
+    let batch = batches.remove(0);
+    let deadline = Instant::now() + app.limits.append_wait;
+    let answer = app.cores.append(partition, batch.bytes.clone());
+    let appended = wait(answer, &batch, deadline).await?;
+    Ok(Json(appended).into_response())
+}
+
+/// Appends each record to the partition that its key chooses, as Kafka's clients do.
+pub(super) async fn to_topic(
+    State(app): State<Arc<App>>,
+    Path(topic): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let topic = app.cores.topic(&topic).await?;
+    let batches = take_batches(&app, &topic, None, request).await?;
+    let deadline = Instant::now() + app.limits.append_wait;
+    // All are handed over before any is waited for: they share flushes.
+    let answers: Vec<Answer> = batches
+        .iter()
+        .map(|batch| {
+            let partition = PartitionId {
+                topic: topic.id,
+                index: batch.partition,
+            };
+            app.cores.append(partition, batch.bytes.clone())
+        })
+        .collect();
+    let mut appended = Vec::with_capacity(batches.len());
+    let mut refused: Option<(i32, Problem)> = None;
+    for (answer, batch) in answers.into_iter().zip(&batches) {
+        match wait(answer, batch, deadline).await {
+            Ok(one) => appended.push(one),
+            Err(problem) => refused = refused.or(Some((batch.partition, problem))),
+        }
+    }
+    match refused {
+        None => Ok(Json(json!({ "appended": appended })).into_response()),
+        // Some partitions may have their records all the same: the client is told which.
+        Some((partition, problem)) => Err(problem
+            .with("partition", partition)
+            .with("appended", json!(appended))),
+    }
+}
+
+/// Waits until a batch is durable.
+async fn wait(answer: Answer, batch: &Gathered, deadline: Instant) -> Result<Appended, Problem> {
+    let answered = timeout_at(deadline, answer).await.map_err(|_| {
+        let detail = "not known to be durable in time; it may become so yet: look before trying again";
+        Problem::new(Kind::OutcomeUnknown, detail)
+    })?;
+    let outcome = answered.map_err(|_| Problem::from(crate::mailbox::Stopping))??;
+    Ok(Appended {
+        partition: batch.partition,
+        first_offset: outcome.first_offset.0,
+        count: batch.count,
+    })
+}
+
+/// A request's body as batches, at least one. They hold room until they are dropped.
+async fn take_batches(
+    app: &Arc<App>,
+    topic: &KnownTopic,
+    partition: Option<i32>,
+    request: Request,
+) -> Result<Vec<Gathered>, Problem> {
+    let media_type = of_body(request.headers(), TAKES)?;
+    let query = Query::read(request.uri().query(), &["key"])?;
+    if media_type == MediaType::Json && query.get("key").is_some() {
+        let detail = "JSON records have their keys in them; the parameter is for other bodies";
+        return Err(Problem::new(Kind::MalformedQuery, detail).with("parameter", "key"));
+    }
+    let form = Form {
+        media_type,
+        key: query.get("key").map(|key| key.as_bytes().to_vec()),
+        now_ms: app.cores.facts.clock.wall_ms(),
+        partition,
+        partition_count: topic.partition_count,
+        batch_bytes_max: topic.batch_bytes_max,
+    };
+    let (body, mut room) = body::read(app, request.into_body(), app.body_bytes_max()).await?;
+    let batches = gather_off_thread(body, form).await?;
+    let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
+    if bytes > SMALL_BYTES && !app.bodies.resize(&mut room, bytes) {
+        return Err(busy("bodies of other requests take all the room there is"));
+    }
+    let room = Arc::new(room);
+    Ok(batches
+        .into_iter()
+        .map(|batch| batch.holding(Arc::clone(&room)))
+        .collect())
+}
+
+/// Large bodies take long to be understood: not on the thread that answers health.
+async fn gather_off_thread(body: Bytes, form: Form) -> Result<Vec<Gathered>, Problem> {
+    if body.len() <= SMALL_BYTES {
+        return gather(&body, &form);
+    }
+    tokio::task::spawn_blocking(move || gather(&body, &form))
+        .await
+        .unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the body could not be read")))
+}

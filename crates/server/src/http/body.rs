@@ -1,0 +1,125 @@
+//! Bodies, in and out. In: read within a limit, a time and the budget. Out: bytes that hold their room in the budget until
+//! they are on their way, and that have the connection cut if that takes too long.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use hyper::body::{Frame, SizeHint};
+use tokio::time::{Instant, timeout};
+
+use super::App;
+use super::budget::Room;
+use super::limits::HttpLimits;
+use super::line::{Line, Overdue};
+use super::problem::{Kind, Problem};
+
+/// What a body may have without asking for room: too small to matter, too frequent to ask.
+const FREE_BYTES: usize = 64 << 10;
+/// What of an answer is given to its connection at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Refuses a body that announces more than it may have, before anything of it is read.
+///
+/// # Errors
+/// It does.
+pub(super) fn check_announced(body: &Body, bytes_max: usize) -> Result<(), Problem> {
+    match body.size_hint().lower() > bytes_max as u64 {
+        true => Err(too_large(bytes_max)),
+        false => Ok(()),
+    }
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    let detail = format!("a body may have {bytes_max} bytes here");
+    Problem::new(Kind::BodyTooLarge, detail).with("bytes_max", bytes_max)
+}
+
+/// Reads a whole body.
+///
+/// # Errors
+/// It is too large, too slow, not whole, or there is no room for it now.
+pub(super) async fn read(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
+    check_announced(&body, bytes_max)?;
+    let wait = app.limits.body_wait;
+    let slow = || {
+        Problem::new(
+            Kind::BodyTooSlow,
+            format!("the body did not come within {wait:?}"),
+        )
+    };
+    timeout(wait, collect(app, body, bytes_max))
+        .await
+        .unwrap_or_else(|_| Err(slow()))
+}
+
+async fn collect(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
+    let mut room = app.bodies.no_room();
+    let mut read = BytesMut::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            Problem::new(Kind::MalformedBody, format!("the body ends too early: {error}"))
+        })?;
+        let bytes = read.len() + piece.len();
+        if bytes > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        // Bytes that come more slowly than others hold no more than what came.
+        if bytes > FREE_BYTES && !app.bodies.resize(&mut room, bytes) {
+            return Err(busy("bodies of other requests take all the room there is"));
+        }
+        read.extend_from_slice(&piece);
+    }
+    Ok((read.freeze(), room))
+}
+
+/// The problem of a node that has too much to do.
+pub(super) fn busy(why: &str) -> Problem {
+    Problem::new(Kind::Busy, format!("{why}; try again"))
+}
+
+/// Bytes on their way to a client.
+pub(super) struct HeldBody {
+    rest: Bytes,
+    _room: Room,
+    _overdue: Overdue,
+}
+
+impl HeldBody {
+    /// The body of an answer on `line`, which is cut if the answer is not taken in time.
+    pub(super) fn new(bytes: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
+        let seconds = bytes.len() as u64 / limits.taken_bytes_per_second_min;
+        let deadline = Instant::now() + limits.taken_wait + Duration::from_secs(seconds);
+        Body::new(HeldBody {
+            rest: bytes.into(),
+            _room: room,
+            _overdue: line.cut_at(deadline),
+        })
+    }
+}
+
+impl hyper::body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let length = self.rest.len().min(PIECE_BYTES);
+        let piece = self.rest.split_to(length);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.rest.len() as u64)
+    }
+}

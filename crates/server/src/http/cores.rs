@@ -1,0 +1,248 @@
+//! How HTTP reaches the log: letters to the cores, by the ways that Kafka's requests take. Nothing is decided here.
+//!
+//! What a core finds for a reader takes room in that core's answer budget until the reader lets go of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::metadata::Topic;
+use record::{Offset, PartitionId, TopicId};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::list_offsets::offset_since;
+use crate::append_path::{Answer, append_from_outside};
+use crate::core::{Core, NodeFacts};
+use crate::mailbox::Stopping;
+use crate::shard::{Acks, AppendRefusal, ReadRefusal, ReadRequest};
+
+use super::problem::{Kind, Problem};
+
+/// The core that is asked about topics. Any would do: a change is answered when all have applied it.
+const METADATA_CORE: usize = 0;
+
+/// See the module.
+pub(super) struct Cores {
+    pub(super) facts: NodeFacts,
+}
+
+/// What there is to know of a topic before its partitions are asked.
+#[derive(Debug, Clone)]
+pub(super) struct KnownTopic {
+    pub(super) id: TopicId,
+    pub(super) name: Arc<str>,
+    pub(super) partition_count: i32,
+    pub(super) batch_bytes_max: usize,
+}
+
+impl KnownTopic {
+    fn of(topic: &Topic) -> KnownTopic {
+        KnownTopic {
+            id: topic.id,
+            name: Arc::clone(&topic.name),
+            partition_count: topic.partition_count(),
+            batch_bytes_max: topic.settings.batch_bytes_max as usize,
+        }
+    }
+
+    /// One of its partitions, as a path names it.
+    ///
+    /// # Errors
+    /// There is no such partition.
+    pub(super) fn partition(&self, text: &str) -> Result<PartitionId, Problem> {
+        let index = text
+            .parse()
+            .ok()
+            .filter(|index| (0..self.partition_count).contains(index));
+        let index = index.ok_or_else(|| {
+            let (name, last) = (&self.name, self.partition_count - 1);
+            let detail = format!("topic {name} has no partition {text}, only 0 to {last}");
+            Problem::new(Kind::UnknownPartition, detail)
+        })?;
+        Ok(PartitionId {
+            topic: self.id,
+            index,
+        })
+    }
+}
+
+/// Where a partition stands: the first offset that is kept, and the first that is not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stands {
+    pub(super) log_start: Offset,
+    pub(super) tail: Offset,
+}
+
+/// What a read found. Its core counts it as held until it is dropped.
+pub(super) struct Found {
+    pub(super) stands: Stands,
+    pub(super) batches: Vec<Bytes>,
+    _lent: oneshot::Sender<()>,
+}
+
+/// Why nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unread {
+    #[error(transparent)]
+    Refused(#[from] ReadRefusal),
+    #[error(transparent)]
+    Stopping(#[from] Stopping),
+    #[error("answers that are not taken yet hold all the memory that there is for them")]
+    NoRoom,
+}
+
+impl Cores {
+    /// Asks a core.
+    pub(super) async fn ask<T, F>(
+        &self,
+        core: usize,
+        letter: impl FnOnce(std::rc::Rc<Core>) -> F + Send + 'static,
+    ) -> Result<T, Stopping>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.facts.mailboxes.call(core, letter).await
+    }
+
+    /// Asks the core that knows the topics.
+    pub(super) async fn ask_metadata<T, F>(
+        &self,
+        letter: impl FnOnce(std::rc::Rc<Core>) -> F + Send + 'static,
+    ) -> Result<T, Stopping>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.ask(METADATA_CORE, letter).await
+    }
+
+    /// The topic of a name.
+    ///
+    /// # Errors
+    /// There is none, or the node is stopping.
+    pub(super) async fn topic(&self, name: &str) -> Result<KnownTopic, Problem> {
+        let wanted = name.to_owned();
+        let found = self
+            .ask_metadata(|core| async move {
+                core.with_metadata(|metadata| metadata.topic_named(&wanted).map(KnownTopic::of))
+            })
+            .await?;
+        found.ok_or_else(|| unknown_topic(name))
+    }
+
+    /// Hands a batch to the core that owns the partition; answered when it is durable.
+    pub(super) fn append(&self, partition: PartitionId, batch: Bytes) -> Answer {
+        append_from_outside(&self.facts, partition, batch.into(), Acks::Quorum)
+    }
+
+    /// Reads committed batches, from the one that holds `from` on: at most `bytes_max` bytes, but at least one batch.
+    ///
+    /// # Errors
+    /// See `Unread`; `NoRoom` if there was none until `deadline`.
+    pub(super) async fn read(
+        &self,
+        partition: PartitionId,
+        from: Offset,
+        bytes_max: usize,
+        deadline: Instant,
+    ) -> Result<Found, Unread> {
+        let shard = self.facts.shard_of(partition);
+        self.ask(self.facts.core_of(shard), move |core| async move {
+            let granted = loop {
+                if let Some(granted) = core.answers.grant(bytes_max) {
+                    break granted;
+                }
+                // Nothing is held while waiting.
+                timeout_at(deadline, core.answers.room())
+                    .await
+                    .map_err(|_| Unread::NoRoom)?;
+            };
+            let read = ReadRequest {
+                partition,
+                from,
+                bytes_max: bytes_max.min(granted.bytes()),
+                epoch: None,
+            };
+            let result = core.shard(shard).read(read).await?;
+            drop(granted);
+            // Whoever reads is not on this thread, so a task stays behind here and holds what is counted here.
+            let held = core.answers.hold(result.bytes);
+            let (lent, returned) = oneshot::channel();
+            tokio::task::spawn_local(async move {
+                let _ = returned.await;
+                drop(held);
+            });
+            Ok::<Found, Unread>(Found {
+                stands: Stands {
+                    log_start: result.log_start,
+                    tail: result.tail,
+                },
+                batches: result.batches,
+                _lent: lent,
+            })
+        })
+        .await?
+    }
+
+    /// Where a partition stands.
+    ///
+    /// # Errors
+    /// It is gone, or the node is stopping.
+    pub(super) async fn stands(&self, partition: PartitionId) -> Result<Stands, Unread> {
+        let shard = self.facts.shard_of(partition);
+        let stands = self.ask(self.facts.core_of(shard), move |core| async move {
+            core.shard(shard).with_leader(partition, |leader| Stands {
+                log_start: leader.log_start(),
+                tail: leader.tail(),
+            })
+        });
+        Ok(stands.await?.ok_or(ReadRefusal::UnknownPartition)?)
+    }
+
+    /// The first committed record with this timestamp or a later one; `None` if there is none.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub(super) async fn since(
+        &self,
+        partition: PartitionId,
+        timestamp_ms: i64,
+    ) -> Result<Option<Offset>, Unread> {
+        let shard = self.facts.shard_of(partition);
+        let found = self.ask(self.facts.core_of(shard), move |core| async move {
+            offset_since(core.shard(shard), partition, timestamp_ms).await
+        });
+        Ok(found.await??)
+    }
+
+    /// Has `reader` woken as soon as the tail is beyond `seen`, or the partition is gone.
+    pub(super) fn watch(&self, partition: PartitionId, seen: Offset, reader: &Arc<Notify>) {
+        let (shard, reader) = (self.facts.shard_of(partition), Arc::clone(reader));
+        self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
+            core.shard(shard).watch(&[(partition, seen)], &reader);
+        });
+    }
+
+    /// Gives up what lies before `first_kept`; durable on return, which has the first offset that is kept then.
+    ///
+    /// # Errors
+    /// As Kafka's DeleteRecords.
+    pub(super) async fn trim(
+        &self,
+        partition: PartitionId,
+        first_kept: Offset,
+    ) -> Result<Offset, AppendRefusal> {
+        let shard = self.facts.shard_of(partition);
+        self.ask(self.facts.core_of(shard), move |core| async move {
+            core.shard(shard).trim(partition, first_kept).await
+        })
+        .await
+        .unwrap_or(Err(AppendRefusal::Stopping))
+    }
+}
+
+/// The problem of a topic that is not there.
+pub(super) fn unknown_topic(name: &str) -> Problem {
+    Problem::new(Kind::UnknownTopic, format!("there is no topic {name:?}")).with("topic", name)
+}

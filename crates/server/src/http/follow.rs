@@ -1,0 +1,244 @@
+//! Following a partition by server-sent events (WHATWG HTML, section 9.2): records as they are committed, one event each,
+//! whose id is the offset. A client that was interrupted goes on behind the last id it saw.
+//!
+//! A follower holds one piece of text at a time. Who does not take it in time is cut off. When following cannot go on, an
+//! event named `end` says why before the stream ends: records are never left out in silence.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::body::Frame;
+use record::{Offset, PartitionId};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::time::{sleep, timeout};
+
+use crate::shard::ReadRefusal;
+
+use super::App;
+use super::cores::{Stands, Unread};
+use super::line::Line;
+use super::media_type::MediaType;
+use super::problem::{Kind, Problem};
+use super::read::page::Form;
+use super::read::{Failed, Start, read_page, room};
+use super::refusal::out_of_range;
+use super::uri::Query;
+
+/// What is sent at a time.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECE_RECORDS: usize = 10_000;
+/// Sent when nothing else is: a line that says nothing, so that everybody in between sees that the stream lives.
+const HEARTBEAT: &[u8] = b": heartbeat\n\n";
+/// Sent first: an interrupted client tries again after this many milliseconds.
+const OPENING: &[u8] = b"retry: 1000\n\n";
+/// What a client that was interrupted says it saw last.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// Begins to follow. What cannot be begun is refused as any request; later there are only events.
+pub(super) async fn follow(
+    app: Arc<App>,
+    partition: PartitionId,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    line: Line,
+) -> Result<Response, Problem> {
+    let query = Query::read(query, &["offset", "timestamp"])?;
+    let start = match resumed(headers)? {
+        Some(start) => start,
+        None => Start::read(&query, Start::Latest)?,
+    };
+    let from = start.find(&app, partition).await?;
+    let Stands { log_start, tail } = app.cores.stands(partition).await?;
+    if from < log_start || from > tail {
+        return Err(out_of_range(from, log_start, tail));
+    }
+    let place = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| {
+        let most = app.limits.followers_max;
+        Problem::new(
+            Kind::Busy,
+            format!("{most} connections follow partitions, which is the most"),
+        )
+    })?;
+    let (pieces, body) = mpsc::channel(1);
+    let follower = Follower {
+        app,
+        partition,
+        from,
+        pieces,
+        line,
+    };
+    tokio::spawn(follower.run(place));
+    let mut response = Response::new(Body::new(Events(body)));
+    let headers = response.headers_mut();
+    let media_type = HeaderValue::from_static(MediaType::EventStream.name());
+    headers.insert(header::CONTENT_TYPE, media_type);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Where an interrupted client goes on: it says what it saw last.
+fn resumed(headers: &HeaderMap) -> Result<Option<Start>, Problem> {
+    let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else {
+        return Ok(None);
+    };
+    let offset = id.to_str().ok().and_then(|id| id.parse::<i64>().ok());
+    let next = offset
+        .filter(|offset| (0..i64::MAX).contains(offset))
+        .map(|offset| Offset(offset + 1));
+    next.map(|next| Some(Start::At(next))).ok_or_else(|| {
+        let detail = "Last-Event-ID must be the offset of the last event that was seen";
+        Problem::new(Kind::MalformedHeader, detail).with("header", LAST_EVENT_ID)
+    })
+}
+
+/// Why a stream ends, told as its last event.
+#[derive(Debug)]
+enum End {
+    /// The client has gone, or is cut off: nobody to tell.
+    Nobody,
+    Trimmed(Stands),
+    Deleted,
+    Stopping,
+    /// Something else, in words.
+    Failed(String),
+}
+
+impl End {
+    fn told(&self) -> Option<Value> {
+        match self {
+            End::Nobody => None,
+            End::Trimmed(Stands { log_start, tail }) => Some(json!({
+                "reason": "trimmed",
+                "first_offset": log_start.0,
+                "tail": tail.0,
+            })),
+            End::Deleted => Some(json!({ "reason": "deleted" })),
+            End::Stopping => Some(json!({ "reason": "stopping" })),
+            End::Failed(why) => Some(json!({ "reason": "failed", "detail": why })),
+        }
+    }
+
+    fn of(unread: Unread) -> End {
+        match unread {
+            Unread::Stopping(_) => End::Stopping,
+            Unread::Refused(ReadRefusal::UnknownPartition) => End::Deleted,
+            Unread::Refused(ReadRefusal::OutOfRange { log_start, tail, .. }) => {
+                End::Trimmed(Stands { log_start, tail })
+            }
+            unread => End::Failed(unread.to_string()),
+        }
+    }
+}
+
+/// One client that follows one partition.
+struct Follower {
+    app: Arc<App>,
+    partition: PartitionId,
+    /// The next offset to be sent.
+    from: Offset,
+    pieces: mpsc::Sender<Bytes>,
+    line: Line,
+}
+
+impl Follower {
+    async fn run(mut self, _place: OwnedSemaphorePermit) {
+        let app = Arc::clone(&self.app);
+        let _present = app.counters.follower();
+        self.line.set_follows(true);
+        let end = match self.send(Bytes::from_static(OPENING)).await {
+            Ok(()) => self.send_records().await,
+            Err(end) => end,
+        };
+        if let Some(told) = end.told() {
+            // A client that does not take this either is cut off, as any other.
+            let _ = self.send(format!("event: end\ndata: {told}\n\n").into()).await;
+        }
+        self.line.set_follows(false);
+    }
+
+    /// Sends what is there, then what comes.
+    async fn send_records(&mut self) -> End {
+        let arrivals = Arc::new(Notify::new());
+        loop {
+            let stands = match self.send_page().await {
+                Ok(None) => continue,
+                Ok(Some(stands)) => stands,
+                Err(end) => return end,
+            };
+            self.app.cores.watch(self.partition, stands.tail, &arrivals);
+            if let Err(end) = self.wait(&arrivals).await {
+                return end;
+            }
+        }
+    }
+
+    /// Sends the next records; if there are none, says where the partition stands.
+    async fn send_page(&mut self) -> Result<Option<Stands>, End> {
+        let _room = room(&self.app, PIECE_BYTES)
+            .await
+            .map_err(|_| End::Failed("there is no memory for answers".to_owned()))?;
+        let limits = (PIECE_RECORDS, PIECE_BYTES);
+        let read = read_page(&self.app, self.partition, self.from, limits, Form::Events).await;
+        let (page, stands) = read.map_err(|failed| match failed {
+            Failed::Unread(unread) => End::of(unread),
+            Failed::Unpaged(unpaged) => End::Failed(unpaged.to_string()),
+        })?;
+        if page.next == self.from {
+            return Ok(Some(stands));
+        }
+        self.from = page.next;
+        if page.records > 0 {
+            self.send(page.text.into()).await?;
+        }
+        Ok(None)
+    }
+
+    /// Waits for records; meanwhile the client hears that the stream lives.
+    async fn wait(&self, arrivals: &Notify) -> Result<(), End> {
+        let mut stopped = self.app.stopped.clone();
+        loop {
+            tokio::select! {
+                () = arrivals.notified() => return Ok(()),
+                () = sleep(self.app.limits.heartbeat) => self.send(Bytes::from_static(HEARTBEAT)).await?,
+                () = self.pieces.closed() => return Err(End::Nobody),
+                _ = stopped.changed() => return Err(End::Stopping),
+            }
+        }
+    }
+
+    /// Hands a piece to the connection, which takes it when the one before is on its way.
+    async fn send(&self, piece: Bytes) -> Result<(), End> {
+        match timeout(self.app.limits.taken_wait, self.pieces.send(piece)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Nobody),
+            Err(_) => {
+                tracing::debug!(partition = %self.partition, from = %self.from, "a slow follower was cut off");
+                self.line.cut();
+                Err(End::Nobody)
+            }
+        }
+    }
+}
+
+/// The stream's body.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0
+            .poll_recv(context)
+            .map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}

@@ -1,0 +1,146 @@
+//! The OpenAPI 3.1 document of this interface, made from the table of operations: what is not there is not described.
+
+pub(super) mod operations;
+mod schemas;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::media_type::MediaType;
+use super::problem::{self, Kind};
+use super::routes::{OPERATIONS, Operation};
+
+/// Answers `GET /v1/openapi.json`.
+pub(super) async fn document(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(describe(app.body_bytes_max()))
+}
+
+/// The whole document.
+pub(super) fn describe(body_bytes_max: usize) -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.as_str().to_lowercase()] = describe_operation(operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Ropewalk",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+            "description": format!(
+                "The log over HTTP. A body may have {body_bytes_max} bytes. Every refusal is a problem (RFC 9457) \
+                 whose `type` says of which kind it is."
+            ),
+        },
+        "paths": paths,
+        "components": { "schemas": schemas::schemas() },
+    })
+}
+
+fn describe_operation(operation: &Operation) -> Value {
+    let mut described = (operation.describe)();
+    let path_parameters = [
+        (
+            "topic",
+            "The topic's name.",
+            json!({ "type": "string" }),
+            json!("orders"),
+        ),
+        (
+            "partition",
+            "The partition's index.",
+            json!({ "type": "integer", "minimum": 0 }),
+            json!(0),
+        ),
+    ];
+    let mut parameters: Vec<Value> = path_parameters
+        .into_iter()
+        .filter(|(name, ..)| operation.path.contains(&format!("{{{name}}}")))
+        .map(|(name, what, schema, example)| {
+            json!({
+                "name": name, "in": "path", "required": true,
+                "description": what, "schema": schema, "example": example,
+            })
+        })
+        .collect();
+    if let Some(Value::Array(own)) = described.get("parameters") {
+        parameters.extend(own.clone());
+    }
+    described["parameters"] = parameters.into();
+    let mut kinds: Vec<Kind> = usual_problems(operation);
+    if let Some(Value::Array(own)) = described["responses"].get("problems") {
+        let own = own.iter().filter_map(Value::as_str);
+        kinds.extend(own.filter_map(Kind::named));
+    }
+    let responses = described["responses"]
+        .as_object_mut()
+        .expect("every operation has answers");
+    responses.remove("problems");
+    for (status, response) in problem_responses(&kinds) {
+        // What says itself what it answers with this status (readiness) is not a problem.
+        responses.entry(status).or_insert(response);
+    }
+    described
+}
+
+/// What can happen to any request like this one.
+fn usual_problems(operation: &Operation) -> Vec<Kind> {
+    let mut kinds = vec![Kind::MalformedPath, Kind::BodyTooLarge, Kind::Unavailable];
+    if operation.path.starts_with("/v1/") && !operation.produces.is_empty() {
+        kinds.push(Kind::NotAcceptable);
+    }
+    if !operation.method.is_safe() {
+        kinds.push(Kind::CrossOrigin);
+    }
+    if !operation.takes.is_empty() {
+        kinds.extend([
+            Kind::UnsupportedMediaType,
+            Kind::BodyTooSlow,
+            Kind::MalformedBody,
+            Kind::Busy,
+        ]);
+    }
+    kinds
+}
+
+/// Responses by status, each with the kinds of problems that have it.
+fn problem_responses(kinds: &[Kind]) -> Map<String, Value> {
+    let mut kinds = kinds.to_vec();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut responses: Map<String, Value> = Map::new();
+    for kind in kinds {
+        let status = kind.status().as_u16().to_string();
+        let response = responses.entry(status).or_insert_with(|| {
+            json!({
+                "description": "",
+                "content": { problem::MEDIA_TYPE: { "schema": reference("Problem") } },
+            })
+        });
+        let said = response["description"].as_str().unwrap_or_default();
+        let said = if said.is_empty() {
+            "Problem: ".to_owned()
+        } else {
+            format!("{said}, ")
+        };
+        response["description"] = format!("{said}{}", kind.slug()).into();
+    }
+    responses
+}
+
+/// A schema by its name.
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// An answer with a JSON body, and the kinds of problems of its own that the operation has.
+fn answers(status: &str, what: &str, schema: &str, problems: &[Kind]) -> Value {
+    let content = json!({ MediaType::Json.name(): { "schema": reference(schema) } });
+    let problems: Vec<&str> = problems.iter().map(|kind| kind.slug()).collect();
+    json!({ status: { "description": what, "content": content }, "problems": problems })
+}

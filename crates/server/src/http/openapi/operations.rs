@@ -1,0 +1,222 @@
+//! What each operation is for, its parameters, bodies and answers. The table of operations adds the rest.
+
+use serde_json::{Value, json};
+
+use super::super::media_type::MediaType;
+use super::super::problem::Kind;
+use super::{answers, reference};
+
+/// What reading and changing a partition can come to.
+const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
+
+fn query(name: &str, what: &str, schema: Value, example: Value) -> Value {
+    json!({
+        "name": name, "in": "query", "required": false,
+        "description": what, "schema": schema, "example": example,
+    })
+}
+
+pub(in super::super) fn health() -> Value {
+    let mut responses = answers("200", "Every core answers.", "Health", &[]);
+    responses["503"] = answers(
+        "503",
+        "A core does not answer; `reasons` names it.",
+        "Health",
+        &[],
+    )["503"]
+        .clone();
+    json!({ "operationId": "health", "summary": "Whether the process lives", "responses": responses })
+}
+
+pub(in super::super) fn ready() -> Value {
+    let mut responses = answers("200", "The node serves in full.", "Health", &[]);
+    responses["503"] = answers("503", "It does not; `reasons` says why.", "Health", &[])["503"].clone();
+    json!({ "operationId": "ready", "summary": "Whether the node serves in full", "responses": responses })
+}
+
+pub(in super::super) fn metrics() -> Value {
+    json!({
+        "operationId": "metrics",
+        "summary": "The node's figures, for Prometheus",
+        "responses": { "200": {
+            "description": "OpenMetrics text; docs/metrics.md lists what is in it.",
+            "content": { MediaType::OpenMetrics.name(): { "schema": { "type": "string" } } },
+        } },
+    })
+}
+
+pub(in super::super) fn openapi() -> Value {
+    json!({
+        "operationId": "openapi",
+        "summary": "This document",
+        "responses": { "200": {
+            "description": "OpenAPI 3.1.",
+            "content": { MediaType::Json.name(): { "schema": { "type": "object", "required": ["openapi", "paths"] } } },
+        } },
+    })
+}
+
+pub(in super::super) fn status() -> Value {
+    json!({
+        "operationId": "status",
+        "summary": "The node at a glance",
+        "responses": answers("200", "What is known; null is what a core that does not answer would know.", "Status", &[]),
+    })
+}
+
+pub(in super::super) fn list_topics() -> Value {
+    json!({
+        "operationId": "listTopics",
+        "summary": "Topics by name",
+        "parameters": [
+            query("limit", "How many at most.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 }), json!(100)),
+            query("after", "Only those behind this name: `next` of the answer before.", json!({ "type": "string" }), json!("a")),
+        ],
+        "responses": answers("200", "The topics.", "TopicList", &[Kind::MalformedQuery]),
+    })
+}
+
+pub(in super::super) fn create_topic() -> Value {
+    json!({
+        "operationId": "createTopic",
+        "summary": "Create a topic",
+        "requestBody": { "required": true, "content": { MediaType::Json.name(): {
+            "schema": reference("NewTopic"),
+            "example": { "name": "payments", "partitions": 3, "configs": { "retention.ms": "86400000" } },
+        } } },
+        "responses": answers("201", "The topic is there, on every core; `Location` is its path.", "Topic",
+            &[Kind::TopicExists, Kind::InvalidTopic, Kind::MalformedQuery, Kind::OutcomeUnknown]),
+    })
+}
+
+pub(in super::super) fn describe_topic() -> Value {
+    json!({
+        "operationId": "describeTopic",
+        "summary": "A topic and where its partitions stand",
+        "responses": answers("200", "The topic.", "Topic", &[Kind::UnknownTopic, Kind::MalformedQuery]),
+    })
+}
+
+pub(in super::super) fn delete_topic() -> Value {
+    let kinds = [Kind::UnknownTopic, Kind::MalformedQuery, Kind::OutcomeUnknown];
+    let problems: Vec<&str> = kinds.iter().map(|kind| kind.slug()).collect();
+    json!({
+        "operationId": "deleteTopic",
+        "summary": "Delete a topic with its records",
+        "responses": { "204": { "description": "It is gone." }, "problems": problems },
+    })
+}
+
+pub(in super::super) fn topic_configs() -> Value {
+    json!({
+        "operationId": "topicConfigs",
+        "summary": "The configs in force for a topic, and where each comes from",
+        "responses": answers("200", "All configs that a topic can have.", "Configs",
+            &[Kind::UnknownTopic, Kind::MalformedQuery]),
+    })
+}
+
+/// The three bodies that an append can have.
+fn records_body() -> Value {
+    let text = |what: &str, example: &str| json!({ "schema": { "type": "string", "description": what }, "example": example });
+    json!({ "required": true, "content": {
+        MediaType::Json.name(): {
+            "schema": { "type": "array", "minItems": 1, "items": reference("NewRecord") },
+            "example": [
+                { "key": "a", "value": "one", "headers": [{ "key": "source", "value": "web" }] },
+                { "key": "b", "value_base64": "/w==" },
+            ],
+        },
+        MediaType::Text.name(): text("One record a line.", "one\ntwo\n"),
+        MediaType::Bytes.name(): text("One record: the body is its value.", "one"),
+    } })
+}
+
+fn key() -> Value {
+    query(
+        "key",
+        "The key of all records of a body that is not JSON.",
+        json!({ "type": "string" }),
+        Value::Null,
+    )
+}
+
+fn of_append() -> Vec<Kind> {
+    let own = [Kind::InvalidRecord, Kind::OutcomeUnknown, Kind::StorageFault];
+    [OF_PARTITION, &own].concat()
+}
+
+pub(in super::super) fn append_to_topic() -> Value {
+    json!({
+        "operationId": "appendToTopic",
+        "summary": "Append records, each to the partition that its key chooses as Kafka's clients do (murmur2)",
+        "description": "Records without a key go to one partition, any. What goes to one partition is appended as a \
+            whole; if a partition refuses, the problem's `appended` says what the others have.",
+        "parameters": [key()],
+        "requestBody": records_body(),
+        "responses": answers("200", "The records are durable.", "AppendedToTopic", &of_append()),
+    })
+}
+
+pub(in super::super) fn append_to_partition() -> Value {
+    json!({
+        "operationId": "appendToPartition",
+        "summary": "Append records to a partition: all of them or none",
+        "parameters": [key()],
+        "requestBody": records_body(),
+        "responses": answers("200", "The records are durable, one behind the other from `first_offset` on.", "Appended",
+            &of_append()),
+    })
+}
+
+pub(in super::super) fn read() -> Value {
+    let own = [
+        Kind::OffsetOutOfRange,
+        Kind::RecordTooLarge,
+        Kind::StorageFault,
+        Kind::Busy,
+        Kind::MalformedHeader,
+    ];
+    let mut responses = answers(
+        "200",
+        "Committed records.",
+        "Page",
+        &[OF_PARTITION, &own].concat(),
+    );
+    let text = |what: &str| json!({ "schema": { "type": "string", "description": what } });
+    responses["200"]["content"][MediaType::JsonLines.name()] = text(
+        "One record a line. The headers Ropewalk-Next-Offset, Ropewalk-First-Offset and Ropewalk-Tail say the rest.",
+    );
+    responses["200"]["content"][MediaType::EventStream.name()] = text(
+        "The partition is followed: an event for each record, its id the offset; comments in between; an event `end` \
+         with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset` and `timestamp` are \
+         taken, and Last-Event-ID, behind which it goes on.",
+    );
+    let natural = |max: u64| json!({ "type": "integer", "minimum": 1, "maximum": max });
+    json!({
+        "operationId": "readRecords",
+        "summary": "Read a partition, wait at its tail, or follow it",
+        "parameters": [
+            query("offset", "Where to begin: an offset, `earliest` (default) or `latest` (default of following).",
+                json!({ "type": "string", "pattern": "^([0-9]+|earliest|latest)$" }), json!("earliest")),
+            query("timestamp", "Begin at the first record of this time or a later one instead: milliseconds since 1970.",
+                json!({ "type": "integer", "minimum": 0 }), Value::Null),
+            query("limit", "Records in the answer.", natural(100_000), json!(10)),
+            query("bytes", "Bytes of text in the answer; at least one record is told.", natural(1 << 30), json!(65536)),
+            query("wait_ms", "How long to wait for the first record.",
+                json!({ "type": "integer", "minimum": 0, "maximum": 60000 }), json!(0)),
+        ],
+        "responses": responses,
+    })
+}
+
+pub(in super::super) fn trim() -> Value {
+    let own = [Kind::OffsetOutOfRange, Kind::OutcomeUnknown];
+    json!({
+        "operationId": "trim",
+        "summary": "Give up the beginning of a partition",
+        "parameters": [query("before", "The first offset that is kept, or `tail` to keep nothing. Needed.",
+            json!({ "type": "string", "pattern": "^([0-9]+|tail)$" }), json!("0"))],
+        "responses": answers("200", "Durably given up.", "Trimmed", &[OF_PARTITION, &own].concat()),
+    })
+}

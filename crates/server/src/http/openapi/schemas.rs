@@ -1,0 +1,188 @@
+//! The shapes of bodies and answers as JSON Schema (draft 2020-12, as OpenAPI 3.1 takes it).
+
+use serde_json::{Map, Value, json};
+
+use super::reference;
+
+/// An object of these members and no others, all of them there but for the optional.
+fn object(members: &[(&str, Value)], optional: &[&str]) -> Value {
+    let required: Vec<&str> = members
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !optional.contains(name))
+        .collect();
+    let properties: Map<String, Value> = members
+        .iter()
+        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
+        .collect();
+    json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+    })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn whole() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn or_null(kind: &str) -> Value {
+    json!({ "type": [kind, "null"] })
+}
+
+fn list(of: Value) -> Value {
+    json!({ "type": "array", "items": of })
+}
+
+fn coded(what: &str) -> Value {
+    json!({ "type": "string", "contentEncoding": "base64", "description": what })
+}
+
+/// All of them by name.
+pub(super) fn schemas() -> Value {
+    let mut schemas = Map::new();
+    for (name, schema) in records().into_iter().chain(topics()).chain(node()) {
+        schemas.insert(name.to_owned(), schema);
+    }
+    schemas.into()
+}
+
+fn records() -> Vec<(&'static str, Value)> {
+    let bytes = "Instead of the text, for bytes that are not UTF-8.";
+    let key_and_value = || {
+        vec![
+            ("key", or_null("string")),
+            ("key_base64", coded(bytes)),
+            ("value", or_null("string")),
+            ("value_base64", coded(bytes)),
+        ]
+    };
+    let header = object(&key_and_value(), &["key", "key_base64", "value", "value_base64"]);
+    let with = |more: &[(&'static str, Value)]| [key_and_value(), more.to_vec()].concat();
+    let headers = ("headers", list(reference("Header")));
+    let record = with(&[
+        ("offset", whole()),
+        ("timestamp", or_null("integer")),
+        headers.clone(),
+    ]);
+    let optional = ["key", "key_base64", "value", "value_base64", "headers"];
+    let new = with(&[("timestamp", whole()), headers]);
+    let new_optional = [&optional[..], &["timestamp"]].concat();
+    let appended = [
+        ("partition", whole()),
+        ("first_offset", whole()),
+        ("count", whole()),
+    ];
+    let page = [
+        ("records", list(reference("Record"))),
+        ("next_offset", whole()),
+        ("first_offset", whole()),
+        ("tail", whole()),
+    ];
+    vec![
+        ("Header", header),
+        ("Record", object(&record, &optional)),
+        ("NewRecord", object(&new, &new_optional)),
+        ("Appended", object(&appended, &[])),
+        (
+            "AppendedToTopic",
+            object(&[("appended", list(reference("Appended")))], &[]),
+        ),
+        ("Page", object(&page, &[])),
+        (
+            "Trimmed",
+            object(&[("partition", whole()), ("first_offset", whole())], &[]),
+        ),
+    ]
+}
+
+fn topics() -> Vec<(&'static str, Value)> {
+    let durability = json!({ "enum": ["fsync", "memory"] });
+    let listed = [
+        ("name", text()),
+        ("id", text()),
+        ("partitions", whole()),
+        ("durability", durability.clone()),
+    ];
+    let partition = [
+        ("partition", whole()),
+        ("leader", json!({ "type": "integer" })),
+        ("epoch", whole()),
+        ("first_offset", or_null("integer")),
+        ("tail", or_null("integer")),
+    ];
+    let topic = [
+        ("name", text()),
+        ("id", text()),
+        ("durability", durability),
+        ("partitions", list(reference("Partition"))),
+    ];
+    let new = [
+        ("name", text()),
+        ("partitions", or_null("integer")),
+        ("replicas", or_null("integer")),
+        (
+            "configs",
+            json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        ),
+    ];
+    let config = [
+        ("name", text()),
+        ("value", text()),
+        ("source", json!({ "enum": ["topic", "cluster", "default"] })),
+        ("documentation", text()),
+    ];
+    vec![
+        ("ListedTopic", object(&listed, &[])),
+        (
+            "TopicList",
+            object(
+                &[
+                    ("topics", list(reference("ListedTopic"))),
+                    ("next", or_null("string")),
+                ],
+                &[],
+            ),
+        ),
+        ("Partition", object(&partition, &[])),
+        ("Topic", object(&topic, &[])),
+        ("NewTopic", object(&new, &["partitions", "replicas", "configs"])),
+        ("Config", object(&config, &[])),
+        ("Configs", object(&[("configs", list(reference("Config")))], &[])),
+    ]
+}
+
+fn node() -> Vec<(&'static str, Value)> {
+    let disk = [("free_bytes", or_null("integer")), ("reserve_bytes", whole())];
+    let status = [
+        ("version", text()),
+        ("node", whole()),
+        ("cluster", text()),
+        ("cores", whole()),
+        ("uptime_ms", whole()),
+        ("topics", or_null("integer")),
+        ("partitions", or_null("integer")),
+        ("disk", object(&disk, &[])),
+        ("ready", json!({ "type": "boolean" })),
+        ("reasons", list(text())),
+    ];
+    let health = [("status", text()), ("reasons", list(text()))];
+    vec![
+        ("Status", object(&status, &[])),
+        ("Health", object(&health, &["reasons"])),
+        (
+            "Problem",
+            json!({
+                "type": "object",
+                "description": "RFC 9457. Kinds have further members, such as `first_offset` and `tail` of an offset out of range.",
+                "properties": {
+                    "type": text(), "title": text(), "detail": text(),
+                    "status": { "type": "integer" },
+                },
+                "required": ["type", "title", "status", "detail"],
+            }),
+        ),
+    ]
+}

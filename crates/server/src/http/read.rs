@@ -1,0 +1,270 @@
+//! Reads: committed records of a partition from an offset on, as JSON or as lines of JSON; waits at the tail if asked to.
+//! A client that accepts events follows the partition instead (`follow`).
+//!
+//! A read that waits holds neither room nor records, as a Fetch.
+
+pub(super) mod page;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use record::{Offset, PartitionId};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::shard::ReadRefusal;
+
+use super::App;
+use super::body::{HeldBody, busy};
+use super::budget::Room;
+use super::cores::{Stands, Unread};
+use super::follow;
+use super::line::Line;
+use super::media_type::MediaType;
+use super::problem::{Kind, Problem};
+use super::uri::{Query, bad_parameter};
+use page::{Form, Page, Unpaged, make_page};
+
+/// What records can be given as.
+pub(super) const PRODUCES: &[MediaType] = &[MediaType::Json, MediaType::JsonLines, MediaType::EventStream];
+/// Records in one answer, unless asked otherwise, and the most.
+const RECORDS: usize = 1_000;
+const RECORDS_MAX: usize = 100_000;
+/// Bytes in one answer, unless asked otherwise.
+const BYTES: usize = 1 << 20;
+/// How long finding the first offset and room for the answer may take.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// At the log start.
+    Earliest,
+    /// At the tail.
+    Latest,
+    At(Offset),
+    /// At the first record with this timestamp or a later one, else at the tail.
+    Since(i64),
+}
+
+impl Start {
+    /// Reads `offset` and `timestamp`.
+    pub(super) fn read(query: &Query, unless_said: Start) -> Result<Start, Problem> {
+        let since = query.number("timestamp", 0..=i64::MAX)?.map(Start::Since);
+        let at = match query.get("offset") {
+            None => None,
+            Some("earliest") => Some(Start::Earliest),
+            Some("latest") => Some(Start::Latest),
+            Some(text) => match text.parse::<i64>().ok().filter(|offset| *offset >= 0) {
+                Some(offset) => Some(Start::At(Offset(offset))),
+                None => {
+                    let detail = format!("offset must be a whole number, earliest or latest, not {text:?}");
+                    return Err(bad_parameter("offset", detail));
+                }
+            },
+        };
+        match (at, since) {
+            (Some(_), Some(_)) => {
+                let detail = "give offset or timestamp, not both".to_owned();
+                Err(bad_parameter("timestamp", detail))
+            }
+            (at, since) => Ok(at.or(since).unwrap_or(unless_said)),
+        }
+    }
+
+    /// The offset that is meant now.
+    pub(super) async fn find(self, app: &App, partition: PartitionId) -> Result<Offset, Unread> {
+        match self {
+            Start::At(offset) => Ok(offset),
+            Start::Earliest => Ok(app.cores.stands(partition).await?.log_start),
+            Start::Latest => Ok(app.cores.stands(partition).await?.tail),
+            Start::Since(timestamp_ms) => match app.cores.since(partition, timestamp_ms).await? {
+                Some(offset) => Ok(offset),
+                None => Ok(app.cores.stands(partition).await?.tail),
+            },
+        }
+    }
+}
+
+/// What one answer may hold, and how long to wait for the first record.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    start: Start,
+    records: usize,
+    bytes: usize,
+    wait: Duration,
+}
+
+impl Wish {
+    fn read(app: &App, query: &Query) -> Result<Wish, Problem> {
+        let bytes_max = app.cores.facts.config.limits.fetch_bytes;
+        let wait_max = app.limits.read_wait_max.as_millis() as u64;
+        Ok(Wish {
+            start: Start::read(query, Start::Earliest)?,
+            records: query.number("limit", 1..=RECORDS_MAX)?.unwrap_or(RECORDS),
+            bytes: query
+                .number("bytes", 1..=bytes_max)?
+                .unwrap_or(BYTES.min(bytes_max)),
+            wait: Duration::from_millis(query.number("wait_ms", 0..=wait_max)?.unwrap_or(0)),
+        })
+    }
+}
+
+/// Answers `GET …/records`.
+pub(super) async fn from_partition(
+    State(app): State<Arc<App>>,
+    Path((topic, partition)): Path<(String, String)>,
+    Extension(media_type): Extension<MediaType>,
+    Extension(line): Extension<Line>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let topic = app.cores.topic(&topic).await?;
+    let partition = topic.partition(&partition)?;
+    let query = request.uri().query();
+    if media_type == MediaType::EventStream {
+        return follow::follow(app, partition, query, request.headers(), line).await;
+    }
+    let query = Query::read(query, &["offset", "timestamp", "limit", "bytes", "wait_ms"])?;
+    let wish = Wish::read(&app, &query)?;
+    let form = match media_type {
+        MediaType::JsonLines => Form::Lines,
+        _ => Form::Array,
+    };
+    let (page, stands, room) = find(&app, partition, wish, form).await?;
+    Ok(respond(&app, media_type, page, stands, room, &line))
+}
+
+/// The records that are there, or those that come first while there is time.
+async fn find(
+    app: &Arc<App>,
+    partition: PartitionId,
+    wish: Wish,
+    form: Form,
+) -> Result<(Page, Stands, Room), Problem> {
+    let deadline = Instant::now() + wish.wait;
+    let mut from = wish.start.find(app, partition).await?;
+    let arrivals = Arc::new(Notify::new());
+    let mut stopped = app.stopped.clone();
+    loop {
+        let mut room = room(app, wish.bytes).await?;
+        let (page, stands) = match read_page(app, partition, from, (wish.records, wish.bytes), form).await {
+            // Retention was faster than we were.
+            Err(Failed::Unread(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })))
+                if wish.start == Start::Earliest && from < log_start =>
+            {
+                from = log_start;
+                continue;
+            }
+            read => read?,
+        };
+        if page.records > 0 || Instant::now() >= deadline || stopped.has_changed().is_err() {
+            // A first record may be larger than all that was asked for.
+            if !app.answers.resize(&mut room, page.text.len()) {
+                return Err(busy("answers that are not taken yet take all the room there is"));
+            }
+            return Ok((page, stands, room));
+        }
+        drop(room);
+        if page.next > from {
+            from = page.next;
+            continue;
+        }
+        app.cores.watch(partition, stands.tail, &arrivals);
+        tokio::select! {
+            () = arrivals.notified() => {}
+            () = sleep_until(deadline) => {}
+            _ = stopped.changed() => {}
+        }
+    }
+}
+
+/// Waits for room for an answer.
+pub(super) async fn room(app: &App, bytes: usize) -> Result<Room, Problem> {
+    timeout_at(Instant::now() + ROOM_WAIT, app.answers.room(bytes))
+        .await
+        .map_err(|_| busy("answers that are not taken yet take all the room there is"))
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    #[error(transparent)]
+    Unread(#[from] Unread),
+    #[error(transparent)]
+    Unpaged(#[from] Unpaged),
+}
+
+impl From<Failed> for Problem {
+    fn from(failed: Failed) -> Problem {
+        match failed {
+            Failed::Unread(unread) => unread.into(),
+            Failed::Unpaged(unpaged) => unpaged.into(),
+        }
+    }
+}
+
+/// Reads what is there at `from`, at most so many records and bytes of text, but at least one record.
+pub(super) async fn read_page(
+    app: &App,
+    partition: PartitionId,
+    from: Offset,
+    (records_max, bytes_max): (usize, usize),
+    form: Form,
+) -> Result<(Page, Stands), Failed> {
+    let found = app
+        .cores
+        .read(partition, from, bytes_max, Instant::now() + ROOM_WAIT)
+        .await?;
+    let stands = found.stands;
+    let limits = page::Limits {
+        records_max,
+        bytes_max,
+        record_bytes_max: app.cores.facts.config.limits.fetch_bytes,
+        decompression: record::Limits {
+            decompressed_bytes_max: app.cores.facts.config.limits.decompressed_bytes as u64,
+            ..record::Limits::default()
+        },
+    };
+    Ok((make_page(found, from, form, limits).await?, stands))
+}
+
+fn respond(
+    app: &App,
+    media_type: MediaType,
+    page: Page,
+    stands: Stands,
+    room: Room,
+    line: &Line,
+) -> Response {
+    let next = page.next;
+    let text = page.finish(stands);
+    let mut response = Response::new(HeldBody::new(text, room, line, &app.limits));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type.name()));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    tell(headers, "ropewalk-next-offset", next);
+    tell(headers, "ropewalk-first-offset", stands.log_start);
+    tell(headers, "ropewalk-tail", stands.tail);
+    response
+}
+
+fn tell(headers: &mut HeaderMap, name: &'static str, offset: Offset) {
+    headers.insert(name, HeaderValue::from(offset.0));
+}
+
+/// The problem of a record that no answer holds.
+impl From<Unpaged> for Problem {
+    fn from(unpaged: Unpaged) -> Problem {
+        let detail = unpaged.to_string();
+        match unpaged {
+            Unpaged::TooLarge { offset, bytes, .. } => Problem::new(Kind::RecordTooLarge, detail)
+                .with("offset", offset.0)
+                .with("bytes", bytes),
+            Unpaged::Damaged { .. } => Problem::new(Kind::StorageFault, detail),
+        }
+    }
+}

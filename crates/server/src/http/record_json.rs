@@ -1,0 +1,213 @@
+//! One record as JSON, in and out. Text stays text; what is not UTF-8 goes by `key_base64` and `value_base64`.
+//!
+//! What is read can be appended again: the names are the same both ways.
+
+use std::io;
+
+use bytes::Bytes;
+use record::Record;
+use serde::{Deserialize, Serialize};
+
+use super::base64;
+
+/// No timestamp.
+const NO_TIME: i64 = -1;
+
+/// A record as a client sends it. No key, or no value, is none (null).
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewRecord {
+    key: Option<String>,
+    key_base64: Option<String>,
+    value: Option<String>,
+    value_base64: Option<String>,
+    #[serde(default)]
+    headers: Vec<NewHeader>,
+    /// Milliseconds since 1970; without it, the moment of the append.
+    pub(super) timestamp: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewHeader {
+    key: Option<String>,
+    key_base64: Option<String>,
+    value: Option<String>,
+    value_base64: Option<String>,
+}
+
+/// A header's key and value.
+pub(super) type HeaderBytes = (Vec<u8>, Option<Vec<u8>>);
+
+/// The same as bytes.
+#[derive(Debug)]
+pub(super) struct RecordBytes {
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) value: Option<Vec<u8>>,
+    pub(super) headers: Vec<HeaderBytes>,
+}
+
+impl NewRecord {
+    /// The bytes that the record stands for.
+    ///
+    /// # Errors
+    /// A sentence: something is said twice, is not Base64, or is missing.
+    pub(super) fn into_bytes(self) -> Result<RecordBytes, String> {
+        let headers = self
+            .headers
+            .into_iter()
+            .map(|header| -> Result<HeaderBytes, String> {
+                let key = field("a header's key", header.key, header.key_base64)?;
+                let key = key.ok_or("a header needs a key")?;
+                Ok((key, field("a header's value", header.value, header.value_base64)?))
+            });
+        let headers = headers.collect::<Result<Vec<_>, String>>()?;
+        let key = field("key", self.key, self.key_base64)?;
+        let value = field("value", self.value, self.value_base64)?;
+        if key.is_none() && value.is_none() {
+            return Err("a record needs a key or a value".to_owned());
+        }
+        Ok(RecordBytes { key, value, headers })
+    }
+}
+
+fn field(name: &str, text: Option<String>, base64: Option<String>) -> Result<Option<Vec<u8>>, String> {
+    match (text, base64) {
+        (Some(_), Some(_)) => Err(format!("{name} is given twice, as text and as Base64")),
+        (Some(text), None) => Ok(Some(text.into_bytes())),
+        (None, Some(coded)) => base64::decode(&coded)
+            .map(Some)
+            .ok_or_else(|| format!("{name} is not Base64")),
+        (None, None) => Ok(None),
+    }
+}
+
+/// A record as it is told. `key` and `value` are there unless their Base64 is: null is none.
+#[derive(Serialize)]
+struct ToldRecord<'a> {
+    offset: i64,
+    timestamp: Option<i64>,
+    #[serde(flatten)]
+    key: ToldKey<'a>,
+    #[serde(flatten)]
+    value: ToldValue<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<ToldHeader<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldHeader<'a> {
+    #[serde(flatten)]
+    key: ToldKey<'a>,
+    #[serde(flatten)]
+    value: ToldValue<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ToldKey<'a> {
+    Key(Option<&'a str>),
+    KeyBase64(String),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ToldValue<'a> {
+    Value(Option<&'a str>),
+    ValueBase64(String),
+}
+
+/// Text if the bytes are, else their Base64.
+fn text_or_base64<'a, T>(
+    bytes: Option<&'a Bytes>,
+    text: impl Fn(Option<&'a str>) -> T,
+    coded: impl Fn(String) -> T,
+) -> T {
+    match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
+        None => text(None),
+        Some((_, Ok(plain))) => text(Some(plain)),
+        Some((bytes, Err(_))) => coded(base64::encode(bytes)),
+    }
+}
+
+impl<'a> ToldKey<'a> {
+    fn of(bytes: Option<&'a Bytes>) -> ToldKey<'a> {
+        text_or_base64(bytes, ToldKey::Key, ToldKey::KeyBase64)
+    }
+}
+
+impl<'a> ToldValue<'a> {
+    fn of(bytes: Option<&'a Bytes>) -> ToldValue<'a> {
+        text_or_base64(bytes, ToldValue::Value, ToldValue::ValueBase64)
+    }
+}
+
+/// Writes a record as one JSON object, without a line break in it.
+pub(super) fn write(out: impl io::Write, record: &Record) -> serde_json::Result<()> {
+    let headers = record.headers.iter().map(|(key, value)| ToldHeader {
+        key: ToldKey::of(Some(key)),
+        value: ToldValue::of(value.as_ref()),
+    });
+    let told = ToldRecord {
+        offset: record.offset.0,
+        timestamp: (record.timestamp_ms != NO_TIME).then_some(record.timestamp_ms),
+        key: ToldKey::of(record.key.as_ref()),
+        value: ToldValue::of(record.value.as_ref()),
+        headers: headers.collect(),
+    };
+    serde_json::to_writer(out, &told)
+}
+
+#[cfg(test)]
+mod tests {
+    use record::Offset;
+
+    use super::*;
+
+    fn written(record: &Record) -> String {
+        let mut out = Vec::new();
+        write(&mut out, record).expect("memory takes it");
+        String::from_utf8(out).expect("JSON is text")
+    }
+
+    #[test]
+    fn text_is_told_as_text_and_bytes_as_base64() {
+        let mut record = Record {
+            offset: Offset(7),
+            timestamp_ms: 5,
+            key: Some(Bytes::from_static(b"k")),
+            value: Some(Bytes::from_static("li\nne \"é\"".as_bytes())),
+            headers: Vec::new(),
+        };
+        assert_eq!(
+            written(&record),
+            r#"{"offset":7,"timestamp":5,"key":"k","value":"li\nne \"é\""}"#
+        );
+        record.key = Some(Bytes::from_static(b"\xff"));
+        record.value = None;
+        record.timestamp_ms = NO_TIME;
+        record.headers = vec![(Bytes::from_static(b"h"), Some(Bytes::from_static(b"\xfe")))];
+        assert_eq!(
+            written(&record),
+            r#"{"offset":7,"timestamp":null,"key_base64":"/w==","value":null,"headers":[{"key":"h","value_base64":"/g=="}]}"#
+        );
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_in_words() {
+        for (text, why) in [
+            (r#"{"key":"a","key_base64":"YQ=="}"#, "key is given twice"),
+            (r#"{"value_base64":"?"}"#, "value is not Base64"),
+            (r#"{"headers":[{"key":"h"}]}"#, "needs a key or a value"),
+            (
+                r#"{"value":"v","headers":[{"value":"x"}]}"#,
+                "a header needs a key",
+            ),
+        ] {
+            let record: NewRecord = serde_json::from_str(text).expect("JSON");
+            let told = record.into_bytes().expect_err(text);
+            assert!(told.contains(why), "{text}: {told}");
+        }
+        assert!(serde_json::from_str::<NewRecord>(r#"{"valeu":"v"}"#).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! The line that each request has in the log.
+
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::super::limits::HttpLimits;
+use super::super::routes::router;
+use super::app_with;
+
+/// Keeps what is logged, as `LEVEL field=value …`.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).expect("memory takes it");
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "server::http::request"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What is logged when `path` is asked for.
+fn logged(request_log: bool, path: &str) -> Vec<String> {
+    let lines = Lines::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    tracing::subscriber::with_default(lines.clone(), || {
+        runtime.block_on(async {
+            let (_stop, stopped) = watch::channel(());
+            let app = app_with(1, HttpLimits::default(), stopped, |config| {
+                config.http.request_log = request_log;
+            });
+            let request = Request::builder()
+                .uri(path)
+                .body(Body::empty())
+                .expect("a request");
+            let answered = TowerToHyperService::new(router(app)).call(request).await;
+            answered.expect("there is always an answer");
+        });
+    });
+    lines.all()
+}
+
+#[test]
+fn each_request_is_a_line_without_its_query() {
+    for (request_log, level) in [(true, "INFO"), (false, "DEBUG")] {
+        let lines = logged(request_log, "/v1/topics?after=secret");
+        let [line] = lines.as_slice() else {
+            panic!("one line, not {lines:?}")
+        };
+        let expected = format!("{level} message=answered method=GET path=\"/v1/topics\" status=");
+        assert!(line.starts_with(&expected), "{line}");
+        assert!(
+            line.contains(" elapsed_us=") && !line.contains("secret"),
+            "{line}"
+        );
+    }
+}

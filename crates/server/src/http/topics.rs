@@ -1,0 +1,277 @@
+//! Topics: list, create, describe, delete, and their configs. Changes take the way of Kafka's own requests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
+use kafka_wire::{CreateTopicsRequest, DeleteTopicsRequest, Text};
+use protocol::Durability;
+use protocol::metadata::{ConfigEntry, ConfigSource, Metadata, Topic};
+use record::PartitionId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::{create_topics, delete_topics};
+use crate::error_codes::stopping_code;
+use crate::owner::ask_owners;
+
+use super::App;
+use super::append::malformed_json;
+use super::body;
+use super::cores::unknown_topic;
+use super::media_type::{MediaType, of_body};
+use super::problem::Problem;
+use super::refusal::change_problem;
+use super::uri::Query;
+
+/// Topics in one answer, unless asked otherwise, and the most.
+const TOPICS: usize = 1_000;
+const TOPICS_MAX: usize = 10_000;
+/// What a description of a new topic may have.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// A version of Kafka's requests in which topics go by name and counts may be left out.
+const CREATE_VERSION: i16 = 5;
+const DELETE_VERSION: i16 = 5;
+
+/// A topic as the list has it.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    id: String,
+    partitions: i32,
+    durability: &'static str,
+}
+
+impl Listed {
+    fn of(topic: &Topic) -> Listed {
+        Listed {
+            name: topic.name.to_string(),
+            id: topic.id.to_string(),
+            partitions: topic.partition_count(),
+            // What is promised of appended records is shown wherever the topic is.
+            durability: match topic.settings.durability {
+                Durability::Flushed => "fsync",
+                Durability::Memory => "memory",
+            },
+        }
+    }
+}
+
+/// Answers `GET /v1/topics`: by name, so many at a time.
+pub(super) async fn list(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    let query = Query::read(request.uri().query(), &["limit", "after"])?;
+    let limit = query.number("limit", 1..=TOPICS_MAX)?.unwrap_or(TOPICS);
+    let after = query.get("after").map(str::to_owned);
+    let mut topics = app
+        .cores
+        .ask_metadata(move |core| async move {
+            core.with_metadata(|metadata| {
+                let behind = |topic: &&Topic| after.as_deref().is_some_and(|after| *topic.name <= *after);
+                let listed = metadata.topics().skip_while(behind).take(limit + 1);
+                listed.map(Listed::of).collect::<Vec<_>>()
+            })
+        })
+        .await?;
+    let more = topics.len() > limit;
+    topics.truncate(limit);
+    let next = topics.last().filter(|_| more).map(|topic| topic.name.clone());
+    Ok(Json(json!({ "topics": topics, "next": next })).into_response())
+}
+
+/// What a client says of a topic that it wants.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    name: String,
+    partitions: Option<i32>,
+    replicas: Option<i16>,
+    #[serde(default)]
+    configs: BTreeMap<String, String>,
+}
+
+/// Answers `POST /v1/topics`.
+pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+    of_body(request.headers(), &[MediaType::Json])?;
+    Query::read(request.uri().query(), &[])?;
+    let (body, _room) = body::read(&app, request.into_body(), BODY_BYTES_MAX).await?;
+    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| malformed_json(&error))?;
+    let name = wanted.name.clone();
+    let timeout_ms = app.limits.change_wait.as_millis() as i32;
+    let result = app
+        .cores
+        .ask_metadata(move |core| async move {
+            let request = CreateTopicsRequest {
+                topics: vec![creatable(&wanted)],
+                timeout_ms,
+                ..CreateTopicsRequest::default()
+            };
+            create_topics::handle(core, request, CREATE_VERSION).await.topics
+        })
+        .await?;
+    let result = result.first().expect("one topic is asked for, one is answered");
+    if result.error_code != 0 {
+        let message = result.error_message.as_ref().map(Text::as_str);
+        return Err(change_problem(result.error_code, message).with("topic", name));
+    }
+    let described = describe_topic(&app, &name).await?;
+    let mut response = (StatusCode::CREATED, Json(described)).into_response();
+    // A name that was accepted needs no encoding.
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/topics/{name}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+fn creatable(wanted: &Wanted) -> CreatableTopic {
+    let config = |(name, value): (&String, &String)| CreatableTopicConfig {
+        name: Text::from(name.as_str()),
+        value: Some(Text::from(value.as_str())),
+    };
+    CreatableTopic {
+        name: Text::from(wanted.name.as_str()),
+        // Zero is a count that is refused; only what is left out is the node's to choose.
+        num_partitions: wanted.partitions.map_or(-1, |count| count.max(0)),
+        replication_factor: wanted.replicas.map_or(-1, |count| count.max(0)),
+        configs: wanted.configs.iter().map(config).collect(),
+        ..CreatableTopic::default()
+    }
+}
+
+/// Answers `GET /v1/topics/{topic}`.
+pub(super) async fn describe(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    Ok(Json(describe_topic(&app, &name).await?))
+}
+
+/// A partition as its topic's description has it.
+#[derive(Debug, Serialize)]
+struct Described {
+    partition: usize,
+    leader: i32,
+    epoch: i32,
+    /// Missing if its core does not tell.
+    first_offset: Option<i64>,
+    tail: Option<i64>,
+}
+
+async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
+    let wanted = name.to_owned();
+    let described = app.cores.ask_metadata(move |core| async move {
+        let found = core.with_metadata(|metadata| {
+            let topic = metadata.topic_named(&wanted)?;
+            Some((Listed::of(topic), partitions(metadata, topic)))
+        });
+        let (listed, (ids, mut partitions)) = found?;
+        let questions = ids.into_iter().map(|id| Ok((id, ()))).collect();
+        let stands = ask_owners(&core, questions, |shard, id, ()| async move {
+            shard
+                .with_leader(id, |leader| (leader.log_start().0, leader.tail().0))
+                .ok_or(stopping_code())
+        });
+        for (partition, stands) in partitions.iter_mut().zip(stands.await) {
+            (partition.first_offset, partition.tail) = stands.ok().unzip();
+        }
+        Some((listed, partitions))
+    });
+    let (listed, partitions) = described.await?.ok_or_else(|| unknown_topic(name))?;
+    Ok(json!({
+        "name": listed.name,
+        "id": listed.id,
+        "durability": listed.durability,
+        "partitions": partitions,
+    }))
+}
+
+fn partitions(metadata: &Metadata, topic: &Topic) -> (Vec<PartitionId>, Vec<Described>) {
+    let described = metadata.partitions(topic).enumerate().map(|(partition, state)| {
+        let id = PartitionId {
+            topic: topic.id,
+            index: partition as i32,
+        };
+        let described = Described {
+            partition,
+            leader: state.leader.0,
+            epoch: state.epoch.0,
+            first_offset: None,
+            tail: None,
+        };
+        (id, described)
+    });
+    described.unzip()
+}
+
+/// Answers `DELETE /v1/topics/{topic}`.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<StatusCode, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let doomed = name.clone();
+    let timeout_ms = app.limits.change_wait.as_millis() as i32;
+    let result = app
+        .cores
+        .ask_metadata(move |core| async move {
+            let request = DeleteTopicsRequest {
+                topic_names: vec![Text::from(doomed.as_str())],
+                timeout_ms,
+                ..DeleteTopicsRequest::default()
+            };
+            delete_topics::handle(core, request, DELETE_VERSION)
+                .await
+                .responses
+        })
+        .await?;
+    let result = result.first().expect("one topic is named, one is answered");
+    match result.error_code {
+        0 => Ok(StatusCode::NO_CONTENT),
+        code => {
+            let message = result.error_message.as_ref().map(Text::as_str);
+            Err(change_problem(code, message).with("topic", name))
+        }
+    }
+}
+
+/// Answers `GET /v1/topics/{topic}/configs`.
+pub(super) async fn configs(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let wanted = name.clone();
+    let entries = app
+        .cores
+        .ask_metadata(move |core| async move {
+            core.with_metadata(|metadata| {
+                let topic = metadata.topic_named(&wanted)?;
+                Some(topic.config.describe(metadata.defaults()).collect::<Vec<_>>())
+            })
+        })
+        .await?;
+    let entries = entries.ok_or_else(|| unknown_topic(&name))?;
+    Ok(Json(
+        json!({ "configs": entries.iter().map(told).collect::<Vec<_>>() }),
+    ))
+}
+
+fn told(entry: &ConfigEntry) -> Value {
+    json!({
+        "name": entry.config.name,
+        "value": &*entry.value,
+        "source": match entry.source {
+            ConfigSource::Topic => "topic",
+            ConfigSource::Cluster => "cluster",
+            ConfigSource::Default => "default",
+        },
+        "documentation": entry.config.documentation,
+    })
+}

@@ -1,0 +1,46 @@
+//! Giving up the beginning of a partition, durably: DeleteRecords over HTTP.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use record::Offset;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::App;
+use super::problem::{Kind, Problem};
+use super::uri::{Query, bad_parameter};
+
+/// Stands for the tail: all that is committed is given up.
+const UP_TO_TAIL: &str = "tail";
+
+/// Answers `DELETE …/records`.
+pub(super) async fn before(
+    State(app): State<Arc<App>>,
+    Path((topic, partition)): Path<(String, String)>,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
+    let topic = app.cores.topic(&topic).await?;
+    let partition = topic.partition(&partition)?;
+    let query = Query::read(request.uri().query(), &["before"])?;
+    let first_kept = match query.get("before") {
+        Some(UP_TO_TAIL) => app.cores.stands(partition).await?.tail,
+        Some(_) => {
+            let offset = query.number("before", 0..=i64::MAX)?;
+            Offset(offset.expect("the parameter is there"))
+        }
+        None => {
+            let detail = "say what is given up: before=OFFSET keeps that record, before=tail keeps none";
+            return Err(bad_parameter("before", detail.to_owned()));
+        }
+    };
+    let trimmed = timeout(app.limits.change_wait, app.cores.trim(partition, first_kept)).await;
+    let log_start = trimmed.map_err(|_| {
+        let detail = "not known to be durable in time; it may become so yet: look before trying again";
+        Problem::new(Kind::OutcomeUnknown, detail)
+    })??;
+    Ok(Json(
+        json!({ "partition": partition.index, "first_offset": log_start.0 }),
+    ))
+}

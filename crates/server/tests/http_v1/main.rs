@@ -1,0 +1,26 @@
+//! The log over HTTP: a whole node in this process, asked as curl and browsers ask it. Every answer that comes here is
+//! compared with what the OpenAPI document says of it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside of the node: they open sockets and files themselves"
+)]
+
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "what tests share is more than what these need"
+)]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod appends;
+mod budgets;
+mod client;
+mod dashboards;
+mod documentation;
+mod follows;
+mod openapi;
+mod reads;
+mod refusals;
+mod schema;
+mod topics;

@@ -1,0 +1,190 @@
+//! Topics over HTTP are the topics of Kafka's clients.
+
+use serde_json::{Value, json};
+
+use crate::client::Http;
+use crate::support::{TestNode, batch, now_ms};
+
+#[test]
+fn a_topic_lives_and_dies() {
+    let node = TestNode::start();
+    let http = Http::of(&node);
+    let body = json!({ "name": "t", "partitions": 3, "configs": { "retention.ms": "1000000", "ropewalk.durability": "memory" } });
+    let answer = http.post("/v1/topics", "application/json", body.to_string());
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (201, Some("/v1/topics/t"))
+    );
+    let created = answer.json();
+    assert_eq!(created["durability"], "memory");
+    assert_eq!(created["partitions"].as_array().map(Vec::len), Some(3));
+    node.connect()
+        .produce("t", 1, batch(&[(now_ms(), "a"), (now_ms(), "b")]));
+
+    let described = http.get("/v1/topics/t").json();
+    assert_eq!(described["id"], created["id"]);
+    let partition = &described["partitions"][1];
+    assert_eq!(
+        (&partition["first_offset"], &partition["tail"]),
+        (&0.into(), &2.into())
+    );
+    assert_eq!(partition["leader"], 1);
+
+    let configs = http.get("/v1/topics/t/configs").json();
+    let config = |name: &str| -> Value {
+        let all = configs["configs"].as_array().expect("configs");
+        all.iter()
+            .find(|config| config["name"] == name)
+            .cloned()
+            .expect("it is known")
+    };
+    assert_eq!(config("retention.ms")["value"], "1000000");
+    assert_eq!(config("retention.ms")["source"], "topic");
+    assert_eq!(config("cleanup.policy")["source"], "default");
+
+    let answer = http.delete("/v1/topics/t");
+    assert_eq!((answer.status, answer.body.len()), (204, 0));
+    assert_eq!(http.get("/v1/topics/t").kind(), "unknown-topic");
+    assert_eq!(http.delete("/v1/topics/t").kind(), "unknown-topic");
+    assert_eq!(http.get("/v1/topics/t/configs").kind(), "unknown-topic");
+}
+
+#[test]
+fn counts_that_are_left_out_are_the_nodes() {
+    let node = TestNode::start_with(&[("topics.default_partitions", "5")]);
+    let http = Http::of(&node);
+    let answer = http.post("/v1/topics", "application/json", r#"{"name":"t"}"#);
+    assert_eq!(answer.json()["partitions"].as_array().map(Vec::len), Some(5));
+}
+
+#[test]
+fn the_list_goes_by_name_some_at_a_time() {
+    let node = TestNode::start();
+    let http = Http::of(&node);
+    assert_eq!(
+        http.get("/v1/topics").json(),
+        json!({ "topics": [], "next": null })
+    );
+    for name in ["c", "a", "d", "b"] {
+        http.create(name, 2);
+    }
+    let names = |list: &Value| -> Vec<String> {
+        let topics = list["topics"].as_array().expect("topics");
+        topics
+            .iter()
+            .map(|topic| topic["name"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    let all = http.get("/v1/topics").json();
+    assert_eq!(
+        (names(&all), &all["next"]),
+        (["a", "b", "c", "d"].map(str::to_owned).to_vec(), &Value::Null)
+    );
+    assert_eq!(all["topics"][0]["partitions"], 2);
+    let first = http.get("/v1/topics?limit=3").json();
+    assert_eq!((names(&first).len(), &first["next"]), (3, &"c".into()));
+    let rest = http.get("/v1/topics?limit=3&after=c").json();
+    assert_eq!(
+        (names(&rest), &rest["next"]),
+        (vec!["d".to_owned()], &Value::Null)
+    );
+}
+
+#[test]
+fn what_no_topic_can_be_is_refused_with_the_reason() {
+    let node = TestNode::start();
+    let http = Http::of(&node);
+    http.create("taken", 1);
+    http.create("a.b", 1);
+    for (body, status, kind, word) in [
+        (r#"{"name":"taken"}"#, 409, "topic-exists", "taken"),
+        (r#"{"name":"a_b"}"#, 422, "invalid-topic", "a.b"),
+        (r#"{"name":""}"#, 422, "invalid-topic", "name"),
+        (r#"{"name":".."}"#, 422, "invalid-topic", ".."),
+        (r#"{"name":"a/b"}"#, 422, "invalid-topic", "'/'"),
+        (r#"{"name":"é"}"#, 422, "invalid-topic", "ASCII"),
+        (
+            r#"{"name":"__cluster_metadata"}"#,
+            422,
+            "invalid-topic",
+            "reserved",
+        ),
+        (
+            r#"{"name":"t","partitions":0}"#,
+            422,
+            "invalid-topic",
+            "partitions",
+        ),
+        (
+            r#"{"name":"t","partitions":-1}"#,
+            422,
+            "invalid-topic",
+            "partitions",
+        ),
+        (
+            r#"{"name":"t","partitions":1000000}"#,
+            422,
+            "invalid-topic",
+            "partitions",
+        ),
+        (r#"{"name":"t","replicas":3}"#, 422, "invalid-topic", "replicas"),
+        (
+            r#"{"name":"t","configs":{"no.such":"1"}}"#,
+            422,
+            "invalid-topic",
+            "no.such",
+        ),
+        (
+            r#"{"name":"t","configs":{"retention.ms":"x"}}"#,
+            422,
+            "invalid-topic",
+            "retention.ms",
+        ),
+        (
+            r#"{"name":"t","configs":{"retention.ms":1}}"#,
+            400,
+            "malformed-body",
+            "line 1",
+        ),
+        (
+            r#"{"name":"t","partitons":1}"#,
+            400,
+            "malformed-body",
+            "partitons",
+        ),
+        (r#"{"partitions":1}"#, 400, "malformed-body", "name"),
+        ("", 400, "malformed-body", "line 1"),
+    ] {
+        let answer = http.post("/v1/topics", "application/json", body);
+        assert_eq!(
+            (answer.status, answer.kind().as_str()),
+            (status, kind),
+            "{body}: {}",
+            answer.text()
+        );
+        let detail = answer.json()["detail"].as_str().expect("a sentence").to_owned();
+        assert!(detail.contains(word), "{body}: {detail}");
+    }
+    assert_eq!(
+        http.get("/v1/topics").json()["topics"].as_array().map(Vec::len),
+        Some(2)
+    );
+}
+
+#[test]
+fn the_status_says_what_there_is() {
+    let node = TestNode::start();
+    let http = Http::of(&node);
+    http.create("t", 3);
+    // The disk is looked at right after the start.
+    let status = loop {
+        let status = http.get("/v1/status").json();
+        if status["disk"]["free_bytes"].is_u64() {
+            break status;
+        }
+    };
+    assert_eq!((&status["topics"], &status["partitions"]), (&1.into(), &3.into()));
+    assert_eq!((&status["node"], &status["cores"]), (&1.into(), &2.into()));
+    assert_eq!((&status["ready"], &status["reasons"]), (&true.into(), &json!([])));
+    assert_eq!(status["cluster"].as_str().map(str::len), Some(32));
+}

@@ -1,0 +1,182 @@
+//! The bytes of a batch on their way into the journal: a part of something shared, which is copied there, or alone in
+//! memory that can become a frame of the journal as it is.
+//!
+//! ```text
+//! memory   | what precedes the batch in its request | batch | what follows it |
+//! frame             | frame and entry header        | batch | padding     |
+//!                   ^ a multiple of the block size
+//! ```
+//! The receiver lays a request out like that before it knows whether the batch will be taken. While parts of the request are
+//! still read, the memory is shared and nothing in it changes; it becomes a frame only once nobody else refers to it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use platform::memory::AlignedBuffer;
+
+use crate::journal::frame::{ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
+use crate::slab::round_up_to_block;
+
+const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES;
+
+/// One whole batch.
+pub enum BatchBytes {
+    /// Part of something that others may hold as well.
+    Shared(Bytes),
+    /// In memory of its own.
+    Alone(BatchMemory),
+}
+
+impl BatchBytes {
+    /// Takes the memory out, and leaves nothing.
+    pub(crate) fn take_memory(&mut self) -> BatchMemory {
+        match std::mem::replace(self, BatchBytes::Shared(Bytes::new())) {
+            BatchBytes::Alone(memory) => memory,
+            BatchBytes::Shared(_) => panic!("only a batch that is alone has memory of its own"),
+        }
+    }
+}
+
+impl From<Bytes> for BatchBytes {
+    fn from(bytes: Bytes) -> BatchBytes {
+        BatchBytes::Shared(bytes)
+    }
+}
+
+impl Deref for BatchBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            BatchBytes::Shared(bytes) => bytes,
+            BatchBytes::Alone(memory) => memory.batch(),
+        }
+    }
+}
+
+/// Memory of a request with one large batch in it.
+pub struct BatchMemory {
+    buffer: AlignedBuffer,
+    /// Where the frame begins.
+    frame_start: usize,
+    /// Where the request begins and ends.
+    request_start: usize,
+    request_end: usize,
+    /// Of the batch; zero until it is known.
+    batch_bytes: usize,
+}
+
+impl BatchMemory {
+    /// A request of at least this size is worth such memory: smaller ones share a frame, and so a flush, with others.
+    pub const REQUEST_BYTES_MIN: usize = 256 << 10;
+
+    /// Empty memory for a request of `request_bytes`, whose batch begins at `batch_position` of it.
+    pub fn for_request(batch_position: usize, request_bytes: usize) -> BatchMemory {
+        let frame_start = round_up_to_block(batch_position.saturating_sub(HEADERS_BYTES));
+        let request_start = frame_start + HEADERS_BYTES - batch_position;
+        let request_end = request_start + request_bytes;
+        let mut buffer = AlignedBuffer::with_capacity(round_up_to_block(request_end));
+        buffer.put_bytes(0, request_start);
+        BatchMemory {
+            buffer,
+            frame_start,
+            request_start,
+            request_end,
+            batch_bytes: 0,
+        }
+    }
+
+    /// How much of the request is missing.
+    pub fn missing(&self) -> usize {
+        self.request_end - self.buffer.len()
+    }
+
+    /// Where the rest of the request goes.
+    pub fn rest(&mut self) -> impl BufMut {
+        let missing = self.missing();
+        (&mut self.buffer).limit(missing)
+    }
+
+    /// The request, to be read; and the memory, to come back to when it has been.
+    pub fn share(self) -> (Bytes, SharedMemory) {
+        assert!(self.missing() == 0, "a request is read when it is there");
+        let range = self.request_start..self.request_end;
+        let shared = SharedMemory(Arc::new(self));
+        (shared.part(range), shared)
+    }
+
+    fn batch_start(&self) -> usize {
+        self.frame_start + HEADERS_BYTES
+    }
+
+    pub(crate) fn batch(&self) -> &[u8] {
+        &self.buffer[self.batch_start()..][..self.batch_bytes]
+    }
+
+    pub(crate) fn batch_mut(&mut self) -> &mut [u8] {
+        let start = self.batch_start();
+        &mut self.buffer[start..][..self.batch_bytes]
+    }
+
+    /// The frame, without its padding.
+    pub(crate) fn frame_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.frame_start..][..HEADERS_BYTES + self.batch_bytes]
+    }
+
+    /// The frame's length with its padding.
+    pub(crate) fn padded_bytes(&self) -> usize {
+        round_up_to_block(HEADERS_BYTES + self.batch_bytes)
+    }
+
+    /// The frame with its padding, from now on shared.
+    pub(crate) fn into_padded_frame(mut self) -> Bytes {
+        let end = self.frame_start + self.padded_bytes();
+        let unpadded_end = self.batch_start() + self.batch_bytes;
+        // What follows the batch in its request goes; what is missing for a whole block comes.
+        let overwritten = self.buffer.len().min(end);
+        self.buffer[unpadded_end..overwritten].fill(0);
+        self.buffer.put_bytes(0, end - overwritten);
+        self.buffer.into_bytes().slice(self.frame_start..end)
+    }
+}
+
+/// Memory whose request is still being read.
+pub struct SharedMemory(Arc<BatchMemory>);
+
+impl SharedMemory {
+    /// The batch as this memory's own, if `batch` is all of it that is still referred to and lies where a frame can be.
+    /// Otherwise the batch as it came.
+    pub fn reclaim(self, batch: Bytes) -> BatchBytes {
+        let start = self.0.batch_start();
+        let in_place = self.0.buffer[start..].as_ptr() == batch.as_ptr();
+        if !in_place {
+            return batch.into();
+        }
+        let batch_bytes = batch.len();
+        drop(batch);
+        match Arc::try_unwrap(self.0) {
+            Ok(memory) => BatchBytes::Alone(BatchMemory {
+                batch_bytes,
+                ..memory
+            }),
+            Err(shared) => SharedMemory(shared).part(start..start + batch_bytes).into(),
+        }
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> Bytes {
+        Bytes::from_owner(Part(self.0.clone())).slice(range)
+    }
+}
+
+/// Keeps shared memory alive.
+struct Part(Arc<BatchMemory>);
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.buffer
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! A large batch as a frame of its own: it was received into memory that has room for a frame's headers in front of it, and goes
+//! to the disk from where it is. What is staged before it is sealed before it: frames keep the order of appends.
+
+use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
+use super::majority::Majority;
+use super::{Journal, StageError, Staged};
+use crate::batch_bytes::BatchMemory;
+
+impl Journal {
+    /// Sees to it that a batch of so many bytes has a place as the next frame.
+    pub(crate) fn make_room_for_frame(&mut self, batch_bytes: usize) -> Result<(), StageError> {
+        if let Some(reason) = &self.dead {
+            return Err(StageError::Dead(reason.clone()));
+        }
+        self.make_room_behind(ENTRY_HEADER_BYTES + batch_bytes).map(drop)
+    }
+
+    /// Makes the batch the next frame, without a copy. Room was made before.
+    pub(crate) fn stage_frame(&mut self, header: &EntryHeader, mut memory: BatchMemory) -> Staged {
+        assert!(
+            self.pending_entries == 0,
+            "what was staged before is sealed before"
+        );
+        let entry_bytes = ENTRY_HEADER_BYTES + header.payload_bytes as usize;
+        let mut majority = Majority::default();
+        majority.count(header.partition, entry_bytes as u64);
+        let staged = Staged {
+            frame: self.pending_frame(),
+            start: (FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES) as u32,
+        };
+        let frame = memory.frame_mut();
+        frame[FRAME_HEADER_BYTES..][..ENTRY_HEADER_BYTES].copy_from_slice(&header.encode());
+        let location = self.place(memory.padded_bytes(), majority);
+        location.complete(self.identity, 1, memory.frame_mut());
+        let bytes = memory.into_padded_frame();
+        self.push_sealed(location, bytes, vec![(header.partition, header.next.0)]);
+        staged
+    }
+}
