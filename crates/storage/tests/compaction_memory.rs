@@ -11,7 +11,7 @@ use platform::process::process_usage;
 use platform::random::SeededRandom;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, SegmentRolling,
+    Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, SegmentRolling,
     Store, StoreConfig,
 };
 
@@ -63,11 +63,13 @@ fn append(store: &mut Store, number: i64, batch: &Bytes) {
         next,
         max_timestamp_ms: 1_000,
         append_time_ms: None,
-        batch,
     };
-    if store.append(ID, &append).is_err() {
+    let mut batch = BatchBytes::from(batch.clone());
+    if store.append(ID, &append, &mut batch).is_err() {
         lay_out(store);
-        store.append(ID, &append).expect("layout has made room");
+        store
+            .append(ID, &append, &mut batch)
+            .expect("layout has made room");
     }
 }
 

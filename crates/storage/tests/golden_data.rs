@@ -579,9 +579,10 @@ fn append_keyed(store: &mut Store, number: u8, codec: Compression, records: i64)
         next: first.advance(records),
         max_timestamp_ms: NOW_MS + first.0 + records - 1,
         append_time_ms: None,
-        batch: &builder.build(),
     };
-    store.append(id, &append).expect("there is room");
+    store
+        .append(id, &append, &mut builder.build().into())
+        .expect("there is room");
 }
 
 /// A whole pass over a partition, at that time.

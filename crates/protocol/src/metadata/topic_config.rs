@@ -103,6 +103,8 @@ impl ConfigError {
             ConfigError::NotAllowed { allowed, value, .. } => {
                 ConfigError::NotAllowed { name, allowed, value }
             }
+            ConfigError::NotAmong { allowed, value, .. } => ConfigError::NotAmong { name, allowed, value },
+            ConfigError::NoShare { value, .. } => ConfigError::NoShare { name, value },
             other => other,
         }
     }
@@ -200,17 +202,34 @@ impl TopicConfig {
     /// See [`ConfigError`].
     pub fn change(&mut self, changes: &[ConfigChange]) -> Result<(), ConfigError> {
         changes.iter().try_for_each(ConfigChange::check)?;
-        let mut values = self.values.clone();
         for change in changes {
             let name = find(&change.name)?.name;
             match &change.value {
-                Some(value) => values.insert(name, Arc::clone(value)),
-                None => values.remove(name),
+                Some(value) => self.values.insert(name, Arc::clone(value)),
+                None => self.values.remove(name),
             };
         }
-        check_lags(&values)?;
-        self.values = values;
         Ok(())
+    }
+
+    /// Whether the values that are set here go together. Only a topic's own are asked: of what is set for the topic and for
+    /// all, nobody may have seen both.
+    ///
+    /// # Errors
+    /// `Crossed`: records that may not be compacted yet and must be already are not for anybody to promise.
+    pub(super) fn check_together(&self) -> Result<(), ConfigError> {
+        const LEAST: &str = "min.compaction.lag.ms";
+        const MOST: &str = "max.compaction.lag.ms";
+        let number = |name| self.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+        match (number(LEAST), number(MOST)) {
+            (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
+                least: LEAST,
+                least_value,
+                most: MOST,
+                most_value,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The value set here, if one is.
@@ -251,26 +270,6 @@ impl TopicConfig {
             value: config.default.into(),
             source: ConfigSource::Default,
         }
-    }
-}
-
-/// Records that may not be compacted yet and must be already are not for anybody to promise.
-fn check_lags(values: &BTreeMap<&'static str, Arc<str>>) -> Result<(), ConfigError> {
-    const LEAST: &str = "min.compaction.lag.ms";
-    const MOST: &str = "max.compaction.lag.ms";
-    let number = |name| {
-        values
-            .get(name)
-            .and_then(|value| value.trim().parse::<i64>().ok())
-    };
-    match (number(LEAST), number(MOST)) {
-        (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
-            least: LEAST,
-            least_value,
-            most: MOST,
-            most_value,
-        }),
-        _ => Ok(()),
     }
 }
 
@@ -330,8 +329,10 @@ mod tests {
             r#"cleanup.policy must be some of ["compact", "delete"] with commas between, "archive" is not supported"#
         );
         let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
+        let crossed = config(&crossed).expect("each is valid");
         assert_eq!(
-            config(&crossed)
+            crossed
+                .check_together()
                 .expect_err("no record could be kept to it")
                 .to_string(),
             "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
@@ -368,11 +369,6 @@ mod tests {
             assert_eq!(settings.retention_bytes, retention_bytes, "{policy}");
             assert_eq!(settings.compaction, compaction, "{policy}");
         }
-        let internal = settings("compact,delete").keeping_all();
-        assert_eq!(
-            (internal.retention, internal.retention_bytes, internal.compaction),
-            (None, None, None)
-        );
     }
 
     #[test]

@@ -273,7 +273,7 @@ impl Shard {
 
     /// That compaction will know what each record supersedes. One record without a key has the whole batch refused, as in
     /// Kafka.
-    fn check_keys(&self, header: &BatchHeader, batch: &Bytes) -> Result<(), AppendRefusal> {
+    fn check_keys(&self, header: &BatchHeader, batch: &[u8]) -> Result<(), AppendRefusal> {
         let mut without_key = None;
         let looked = record::visit_keys(batch, &self.settings.batch_limits, |record| match record.key {
             Some(_) => ControlFlow::Continue(()),

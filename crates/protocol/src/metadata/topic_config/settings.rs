@@ -98,19 +98,6 @@ impl TopicSettings {
     }
 }
 
-impl TopicSettings {
-    /// The same for a log of which nothing may go, since it is read from its beginning after each start.
-    #[must_use]
-    pub fn keeping_all(self) -> TopicSettings {
-        TopicSettings {
-            retention: None,
-            retention_bytes: None,
-            compaction: None,
-            ..self
-        }
-    }
-}
-
 /// Looks values up where they are set first: topic, cluster, built in. All have been checked when they were set.
 struct Values<'a> {
     topic: &'a TopicConfig,
