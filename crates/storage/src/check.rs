@@ -226,10 +226,10 @@ fn check_batch(bytes: &[u8]) -> Result<BatchHeader, String> {
 }
 
 /// The number of batches of a chunk, which must be as the table says and begin at offset `next`; where compaction left
-/// gaps, there or behind.
+/// gaps, the batches may begin behind that.
 fn check_chunk(chunk: &Chunk, mut next: i64, gaps: bool, content: &[u8]) -> Result<u64, String> {
     let follows = |first: i64, next: i64| first == next || (gaps && first > next);
-    if !follows(chunk.first, next) {
+    if chunk.first != next {
         return Err(format!(
             "a chunk begins at offset {} where {next} is expected",
             chunk.first
@@ -239,7 +239,7 @@ fn check_chunk(chunk: &Chunk, mut next: i64, gaps: bool, content: &[u8]) -> Resu
     for batch in batches(content) {
         let (_, bytes) = batch.map_err(|error| error.to_string())?;
         let header = check_batch(bytes)?;
-        if !follows(header.base_offset.0, next) || (count == 0 && header.base_offset.0 != chunk.first) {
+        if !follows(header.base_offset.0, next) {
             return Err(format!(
                 "a batch begins at offset {} where {next} is expected",
                 header.base_offset

@@ -46,7 +46,7 @@ impl SegmentName {
             None => (stem, 0),
         };
         let name = SegmentName {
-            first: first.parse().ok()?,
+            first: i64::try_from(first.parse::<u64>().ok()?).ok()?,
             generation,
         };
         // Nothing that only looks like a name: another spelling would be another file.
