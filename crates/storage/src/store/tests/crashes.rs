@@ -245,23 +245,19 @@ fn every_crash_state_recovers() {
 fn every_crash_state_of_a_compacting_run_recovers() {
     let mut total = Counts::default();
     for seed in 1..=6 {
-        total.add(&enumerate_compacting(seed, 110, 10).unwrap_or_else(|why| panic!("{why}")));
+        total.add(&enumerate_compacting(seed, 110, 6).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");
     total.assert_all_reached();
     let CompactionCounts {
         passes,
         rewritten,
-        abandoned,
         records_removed,
         tombstones_removed,
+        ..
     } = total.compacted;
     assert!(
-        passes >= 10
-            && rewritten >= 10
-            && abandoned >= 1
-            && records_removed >= 100
-            && tombstones_removed >= 5,
+        passes >= 10 && rewritten >= 10 && records_removed >= 30 && tombstones_removed >= 5,
         "the runs reach what they are for: {total:?}"
     );
 }
@@ -291,11 +287,11 @@ fn every_crash_state_of_files_on_their_way_back_recovers() {
 fn every_crash_state_of_compacted_files_on_their_way_back_recovers() {
     let mut total = Counts::default();
     for seed in 1..=4 {
-        total.add(&enumerate_compacted_returns(seed, 140, 6).unwrap_or_else(|why| panic!("{why}")));
+        total.add(&enumerate_compacted_returns(seed, 140, 4).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");
     assert!(
-        total.returned_files >= 5 && total.compacted.rewritten >= 5,
+        total.returned_files >= 5 && total.compacted.rewritten >= 5 && total.compacted.abandoned >= 1,
         "{total:?}"
     );
 }
