@@ -48,6 +48,8 @@ pub(crate) enum Bug {
     SupersededRemovedEarly,
     /// Compaction drops the latest record of some keys.
     LatestRecordDropped,
+    /// The index of a compacted segment is used with the gaps that it has in the file.
+    GapsLeftInIndex,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
 }

@@ -236,8 +236,8 @@ fn the_journal_gets_back_what_compaction_made_free_when_no_checkpoint_names_it()
     assert!(journals(&rig).is_superset(&names));
 }
 
-#[test]
-fn a_journal_file_that_a_pass_reads_does_not_go_back() {
+/// What a pass is to read is given up, and the journal wants the files.
+pub(super) fn trim_what_a_pass_reads() -> Result<(), String> {
     let mut rig = with_adopted_files();
     let names = adopted(&rig);
     assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig)));
@@ -249,7 +249,9 @@ fn a_journal_file_that_a_pass_reads_does_not_go_back() {
         another_round(&mut rig);
         rig.remove();
     }
-    assert!(journals(&rig).is_disjoint(&names), "the pass has them open");
+    if !journals(&rig).is_disjoint(&names) {
+        return Err("the journal has files that a pass may have open".into());
+    }
     assert_accounted(&rig.store, &rig.disk);
     // Their indexes are gone: the pass comes to nothing, and that is no damage.
     let mut result = job.run();
@@ -261,6 +263,12 @@ fn a_journal_file_that_a_pass_reads_does_not_go_back() {
     another_round(&mut rig);
     assert!(journals(&rig).is_superset(&names));
     assert_accounted(&rig.store, &rig.disk);
+    Ok(())
+}
+
+#[test]
+fn a_journal_file_that_a_pass_reads_does_not_go_back() {
+    trim_what_a_pass_reads().unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]

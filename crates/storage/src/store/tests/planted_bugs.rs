@@ -3,10 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::adoption::trim_what_was_just_adopted;
+use super::compaction_beside::trim_what_a_pass_reads;
 use super::corruption::{Victim, swap_twins};
 use super::crashes::{enumerate, enumerate_compacting, enumerate_returns};
 use super::failures::{kill, sweep};
 use super::open_segments::damage_every_end;
+use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
 use crate::planted::{Bug, with};
@@ -147,6 +149,16 @@ fn a_file_given_back_before_its_checkpoint_is_caught() {
 #[test]
 fn a_file_given_back_while_it_is_read_is_caught() {
     catches(Bug::GivenBackWhileRead, read_while_the_file_goes_back);
+}
+
+#[test]
+fn a_file_given_back_while_a_pass_reads_it_is_caught() {
+    catches(Bug::GivenBackWhileRead, trim_what_a_pass_reads);
+}
+
+#[test]
+fn gaps_left_in_an_index_are_caught() {
+    catches(Bug::GapsLeftInIndex, read_over_gaps);
 }
 
 #[test]
