@@ -11,8 +11,8 @@ use platform::process::process_usage;
 use platform::random::SeededRandom;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes, SegmentRolling,
-    Store, StoreConfig,
+    Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes,
+    SegmentRolling, Store, StoreConfig,
 };
 
 const ID: PartitionId = PartitionId {

@@ -66,12 +66,7 @@ fn append_round(wire: &mut Wire, round: usize, began_ms: i64) -> Bytes {
     let first = (round * KEYS) as i64;
     // Each round is another producer's, so most of them leave nothing behind but what is remembered of them.
     let producer = Some((500 + round as i64, 0));
-    let batch = keyed_batch(
-        producer,
-        codecs[round % 3],
-        began_ms + first,
-        &round_of(round),
-    );
+    let batch = keyed_batch(producer, codecs[round % 3], began_ms + first, &round_of(round));
     let told = wire.produce("table", 0, batch.clone());
     assert_eq!((told.error_code, told.base_offset), (0, first));
     batch
@@ -221,10 +216,7 @@ fn the_latest_record_of_each_key_stays_over_restarts_and_producers_are_recognise
         now_ms(),
         &[("new".into(), None)],
     );
-    assert_eq!(
-        wire.produce("table", 0, next).base_offset,
-        (ROUNDS * KEYS) as i64
-    );
+    assert_eq!(wire.produce("table", 0, next).base_offset, (ROUNDS * KEYS) as i64);
 }
 
 /// Offsets and keys that are no filler.
@@ -248,9 +240,8 @@ fn tombstones_go_after_their_time_and_nothing_comes_back() {
         .chain([("delete.retention.ms", "1")])
         .collect();
     wire.create_topic("table", 1, &configs);
-    let named = |names: [&str; 3], value: Option<&str>| {
-        names.map(|name| (name.to_owned(), value.map(str::to_owned)))
-    };
+    let named =
+        |names: [&str; 3], value: Option<&str>| names.map(|name| (name.to_owned(), value.map(str::to_owned)));
     let there = named(["a", "b", "c"], Some("there"));
     let gone = named(["a", "b", "none"], None);
     for records in [there, gone] {

@@ -18,7 +18,7 @@ use crate::segment::{
 /// A read that needs the disk.
 pub struct ReadJob {
     pub(super) wanted: Wanted,
-    source: Box<Source>,
+    source: Source,
 }
 
 pub(super) enum Source {
@@ -26,7 +26,7 @@ pub(super) enum Source {
         frames: Vec<FrameBatches>,
         identity: JournalIdentity,
     },
-    Segment(SegmentSource),
+    Segment(Box<SegmentSource>),
 }
 
 pub(super) struct SegmentSource {
@@ -69,13 +69,13 @@ impl ReadJob {
     pub(super) fn new(wanted: Wanted, source: Source) -> ReadJob {
         ReadJob {
             wanted,
-            source: Box::new(source),
+            source,
         }
     }
 
     /// The same, but to the end of a piece.
     pub(super) fn of_whole_pieces(mut self) -> ReadJob {
-        if let Source::Segment(source) = &mut *self.source {
+        if let Source::Segment(source) = &mut self.source {
             source.whole_pieces = true;
         }
         self
@@ -88,7 +88,7 @@ impl ReadJob {
 
     /// Does the reading; blocks.
     pub fn run(self) -> ReadOutcome {
-        let (segment, result) = match &*self.source {
+        let (segment, result) = match &self.source {
             Source::Journal { frames, identity } => (None, read_frames(frames, identity)),
             Source::Segment(source) => {
                 let loaded = source.load(&self.wanted).map_err(Failed::Fault);

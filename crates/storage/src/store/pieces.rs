@@ -57,11 +57,7 @@ pub(super) fn piece_cache(bytes_max: usize) -> PieceCache {
 }
 
 /// The piece of a segment that holds `offset`, if its index says that one does.
-pub(super) fn piece_key(
-    (partition, segment): SegmentKey,
-    table: &[Chunk],
-    offset: i64,
-) -> Option<PieceKey> {
+pub(super) fn piece_key((partition, segment): SegmentKey, table: &[Chunk], offset: i64) -> Option<PieceKey> {
     let chunk = table.get(table.partition_point(|chunk| chunk.next <= offset))?;
     Some((partition, segment, chunk.position / PIECE_BYTES))
 }

@@ -226,7 +226,7 @@ impl Store {
             _lease: self.lease(&segment),
             whole_pieces: false,
         };
-        ReadJob::new(wanted, Source::Segment(source))
+        ReadJob::new(wanted, Source::Segment(Box::new(source)))
     }
 
     /// Takes a job's outcome: caches what it read and returns the batches. If the data moved meanwhile, another

@@ -9,8 +9,15 @@ use super::history::{Expected, State};
 use super::rig::read_log;
 use crate::store::Store;
 
+/// Logs that were checked, by partition and bounds: most crash states leave what another one has left.
+pub(super) type Checked = HashMap<(PartitionId, i64, i64), Vec<Vec<u8>>>;
+
 /// Compares everything that can be read with a state, as far as compaction leaves it.
-pub(super) fn compare_compacted(store: &mut Store, state: &State) -> Result<usize, String> {
+pub(super) fn compare_compacted(
+    store: &mut Store,
+    state: &State,
+    checked: &mut Checked,
+) -> Result<usize, String> {
     let mut compared = 0;
     for (id, expected) in state {
         let bounds = store.bounds(*id).map(|(log_start, next)| (log_start.0, next.0));
@@ -21,7 +28,13 @@ pub(super) fn compare_compacted(store: &mut Store, state: &State) -> Result<usiz
             ));
         }
         let read = read_log(store, *id, 4_000, true).map_err(|error| format!("reading {id}: {error}"))?;
-        check_log(id, expected, &read)?;
+        let before = checked
+            .entry((*id, expected.log_start, expected.next))
+            .or_default();
+        if !before.contains(&read) {
+            check_log(id, expected, &read)?;
+            before.push(read);
+        }
         compared += expected.batches.len();
     }
     Ok(compared)
