@@ -10,9 +10,18 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "topics.auto_create"),
     ("broker.id", "node.id"),
     ("connections.max.idle.ms", "limits.connection_idle"),
-    ("group.consumer.heartbeat.interval.ms", "groups.consumer_heartbeat_interval"),
-    ("group.consumer.session.timeout.ms", "groups.consumer_session_timeout"),
-    ("group.initial.rebalance.delay.ms", "groups.initial_rebalance_delay"),
+    (
+        "group.consumer.heartbeat.interval.ms",
+        "groups.consumer_heartbeat_interval",
+    ),
+    (
+        "group.consumer.session.timeout.ms",
+        "groups.consumer_session_timeout",
+    ),
+    (
+        "group.initial.rebalance.delay.ms",
+        "groups.initial_rebalance_delay",
+    ),
     ("group.max.session.timeout.ms", "groups.session_timeout_max"),
     ("group.max.size", "groups.members_max"),
     ("group.min.session.timeout.ms", "groups.session_timeout_min"),

@@ -67,10 +67,7 @@ pub(super) enum Failed {
 
 impl ReadJob {
     pub(super) fn new(wanted: Wanted, source: Source) -> ReadJob {
-        ReadJob {
-            wanted,
-            source,
-        }
+        ReadJob { wanted, source }
     }
 
     /// The same, but to the end of a piece.
