@@ -80,7 +80,8 @@ pub(super) fn suggest(unknown: &str) -> Option<String> {
     let is_part = |key: &&String| {
         **key == wanted || key.ends_with(&format!(".{wanted}")) || key.starts_with(&format!("{wanted}."))
     };
-    if let Some(key) = all.iter().find(is_part) {
+    // The one with the least besides: `retention.ms` is not `delete.retention.ms`.
+    if let Some(key) = all.iter().filter(is_part).min_by_key(|key| key.len()) {
         return Some(key.clone());
     }
     let last = last_part(&wanted);
