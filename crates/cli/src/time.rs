@@ -7,7 +7,10 @@
 pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
     let ms = match text.parse::<i64>() {
         Ok(ms) => Some(ms),
-        Err(_) => text.parse::<jiff::Timestamp>().ok().map(|time| time.as_millisecond()),
+        Err(_) => text
+            .parse::<jiff::Timestamp>()
+            .ok()
+            .map(|time| time.as_millisecond()),
     };
     ms.filter(|ms| *ms >= 0)
         .ok_or_else(|| "expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970".to_owned())
@@ -27,7 +30,14 @@ mod tests {
         ] {
             assert_eq!(instant_ms(text), Ok(expected), "{text}");
         }
-        for text in ["", "yesterday", "-5", "2026-01-31", "2026-02-29T00:00:00Z", "2026-01-31T12:00:00"] {
+        for text in [
+            "",
+            "yesterday",
+            "-5",
+            "2026-01-31",
+            "2026-02-29T00:00:00Z",
+            "2026-01-31T12:00:00",
+        ] {
             assert!(instant_ms(text).is_err(), "{text}");
         }
     }

@@ -244,6 +244,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         |core| known(core.fetch_sessions),
         "Fetch sessions that consumers have open (KIP-227).",
     ),
+    gauge(
+        "groups",
+        None,
+        |core| known(core.groups),
+        "Consumer groups that the core coordinates, those without members included.",
+    ),
 ];
 
 /// Of each journal of a core that answers.
@@ -355,6 +361,60 @@ pub(super) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         None,
         |journal| known(journal.layout_rounds),
         "Checkpoints that were tried, each after a round of layout from the journal into segments.",
+    ),
+    counter(
+        "compaction_passes",
+        None,
+        |journal| known(journal.compaction.passes),
+        "Passes of compaction over a partition that came to their end.",
+    ),
+    counter(
+        "compaction_failures",
+        None,
+        |journal| known(journal.compaction.failures),
+        "Passes of compaction that failed: the log says why. Each partition is tried again after five minutes.",
+    ),
+    counter(
+        "compaction",
+        Some(Unit::Seconds),
+        |journal| known(journal.compaction.time),
+        "Time that steps of compaction took, without the rests between them.",
+    ),
+    counter(
+        "compaction_read",
+        Some(Unit::Bytes),
+        |journal| known(journal.compaction.read_bytes),
+        "Bytes of segments that compaction has read, most of them twice: for their keys, and for what stays.",
+    ),
+    counter(
+        "compaction_written",
+        Some(Unit::Bytes),
+        |journal| known(journal.compaction.written_bytes),
+        "Bytes of segments that compaction has written.",
+    ),
+    counter(
+        "compaction_removed_records",
+        None,
+        |journal| known(journal.compaction.removed_records),
+        "Records that compaction has removed, tombstones among them.",
+    ),
+    counter(
+        "compaction_removed_tombstones",
+        None,
+        |journal| known(journal.compaction.removed_tombstones),
+        "Tombstones that compaction has removed after delete.retention.ms.",
+    ),
+    counter(
+        "compaction_freed",
+        Some(Unit::Bytes),
+        |journal| known(journal.compaction.freed_bytes),
+        "Bytes by which compaction has made segments smaller.",
+    ),
+    gauge(
+        "compaction_waiting",
+        Some(Unit::Bytes),
+        |journal| known(journal.compaction.waiting_bytes),
+        "Bytes of complete segments that wait for a compaction that is due.",
     ),
     counter(
         "faults",
