@@ -1,0 +1,143 @@
+# aiokafka by the contract of tests/clients/README.md.
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python"))
+
+import contract
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, for_code
+from contract import flush, tell
+
+ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}
+
+
+async def commands():
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        yield line.split()
+
+
+async def produce(address, topic):
+    async with AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=True) as producer:
+        async for words in commands():
+            sent = [(key, value, await producer.send(topic, value, key)) for key, value in contract.records(words)]
+            for key, value, acknowledged in sent:
+                told = await acknowledged
+                tell("acknowledged", told.partition, told.offset, key.decode(), value.decode())
+            flush()
+
+
+class Handover(ConsumerRebalanceListener):
+    """Lets a rebalance wait until what was read is committed."""
+
+    def __init__(self, busy, uncommitted):
+        self.busy, self.uncommitted = busy, uncommitted
+
+    async def on_partitions_revoked(self, revoked):
+        async with self.busy:
+            contract.give_up(self.uncommitted, revoked)
+
+    async def on_partitions_assigned(self, assigned):
+        pass
+
+
+async def consume(address, topic, group, protocol):
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
+        partition_assignment_strategy=[ASSIGNORS[protocol]], session_timeout_ms=contract.SESSION_MS,
+        heartbeat_interval_ms=contract.HEARTBEAT_MS)
+    leaving, busy, uncommitted = asyncio.Event(), asyncio.Lock(), {}
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
+    consumer.subscribe([topic], listener=Handover(busy, uncommitted))
+    async with consumer:
+        while not leaving.is_set():
+            # In a rebalance this waits until it is over, so nothing may be held here that a rebalance waits for.
+            found = await consumer.getmany(timeout_ms=200)
+            async with busy:
+                for place, messages in found.items():
+                    for message in messages:
+                        tell("read", message.partition, message.offset, message.key.decode(), message.value.decode())
+                    uncommitted[place] = messages[-1].offset + 1
+                # What is committed must have been told: a kill may come in between.
+                flush()
+                await commit(consumer, uncommitted)
+            flush()
+    flush()
+
+
+async def commit(consumer, uncommitted):
+    if not uncommitted:
+        return
+    try:
+        await consumer.commit(dict(uncommitted))
+        for place, offset in uncommitted.items():
+            tell("committed", place.partition, offset)
+        uncommitted.clear()
+    except (CommitFailedError, IllegalStateError):
+        contract.give_up(uncommitted, list(uncommitted))
+    except KafkaError as error:
+        print(f"committing: {error!r}; to be tried again", file=sys.stderr)
+
+
+def demand(code):
+    if code:
+        raise for_code(code)
+
+
+async def admin(address):
+    client = AIOKafkaAdminClient(bootstrap_servers=address)
+    await client.start()
+
+    async def create(topic, partitions):
+        answer = await client.create_topics([NewTopic(topic, int(partitions), 1)])
+        demand(answer.topic_errors[0][1])
+        return ["ok"]
+
+    async def delete(topic):
+        answer = await client.delete_topics([topic])
+        demand(answer.topic_error_codes[0][1])
+        return ["ok"]
+
+    async def describe(topic):
+        found, = await client.describe_topics([topic])
+        demand(found["error_code"])
+        return [len(found["partitions"])]
+
+    async def groups():
+        return [name for name, _ in await client.list_consumer_groups()]
+
+    async def offsets(group, topic):
+        found = await client.list_consumer_group_offsets(group)
+        return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
+
+    async def transaction(topic):
+        async with AIOKafkaProducer(bootstrap_servers=address, transactional_id="once") as producer:
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"in a transaction")
+        return ["ok"]
+
+    deeds = {"create": create, "delete": delete, "describe": describe, "topics": client.list_topics, "groups": groups,
+             "offsets": offsets, "transaction": transaction}
+    async for name, *arguments in commands():
+        try:
+            answer = await deeds[name](*arguments)
+        except Exception as error:
+            answer = ["error", type(error).__name__, error]
+        tell(*answer)
+        flush()
+    await client.close()
+
+
+def waited_for(work):
+    return lambda *arguments: asyncio.run(work(*arguments))
+
+
+contract.run(*map(waited_for, (produce, consume, admin)))

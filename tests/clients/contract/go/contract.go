@@ -1,0 +1,104 @@
+// Package contract holds the lines of tests/clients/README.md, for the clients in Go.
+package contract
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	keys           = 18
+	SessionTimeout = 3 * time.Second
+	Heartbeat      = 500 * time.Millisecond
+)
+
+// Record is what a line `FIRST COUNT` asks to be sent.
+type Record struct{ Key, Value string }
+
+// Records gives the records that a line `FIRST COUNT` asks for.
+func Records(words []string) []Record {
+	first, _ := strconv.Atoi(words[0])
+	count, _ := strconv.Atoi(words[1])
+	records := make([]Record, 0, count)
+	for number := first; number < first+count; number++ {
+		key := fmt.Sprintf("k%d", number%keys)
+		records = append(records, Record{key, fmt.Sprintf("%s:%d", key, number)})
+	}
+	return records
+}
+
+// EachCommand hands on the lines that come in, as words, until one fails.
+func EachCommand(obey func(words []string) error) error {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if err := obey(strings.Fields(lines.Text())); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+var (
+	printing sync.Mutex
+	out      = bufio.NewWriter(os.Stdout)
+)
+
+// Tell prints one line. It may be called by several goroutines.
+func Tell(words ...any) {
+	printing.Lock()
+	defer printing.Unlock()
+	fmt.Fprintln(out, words...)
+}
+
+// Flush sends off what was told.
+func Flush() {
+	printing.Lock()
+	defer printing.Unlock()
+	out.Flush()
+}
+
+// Administer answers lines with what the function of that name gives for the rest of the line.
+func Administer(deeds map[string]func(arguments []string) ([]string, error)) error {
+	return EachCommand(func(words []string) error {
+		answer, err := deeds[words[0]](words[1:])
+		if err != nil {
+			answer = []string{"error", strings.ReplaceAll(err.Error(), "\n", " ")}
+		}
+		Tell(strings.Join(answer, " "))
+		Flush()
+		return nil
+	})
+}
+
+// Run does what the command line asks for and ends the process. The context of `consume` is done when the member is to leave.
+func Run(
+	produce func(address, topic string) error,
+	consume func(leaving context.Context, address, topic, group, protocol string) error,
+	admin func(address string) error,
+) {
+	address, arguments := os.Args[1], os.Args[3:]
+	var err error
+	switch os.Args[2] {
+	case "produce":
+		err = produce(address, arguments[0])
+	case "consume":
+		leaving, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		err = consume(leaving, address, arguments[0], arguments[1], arguments[2])
+	case "admin":
+		err = admin(address)
+	}
+	Flush()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

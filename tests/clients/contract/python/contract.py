@@ -1,0 +1,62 @@
+"""The lines of tests/clients/README.md, for the clients in Python."""
+
+import signal
+import sys
+import threading
+
+KEYS = 18
+SESSION_MS = 3000
+HEARTBEAT_MS = 500
+
+
+def commands(lines=sys.stdin):
+    """The lines that come in, as words."""
+    # Not by iteration, which would wait for more than a line.
+    for line in iter(lines.readline, ""):
+        yield line.split()
+
+
+def records(words):
+    """The (key, value) pairs that a line `FIRST COUNT` asks for."""
+    first, count = map(int, words)
+    for number in range(first, first + count):
+        key = f"k{number % KEYS}"
+        yield key.encode(), f"{key}:{number}".encode()
+
+
+def tell(*words):
+    print(*words)
+
+
+def give_up(uncommitted, places):
+    """These are taken away: what of them waits in `uncommitted` (a dictionary by place) will not be committed."""
+    for place in places:
+        if uncommitted.pop(place, None) is not None:
+            tell("uncommitted", place.partition)
+
+
+def flush():
+    sys.stdout.flush()
+
+
+def leaving():
+    """Becomes set when the member is to leave its group."""
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    return told
+
+
+def run(produce, consume, admin):
+    address, command, *arguments = sys.argv[1:]
+    {"produce": produce, "consume": consume, "admin": admin}[command](address, *arguments)
+
+
+def administer(deeds):
+    """Answers lines with what the function of that name in `deeds` gives for the rest of the line."""
+    for name, *arguments in commands():
+        try:
+            answer = deeds[name](*arguments)
+        except Exception as error:
+            answer = ["error", type(error).__name__, str(error).replace("\n", " ")]
+        tell(*answer)
+        flush()

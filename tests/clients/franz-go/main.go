@@ -1,0 +1,208 @@
+// franz-go by the contract of tests/clients/README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	contract "ropewalk/clients/contract/go"
+)
+
+var balancers = map[string]kgo.GroupBalancer{
+	"range":              kgo.RangeBalancer(),
+	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+}
+
+// produce sends with the client's own defaults, which are idempotent.
+func produce(address, topic string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return contract.EachCommand(func(words []string) error {
+		var records []*kgo.Record
+		for _, wanted := range contract.Records(words) {
+			records = append(records, kgo.KeyStringRecord(wanted.Key, wanted.Value))
+		}
+		results := client.ProduceSync(context.Background(), records...)
+		if err := results.FirstErr(); err != nil {
+			return err
+		}
+		for _, result := range results {
+			told := result.Record
+			contract.Tell("acknowledged", told.Partition, told.Offset, string(told.Key), string(told.Value))
+		}
+		contract.Flush()
+		return nil
+	})
+}
+
+// uncommitted holds what was read and is still to be committed: the last record of each partition.
+type uncommitted struct {
+	sync.Mutex
+	last map[int32]*kgo.Record
+}
+
+func (u *uncommitted) add(record *kgo.Record) {
+	u.Lock()
+	defer u.Unlock()
+	u.last[record.Partition] = record
+}
+
+func (u *uncommitted) giveUp(_ context.Context, _ *kgo.Client, places map[string][]int32) {
+	u.Lock()
+	defer u.Unlock()
+	for _, partitions := range places {
+		for _, partition := range partitions {
+			if u.last[partition] != nil {
+				contract.Tell("uncommitted", partition)
+				delete(u.last, partition)
+			}
+		}
+	}
+}
+
+func (u *uncommitted) commit(client *kgo.Client) {
+	u.Lock()
+	defer u.Unlock()
+	if len(u.last) == 0 {
+		return
+	}
+	var records []*kgo.Record
+	for _, record := range u.last {
+		records = append(records, record)
+	}
+	limited, done := context.WithTimeout(context.Background(), 10*time.Second)
+	defer done()
+	err := client.CommitRecords(limited, records...)
+	refused := errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.UnknownMemberID)
+	if err != nil && !refused {
+		fmt.Fprintln(os.Stderr, "committing:", err, "- to be tried again")
+		return
+	}
+	for partition, record := range u.last {
+		if refused {
+			contract.Tell("uncommitted", partition)
+		} else {
+			contract.Tell("committed", partition, record.Offset+1)
+		}
+	}
+	clear(u.last)
+}
+
+func consume(leaving context.Context, address, topic, group, protocol string) error {
+	waiting := &uncommitted{last: map[int32]*kgo.Record{}}
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(address),
+		kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.Balancers(balancers[protocol]),
+		kgo.SessionTimeout(contract.SessionTimeout),
+		kgo.HeartbeatInterval(contract.Heartbeat),
+		kgo.DisableAutoCommit(),
+		// A rebalance waits until what was read is committed.
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsRevoked(waiting.giveUp),
+		kgo.OnPartitionsLost(waiting.giveUp),
+	)
+	if err != nil {
+		return err
+	}
+	for leaving.Err() == nil {
+		limited, done := context.WithTimeout(leaving, 200*time.Millisecond)
+		fetches := client.PollRecords(limited, 200)
+		done()
+		fetches.EachError(func(_ string, partition int32, err error) {
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				fmt.Fprintln(os.Stderr, "reading", partition, err)
+			}
+		})
+		fetches.EachRecord(func(record *kgo.Record) {
+			contract.Tell("read", record.Partition, record.Offset, string(record.Key), string(record.Value))
+			waiting.add(record)
+		})
+		// What is committed must have been told: a kill may come in between.
+		contract.Flush()
+		waiting.commit(client)
+		contract.Flush()
+		client.AllowRebalance()
+	}
+	client.CloseAllowingRebalance()
+	return nil
+}
+
+func admin(address string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, admin := context.Background(), kadm.NewClient(client)
+	ok := []string{"ok"}
+	return contract.Administer(map[string]func([]string) ([]string, error){
+		"create": func(arguments []string) ([]string, error) {
+			partitions, _ := strconv.Atoi(arguments[1])
+			_, err := admin.CreateTopic(ctx, int32(partitions), 1, nil, arguments[0])
+			return ok, err
+		},
+		"delete": func(arguments []string) ([]string, error) {
+			_, err := admin.DeleteTopic(ctx, arguments[0])
+			return ok, err
+		},
+		"topics": func([]string) ([]string, error) {
+			topics, err := admin.ListTopics(ctx)
+			return topics.Names(), err
+		},
+		"describe": func(arguments []string) ([]string, error) {
+			topics, err := admin.ListTopics(ctx, arguments[0])
+			if err == nil {
+				err = topics.Error()
+			}
+			return []string{strconv.Itoa(len(topics[arguments[0]].Partitions))}, err
+		},
+		"groups": func([]string) ([]string, error) {
+			groups, err := admin.ListGroups(ctx)
+			return groups.Groups(), err
+		},
+		"offsets": func(arguments []string) ([]string, error) {
+			offsets, err := admin.FetchOffsets(ctx, arguments[0])
+			var answer []string
+			for partition, told := range offsets[arguments[1]] {
+				answer = append(answer, fmt.Sprintf("%d:%d", partition, told.At))
+			}
+			return answer, err
+		},
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
+	})
+}
+
+func transact(address, topic string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.TransactionalID("once"))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		return err
+	}
+	record := &kgo.Record{Topic: topic, Value: []byte("in a transaction")}
+	if err := client.ProduceSync(context.Background(), record).FirstErr(); err != nil {
+		return err
+	}
+	return client.EndTransaction(context.Background(), kgo.TryCommit)
+}
+
+func main() {
+	contract.Run(produce, consume, admin)
+}

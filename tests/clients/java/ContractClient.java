@@ -1,0 +1,211 @@
+// Kafka's own Java client by the contract of tests/clients/README.md.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.*;
+import org.apache.kafka.common.serialization.*;
+
+public class ContractClient {
+    static final int KEYS = 18;
+    static final int SESSION_MS = 3000;
+    static final int HEARTBEAT_MS = 500;
+    static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in));
+    static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, Object> settings = new HashMap<>();
+        settings.put("bootstrap.servers", arguments[0]);
+        settings.put("reconnect.backoff.max.ms", 200);
+        switch (arguments[1]) {
+            case "produce" -> produce(settings, arguments[2]);
+            case "consume" -> new Member(settings, arguments[2], arguments[3], arguments[4]).consume();
+            case "admin" -> admin(settings);
+            default -> throw new IllegalArgumentException(arguments[1]);
+        }
+        OUT.flush();
+    }
+
+    static void tell(Object... words) {
+        OUT.println(Arrays.stream(words).map(String::valueOf).collect(Collectors.joining(" ")));
+    }
+
+    /** Sends with the client's own defaults, which are idempotent. */
+    static void produce(Map<String, Object> settings, String topic) throws Exception {
+        try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+            for (String line; (line = IN.readLine()) != null; ) {
+                String[] words = line.split(" ");
+                int first = Integer.parseInt(words[0]);
+                int end = first + Integer.parseInt(words[1]);
+                Map<ProducerRecord<String, String>, Future<RecordMetadata>> sent = new LinkedHashMap<>();
+                for (int number = first; number < end; number++) {
+                    String key = "k" + number % KEYS;
+                    var record = new ProducerRecord<>(topic, key, key + ":" + number);
+                    sent.put(record, producer.send(record));
+                }
+                for (var entry : sent.entrySet()) {
+                    RecordMetadata told = entry.getValue().get();
+                    tell("acknowledged", told.partition(), told.offset(), entry.getKey().key(), entry.getKey().value());
+                }
+                OUT.flush();
+            }
+        }
+    }
+
+    /** A member of a group. */
+    static class Member implements ConsumerRebalanceListener {
+        final KafkaConsumer<String, String> consumer;
+        final String topic;
+        final Map<TopicPartition, OffsetAndMetadata> uncommitted = new HashMap<>();
+        volatile boolean leaving = false;
+        volatile boolean left = false;
+
+        Member(Map<String, Object> settings, String topic, String group, String protocol) {
+            this.topic = topic;
+            settings.put("group.id", group);
+            settings.put("auto.offset.reset", "earliest");
+            settings.put("enable.auto.commit", false);
+            if (protocol.equals("consumer")) {
+                settings.put("group.protocol", "consumer");
+            } else {
+                settings.put("group.protocol", "classic");
+                settings.put("session.timeout.ms", SESSION_MS);
+                settings.put("heartbeat.interval.ms", HEARTBEAT_MS);
+                var assignor = protocol.equals("range") ? RangeAssignor.class : CooperativeStickyAssignor.class;
+                settings.put("partition.assignment.strategy", assignor.getName());
+            }
+            consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
+        }
+
+        void consume() {
+            Thread main = Thread.currentThread();
+            Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+                leaving = true;
+                join(main);
+                // By itself a machine that is told to end by a signal says so by its exit status.
+                Runtime.getRuntime().halt(left ? 0 : 1);
+            }));
+            consumer.subscribe(List.of(topic), this);
+            while (!leaving) {
+                read();
+                // What is committed must have been told: a kill may come in between.
+                OUT.flush();
+                commit();
+                OUT.flush();
+            }
+            consumer.close();
+            OUT.flush();
+            left = true;
+        }
+
+        void read() {
+            try {
+                for (var found : consumer.poll(Duration.ofMillis(200))) {
+                    tell("read", found.partition(), found.offset(), found.key(), found.value());
+                    uncommitted.put(new TopicPartition(topic, found.partition()), new OffsetAndMetadata(found.offset() + 1));
+                }
+            } catch (RetriableException passing) {
+                System.err.println("reading: " + passing + "; to be tried again");
+            }
+        }
+
+        static void join(Thread thread) {
+            try {
+                thread.join();
+            } catch (InterruptedException impossible) {
+                throw new IllegalStateException(impossible);
+            }
+        }
+
+        void commit() {
+            if (uncommitted.isEmpty()) return;
+            try {
+                consumer.commitSync(uncommitted, Duration.ofSeconds(10));
+                uncommitted.forEach((place, next) -> tell("committed", place.partition(), next.offset()));
+                uncommitted.clear();
+            } catch (CommitFailedException refused) {
+                onPartitionsRevoked(List.copyOf(uncommitted.keySet()));
+            } catch (RebalanceInProgressException | RetriableException passing) {
+                System.err.println("committing: " + passing + "; to be tried again");
+            }
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> places) {
+            for (TopicPartition place : places) if (uncommitted.remove(place) != null) tell("uncommitted", place.partition());
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> places) {}
+    }
+
+    interface Deed {
+        Collection<String> run(String[] words) throws Exception;
+    }
+
+    static <T> T get(KafkaFuture<T> future) throws Exception {
+        return future.get(30, java.util.concurrent.TimeUnit.SECONDS);
+    }
+
+    static void admin(Map<String, Object> settings) throws Exception {
+        try (var admin = Admin.create(settings)) {
+            Map<String, Deed> deeds = new HashMap<>(deeds(admin));
+            deeds.put("transaction", words -> transaction(settings, words[1]));
+            for (String line; (line = IN.readLine()) != null; ) {
+                String[] words = line.split(" ");
+                try {
+                    tell(String.join(" ", deeds.get(words[0]).run(words)));
+                } catch (Exception error) {
+                    tell("error", String.valueOf(error.getCause() == null ? error : error.getCause()).replace('\n', ' '));
+                }
+                OUT.flush();
+            }
+        }
+    }
+
+    static List<String> transaction(Map<String, Object> settings, String topic) {
+        Map<String, Object> once = new HashMap<>(settings);
+        once.put("transactional.id", "once");
+        try (var producer = new KafkaProducer<>(once, new StringSerializer(), new StringSerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(topic, "in a transaction"));
+            producer.commitTransaction();
+        }
+        return List.of("ok");
+    }
+
+    static Map<String, Deed> deeds(Admin admin) {
+        List<String> ok = List.of("ok");
+        return Map.of(
+            "create", words -> {
+                get(admin.createTopics(List.of(new NewTopic(words[1], Integer.parseInt(words[2]), (short) 1))).all());
+                return ok;
+            },
+            "delete", words -> {
+                get(admin.deleteTopics(List.of(words[1])).all());
+                return ok;
+            },
+            "topics", words -> get(admin.listTopics().names()),
+            "describe", words -> {
+                var found = get(admin.describeTopics(List.of(words[1])).allTopicNames()).get(words[1]);
+                return List.of(String.valueOf(found.partitions().size()));
+            },
+            "groups", words -> get(admin.listGroups().all()).stream().map(GroupListing::groupId).toList(),
+            "offsets", words -> {
+                var found = get(admin.listConsumerGroupOffsets(words[1]).partitionsToOffsetAndMetadata());
+                return found.entrySet().stream().filter(entry -> entry.getKey().topic().equals(words[2]))
+                    .map(entry -> entry.getKey().partition() + ":" + entry.getValue().offset()).toList();
+            });
+    }
+}

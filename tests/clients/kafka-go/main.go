@@ -1,0 +1,215 @@
+// kafka-go by the contract of tests/clients/README.md. Its producer has no sequence numbers: a retry may write twice.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	contract "ropewalk/clients/contract/go"
+)
+
+var balancers = map[string]kafka.GroupBalancer{
+	"range":      kafka.RangeGroupBalancer{},
+	"roundrobin": kafka.RoundRobinGroupBalancer{},
+}
+
+func produce(address, topic string) error {
+	var acknowledged sync.WaitGroup
+	writer := &kafka.Writer{
+		Addr:         kafka.TCP(address),
+		Topic:        topic,
+		Balancer:     kafka.Murmur2Balancer{},
+		RequiredAcks: kafka.RequireAll,
+		BatchTimeout: 5 * time.Millisecond,
+		MaxAttempts:  1000,
+		Completion: func(messages []kafka.Message, err error) {
+			if err != nil {
+				return
+			}
+			for _, told := range messages {
+				contract.Tell("acknowledged", told.Partition, told.Offset, string(told.Key), string(told.Value))
+				acknowledged.Done()
+			}
+		},
+	}
+	defer writer.Close()
+	return contract.EachCommand(func(words []string) error {
+		var messages []kafka.Message
+		for _, wanted := range contract.Records(words) {
+			messages = append(messages, kafka.Message{Key: []byte(wanted.Key), Value: []byte(wanted.Value)})
+		}
+		acknowledged.Add(len(messages))
+		if err := write(writer, messages); err != nil {
+			return err
+		}
+		acknowledged.Wait()
+		contract.Flush()
+		return nil
+	})
+}
+
+// write tries those again that failed for want of the node, as the client leaves to its users.
+func write(writer *kafka.Writer, messages []kafka.Message) error {
+	for {
+		err := writer.WriteMessages(context.Background(), messages...)
+		var failed kafka.WriteErrors
+		if !errors.As(err, &failed) {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "writing:", err, "- to be tried again")
+		var left []kafka.Message
+		for i, err := range failed {
+			if err != nil {
+				left = append(left, messages[i])
+			}
+		}
+		messages = left
+	}
+}
+
+func consume(leaving context.Context, address, topic, group, protocol string) error {
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers:           []string{address},
+		GroupID:           group,
+		Topic:             topic,
+		GroupBalancers:    []kafka.GroupBalancer{balancers[protocol]},
+		StartOffset:       kafka.FirstOffset,
+		SessionTimeout:    contract.SessionTimeout,
+		RebalanceTimeout:  contract.SessionTimeout,
+		HeartbeatInterval: contract.Heartbeat,
+		MaxWait:           200 * time.Millisecond,
+		ErrorLogger:       kafka.LoggerFunc(func(what string, with ...any) { fmt.Fprintf(os.Stderr, what+"\n", with...) }),
+	})
+	for leaving.Err() == nil {
+		messages := readSome(leaving, reader)
+		for _, message := range messages {
+			contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
+		}
+		// What is committed must have been told: a kill may come in between.
+		contract.Flush()
+		commit(reader, messages)
+	}
+	return reader.Close()
+}
+
+// readSome waits a while for a message and takes along what else is there.
+func readSome(leaving context.Context, reader *kafka.Reader) []kafka.Message {
+	var messages []kafka.Message
+	patience := 200 * time.Millisecond
+	for len(messages) < 200 {
+		limited, done := context.WithTimeout(leaving, patience)
+		message, err := reader.FetchMessage(limited)
+		gaveUp := limited.Err() != nil
+		done()
+		if err != nil {
+			// The client goes on by itself.
+			if !gaveUp {
+				fmt.Fprintln(os.Stderr, "reading:", err)
+			}
+			break
+		}
+		messages = append(messages, message)
+		patience = time.Millisecond
+	}
+	return messages
+}
+
+// commit is not told of: the client sends it in whatever generation it is in by then, so a late one is taken for partitions that are
+// somebody else's already, and says nothing about who read them.
+func commit(reader *kafka.Reader, messages []kafka.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	for {
+		limited, done := context.WithTimeout(context.Background(), 10*time.Second)
+		err := reader.CommitMessages(limited, messages...)
+		done()
+		if err == nil {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "committing:", err, "- to be tried again")
+	}
+}
+
+func admin(address string) error {
+	ctx, client := context.Background(), &kafka.Client{Addr: kafka.TCP(address), Timeout: 30 * time.Second}
+	ok := []string{"ok"}
+	return contract.Administer(map[string]func([]string) ([]string, error){
+		"create": func(arguments []string) ([]string, error) {
+			partitions, _ := strconv.Atoi(arguments[1])
+			wanted := kafka.TopicConfig{Topic: arguments[0], NumPartitions: partitions, ReplicationFactor: 1}
+			answer, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{wanted}})
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
+		},
+		"delete": func(arguments []string) ([]string, error) {
+			answer, err := client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: arguments})
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
+		},
+		"topics": func([]string) ([]string, error) {
+			answer, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+			if err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, topic := range answer.Topics {
+				names = append(names, topic.Name)
+			}
+			return names, nil
+		},
+		"describe": func(arguments []string) ([]string, error) {
+			answer, err := client.Metadata(ctx, &kafka.MetadataRequest{Topics: arguments})
+			if err != nil {
+				return nil, err
+			}
+			return []string{strconv.Itoa(len(answer.Topics[0].Partitions))}, answer.Topics[0].Error
+		},
+		"groups": func([]string) ([]string, error) {
+			answer, err := client.ListGroups(ctx, &kafka.ListGroupsRequest{})
+			if err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, group := range answer.Groups {
+				names = append(names, group.GroupID)
+			}
+			return names, answer.Error
+		},
+		"offsets": func(arguments []string) ([]string, error) {
+			topics := map[string][]int{arguments[1]: {0, 1, 2, 3, 4, 5}}
+			answer, err := client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: arguments[0], Topics: topics})
+			if err != nil {
+				return nil, err
+			}
+			var committed []string
+			for _, told := range answer.Topics[arguments[1]] {
+				committed = append(committed, fmt.Sprintf("%d:%d", told.Partition, told.CommittedOffset))
+			}
+			return committed, answer.Error
+		},
+		// The client's producer has no transactions; it can only ask for what begins one.
+		"transaction": func([]string) ([]string, error) {
+			answer, err := client.InitProducerID(ctx, &kafka.InitProducerIDRequest{TransactionalID: "once", TransactionTimeoutMs: 60000})
+			if err != nil {
+				return nil, err
+			}
+			return ok, answer.Error
+		},
+	})
+}
+
+func main() {
+	contract.Run(produce, consume, admin)
+}

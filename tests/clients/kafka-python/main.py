@@ -1,0 +1,113 @@
+# kafka-python by the contract of tests/clients/README.md.
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python"))
+
+import contract
+from contract import flush, tell
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import CommitFailedError, KafkaError, for_code
+from kafka.structs import OffsetAndMetadata
+
+ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
+
+
+def produce(address, topic):
+    # Idempotent by itself.
+    producer = KafkaProducer(bootstrap_servers=address)
+    for words in contract.commands():
+        sent = [(key, value, producer.send(topic, value, key)) for key, value in contract.records(words)]
+        for key, value, acknowledged in sent:
+            told = acknowledged.get(timeout=120)
+            tell("acknowledged", told.partition, told.offset, key.decode(), value.decode())
+        flush()
+    producer.close()
+
+
+class Handover(ConsumerRebalanceListener):
+    def __init__(self, uncommitted):
+        self.uncommitted = uncommitted
+
+    def on_partitions_revoked(self, revoked):
+        contract.give_up(self.uncommitted, revoked)
+
+    def on_partitions_assigned(self, assigned):
+        pass
+
+
+def consume(address, topic, group, protocol):
+    consumer = KafkaConsumer(
+        bootstrap_servers=address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
+        partition_assignment_strategy=[ASSIGNORS[protocol]], session_timeout_ms=contract.SESSION_MS,
+        heartbeat_interval_ms=contract.HEARTBEAT_MS)
+    uncommitted = {}
+    consumer.subscribe([topic], listener=Handover(uncommitted))
+    leaving = contract.leaving()
+    while not leaving.is_set():
+        for place, messages in consumer.poll(timeout_ms=200).items():
+            for message in messages:
+                tell("read", message.partition, message.offset, message.key.decode(), message.value.decode())
+            uncommitted[place] = messages[-1].offset + 1
+        # What is committed must have been told: a kill may come in between.
+        flush()
+        commit(consumer, uncommitted)
+        flush()
+    consumer.close(autocommit=False)
+    flush()
+
+
+def commit(consumer, uncommitted):
+    if not uncommitted:
+        return
+    try:
+        consumer.commit({place: OffsetAndMetadata(offset, "", -1) for place, offset in uncommitted.items()})
+        for place, offset in uncommitted.items():
+            tell("committed", place.partition, offset)
+        uncommitted.clear()
+    except CommitFailedError:
+        contract.give_up(uncommitted, list(uncommitted))
+    except KafkaError as error:
+        print(f"committing: {error!r}; to be tried again", file=sys.stderr)
+
+
+def admin(address):
+    client = KafkaAdminClient(bootstrap_servers=address)
+
+    def create(topic, partitions):
+        client.create_topics({topic: {"num_partitions": int(partitions), "replication_factor": 1}})
+        return ["ok"]
+
+    def delete(topic):
+        client.delete_topics([topic])
+        return ["ok"]
+
+    def describe(topic):
+        found, = client.describe_topics([topic])
+        if found["error_code"]:
+            raise for_code(found["error_code"])
+        return [len(found["partitions"])]
+
+    def offsets(group, topic):
+        found = client.list_group_offsets({group: None})[group]
+        return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
+
+    def transaction(topic):
+        producer = KafkaProducer(bootstrap_servers=address, transactional_id="once")
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"in a transaction")
+        producer.commit_transaction()
+        return ["ok"]
+
+    contract.administer({
+        "create": create, "delete": delete, "describe": describe, "offsets": offsets, "transaction": transaction,
+        "topics": client.list_topics, "groups": lambda: [found["group_id"] for found in client.list_groups()],
+    })
+    client.close()
+
+
+contract.run(produce, consume, admin)

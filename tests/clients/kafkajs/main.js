@@ -1,0 +1,137 @@
+// kafkajs by the contract of tests/clients/README.md.
+'use strict'
+
+const readline = require('node:readline')
+const { Kafka, Partitioners, PartitionAssigners, logLevel } = require('kafkajs')
+
+const KEYS = 18
+const SESSION_MS = 3000
+const HEARTBEAT_MS = 500
+
+const [address, command, ...arguments_] = process.argv.slice(2)
+const kafka = new Kafka({
+  brokers: [address],
+  logLevel: logLevel.ERROR,
+  retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 200 },
+})
+
+const tell = (...words) => process.stdout.write(words.join(' ') + '\n')
+
+async function eachCommand(obey) {
+  for await (const line of readline.createInterface({ input: process.stdin })) await obey(line.split(' '))
+}
+
+async function produce(topic) {
+  // The client tells one offset for each partition of a request, so we note which record went where.
+  const homes = new Map()
+  const createPartitioner = () => {
+    const choose = Partitioners.DefaultPartitioner()
+    return (asked) => {
+      const partition = choose(asked)
+      homes.set(asked.message, partition)
+      return partition
+    }
+  }
+  const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, createPartitioner })
+  await producer.connect()
+  await eachCommand(async ([first, count]) => {
+    const messages = Array.from({ length: Number(count) }, (_, i) => {
+      const number = Number(first) + i
+      const key = `k${number % KEYS}`
+      return { key, value: `${key}:${number}` }
+    })
+    const next = new Map()
+    for (const told of await producer.send({ topic, messages })) next.set(told.partition, BigInt(told.baseOffset))
+    for (const message of messages) {
+      const partition = homes.get(message)
+      tell('acknowledged', partition, next.get(partition), message.key, message.value)
+      next.set(partition, next.get(partition) + 1n)
+    }
+    homes.clear()
+  })
+  await producer.disconnect()
+}
+
+async function consume(topic, group, protocol) {
+  const assigners = { roundrobin: PartitionAssigners.roundRobin }
+  const consumer = kafka.consumer({
+    groupId: group,
+    sessionTimeout: SESSION_MS,
+    rebalanceTimeout: SESSION_MS,
+    heartbeatInterval: HEARTBEAT_MS,
+    maxWaitTimeInMs: 200,
+    partitionAssigners: [assigners[protocol]],
+  })
+  process.once('SIGTERM', async () => {
+    await consumer.disconnect()
+    process.exit(0)
+  })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachBatch: async ({ batch, resolveOffset }) => {
+      for (const message of batch.messages) tell('read', batch.partition, message.offset, message.key, message.value)
+      const next = String(BigInt(batch.lastOffset()) + 1n)
+      try {
+        await consumer.commitOffsets([{ topic, partition: batch.partition, offset: next }])
+      } catch (error) {
+        // The client then joins anew, or fetches the batch again.
+        tell('uncommitted', batch.partition)
+        throw error
+      }
+      tell('committed', batch.partition, next)
+      resolveOffset(batch.lastOffset())
+    },
+  })
+}
+
+async function admin() {
+  const admin = kafka.admin()
+  await admin.connect()
+  const deeds = {
+    create: async (topic, numPartitions) => {
+      if (!(await admin.createTopics({ topics: [{ topic, numPartitions: Number(numPartitions), replicationFactor: 1 }], waitForLeaders: false }))) {
+        throw new Error('the topic exists')
+      }
+      return ['ok']
+    },
+    delete: async (topic) => {
+      await admin.deleteTopics({ topics: [topic] })
+      return ['ok']
+    },
+    topics: () => admin.listTopics(),
+    describe: async (topic) => [(await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length],
+    groups: async () => (await admin.listGroups()).groups.map((group) => group.groupId),
+    offsets: async (groupId, topic) => {
+      const [found] = await admin.fetchOffsets({ groupId, topics: [topic] })
+      return found.partitions.map(({ partition, offset }) => `${partition}:${offset}`)
+    },
+    transaction: async (topic) => {
+      const producer = kafka.producer({ transactionalId: 'once', idempotent: true, maxInFlightRequests: 1 })
+      await producer.connect()
+      try {
+        const transaction = await producer.transaction()
+        await transaction.send({ topic, messages: [{ value: 'in a transaction' }] })
+        await transaction.commit()
+      } finally {
+        await producer.disconnect()
+      }
+      return ['ok']
+    },
+  }
+  await eachCommand(async ([name, ...arguments_]) => {
+    try {
+      tell(...(await deeds[name](...arguments_)))
+    } catch (error) {
+      tell('error', error.name, error.message)
+    }
+  })
+  await admin.disconnect()
+}
+
+const programs = { produce, consume, admin }
+programs[command](...arguments_).catch((error) => {
+  console.error(error)
+  process.exit(1)
+})

@@ -1,0 +1,185 @@
+// sarama by the contract of tests/clients/README.md.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	contract "ropewalk/clients/contract/go"
+)
+
+var strategies = map[string]func() sarama.BalanceStrategy{
+	"range":  sarama.NewBalanceStrategyRange,
+	"sticky": sarama.NewBalanceStrategySticky,
+}
+
+func settings() *sarama.Config {
+	settings := sarama.NewConfig()
+	settings.Version = sarama.MaxVersion
+	settings.Metadata.Retry.Max = 100
+	return settings
+}
+
+func produce(address, topic string) error {
+	settings := settings()
+	settings.Producer.Idempotent = true
+	settings.Net.MaxOpenRequests = 1
+	settings.Producer.RequiredAcks = sarama.WaitForAll
+	settings.Producer.Return.Successes = true
+	settings.Producer.Retry.Max = 1000
+	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	return contract.EachCommand(func(words []string) error {
+		var messages []*sarama.ProducerMessage
+		records := contract.Records(words)
+		for _, wanted := range records {
+			messages = append(messages, &sarama.ProducerMessage{
+				Topic: topic, Key: sarama.StringEncoder(wanted.Key), Value: sarama.StringEncoder(wanted.Value),
+			})
+		}
+		if err := producer.SendMessages(messages); err != nil {
+			return fmt.Errorf("%w: %v", err, err.(sarama.ProducerErrors)[0])
+		}
+		for i, told := range messages {
+			contract.Tell("acknowledged", told.Partition, told.Offset, records[i].Key, records[i].Value)
+		}
+		contract.Flush()
+		return nil
+	})
+}
+
+// member reads each of its partitions in a goroutine of its own. sarama does not tell whether a commit was made (it tries again
+// by itself), so neither does this.
+type member struct{}
+
+func (member) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (member) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for message := range claim.Messages() {
+		contract.Tell("read", message.Partition, message.Offset, string(message.Key), string(message.Value))
+		// What is committed must have been told: a kill may come in between.
+		contract.Flush()
+		session.MarkMessage(message, "")
+		if len(claim.Messages()) == 0 {
+			session.Commit()
+		}
+	}
+	return nil
+}
+
+func consume(leaving context.Context, address, topic, group, protocol string) error {
+	settings := settings()
+	settings.Consumer.Offsets.Initial = sarama.OffsetOldest
+	settings.Consumer.Offsets.AutoCommit.Enable = false
+	settings.Consumer.Group.Session.Timeout = contract.SessionTimeout
+	settings.Consumer.Group.Heartbeat.Interval = contract.Heartbeat
+	settings.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[protocol]()}
+	settings.Consumer.Return.Errors = true
+	consumer, err := sarama.NewConsumerGroup([]string{address}, group, settings)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for err := range consumer.Errors() {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	for leaving.Err() == nil {
+		// Returns when the group rebalances.
+		if err := consumer.Consume(leaving, []string{topic}, member{}); err != nil {
+			fmt.Fprintln(os.Stderr, "joining:", err)
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	return consumer.Close()
+}
+
+func admin(address string) error {
+	admin, err := sarama.NewClusterAdmin([]string{address}, settings())
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	ok := []string{"ok"}
+	return contract.Administer(map[string]func([]string) ([]string, error){
+		"create": func(arguments []string) ([]string, error) {
+			partitions, _ := strconv.Atoi(arguments[1])
+			return ok, admin.CreateTopic(arguments[0], &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: 1}, false)
+		},
+		"delete": func(arguments []string) ([]string, error) { return ok, admin.DeleteTopic(arguments[0]) },
+		"topics": func([]string) ([]string, error) {
+			topics, err := admin.ListTopics()
+			return keys(topics), err
+		},
+		"describe": func(arguments []string) ([]string, error) {
+			topics, err := admin.DescribeTopics(arguments)
+			if err != nil {
+				return nil, err
+			}
+			if topics[0].Err != sarama.ErrNoError {
+				return nil, topics[0].Err
+			}
+			return []string{strconv.Itoa(len(topics[0].Partitions))}, nil
+		},
+		"groups": func([]string) ([]string, error) {
+			groups, err := admin.ListConsumerGroups()
+			return keys(groups), err
+		},
+		"offsets": func(arguments []string) ([]string, error) {
+			offsets, err := admin.ListConsumerGroupOffsets(arguments[0], nil)
+			if err != nil {
+				return nil, err
+			}
+			var answer []string
+			for partition, told := range offsets.Blocks[arguments[1]] {
+				answer = append(answer, fmt.Sprintf("%d:%d", partition, told.Offset))
+			}
+			return answer, nil
+		},
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
+	})
+}
+
+func transact(address, topic string) error {
+	settings := settings()
+	settings.Producer.Idempotent = true
+	settings.Net.MaxOpenRequests = 1
+	settings.Producer.RequiredAcks = sarama.WaitForAll
+	settings.Producer.Return.Successes = true
+	settings.Producer.Transaction.ID = "once"
+	settings.Producer.Transaction.Retry.Max = 3
+	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	if err := producer.BeginTxn(); err != nil {
+		return err
+	}
+	message := &sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder("in a transaction")}
+	if _, _, err := producer.SendMessage(message); err != nil {
+		return err
+	}
+	return producer.CommitTxn()
+}
+
+func keys[V any](found map[string]V) []string {
+	var names []string
+	for name := range found {
+		names = append(names, name)
+	}
+	return names
+}
+
+func main() {
+	contract.Run(produce, consume, admin)
+}

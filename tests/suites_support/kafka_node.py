@@ -1,0 +1,64 @@
+"""A real Kafka in the place of our node: the same client, the same story, so that one sees whose fault a failure is."""
+
+import atexit
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from suites_support.node import Node, free_port
+from suites_support.suite import demand, wait_until
+
+RUN = Path(__file__).resolve().parent.parent.parent / "bench/peers/kafka/run"
+SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1", "group.min.session.timeout.ms=1000",
+            "group.consumer.session.timeout.ms=3000", "group.consumer.min.session.timeout.ms=3000", "group.consumer.heartbeat.interval.ms=500",
+            "group.consumer.min.heartbeat.interval.ms=500", "message.timestamp.type=CreateTime"]
+
+
+def node_in(work, settings):
+    """A node of ours; or, with ROPEWALK_AGAINST=kafka, a real Kafka."""
+    if os.environ.get("ROPEWALK_AGAINST") == "kafka":
+        return KafkaNode(work)
+    node = Node(work / "data", work / "node.log", settings)
+    node.is_kafka = False
+    return node
+
+
+class KafkaNode:
+    """Has the methods of `Node` that suites of clients call."""
+
+    def __init__(self, work):
+        self.work = work
+        self.data = work / "data"
+        # Its controller takes the next port.
+        self.port = free_port()
+        self.kafka = f"127.0.0.1:{self.port}"
+        self.process = self.server = None
+        self.is_kafka = True
+        atexit.register(self.kill)
+
+    def start(self):
+        said = self.work / "kafka.said"
+        with open(said, "wb") as out:
+            self.process = subprocess.Popen([RUN, str(self.port), self.data, *SETTINGS], stdout=out, stderr=out,
+                                            stdin=subprocess.DEVNULL, env={**os.environ, "HEAP": "384m"})
+
+        def ready():
+            demand(self.process.poll() is None, f"Kafka has ended:\n{said.read_text()}")
+            return said.read_text().startswith("ready")
+
+        wait_until(ready, 180, "Kafka is ready")
+        self.server = int(said.read_text().split()[-1])
+
+    def kill(self):
+        self._end(signal.SIGKILL)
+
+    def stop(self):
+        self._end(signal.SIGTERM)
+
+    def _end(self, how):
+        if self.server is not None:
+            os.kill(self.server, how)
+            # Its script ends with it.
+            self.process.wait()
+            self.process = self.server = None
