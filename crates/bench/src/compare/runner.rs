@@ -265,6 +265,7 @@ impl<'a> Runner<'a> {
         let rate = load.map_or(Ok(None), |load| self.rate(load, cell))?;
         let manner = Manner {
             seconds: self.setting.seconds,
+            full_seconds: self.setting.seconds,
             warmup_seconds: self.setting.warmup_seconds,
             known_rate: cell.known_rate,
             rate,

@@ -35,6 +35,8 @@ const RECORDS_WITHIN: Duration = Duration::from_secs(600);
 pub(super) struct Manner {
     /// Of a timed run.
     pub(super) seconds: f64,
+    /// The same of a run that counts, which a trial is shorter than: what a cell keeps is written for times of that.
+    pub(super) full_seconds: f64,
     /// Of the load that goes before all runs of what was just started.
     pub(super) warmup_seconds: f64,
     /// Records a second that the cell took in its trial; none in the trial itself.

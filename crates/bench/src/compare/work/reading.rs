@@ -92,6 +92,7 @@ impl Running<'_> {
         let log = self.names.next();
         create(&log, load.shards, self.way, server, driving)?;
         let manner = Manner {
+            seconds: self.manner.full_seconds,
             rate: None,
             ..self.manner
         };

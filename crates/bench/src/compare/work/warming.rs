@@ -44,6 +44,7 @@ pub(super) fn warm_driver(
     let loads = [one_by_one, one_by_one.in_batches(100, 4)];
     let manner = Manner {
         seconds: seconds / (loads.len() * PARTS_MIN) as f64,
+        full_seconds: seconds,
         warmup_seconds: seconds,
         known_rate: None,
         rate: None,
