@@ -4,7 +4,8 @@
 //!
 //!     file_log MODE DIRECTORY
 //!
-//! Modes: honest; cheat (acknowledges what it never writes); swap (writes other bytes); die, stall (in the middle of a load); refuse.
+//! Modes: honest; slow (to write); cheat (acknowledges what it never writes); swap (writes other bytes); die, stall (in the middle of
+//! a load); refuse.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
@@ -132,6 +133,10 @@ impl Appender for Producer {
             "cheat" => {}
             "swap" => {
                 bytes.reverse();
+                self.write(shard, &bytes)?;
+            }
+            "slow" => {
+                std::thread::sleep(Duration::from_millis(20));
                 self.write(shard, &bytes)?;
             }
             "die" if self.sent > 100 => std::process::exit(3),

@@ -206,6 +206,7 @@ fn write(results: &Results, out: &Path) -> Result<()> {
 fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
     let all = options.suite.plans(Scale {
         records: options.scale,
+        nodes: options.nodes,
     });
     for name in &options.only {
         let names: Vec<&str> = all.iter().map(|plan| plan.name).collect();

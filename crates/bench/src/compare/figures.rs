@@ -27,6 +27,15 @@ pub(super) struct Cost {
     pub(super) has_server: bool,
 }
 
+impl Cost {
+    /// Adds what a later load cost; what was between them is left out.
+    pub(super) fn add(&mut self, later: &Cost) {
+        self.after.cpu += later.after.cpu.saturating_sub(later.before.cpu);
+        self.after.rss_bytes = self.after.rss_bytes.max(later.after.rss_bytes);
+        self.client_cpu += later.client_cpu;
+    }
+}
+
 /// The figures of a load of `parties` producers or consumers.
 pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
@@ -88,11 +97,7 @@ fn put_latencies(put: &mut impl FnMut(&str, f64), prefix: &str, pairs: &LatencyP
 
 /// The distribution of latencies of several runs: quantile and µs.
 pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f64, f64)> {
-    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
-    for &(ns, times) in runs.flatten() {
-        *merged.entry(ns).or_default() += times;
-    }
-    let pairs: LatencyPairs = merged.into_iter().collect();
+    let pairs = merged(runs);
     let samples = count(&pairs) as f64;
     (0..=CURVE_STEPS)
         .map(|step| 1.0 - 10f64.powf(-f64::from(step) / 10.0))
@@ -100,6 +105,15 @@ pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f6
         .take_while(|quantile| samples > 0.0 && (1.0 - quantile) * samples >= 1.0)
         .filter_map(|quantile| Some((quantile, at_quantile(&pairs, quantile)? as f64 / 1e3)))
         .collect()
+}
+
+/// All latencies of several runs.
+pub(super) fn merged<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> LatencyPairs {
+    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
+    for &(ns, times) in runs.flatten() {
+        *merged.entry(ns).or_default() += times;
+    }
+    merged.into_iter().collect()
 }
 
 fn count(pairs: &LatencyPairs) -> u64 {
@@ -189,6 +203,31 @@ mod tests {
         ] {
             assert_eq!(figures.get(name), Some(&value), "{name}");
         }
+    }
+
+    #[test]
+    fn what_several_passes_cost_is_added_without_what_was_between() {
+        let pass = |from_s, to_s, rss_bytes| Cost {
+            before: Meter {
+                cpu: Duration::from_secs(from_s),
+                ..Meter::default()
+            },
+            after: Meter {
+                cpu: Duration::from_secs(to_s),
+                rss_bytes,
+                ..Meter::default()
+            },
+            client_cpu: Duration::from_secs(3),
+            has_server: true,
+            ..Cost::default()
+        };
+        let mut all = pass(10, 12, 7_000_000);
+        all.add(&pass(20, 21, 5_000_000));
+        let figures = of_load(&done(), 1, &all, false);
+        let figure = |name: &str| figures.get(name).copied();
+        assert_eq!(figure("server_cpu_s_per_gb"), Some(30_000.0));
+        assert_eq!(figure("client_cpu_s_per_gb"), Some(60_000.0));
+        assert_eq!(figure("server_rss_mb"), Some(7.0));
     }
 
     #[test]

@@ -237,6 +237,8 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("written_per_byte", "bytes written/byte", Better::Less),
     ("ready_s", "ready, s", Better::Less),
     ("first_ack_s", "first acknowledgement, s", Better::Less),
+    ("stored_mb", "MB there to read", Better::Neither),
+    ("passes", "passes", Better::Neither),
     ("samples", "samples", Better::Neither),
     ("records", "records", Better::Neither),
     ("seconds", "seconds", Better::Neither),

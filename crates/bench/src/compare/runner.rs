@@ -198,7 +198,7 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Outcome> {
-        let prepared = self.prepare(&cell.way);
+        let prepared = self.prepare(&cell.way, &row.work);
         // Starts and warm-ups are rare: they say nothing of how long the rest takes.
         self.progress.begin();
         let outcome = prepared.and_then(|()| self.trial_and_run(row, cell, repetition, what));
@@ -213,9 +213,9 @@ impl<'a> Runner<'a> {
     }
 
     /// Has a system and a driver running, known and warm.
-    fn prepare(&mut self, way: &Way) -> Result<()> {
+    fn prepare(&mut self, way: &Way, work: &Work) -> Result<()> {
         self.describe(way)?;
-        if !self.fleet.is_warm(way) {
+        if !self.fleet.is_warm(way) && !work.restarts_first() {
             work::warm_up(way, self.setting.warmup_seconds, &mut self.fleet, &mut self.names)?;
         }
         Ok(())
@@ -265,6 +265,8 @@ impl<'a> Runner<'a> {
         let rate = load.map_or(Ok(None), |load| self.rate(load, cell))?;
         let manner = Manner {
             seconds: self.setting.seconds,
+            full_seconds: self.setting.seconds,
+            warmup_seconds: self.setting.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
             verify: repetition == 0,

@@ -1,5 +1,6 @@
 //! The harness of comparisons, end to end, with systems that are files: honest ones, and ones that do what a system must not.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,75 @@ fn honest_systems_are_measured_and_a_second_time_nothing_is_left_to_do() {
     };
     assert_eq!(count(&runs), count(&runs_again));
     assert_eq!(again.experiments, results.experiments);
+}
+
+/// The figures of all runs of a system.
+fn runs<'a>(results: &'a Results, system: &str) -> Vec<&'a BTreeMap<String, f64>> {
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let cells = rows
+        .flat_map(|row| &row.cells)
+        .filter(|cell| cell.system == system);
+    cells.flat_map(|cell| &cell.runs).collect()
+}
+
+#[test]
+fn readers_read_pass_after_pass_and_it_is_said_how_much_was_there() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("slow", "slow", SERVE, "");
+    let options = CompareOptions {
+        only: vec!["read-back".to_owned()],
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    let slow = runs(&results, "slow");
+    assert_eq!(slow.len(), 2);
+    for run in runs(&results, "able").iter().chain(&slow) {
+        // What the slow one wrote is read in a moment, unless the machine is busy.
+        assert!(run["seconds"] >= options.seconds, "{run:?}");
+        assert!(run["stored_mb"] > 0.0 && run["stored_mb"] < 256.0, "{run:?}");
+        let read_mb = run["records"] * 100.0 / 1e6;
+        assert!(read_mb >= run["stored_mb"] * run["passes"] * 0.9, "{run:?}");
+    }
+    let text = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(text.contains("MB there to read"), "the column says it");
+}
+
+#[test]
+fn a_cold_read_is_made_after_a_restart_and_beside_appends() {
+    // Notes each start in the system's folder, where it runs.
+    let serve = SERVE.replace("mkdir", "echo start >> starts\nmkdir");
+    for (table, restarts) in [("backlog", 0), ("cold-reads", 2)] {
+        let bench = Bench::new();
+        bench.add("able", "honest", &serve, "");
+        let options = CompareOptions {
+            suite: Suite::Field,
+            only: vec![table.to_owned()],
+            ..bench.options()
+        };
+        let (failures, results) = bench.run(&options);
+        // Only root may empty the page cache: for all others the row says so.
+        if let [failure, ..] = &failures[..] {
+            assert!(
+                table == "cold-reads" && failure.contains("drop_caches"),
+                "{failure}"
+            );
+            continue;
+        }
+        let runs = runs(&results, "able");
+        assert_eq!(runs.len(), 2, "{results:#?}");
+        for run in runs {
+            let has = |metric: &str| run.get(metric).is_some_and(|value| *value > 0.0);
+            assert!(
+                has("read_mb_per_s") && has("stored_mb") && has("p99_us"),
+                "{run:?}"
+            );
+        }
+        let starts = fs::read_to_string(bench.directory.path().join("peers/able/starts"));
+        let starts = starts.expect("it was started").lines().count();
+        assert_eq!(starts, 1 + restarts, "{table}");
+    }
 }
 
 #[test]

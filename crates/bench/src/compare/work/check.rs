@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::super::driving::Driving;
-use super::super::plan::Load;
+use super::super::plan::{Load, request_bytes};
 use super::metering::Unwatched;
 use super::{RECORDS_WITHIN, Stored};
 use crate::contract::payload::Payloads;
@@ -45,7 +45,7 @@ pub(super) fn verify(stored: &Stored, besides: &[(u32, u64)], driving: &mut Driv
         shards: load.shards,
         consumers: load.shards.min(4),
         record_bytes: load.record_bytes,
-        batch_records: 1_000,
+        request_bytes: request_bytes(load.record_bytes),
         records,
         verify: true,
     };

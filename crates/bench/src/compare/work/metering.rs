@@ -1,5 +1,6 @@
 //! The meters of a run: read when its load begins and ends, and when the system has come to rest.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,6 +24,30 @@ const SETTLED_LOOKS: u32 = 1;
 /// The same before somebody else's turn: also that what was deleted is gone, which a system may do a little later.
 const REST_LOOKS: u32 = 2;
 
+/// How far a load is, for who does something else meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    has_begun: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Course {
+    /// Whether its first measured record was sent.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// Whether its last was acknowledged, or nothing comes of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// However it went.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
 /// Reads the meters when a load begins and ends.
 pub(super) struct Metering<'a> {
     server: &'a Server,
@@ -30,6 +55,7 @@ pub(super) struct Metering<'a> {
     client_before: Duration,
     pub(super) cost: Cost,
     tell: &'a dyn Fn(u64),
+    course: Option<&'a Course>,
 }
 
 impl<'a> Metering<'a> {
@@ -43,6 +69,15 @@ impl<'a> Metering<'a> {
                 ..Cost::default()
             },
             tell,
+            course: None,
+        }
+    }
+
+    /// One that also tells `course` of it.
+    pub(super) fn telling(self, course: &'a Course) -> Metering<'a> {
+        Metering {
+            course: Some(course),
+            ..self
         }
     }
 
@@ -56,6 +91,9 @@ impl Watch for Metering<'_> {
     fn started(&mut self) -> Result<()> {
         self.client_before = self.client_cpu()?;
         self.cost.before = self.server.meter()?;
+        if let Some(course) = self.course {
+            course.has_begun.store(true, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -66,6 +104,9 @@ impl Watch for Metering<'_> {
     fn done(&mut self) -> Result<()> {
         self.cost.after = self.server.meter()?;
         self.cost.client_cpu = self.client_cpu()?.saturating_sub(self.client_before);
+        if let Some(course) = self.course {
+            course.end();
+        }
         Ok(())
     }
 }
