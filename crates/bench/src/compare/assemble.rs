@@ -1,6 +1,6 @@
 //! From plans and runs to `Results`: nothing is measured and nothing is decided here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures;
 use super::fleet::Way;
@@ -208,16 +208,19 @@ pub(super) fn failures(results: &Results) -> Vec<String> {
             }
         }
     }
-    let is_absent = |system: &&SystemFacts| {
-        !failures
-            .iter()
-            .any(|failure| failure.contains(&format!(" {} ", system.name)))
-    };
-    let absent = results.systems.iter().filter(is_absent);
-    let absent: Vec<String> = absent
-        .filter_map(|system| Some(format!("{}: {}", system.name, system.failed.as_ref()?)))
+    // Those without a cell could not even be asked.
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let asked: BTreeSet<&str> = rows
+        .flat_map(|row| &row.cells)
+        .map(|cell| cell.system.as_str())
         .collect();
-    failures.extend(absent);
+    for system in &results.systems {
+        if let Some(why) = &system.failed
+            && !asked.contains(system.name.as_str())
+        {
+            failures.push(format!("{}: {why}", system.name));
+        }
+    }
     failures
 }
 
