@@ -300,6 +300,13 @@ fn results_of_the_first_schema_are_still_read() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("results.json");
     let mut results = comparison::results();
+    // The made-up curves end in infinity, which JSON has not.
+    let rows = results
+        .experiments
+        .iter_mut()
+        .flat_map(|experiment| &mut experiment.rows);
+    rows.flat_map(|row| &mut row.cells)
+        .for_each(|cell| cell.percentiles.clear());
     results.schema = 1;
     let mut value = serde_json::to_value(&results).expect("plain data");
     // As it was written then.
@@ -311,7 +318,7 @@ fn results_of_the_first_schema_are_still_read() {
     cell["failures"] = serde_json::json!(["not asked: meant for records of up to 1 MB"]);
     fs::write(&path, value.to_string()).expect("there is room");
     let read = read_results(&path).expect("it is known");
-    assert_eq!(read.experiments, comparison::results().experiments);
+    assert_eq!(read.experiments, results.experiments);
     assert!(write_all(&read, directory.path()).is_ok());
     value["schema"] = serde_json::json!(3);
     fs::write(&path, value.to_string()).expect("there is room");

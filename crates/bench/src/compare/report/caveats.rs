@@ -104,9 +104,9 @@ fn acknowledgements(results: &Results) -> Vec<Text> {
     vec![point(
         "A batch or a record. ",
         format!(
-            "Where records go in batches, one acknowledgement stands for a whole batch at {}; at {} each record has one of its own, \
-             and its own message before. Both are what the best clients of these systems do, but wide differences in tables of \
-             batches are those of that work, too.",
+            "Where records go in batches, {} give one acknowledgement for a whole batch; {} give one for each record, which is a \
+             message of its own. Both are what the best clients of these systems do, but wide differences in tables of batches \
+             are those of that work, too.",
             join(&batches),
             join(&records)
         ),
