@@ -77,7 +77,7 @@ fn guarantees(results: &Results) -> Vec<Text> {
     )]
 }
 
-/// One acknowledgement for many records, or one for each.
+/// One acknowledgement, or one latency, for many records, or one for each.
 fn acknowledgements(results: &Results) -> Vec<Text> {
     let has_batches = |row: &Row| {
         row.parameters
@@ -92,32 +92,44 @@ fn acknowledgements(results: &Results) -> Vec<Text> {
     {
         return Vec::new();
     }
-    let of = |acknowledges: Acknowledges| -> Vec<String> {
+    let titles = |is_one: &dyn Fn(&SystemFacts) -> bool| -> Vec<String> {
         let systems = results.systems.iter().filter(|system| system.failed.is_none());
-        let those = systems.filter(|system| what_is_acknowledged(results, system) == Some(acknowledges));
+        let those = systems.filter(|system| is_one(system));
         those.map(|system| system.title.clone()).collect()
     };
-    let (batches, records) = (of(Acknowledges::Batch), of(Acknowledges::Record));
-    if batches.is_empty() || records.is_empty() {
-        return Vec::new();
+    let acknowledging = |what| titles(&|system| system.acknowledges == Some(what));
+    let told = |what| titles(&|system| latencies_told(results, system) == Some(what));
+    let [batch, record] = [Acknowledges::Batch, Acknowledges::Record];
+    let mut points = Vec::new();
+    let (batches, records) = (acknowledging(batch), acknowledging(record));
+    if !batches.is_empty() && !records.is_empty() {
+        points.push(point(
+            "A batch or a record. ",
+            format!(
+                "Where records go in batches, {} give one acknowledgement for a whole batch; {} give one for each record, which is \
+                 a message of its own. Both are what the best clients of these systems do, but wide differences in tables of \
+                 batches are those of that work, too.",
+                join(&batches),
+                join(&records)
+            ),
+        ));
     }
-    vec![point(
-        "A batch or a record. ",
-        format!(
-            "Where records go in batches, {} give one acknowledgement for a whole batch; {} give one for each record, which is a \
-             message of its own. Both are what the best clients of these systems do, but wide differences in tables of batches \
-             are those of that work, too.",
-            join(&batches),
-            join(&records)
-        ),
-    )]
+    let (batches, records) = (told(batch), told(record));
+    if !batches.is_empty() && !records.is_empty() {
+        points.push(point(
+            "Latency of a batch or of a record. ",
+            format!(
+                "Where records go in batches, the latency of {} was told once for a batch, and that of {} once for each record.",
+                join(&batches),
+                join(&records)
+            ),
+        ));
+    }
+    points
 }
 
-/// What the system says itself, or, where it says nothing, what its samples in batches show.
-fn what_is_acknowledged(results: &Results, system: &SystemFacts) -> Option<Acknowledges> {
-    if system.acknowledges.is_some() {
-        return system.acknowledges;
-    }
+/// Whether the latencies of a system in batches were told by batch or by record, as their numbers show.
+fn latencies_told(results: &Results, system: &SystemFacts) -> Option<Acknowledges> {
     let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
     let in_batches = rows.filter(|row| {
         row.parameters.contains_key("producers")
