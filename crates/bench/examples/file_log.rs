@@ -5,7 +5,7 @@
 //!     file_log MODE DIRECTORY
 //!
 //! Modes: honest; cheat (acknowledges what it never writes); later (the same, once it has been believed); swap (writes other bytes);
-//! die, stall (in the middle of a load); refuse; fill, fill-for-good (takes all room on the disk, in its directory or outside).
+//! die, stall (in the middle of a load); uneven (every other load is slow); refuse; fill, fill-for-good (takes all room on the disk, in its directory or outside).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
@@ -26,7 +26,8 @@ const LARGE: usize = 10_000;
 
 struct FileLog {
     mode: String,
-    /// Loads of large records so far.
+    /// Loads so far, and those of large records.
+    loads: u32,
     large: u32,
     directory: PathBuf,
 }
@@ -65,10 +66,12 @@ impl System for FileLog {
     }
 
     fn append(&mut self, append: &Append, events: &Events<'_>) -> Result<Done> {
+        self.loads += 1;
         self.large += u32::from(append.record_bytes >= LARGE);
         let mode = match self.mode.as_str() {
             "later" if self.large > BELIEVED => "cheat",
             "later" => "honest",
+            "uneven" if self.loads.is_multiple_of(2) => "slow",
             "fill" => return fill(&self.directory),
             // Below the directory of the comparison's systems.
             "fill-for-good" => return fill(&self.directory.join("../../..")),
@@ -162,6 +165,10 @@ impl Appender for Producer {
             }
             "die" if self.sent > 100 => std::process::exit(3),
             "stall" if self.sent > 100 => std::thread::sleep(Duration::from_secs(3_600)),
+            "slow" => {
+                std::thread::sleep(Duration::from_millis(1));
+                self.write(shard, &bytes)?;
+            }
             _ => self.write(shard, &bytes)?,
         }
         self.completed.push(Completed {
@@ -194,6 +201,7 @@ fn main() -> Result<()> {
     };
     let mut system = FileLog {
         mode: mode.clone(),
+        loads: 0,
         large: 0,
         directory: Path::new(directory).to_owned(),
     };

@@ -388,6 +388,28 @@ fn a_folder_that_is_not_as_it_should_be_harms_no_other() {
     assert!(page.contains("odd was not measured"), "{page}");
 }
 
+#[test]
+fn what_is_never_the_same_twice_is_measured_more_often_up_to_a_limit() {
+    let bench = Bench::new();
+    bench.add("uneven", "uneven", SERVE, "");
+    let options = CompareOptions {
+        only: vec!["one-by-one".to_owned()],
+        repetitions_max: 6,
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    assert!(
+        cells(&results, "uneven").all(|cell| cell.runs.len() == 6),
+        "{results:#?}"
+    );
+    let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(
+        page.contains("**Unsteady.**") && page.contains("n its course."),
+        "{page}"
+    );
+}
+
 /// A small disk of its own; none where mounting is not allowed.
 struct SmallDisk(PathBuf);
 
