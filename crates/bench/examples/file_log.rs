@@ -166,7 +166,7 @@ impl Appender for Producer {
             "die" if self.sent > 100 => std::process::exit(3),
             "stall" if self.sent > 100 => std::thread::sleep(Duration::from_secs(3_600)),
             "slow" => {
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(Duration::from_micros(200));
                 self.write(shard, &bytes)?;
             }
             _ => self.write(shard, &bytes)?,

@@ -395,6 +395,7 @@ fn what_is_never_the_same_twice_is_measured_more_often_up_to_a_limit() {
     let options = CompareOptions {
         only: vec!["one-by-one".to_owned()],
         repetitions_max: 6,
+        seconds: 0.4,
         ..bench.options()
     };
     let (failures, results) = bench.run(&options);
