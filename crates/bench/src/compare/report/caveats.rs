@@ -1,5 +1,4 @@
-//! What the figures cannot say: different guarantees, what failed or was left out, publications, and how quiet the
-//! machine was.
+//! What the figures cannot say: different guarantees, what failed, was not asked or was left out, publications, and marks.
 
 use super::cells;
 use super::columns;
@@ -10,19 +9,10 @@ use super::number;
 use super::overview::{join, point};
 use crate::compare::results::{Acknowledges, Cell, Experiment, Results, Row, Survives, SystemFacts};
 
-/// Above this load of the last minute, something else was at work.
-const QUIET_LOAD: f64 = 0.5;
-
-/// So many CPUs may be busy with other things, the kernel's own among them.
-const OTHERS_QUIET: f64 = 0.3;
-
-/// By what part a floor may move before it is worth a word.
-const FLOOR_MOVES: f64 = 0.2;
-
 /// How many failures are told on the first page.
 const FAILURES_TOLD: usize = 8;
 
-/// Adds both sections.
+/// Adds the section.
 pub(crate) fn push(document: &mut Document, results: &Results) {
     document.heading(2, "What cannot be compared, and why", "not-comparable");
     let mut points = guarantees(results);
@@ -37,8 +27,6 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     points.extend(clients(results));
     points.extend(marks(results));
     document.list(points);
-    document.heading(2, "How quiet the machine was", "quiet");
-    document.list(quiet(results));
 }
 
 /// Who promises what.
@@ -358,7 +346,8 @@ fn marks(results: &Results) -> Vec<Text> {
         .collect()
 }
 
-fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell)> {
+/// All cells, each with its table and its row's name.
+pub(super) fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell)> {
     results.experiments.iter().flat_map(|experiment| {
         let rows = experiment.rows.iter();
         rows.flat_map(move |row| {
@@ -367,85 +356,6 @@ fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell
                 .map(move |cell| (experiment, row.name.as_str(), cell))
         })
     })
-}
-
-/// Load and floors, before and after.
-fn quiet(results: &Results) -> Vec<Text> {
-    let machine = &results.machine;
-    let word = match machine.load_before {
-        load if load <= QUIET_LOAD => "Quiet when it began. ",
-        _ => "Not quiet when it began. ",
-    };
-    let mut points = vec![point(
-        word,
-        format!(
-            "The load of the last minute was {:.2} before the first run and {:.2} after the last (which is our own work).",
-            machine.load_before, machine.load_after
-        ),
-    )];
-    points.extend(course(results));
-    if let [before, after, ..] = results.floors.as_slice() {
-        let moved: Vec<String> = before
-            .iter()
-            .filter_map(|(name, before)| Some((name, *before, *after.get(name)?)))
-            .filter(|(_, before, after)| *before > 0.0 && ((after - before) / before).abs() > FLOOR_MOVES)
-            .map(|(name, before, after)| {
-                format!(
-                    "{name} from {} to {} µs",
-                    number::plain(before),
-                    number::plain(after)
-                )
-            })
-            .collect();
-        points.push(match moved.is_empty() {
-            true => point(
-                "Steady. ",
-                format!(
-                    "No floor of the machine moved by more than {} between before and after.",
-                    number::percent(FLOOR_MOVES)
-                ),
-            ),
-            false => point(
-                "Not steady. ",
-                format!(
-                    "What the machine allows moved while it was measured: {}. Differences of that size may be the machine's.",
-                    join(&moved)
-                ),
-            ),
-        });
-    }
-    points
-}
-
-/// What else was at work while the runs were made.
-fn course(results: &Results) -> Vec<Text> {
-    let of = |metric: &str| -> Vec<f64> {
-        let runs = cells_of(results).flat_map(|(_, _, cell)| &cell.runs);
-        let mut values: Vec<f64> = runs.filter_map(|run| run.get(metric)).copied().collect();
-        values.retain(|value| value.is_finite());
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let (loads, others) = (of("load"), of("other_cpus"));
-    let (Some(least), Some(most)) = (loads.first(), loads.last()) else {
-        return Vec::new();
-    };
-    let disturbed = others.iter().filter(|cpus| **cpus > OTHERS_QUIET).count() as u64;
-    let middle = others.get(others.len() / 2).copied().unwrap_or_default();
-    vec![point(
-        if disturbed == 0 {
-            "Quiet in its course. "
-        } else {
-            "In its course. "
-        },
-        format!(
-            "At the end of each run the load of the last minute was {least:.2} to {most:.2}. What neither the system nor its client \
-             nor this program did (the kernel's own work is in it) took {middle:.2} CPUs in the middle, and more than \
-             {OTHERS_QUIET} in {} of {} runs.",
-            number::count(disturbed),
-            number::count(others.len() as u64)
-        ),
-    )]
 }
 
 /// What was written by others, with a full stop.

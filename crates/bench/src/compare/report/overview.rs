@@ -10,7 +10,7 @@ use super::columns;
 use super::comparisons::{self, Comparison};
 use super::document::{Block, Document, Line, Span, Table, Text};
 use super::measured::{Measured, UNKNOWN_SPREAD, Verdict, title};
-use super::number;
+use super::{number, quiet};
 use crate::compare::results::{Results, SystemFacts};
 
 /// How many rows a point names before it counts the rest.
@@ -67,6 +67,7 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     }
     push_bests(document, results);
     caveats::push(document, results);
+    quiet::push(document, results);
 }
 
 fn introduction(results: &Results) -> Text {
