@@ -21,6 +21,12 @@ pub(super) struct Cost {
     pub(super) after: Meter,
     /// When all that was appended had gone to the disk.
     pub(super) settled: Meter,
+    /// The most memory that the system had meanwhile, as far as it was looked at.
+    pub(super) rss_peak_bytes: u64,
+    /// The load of the last minute, at the end.
+    pub(super) load: f64,
+    /// How many CPUs were busy with neither the system nor its client nor this program, if that is known.
+    pub(super) other_cpus: Option<f64>,
     /// Processor time of the driver.
     pub(super) client_cpu: Duration,
     /// Whether the system has processes of its own (else all of it is the client's).
@@ -61,6 +67,11 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
         put("server_cpu_s_per_gb", cpu / (bytes / 1e9));
         put("server_cpu_us_per_record", cpu * 1e6 / records);
         put("server_rss_mb", cost.after.rss_bytes as f64 / 1e6);
+        let peak_bytes = cost
+            .rss_peak_bytes
+            .max(cost.before.rss_bytes)
+            .max(cost.after.rss_bytes);
+        put("server_rss_peak_mb", peak_bytes as f64 / 1e6);
         if writes {
             let written = cost
                 .settled
@@ -68,6 +79,10 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
                 .saturating_sub(cost.before.written_bytes);
             put("written_per_byte", written as f64 / bytes);
         }
+    }
+    put("load", cost.load);
+    if let Some(cpus) = cost.other_cpus {
+        put("other_cpus", cpus);
     }
     put("samples", count(&done.latency_ns) as f64);
     put_latencies(&mut put, "", &done.latency_ns);
@@ -180,6 +195,9 @@ mod tests {
                 written_bytes: 250_000,
                 ..Meter::default()
             },
+            rss_peak_bytes: 7_000_000,
+            load: 0.25,
+            other_cpus: Some(0.125),
             client_cpu: Duration::from_millis(100),
             has_server: true,
         };
@@ -198,6 +216,9 @@ mod tests {
             ("server_cpu_s_per_gb", 10_000.0),
             ("server_cpu_us_per_record", 1_000.0),
             ("server_rss_mb", 5.0),
+            ("server_rss_peak_mb", 7.0),
+            ("load", 0.25),
+            ("other_cpus", 0.125),
             ("written_per_byte", 2.0),
             ("client_cpu_s_per_gb", 1_000.0),
         ] {

@@ -72,6 +72,19 @@ impl Suite {
     }
 }
 
+/// What each table shows, and what its publication says of it.
+#[cfg(test)]
+pub(super) fn published_of_all_suites() -> Vec<(&'static [&'static str], Vec<super::results::Published>)> {
+    let suites = [Suite::Quick, Suite::Papers, Suite::Field];
+    let plans = suites.into_iter().flat_map(|suite| {
+        suite.plans(Scale {
+            records: 1.0,
+            nodes: 1,
+        })
+    });
+    plans.map(|plan| (plan.metrics, plan.published)).collect()
+}
+
 /// "100 B", "50 KB", "1 MB": as the publications write sizes (in powers of ten).
 fn size(bytes: usize) -> String {
     match bytes {

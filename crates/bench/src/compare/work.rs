@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+pub(super) use self::check::BrokenPromise;
 use self::check::{check, verify};
 use self::metering::{Course, Metering, rest, settle};
 pub(super) use self::warming::warm_up;
