@@ -27,11 +27,12 @@ use crate::error_codes::coordinator_code;
 use host::GroupHost;
 use place::partition_of;
 
-/// How the groups' topic is kept: whole, as long as there is no compaction. A group's record grows with its members.
+/// How the groups' topic is kept: the last record of each key, in segments that are soon complete, as only those are
+/// compacted (Kafka's `offsets.topic.segment.bytes`). A group's record grows with its members.
 const TOPIC_CONFIG: [(&str, &str); 3] = [
-    ("retention.ms", "-1"),
-    ("retention.bytes", "-1"),
+    ("cleanup.policy", "compact"),
     ("max.message.bytes", "16777216"),
+    ("segment.bytes", "104857600"),
 ];
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.

@@ -124,7 +124,7 @@ fn topics_are_created_listed_described_and_deleted() {
         "{gone}"
     );
     let refused = node
-        .run(&["topic", "create", "x", "--config", "cleanup.policy=compact"])
+        .run(&["topic", "create", "x", "--config", "cleanup.policy=archive"])
         .complaint();
     assert!(refused.contains("INVALID_CONFIG"), "{refused}");
 }

@@ -1,15 +1,16 @@
 //! Consumer groups over the wire: members join, commit, leave and come back, over restarts; and what nobody should send.
 
 use bytes::Bytes;
+use kafka_wire::describe_configs::DescribeConfigsResource;
 use kafka_wire::join_group::JoinGroupRequestProtocol;
 use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_wire::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics};
 use kafka_wire::sync_group::SyncGroupRequestAssignment;
 use kafka_wire::{
-    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-    ErrorCode, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
-    LeaveGroupRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    SyncGroupRequest, Text,
+    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, ErrorCode, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, SyncGroupRequest, Text,
 };
 
 use crate::support::{TestNode, Wire, batch, now_ms};
@@ -437,6 +438,17 @@ fn the_groups_topic_is_the_nodes_own() {
     let topics = wire.call(12, &all).topics;
     assert_eq!(topics.len(), 1);
     assert!(topics[0].is_internal && topics[0].name.as_deref() == Some("__consumer_offsets"));
+
+    let configs = DescribeConfigsRequest {
+        resources: vec![DescribeConfigsResource {
+            resource_type: 2,
+            resource_name: Text::from("__consumer_offsets"),
+            configuration_keys: Some(vec![Text::from("cleanup.policy")]),
+        }],
+        ..DescribeConfigsRequest::default()
+    };
+    let told = wire.call(4, &configs).results.remove(0).configs.remove(0);
+    assert_eq!(told.value.as_deref(), Some("compact"));
 
     let produced = wire.produce("__consumer_offsets", 0, batch(&[(now_ms(), "x")]));
     assert_eq!(code(produced.error_code), ErrorCode::InvalidTopicException);
