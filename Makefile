@@ -19,12 +19,14 @@ run:
 	cargo build --release -p cli --bin ropewalk
 	exec "$(CARGO_TARGET_DIR)/release/ropewalk" serve --data "$(DATA)"
 
-# All parts run even if one fails, so that one run tells everything. The fuzz targets are a workspace of their own.
+# All parts run even if one fails, so that one run tells everything. The fuzz targets are a workspace of their own, and so are
+# the drivers of other systems.
 test:
 	@tests/prepare
 	@status=0; \
 	cargo test --workspace --no-fail-fast || status=1; \
 	cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast || status=1; \
+	tests/peers || status=1; \
 	tests/run || status=1; \
 	exit $$status
 

@@ -72,8 +72,8 @@ class Clients:
 
     def append(self, broker, topic, *arguments):
         figures = self.own("append", broker, topic, *arguments)
-        # The percentiles are those of requests, so their number is the number of batches.
-        figures["samples"] = figures["records"] // figures["batch_records"]
+        # The percentiles are those of requests, so their number is the number of batches; at a rate, those of records.
+        figures["samples"] = figures["records"] // (1 if figures["rate"] else figures["batch_records"])
         if figures["errors"]:
             raise Failed(f"{figures['errors']} errors: {figures['first_error']}")
         return figures

@@ -105,7 +105,7 @@ public final class DriveBookKeeper implements SystemClient {
         settings.put("nettyMaxFrameSizeBytes", String.valueOf(FRAME_BYTES_MAX));
         settings.put("useV2WireProtocol", "true; with follow false, since long polls need the other");
         settings.put("explicitLacInterval", "0; with follow " + CONFIRM_INTERVAL_MS);
-        settings.put("reads", "batchRead, " + LedgerReader.RANGES_AHEAD + " ranges of batch_records asked for ahead; "
+        settings.put("reads", "batchRead, " + LedgerReader.RANGES_AHEAD + " ranges of as many entries as have request_bytes asked for ahead; "
                 + "with follow readLastAddConfirmedAndEntry");
         settings.put("connections", "one to each bookie, shared by the producers and consumers of a driver");
         return new Description("bookkeeper-server", BookKeeper.class.getPackage().getImplementationVersion(), settings);
@@ -307,10 +307,8 @@ public final class DriveBookKeeper implements SystemClient {
     /** Reads shards from their first entries, one shard after the other, and waits where an append still goes on. */
     private final class LedgerReader implements Reader {
         static final int RANGES_AHEAD = 4;
-        /** A bookie answers with at most 5 MB. */
-        static final int RANGE_BYTES_MAX = 4 << 20;
-        /** What comes with each entry in an answer, at most. */
-        private static final int ENTRY_OVERHEAD_BYTES = 128;
+        /** More no bookie answers (its maxBatchReadSize); what did not fit is asked for again. */
+        static final int RANGE_BYTES_MAX = 5 << 20;
         private static final int PAUSE_MS = 5;
 
         private final String log;
@@ -321,8 +319,7 @@ public final class DriveBookKeeper implements SystemClient {
         LedgerReader(String log, List<Shard> shards, Read read) {
             this.log = log;
             this.shards = new ArrayDeque<>(shards);
-            int fit = RANGE_BYTES_MAX / (read.recordBytes() + ENTRY_OVERHEAD_BYTES);
-            entriesMax = Math.max(1, Math.min(read.batchRecords(), fit));
+            entriesMax = read.requestRecords();
         }
 
         @Override

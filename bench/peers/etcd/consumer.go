@@ -11,8 +11,6 @@ import (
 	"ropewalk/contract"
 )
 
-const rangeBytesMost = 8 << 20
-
 type consumer struct {
 	client *clientv3.Client
 	log    string
@@ -29,9 +27,8 @@ func (s *system) OpenConsumer(_ context.Context, log string, _, _ int) (contract
 func (c *consumer) Read(ctx context.Context, read contract.ShardRead) error {
 	from := shardOf(c.log, read.Shard)
 	end := clientv3.GetPrefixRangeEnd(from)
-	limit := min(read.BatchRecords, max(rangeBytesMost/read.RecordBytes, 1))
 	for {
-		page, err := c.page(ctx, from, end, limit, read.Latency)
+		page, err := c.page(ctx, from, end, read.RequestRecords(), read.Latency)
 		if err != nil {
 			return err
 		}

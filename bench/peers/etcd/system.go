@@ -40,10 +40,10 @@ func runOf(shard string, revision int64) string { return fmt.Sprintf("%s%016x-",
 
 func (s *system) Describe() (client, clientVersion string, settings map[string]string) {
 	return "etcd client v3", version.Version, map[string]string{
-		"request":         fmt.Sprintf("a Txn of batch_records puts, at most %d records or %d MiB; one record: Put", requestRecordsMost, requestBytesMost>>20),
+		"request":         fmt.Sprintf("a Txn of batch_records puts, at most %d records or %d MiB; at a rate, of what is due; one record: Put", requestRecordsMost, requestBytesMost>>20),
 		"connections":     "one for each producer and consumer, to all servers",
 		"MaxUnaryRetries": "1 (none)",
-		"read":            fmt.Sprintf("linearizable ranges of batch_records keys, at most %d MiB", rangeBytesMost>>20),
+		"read":            "linearizable ranges of as many keys as have request_bytes of values, one after the other",
 		"follow":          "Watch",
 	}
 }

@@ -45,8 +45,6 @@ public final class DriveKafka implements SystemClient {
     private static final int IN_FLIGHT_MAX = 5;
     private static final int REQUEST_BYTES_MIN = 1 << 20;
     private static final long BUFFER_BYTES_MIN = 32 << 20;
-    private static final int PARTITION_FETCH_BYTES = 8 << 20;
-    private static final int FETCH_BYTES = 64 << 20;
 
     private final String address;
     private final Admin admin;
@@ -71,8 +69,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("request.timeout.ms", "20000");
         settings.put("delivery.timeout.ms", "30000");
         settings.put("retries", "default; each one counts as an error, and so does each batch that is split");
-        settings.put("max.partition.fetch.bytes", "" + PARTITION_FETCH_BYTES);
-        settings.put("fetch.max.bytes", "" + FETCH_BYTES);
+        settings.put("fetch.max.bytes, max.partition.fetch.bytes", "request_bytes");
         settings.put("java", System.getProperty("java.version"));
         return new Description("kafka-clients", AppInfoParser.getVersion(), settings);
     }
@@ -257,8 +254,8 @@ public final class DriveKafka implements SystemClient {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", address);
         settings.put("enable.auto.commit", false);
-        settings.put("max.partition.fetch.bytes", PARTITION_FETCH_BYTES);
-        settings.put("fetch.max.bytes", FETCH_BYTES);
+        settings.put("max.partition.fetch.bytes", read.requestBytes());
+        settings.put("fetch.max.bytes", read.requestBytes());
         KafkaConsumer<byte[], byte[]> client =
                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         List<TopicPartition> partitions = own.stream().map(shard -> new TopicPartition(log, shard)).toList();

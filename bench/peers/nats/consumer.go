@@ -11,10 +11,8 @@ import (
 	"ropewalk/contract"
 )
 
-const (
-	pullRecordsMost = 4096
-	pullBytesMost   = 16 << 20
-)
+// followRecordsMost is how many records a consumer at the tail asks for ahead.
+const followRecordsMost = 4096
 
 type consumer struct {
 	connection *nats.Conn
@@ -39,7 +37,8 @@ func (c *consumer) Read(ctx context.Context, read contract.ShardRead) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := state.Msgs
-	ahead := min(pullRecordsMost, max(pullBytesMost/read.RecordBytes, 2))
+	// The client asks again for what is missing when half of what it asked for has come: so each request is for this half.
+	ahead := 2 * read.RequestRecords()
 	err = c.consume(ctx, read.Shard, state.FirstSeq, ahead, func() {}, func(record []byte) {
 		if left == 0 {
 			return
@@ -63,7 +62,7 @@ func (c *consumer) Follow(ctx context.Context, shard int, ready func(), take fun
 	if err != nil {
 		return err
 	}
-	return c.consume(ctx, shard, state.LastSeq+1, pullRecordsMost, ready, take)
+	return c.consume(ctx, shard, state.LastSeq+1, followRecordsMost, ready, take)
 }
 
 func (c *consumer) state(ctx context.Context, shard int) (jetstream.StreamState, error) {

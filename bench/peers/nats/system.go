@@ -41,7 +41,8 @@ func (s *system) Describe() (client, version string, settings map[string]string)
 		"PublishAsyncTimeout":          answerPatience.String(),
 		"reconnect":                    "no",
 		"read":                         "ordered consumer, Consume",
-		"PullMaxMessages":              fmt.Sprintf("up to %d, %d MiB", pullRecordsMost, pullBytesMost>>20),
+		"PullMaxMessages":              "twice as many as have request_bytes: the client asks again when half of them have come",
+		"PullMaxMessages, follow":      strconv.Itoa(followRecordsMost),
 	}
 }
 

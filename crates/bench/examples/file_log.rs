@@ -4,7 +4,9 @@
 //!
 //!     file_log MODE DIRECTORY
 //!
-//! Modes: honest; cheat (acknowledges what it never writes); swap (writes other bytes); die, stall (in the middle of a load); refuse.
+//! Modes: honest; slow (to write); cheat (acknowledges what it never writes); later (the same, once it has been believed); swap
+//! (writes other bytes); die, stall (in the middle of a load); uneven (every other load is slower); refuse; fill, fill-for-good (takes all
+//! room on the disk, in its directory or outside).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
@@ -19,8 +21,15 @@ use bench::contract::payload::{Payloads, Stamp, crc32};
 use bench::contract::producers::{Appender, Batches, Completed, Schedule, run};
 use bench::contract::{Append, Create, Described, Done, Event, Read};
 
+/// So many loads of large records are what a first look would see: a trial, and the first run.
+const BELIEVED: u32 = 2;
+const LARGE: usize = 10_000;
+
 struct FileLog {
     mode: String,
+    /// Loads so far, and those of large records.
+    loads: u32,
+    large: u32,
     directory: PathBuf,
 }
 
@@ -58,6 +67,17 @@ impl System for FileLog {
     }
 
     fn append(&mut self, append: &Append, events: &Events<'_>) -> Result<Done> {
+        self.loads += 1;
+        self.large += u32::from(append.record_bytes >= LARGE);
+        let mode = match self.mode.as_str() {
+            "later" if self.large > BELIEVED => "cheat",
+            "later" => "honest",
+            "uneven" if self.loads.is_multiple_of(2) => "slower",
+            "fill" => return fill(&self.directory),
+            // Below the directory of the comparison's systems.
+            "fill-for-good" => return fill(&self.directory.join("../../..")),
+            mode => mode,
+        };
         let open = |shard| {
             OpenOptions::new()
                 .append(true)
@@ -69,7 +89,7 @@ impl System for FileLog {
         let connect = |producer| {
             Ok(Producer {
                 producer,
-                mode: self.mode.clone(),
+                mode: mode.to_owned(),
                 files: Arc::clone(&files),
                 payloads: Arc::clone(&payloads),
                 sent: 0,
@@ -113,6 +133,16 @@ impl System for FileLog {
     }
 }
 
+/// Writes until there is no room.
+fn fill(directory: &Path) -> Result<Done> {
+    let mut ballast = File::create(directory.join("ballast"))?;
+    let megabyte = vec![1; 1 << 20];
+    for _ in 0..1 << 10 {
+        ballast.write_all(&megabyte)?;
+    }
+    bail!("this disk is larger than it should be")
+}
+
 struct Producer {
     producer: u32,
     mode: String,
@@ -134,8 +164,16 @@ impl Appender for Producer {
                 bytes.reverse();
                 self.write(shard, &bytes)?;
             }
+            "slow" => {
+                std::thread::sleep(Duration::from_millis(20));
+                self.write(shard, &bytes)?;
+            }
             "die" if self.sent > 100 => std::process::exit(3),
             "stall" if self.sent > 100 => std::thread::sleep(Duration::from_secs(3_600)),
+            "slower" => {
+                std::thread::sleep(Duration::from_micros(200));
+                self.write(shard, &bytes)?;
+            }
             _ => self.write(shard, &bytes)?,
         }
         self.completed.push(Completed {
@@ -168,6 +206,8 @@ fn main() -> Result<()> {
     };
     let mut system = FileLog {
         mode: mode.clone(),
+        loads: 0,
+        large: 0,
         directory: Path::new(directory).to_owned(),
     };
     serve(&mut system, std::io::stdin().lock(), &mut std::io::stdout())

@@ -1,7 +1,8 @@
 //! Appends to a topic: producers in a closed loop, or at a fixed rate with latencies counted from the intended times.
 //!
 //! The producers and their payloads are those of the comparison (`contract::producers`, `contract::payload`). Each has a connection and a
-//! partition of its own (several share one where there are more producers than partitions). Latency is that of one batch.
+//! partition of its own (several share one where there are more producers than partitions). Latency is that of one batch; at a
+//! rate, that of each record, from when it was due.
 
 mod partition;
 mod ring;
@@ -45,7 +46,7 @@ pub struct AppendOptions {
     /// Bytes of each record's value
     #[arg(long, default_value_t = 100)]
     pub record_bytes: usize,
-    /// Records in each batch
+    /// Records in each batch; at a --rate, the most: a batch is what is due when there is room for it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_records: u32,
     /// Batches of one producer that may wait for their acknowledgement at once
@@ -133,7 +134,7 @@ pub struct AppendReport {
     pub producers: u32,
     /// Bytes of each value.
     pub record_bytes: usize,
-    /// Records of each batch.
+    /// Records of each batch; at a rate, the most.
     pub batch_records: u32,
     /// Batches in flight of each producer.
     pub in_flight: u32,
@@ -149,7 +150,7 @@ pub struct AppendReport {
     pub records_per_s: f64,
     /// 10^6 bytes of values a second.
     pub mb_per_s: f64,
-    /// Latencies of batches.
+    /// Latencies of batches; at a rate, of records, from when each was due.
     #[serde(flatten)]
     pub latency: Latency,
     /// What it cost.
@@ -308,7 +309,9 @@ impl fmt::Display for AppendReport {
             self.records_per_s,
             self.mb_per_s,
             self.rate
-                .map(|rate| format!(" ({rate} records/s asked for; latency from the intended times)"))
+                .map(|rate| format!(
+                    " ({rate} records/s asked for; latency of each record from its intended time)"
+                ))
                 .unwrap_or_default()
         )?;
         write_latency(f, &self.latency)?;

@@ -10,6 +10,7 @@ pub mod diff;
 mod driving;
 mod figures;
 mod fleet;
+mod identity;
 mod interrupt;
 mod machine;
 mod meter;
@@ -18,12 +19,14 @@ mod plan;
 mod progress;
 mod record;
 pub mod report;
+mod reserve;
 pub mod results;
 mod runner;
 mod server;
 mod suite;
 mod work;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,6 +41,7 @@ use self::fleet::Fleet;
 use self::peer::{Peers, System};
 use self::plan::Plan;
 use self::record::{Asked, Line, Moment, Record};
+use self::reserve::Reserve;
 use self::runner::{Runner, Setting, ways};
 use self::suite::Scale;
 use crate::floor::{self, FloorOptions};
@@ -87,6 +91,9 @@ pub struct CompareOptions {
     /// How often each run is made, in turn with all others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: u32,
+    /// How often at most, where the figure that decides the score varies by more than 30 %
+    #[arg(long, default_value_t = 7)]
+    pub repetitions_max: u32,
     /// How long a timed run is measured
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
@@ -124,22 +131,34 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")?;
     let peers = Peers::read(&options.peers)?;
     let systems = peers.choose(&options.systems, OWN)?;
+    let broken = peers.broken_among(&options.systems);
+    let broken: Vec<_> = broken
+        .map(|(folder, why)| assemble::broken(folder, why))
+        .collect();
     ensure!(
-        !systems.is_empty(),
+        !systems.is_empty() || !broken.is_empty(),
         "there is no system in {}",
         options.peers.display()
     );
+    for system in &broken {
+        let why = system.failed.as_deref().unwrap_or_default();
+        eprintln!("{} cannot take part: {why}", system.name);
+    }
     let plans = choose_plans(options)?;
     fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
-    let mut record = Record::open(&options.out.join("runs.jsonl"), &asked(options))?;
+    let mut record = Record::open(&options.out.join("runs.jsonl"), &asked(options)?)?;
+    let reserve = Reserve::keep(&options.out);
     let data = options.dir.clone().unwrap_or_else(|| options.out.join("data"));
     let directories = Directories::make(&data, &plans)?;
-    add_moment(&mut record, options, &directories.paths[0])?;
+    let mut moment = moment();
+    moment.floors = measure_floors(options, &directories.paths[0])?;
+    record.add(Line::Moment(moment));
     let setting = Setting {
         systems: &systems,
         peers: &peers,
         clients: options.clients,
         repetitions: options.repetitions,
+        repetitions_max: options.repetitions_max,
         seconds: options.seconds,
         warmup_seconds: options.warmup_seconds,
         interrupt,
@@ -154,13 +173,21 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         interrupt,
     );
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
-    add_moment(&mut record, options, &directories.paths[0])?;
+    // From here on everything is measured: nothing may keep it from being written.
+    drop(reserve);
+    let mut moment = self::moment();
+    match measure_floors(options, &directories.paths[0]) {
+        Ok(floors) => moment.floors = floors,
+        Err(error) => eprintln!("the floors could not be measured again: {error:#}"),
+    }
+    record.add(Line::Moment(moment));
     let frame = assemble::Frame {
         suite: options.suite.name().to_owned(),
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
         machine: machine::describe(&directories.paths[0]),
+        broken,
     };
     let is_asked = |system: &System| {
         let mut asked = plans.iter().flat_map(|plan| ways(&setting, plan));
@@ -172,8 +199,33 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         .cloned()
         .collect();
     let results = assemble::results(frame, &asked, &plans, &record, |plan| ways(&setting, plan));
-    write(&results, &options.out)?;
-    Ok(assemble::failures(&results))
+    write_somewhere(&results, &options.out)?;
+    let mut failures = assemble::failures(&results);
+    if let Some(trouble) = record.write() {
+        failures.push(format!(
+            "the report is whole, but not the record of runs ({trouble}): some would be made again"
+        ));
+    }
+    Ok(failures)
+}
+
+/// Into `out`; if that cannot be written, into the folder for temporary files: a comparison of hours is not lost.
+fn write_somewhere(results: &Results, out: &Path) -> Result<()> {
+    let Err(error) = write(results, out) else {
+        return Ok(());
+    };
+    let elsewhere = std::env::temp_dir().join(format!("ropewalk-comparison-{}", std::process::id()));
+    let written = fs::create_dir_all(&elsewhere)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| write(results, &elsewhere));
+    match written {
+        Ok(()) => Err(error.context(format!(
+            "{} could not be written; the report is in {}",
+            out.display(),
+            elsewhere.display()
+        ))),
+        Err(_) => Err(error),
+    }
 }
 
 /// Reads the results of a comparison.
@@ -185,14 +237,15 @@ pub fn read_results(path: &Path) -> Result<Results> {
     let value: serde_json::Value =
         serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
     let schema = value.get("schema").and_then(serde_json::Value::as_u64);
+    let (oldest, newest) = (results::OLDEST_SCHEMA, results::SCHEMA);
     ensure!(
-        schema == Some(u64::from(results::SCHEMA)),
-        "{} has the schema {schema:?}; this program reads {} only",
+        schema.is_some_and(|schema| (u64::from(oldest)..=u64::from(newest)).contains(&schema)),
+        "{} has the schema {schema:?}; this program reads {oldest} to {newest}",
         path.display(),
-        results::SCHEMA
     );
-    serde_json::from_value(value)
-        .with_context(|| format!("{} is not what a comparison writes", path.display()))
+    let results: Results = serde_json::from_value(value)
+        .with_context(|| format!("{} is not what a comparison writes", path.display()))?;
+    Ok(results.upgraded())
 }
 
 fn write(results: &Results, out: &Path) -> Result<()> {
@@ -206,6 +259,7 @@ fn write(results: &Results, out: &Path) -> Result<()> {
 fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
     let all = options.suite.plans(Scale {
         records: options.scale,
+        nodes: options.nodes,
     });
     for name in &options.only {
         let names: Vec<&str> = all.iter().map(|plan| plan.name).collect();
@@ -221,34 +275,40 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
     Ok(all.into_iter().filter(is_wanted).collect())
 }
 
-fn asked(options: &CompareOptions) -> Asked {
-    Asked {
+fn asked(options: &CompareOptions) -> Result<Asked> {
+    Ok(Asked {
         suite: options.suite.name().to_owned(),
         nodes: options.nodes,
         seconds: options.seconds,
         scale: options.scale,
-    }
+        warmup_seconds: options.warmup_seconds,
+        build: identity::build()?,
+    })
 }
 
-/// Notes the time, the load and the floors.
-fn add_moment(record: &mut Record, options: &CompareOptions, data: &Path) -> Result<()> {
-    let load = machine::load();
-    if load > QUIET_LOAD {
-        eprintln!(
-            "the load of the last minute is {load}: this machine is not quiet, and the figures will say little"
-        );
-    }
+fn measure_floors(options: &CompareOptions, data: &Path) -> Result<BTreeMap<String, f64>> {
     let floors = floor::run(&FloorOptions {
         dir: data.to_owned(),
         // Floors are measured as long as a run is, about.
         samples: (options.seconds * 200.0).clamp(1.0, 1_000.0) as u32,
         json: false,
     })?;
-    record.add(Line::Moment(Moment {
+    Ok(assemble::floors(&floors))
+}
+
+/// The time and the load, before anything of ours adds to it.
+fn moment() -> Moment {
+    let load = machine::load();
+    if load > QUIET_LOAD {
+        eprintln!(
+            "the load of the last minute is {load}: unless that is our own work, this machine is not quiet"
+        );
+    }
+    Moment {
         at: machine::now(),
         load,
-        floors: assemble::floors(&floors),
-    }))
+        floors: BTreeMap::new(),
+    }
 }
 
 /// Where the data of systems is while they run: on the disk, and on a RAM disk if some table wants one. Removed at the end.

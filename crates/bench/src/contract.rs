@@ -64,10 +64,10 @@ pub struct Append {
     /// Records in all before those that are measured.
     #[serde(default)]
     pub warmup_records: u64,
-    /// How many records in all; else `seconds`.
+    /// How many records in all, `seconds` or both: what comes first ends it.
     #[serde(default)]
     pub records: Option<u64>,
-    /// For how long; else `records`.
+    /// For how long.
     #[serde(default)]
     pub seconds: Option<f64>,
     /// Records a second that are due, in all; none is the closed loop.
@@ -89,8 +89,8 @@ pub struct Read {
     pub consumers: u32,
     /// Bytes of each payload.
     pub record_bytes: usize,
-    /// How many records a client may ask for at once, where it asks in records.
-    pub batch_records: u32,
+    /// How many bytes of payloads one request for records may bring.
+    pub request_bytes: u32,
     /// How many records all consumers together have when it is over.
     pub records: u64,
     /// Whether each record is compared with what it must be.

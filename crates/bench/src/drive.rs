@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use client::{Cluster, ConnectionOptions, ConsumerOptions, NewTopic};
+use client::{Cluster, ConnectionOptions, NewTopic};
 
 use crate::contract::driver::{Events, System, serve};
 use crate::contract::{Append, Create, Described, Done, Read};
@@ -60,13 +60,15 @@ impl Ropewalk {
 
 impl System for Ropewalk {
     fn describe(&mut self) -> Result<Described> {
-        let fetches = ConsumerOptions::default();
         let settings = [
             ("acks", "all".to_owned()),
             ("retries", "0".to_owned()),
-            ("batches", "made by the driver".to_owned()),
+            (
+                "batches",
+                "made by the driver; at a rate, of what is due when there is room".to_owned(),
+            ),
             ("compression", "none".to_owned()),
-            ("fetch bytes", fetches.bytes_max.to_string()),
+            ("fetch bytes", "request_bytes".to_owned()),
             ("checksums", "compared".to_owned()),
         ];
         Ok(Described {

@@ -5,8 +5,9 @@ mod comparison;
 use std::fs;
 use std::path::Path;
 
+use bench::compare::read_results;
 use bench::compare::report::{first_page, write_all};
-use bench::compare::results::{Plot, Results, SystemFacts};
+use bench::compare::results::{Plot, Results, Survives, SystemFacts};
 
 /// What is written for some results.
 struct Report {
@@ -202,7 +203,7 @@ fn results_with_next_to_nothing_are_reported_too() {
     assert!(report(&results).markdown.contains("No system was asked"));
     results.schema += 1;
     let refused = write_all(&results, Path::new("nowhere")).expect_err("another schema");
-    assert!(refused.to_string().contains("schema 2"), "{refused}");
+    assert!(refused.to_string().contains("schema 3"), "{refused}");
 }
 
 #[test]
@@ -236,8 +237,8 @@ fn within_the_spread_nobody_wins() {
     results.experiments[0].rows[0].cells = cells;
     results.experiments[0].rows.truncate(1);
     let page = first_page(&results);
-    assert!(page.contains("**None** of 3 comparisons"), "{page}");
-    assert!(page.contains("| Wharf, flush each ◆ | 0 | 3 | 0 |"), "{page}");
+    assert!(page.contains("**None** of 3 figures beside"), "{page}");
+    assert!(page.contains("| Wharf, flush each ◆ | 0 | 1 | 0 |"), "{page}");
 }
 
 #[test]
@@ -249,4 +250,105 @@ fn a_report_takes_the_place_of_an_earlier_one() {
     write_all(&results, directory.path()).expect("another report");
     let plots = fs::read_dir(directory.path().join("plots")).expect("a folder");
     assert_eq!(plots.count(), 1, "no plot of the earlier one is left");
+}
+
+#[test]
+fn who_promises_less_is_never_set_beside_who_promises_more() {
+    let mut results = comparison::results();
+    // Its memory goes with the process; what Wharf acknowledged does not.
+    results.systems[1].survives = Survives::Nothing;
+    let page = first_page(&results);
+    assert!(!page.contains("Strand, memory, against"), "{page}");
+    assert!(
+        page.contains("- **Alone.** Strand, memory; and Wharf, default: nothing else"),
+        "{page}"
+    );
+    let bests = page.split_once("## Who is best").map_or("", |(_, rest)| rest);
+    let bests = bests.split_once("## ").map_or("", |(table, _)| table);
+    assert!(
+        bests.contains("| Strand ◆ |") && !bests.contains("memory"),
+        "{bests}"
+    );
+    let report = report(&results);
+    let lines = report
+        .markdown
+        .lines()
+        .filter(|line| line.starts_with("| Strand, memory |"));
+    for line in lines {
+        assert!(!line.contains("**"), "nothing of it is bold: {line}");
+    }
+    assert!(
+        report
+            .markdown
+            .contains("Alone in what they promise, so never bold here: Strand, memory")
+    );
+}
+
+#[test]
+fn a_worse_median_is_told_even_if_the_ranges_meet() {
+    let page = first_page(&comparison::results());
+    let (_, undecided) = page.split_once("may be worse").expect("a heading");
+    let (undecided, _) = undecided.split_once("\n## ").expect("another heading");
+    assert!(
+        undecided.contains("mean, µs") && undecided.contains("90 MB"),
+        "{undecided}"
+    );
+}
+
+#[test]
+fn results_of_the_first_schema_are_still_read() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("results.json");
+    let mut results = comparison::results();
+    // The made-up curves end in infinity, which JSON has not.
+    let rows = results
+        .experiments
+        .iter_mut()
+        .flat_map(|experiment| &mut experiment.rows);
+    rows.flat_map(|row| &mut row.cells)
+        .for_each(|cell| cell.percentiles.clear());
+    results.schema = 1;
+    let mut value = serde_json::to_value(&results).expect("plain data");
+    // As it was written then.
+    for system in value["systems"].as_array_mut().expect("a list") {
+        system.as_object_mut().expect("an object").remove("acknowledges");
+    }
+    let cell = &mut value["experiments"][1]["rows"][2]["cells"][1];
+    cell.as_object_mut().expect("an object").remove("not_asked");
+    cell["failures"] = serde_json::json!(["not asked: meant for records of up to 1 MB"]);
+    fs::write(&path, value.to_string()).expect("there is room");
+    let read = read_results(&path).expect("it is known");
+    // Numbers in decimal may differ in their last bit.
+    assert_eq!(
+        read.experiments[1].rows[2].cells[1],
+        results.experiments[1].rows[2].cells[1]
+    );
+    assert_eq!(read.experiments.len(), results.experiments.len());
+    assert!(write_all(&read, directory.path()).is_ok());
+    value["schema"] = serde_json::json!(3);
+    fs::write(&path, value.to_string()).expect("there is room");
+    let refused = read_results(&path).expect_err("of a later program");
+    assert!(refused.to_string().contains("reads 1 to 2"), "{refused}");
+}
+
+#[test]
+fn the_comparisons_that_were_kept_can_still_be_reported() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/comparison");
+    let folders = fs::read_dir(kept).expect("they stand in the source tree");
+    let files = folders.map(|folder| folder.expect("readable").path().join("results.json"));
+    let pages: Vec<String> = files
+        .filter(|file| file.exists())
+        .map(|file| first_page(&read_results(&file).expect("its schema is known")))
+        .collect();
+    assert!(!pages.is_empty());
+    for page in pages {
+        assert!(
+            page.contains("## The score") && !page.contains("It failed: not asked"),
+            "{page}"
+        );
+        if let Some(folder) = std::env::var_os("KEEP_PAGES") {
+            let name = format!("{:x}.md", page.len());
+            fs::write(Path::new(&folder).join(name), &page).expect("there is room");
+        }
+    }
 }

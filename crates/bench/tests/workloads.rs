@@ -86,7 +86,7 @@ fn a_fixed_rate_is_kept_and_a_compressed_batch_is_a_batch() {
     };
     let report = append::run(&options).expect("it works");
     assert_eq!(report.verified_records, Some(200));
-    // 100 batches of two records at 10,000 batches a second take ten milliseconds or, on a busy machine, longer.
+    // 200 records at 20,000 a second take ten milliseconds or, on a busy machine, longer.
     assert!(report.seconds >= 0.0095, "{}", report.seconds);
 }
 

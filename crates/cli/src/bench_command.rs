@@ -12,7 +12,7 @@ use bench::{
 use clap::{Args, Subcommand};
 
 use crate::output::Output;
-use crate::signals;
+use crate::signals::{self, Watched};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,14 +101,15 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
     }
 }
 
-/// The first signal ends what was started and keeps what was measured; the second ends this process at once.
+/// The first signal ends what was started and keeps what was measured; the second kills it, and ends this process at once.
 fn compare(options: &CompareOptions) -> Result<()> {
     let interrupt = Interrupt::default();
-    let signalled = interrupt.clone();
-    signals::watch(move |_| {
+    let (signalled, ended) = (interrupt.clone(), interrupt.clone());
+    let tell = move |_| {
         signalled.set();
         true
-    })?;
+    };
+    signals::watch(Watched::AskedOrAlone, tell, move || ended.kill_all())?;
     // Without the folder of this binary: the report is for other machines too.
     let words = std::iter::once("ropewalk".to_owned()).chain(std::env::args().skip(1));
     let command = words.collect::<Vec<_>>().join(" ");

@@ -12,6 +12,7 @@ use server::{CoreDied, Node};
 
 use crate::node_options::NodeOptions;
 use crate::remote::DEFAULT_BOOTSTRAP;
+use crate::signals::Watched;
 use crate::{logging, signals};
 
 const EXAMPLES: &str = "\
@@ -37,7 +38,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     // Before the start, so that being told to stop meanwhile is not lost: the node then starts and stops in order.
     let (ends, end) = mpsc::channel();
     let signalled = ends.clone();
-    signals::watch(move |name| signalled.send(End::Signal(name)).is_ok())?;
+    let tell = move |name| signalled.send(End::Signal(name)).is_ok();
+    signals::watch(Watched::Asked, tell, || {})?;
     let greeting = Greeting {
         data: config.data.display().to_string(),
         advertised: advertised(&config),

@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first asks the node to stop in order, the second ends the process at once.
+//! SIGINT and SIGTERM, and where it is wanted SIGHUP (the terminal was closed): the first asks for an end in order, the second ends
+//! the process at once.
 
 use std::io;
 use std::sync::mpsc;
@@ -10,13 +11,27 @@ use tokio::signal::unix::{SignalKind, signal};
 /// What shells give a process that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Watches for signals from now on. `tell` is called with the first one's name, and says whether anybody listens.
-pub(crate) fn watch(tell: impl Fn(&'static str) -> bool + Send + 'static) -> Result<()> {
+/// Which signals are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// Those that ask for an end.
+    Asked,
+    /// And that of a terminal that goes away, unless it is ignored (nohup): for a program that must end what it started.
+    AskedOrAlone,
+}
+
+/// Watches for signals from now on. `tell` is called with the first one's name, and says whether anybody listens; `end` is called
+/// just before the process ends at once.
+pub(crate) fn watch(
+    watched: Watched,
+    tell: impl Fn(&'static str) -> bool + Send + 'static,
+    end: impl Fn() + Send + 'static,
+) -> Result<()> {
     let (ready, watching) = mpsc::channel();
-    let watch = move || match prepare() {
+    let watch = move || match prepare(watched) {
         Ok(watcher) => {
             let _ = ready.send(Ok(()));
-            watcher.run(tell);
+            watcher.run(tell, end);
         }
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -32,25 +47,31 @@ struct Watcher {
     runtime: tokio::runtime::Runtime,
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
-fn prepare() -> io::Result<Watcher> {
+fn prepare(watched: Watched) -> io::Result<Watcher> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()?;
     let entered = runtime.enter();
     let interrupt = signal(SignalKind::interrupt())?;
     let terminate = signal(SignalKind::terminate())?;
+    let is_hangup_wanted = watched == Watched::AskedOrAlone && !platform::process::ignores_hangup()?;
+    let hangup = is_hangup_wanted
+        .then(|| signal(SignalKind::hangup()))
+        .transpose()?;
     drop(entered);
     Ok(Watcher {
         runtime,
         interrupt,
         terminate,
+        hangup,
     })
 }
 
 impl Watcher {
-    fn run(mut self, tell: impl Fn(&'static str) -> bool) {
+    fn run(mut self, tell: impl Fn(&'static str) -> bool, end: impl Fn()) {
         let runtime = self.runtime;
         runtime.block_on(async {
             let mut asked = false;
@@ -58,13 +79,23 @@ impl Watcher {
                 let name = tokio::select! {
                     _ = self.interrupt.recv() => "SIGINT",
                     _ = self.terminate.recv() => "SIGTERM",
+                    () = received(&mut self.hangup) => "SIGHUP",
                 };
                 // Also when nobody waits to be told any more: then the process is ending, and this hastens it.
                 if asked || !tell(name) {
+                    end();
                     std::process::exit(INTERRUPTED);
                 }
                 asked = true;
             }
         });
+    }
+}
+
+/// The next of these signals; never, if they are not watched.
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }

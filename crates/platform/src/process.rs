@@ -42,6 +42,20 @@ pub fn written_bytes(pid: u32) -> io::Result<u64> {
     })
 }
 
+/// Whether this process was told to live on when its terminal goes away, as `nohup` does (proc_pid_status(5), `SigIgn`).
+pub fn ignores_hangup() -> io::Result<bool> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Signal 1 is the lowest bit.
+    mask.map(|mask| mask & 1 == 1).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "cannot read which signals this process ignores",
+        )
+    })
+}
+
 /// Reads proc_pid_stat(5) and proc_pid_statm(5): user and system time are fields 14 and 15 of the first, resident pages
 /// field 2 of the second.
 fn parse(stat: &str, statm: &str) -> Option<ProcessUsage> {
@@ -71,6 +85,11 @@ fn ticks(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_are_told_of_hangups_or_not() {
+        assert!(ignores_hangup().is_ok());
+    }
 
     #[test]
     fn this_process_has_memory_and_a_gone_one_is_not_found() {

@@ -121,17 +121,20 @@ func (r *appendRun) measure(tail *followers, answer *events) error {
 
 // measuredPhase is one producer's part.
 func (r *appendRun) measuredPhase(number int, start time.Time) phase {
-	records := r.command.Records
-	switch {
-	case r.command.Rate > 0:
+	if r.command.Rate > 0 {
 		return phase{
 			records: r.command.measuredShares()[number],
 			plan:    &schedule{start: start, rate: r.command.Rate, producers: r.command.Producers},
 		}
-	case records < 0:
-		return phase{records: -1, deadline: start.Add(time.Duration(r.command.Seconds * float64(time.Second)))}
 	}
-	return phase{records: share(records, number, r.command.Producers)}
+	measured := phase{records: -1}
+	if r.command.Records >= 0 {
+		measured.records = share(r.command.Records, number, r.command.Producers)
+	}
+	if r.command.Seconds > 0 {
+		measured.deadline = start.Add(time.Duration(r.command.Seconds * float64(time.Second)))
+	}
+	return measured
 }
 
 func (r *appendRun) reportProgress(answer *events) (stop func()) {

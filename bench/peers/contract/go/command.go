@@ -16,7 +16,8 @@ type Log struct {
 	Settings map[string]string
 }
 
-// AppendCommand is an `append`. Records is the number in all, or -1 when Seconds says how long to go on.
+// AppendCommand is an `append`. Records is the number in all (-1: none is given), Seconds how long to go on (0: not given); what
+// comes first ends it.
 type AppendCommand struct {
 	Log           string
 	Shards        int
@@ -37,7 +38,7 @@ type ReadCommand struct {
 	Shards       int
 	Consumers    int
 	RecordBytes  int
-	BatchRecords int
+	RequestBytes int // payloads that one request for records may bring
 	Records      int64
 	Verify       bool
 }
@@ -53,6 +54,7 @@ type fields struct {
 	Consumers     *int64            `json:"consumers"`
 	RecordBytes   *int64            `json:"record_bytes"`
 	BatchRecords  *int64            `json:"batch_records"`
+	RequestBytes  *int64            `json:"request_bytes"`
 	InFlight      *int64            `json:"in_flight"`
 	WarmupRecords *int64            `json:"warmup_records"`
 	Records       *int64            `json:"records"`
@@ -118,7 +120,7 @@ func (c *checker) read(given fields) any {
 			Shards:       c.count("shards", given.Shards, 1, countMost),
 			Consumers:    c.count("consumers", given.Consumers, 1, countMost),
 			RecordBytes:  c.count("record_bytes", given.RecordBytes, stampBytes, countMost),
-			BatchRecords: c.count("batch_records", given.BatchRecords, 1, countMost),
+			RequestBytes: c.count("request_bytes", given.RequestBytes, 1, countMost),
 			Records:      int64(c.count("records", given.Records, 1, recordsMost)),
 			Verify:       given.Verify != nil && *given.Verify,
 		}
@@ -144,15 +146,14 @@ func (c *checker) readAppend(given fields) AppendCommand {
 	if given.Rate != nil {
 		command.Rate = c.amount("rate", *given.Rate, 1e12)
 	}
-	switch {
-	case given.Records != nil && given.Seconds != nil:
-		c.fail("append wants either \"records\" or \"seconds\", not both")
-	case given.Records != nil:
+	if given.Records == nil && given.Seconds == nil {
+		c.fail("append wants \"records\", \"seconds\" or both")
+	}
+	if given.Records != nil {
 		command.Records = int64(c.count("records", given.Records, 1, recordsMost))
-	case given.Seconds != nil:
+	}
+	if given.Seconds != nil {
 		command.Seconds = c.amount("seconds", *given.Seconds, secondsLongest)
-	default:
-		c.fail("append wants \"records\" or \"seconds\"")
 	}
 	if command.Follow && command.Rate == 0 {
 		c.fail("append with \"follow\" wants a \"rate\": without one no record is due at a time")

@@ -14,7 +14,9 @@ type request struct {
 	records [][]byte
 	used    int       // how many of them this request has
 	first   int64     // number of the first one
-	from    time.Time // when latency begins: handed over, or due
+	from    time.Time // when it was handed over
+	plan    *schedule // of the open loop: latency counts from when each record was due
+	planned int64     // the first record's number in the plan
 	done    time.Time
 	err     error
 }
@@ -48,34 +50,44 @@ func newProducer(run *appendRun, number int, client Producer, requests Requests)
 	}
 }
 
-// phase is the warm-up or the measured part. Its end is a number of records, or a time when that is negative.
+// phase is the warm-up or the measured part. Its end is a number of records (negative is none), or a time, if there is one; what
+// comes first.
 type phase struct {
 	records  int64
 	deadline time.Time
 	plan     *schedule // nil is the closed loop
 }
 
-// send works through a phase and returns when everything it sent was acknowledged, or after a failure.
+// over tells whether nothing is sent any more. Of the open loop it is the number of records that says so.
+func (p phase) over(now time.Time) bool {
+	return p.plan == nil && !p.deadline.IsZero() && !now.Before(p.deadline)
+}
+
+// send works through a phase and returns when everything it sent was acknowledged, or after a failure. In the open loop a request
+// has what is due when there is room for it: who falls behind makes larger ones, and no record waits for a request to fill.
 func (p *producer) send(phase phase) {
 	var sent int64
 	batchRecords := int64(p.run.command.BatchRecords)
 	packs := packing{batch: batchRecords, request: int64(p.requests.Records)}
 	for !p.run.stopped.Load() && sent != phase.records {
-		last := packs.last(sent, phase.records)
-		var due time.Time
 		if phase.plan != nil {
-			due = phase.plan.due(p.number, last)
-			if err := p.alarm.waitUntil(due); err != nil {
+			if err := p.alarm.waitUntil(phase.plan.due(p.number, sent)); err != nil {
 				p.run.fail(err)
 				break
 			}
 		}
 		place := p.takePlace()
-		if phase.records < 0 && !time.Now().Before(phase.deadline) {
+		now := time.Now()
+		if phase.over(now) {
 			p.free <- place
 			break
 		}
-		p.sendRequest(place, int(last+1-sent), p.shard(p.batches+sent/batchRecords), due)
+		last := packs.last(sent, phase.records)
+		if phase.plan != nil {
+			last = phase.plan.lastDue(p.number, sent, last, now)
+		}
+		place.plan, place.planned = phase.plan, sent
+		p.sendRequest(place, int(last+1-sent), p.shard(p.batches+sent/batchRecords))
 		sent = last + 1
 	}
 	p.batches += (sent + batchRecords - 1) / batchRecords
@@ -87,7 +99,7 @@ func (p *producer) shard(batch int64) int {
 	return int((int64(p.number) + batch*int64(command.Producers)) % int64(command.Shards))
 }
 
-func (p *producer) sendRequest(place *request, count, shard int, due time.Time) {
+func (p *producer) sendRequest(place *request, count, shard int) {
 	place.used, place.first, place.err = count, p.next, nil
 	for i := range count {
 		if i == len(place.records) {
@@ -97,10 +109,7 @@ func (p *producer) sendRequest(place *request, count, shard int, due time.Time) 
 	}
 	p.next += int64(count)
 	p.waiting++
-	place.from = due
-	if due.IsZero() {
-		place.from = time.Now()
-	}
+	place.from = time.Now()
 	if p.requests.Waiting == 1 {
 		p.finish(place, p.client.Append(shard, place.records[:count]))
 		return
@@ -147,12 +156,22 @@ func (p *producer) count(place *request) {
 		p.run.fail(place.err)
 	case p.measuring:
 		p.measured += int64(place.used)
-		p.latency.Add(place.done.Sub(place.from))
+		p.addLatency(place)
 	}
 	if place.done.After(p.lastDone) {
 		p.lastDone = place.done
 	}
 	place.used = 0
+}
+
+func (p *producer) addLatency(place *request) {
+	if place.plan == nil {
+		p.latency.Add(place.done.Sub(place.from))
+		return
+	}
+	for i := range place.used {
+		p.latency.Add(place.done.Sub(place.plan.due(p.number, place.planned+int64(i))))
+	}
 }
 
 // collect waits for everything that was sent. The places stay free for the next phase.

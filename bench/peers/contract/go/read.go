@@ -86,7 +86,7 @@ func (r *readRun) shardsOf(consumer int) []int {
 func (r *readRun) readShard(ctx context.Context, consumer Consumer, shard int) error {
 	reading := &shardReading{run: r, next: map[int]int64{}}
 	err := consumer.Read(ctx, ShardRead{
-		Shard: shard, RecordBytes: r.command.RecordBytes, BatchRecords: r.command.BatchRecords,
+		Shard: shard, RecordBytes: r.command.RecordBytes, RequestBytes: r.command.RequestBytes,
 		Take: reading.take, Latency: &reading.latency,
 	})
 	if err != nil && ctx.Err() == nil {

@@ -50,11 +50,23 @@ func (s schedule) due(producer int, record int64) time.Time {
 	return s.start.Add(time.Duration(number / s.rate * float64(time.Second)))
 }
 
+// lastDue is the last of a producer's records from first to last that is due by now; the first is.
+func (s schedule) lastDue(producer int, first, last int64, now time.Time) int64 {
+	record := first
+	for record < last && !s.due(producer, record+1).After(now) {
+		record++
+	}
+	return record
+}
+
 // measuredShares is how many measured records each producer has in the open loop. A time is so many records due in it.
 func (c AppendCommand) measuredShares() []int64 {
 	records := c.Records
-	if records < 0 {
-		records = recordsDue(c.Rate, c.Seconds)
+	if c.Seconds > 0 {
+		due := recordsDue(c.Rate, c.Seconds)
+		if records < 0 || due < records {
+			records = due
+		}
 	}
 	shares := make([]int64, c.Producers)
 	for producer := range shares {

@@ -25,6 +25,32 @@ func TestDueTimesInterleaveProducers(t *testing.T) {
 	}
 }
 
+func TestWhatIsDueGoesTogether(t *testing.T) {
+	plan := schedule{start: time.Now(), rate: 1000, producers: 2}
+	for after, want := range map[time.Duration]int64{9 * time.Millisecond: 4, 10 * time.Millisecond: 4, 11 * time.Millisecond: 5, time.Hour: 7} {
+		if got := plan.lastDue(1, 4, 7, plan.start.Add(after)); got != want {
+			t.Errorf("after %v, record %d is the last that is due, want %d", after, got, want)
+		}
+	}
+}
+
+func TestWhicheverEndComesFirstIsMet(t *testing.T) {
+	for _, command := range []AppendCommand{
+		{Records: 10, Seconds: 100, Rate: 1, Producers: 2},
+		{Records: 100, Seconds: 10, Rate: 1, Producers: 2},
+		{Records: -1, Seconds: 10, Rate: 1, Producers: 2},
+		{Records: 10, Rate: 1, Producers: 2},
+	} {
+		if shares := command.measuredShares(); shares[0]+shares[1] != 10 {
+			t.Errorf("%+v: %v", command, shares)
+		}
+	}
+	closed := phase{records: 5, deadline: time.Now()}
+	if !closed.over(time.Now()) || (phase{records: 5}).over(time.Now()) {
+		t.Error("a deadline ends a phase that has one, whatever its number of records")
+	}
+}
+
 func TestRequestsEndWithTheirBatch(t *testing.T) {
 	packs := packing{batch: 10, request: 4}
 	for record, want := range map[int64]int64{0: 3, 3: 3, 4: 7, 8: 9, 9: 9, 10: 13, 20: 21, 21: 21} {

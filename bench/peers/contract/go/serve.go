@@ -21,6 +21,8 @@ import (
 const (
 	readyPatience = 5 * time.Minute // a start may replay a log
 	endPatience   = 20 * time.Second
+	// As contract/shell/look does it for the others: start times are compared.
+	lookPause = 2 * time.Millisecond
 )
 
 // Serving is what a `serve` was asked for.
@@ -207,7 +209,7 @@ func (p *processes) waitReady(node Node, signals <-chan os.Signal) (over bool, e
 			return true, err
 		case <-signals:
 			return true, nil
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(lookPause):
 		}
 	}
 	return true, fmt.Errorf("%s was not ready within %v (%s said: %s); see %s",

@@ -45,9 +45,14 @@ type Consumer interface {
 type ShardRead struct {
 	Shard        int
 	RecordBytes  int
-	BatchRecords int
+	RequestBytes int
 	// Take is given each record, which it may use until it returns, and says whether it wants more.
 	Take func(record []byte) bool
 	// Latency counts requests, where the client shows them.
 	Latency *Latencies
+}
+
+// RequestRecords is how many records one request asks for, where a client asks in records.
+func (s ShardRead) RequestRecords() int {
+	return max(s.RequestBytes/s.RecordBytes, 1)
 }

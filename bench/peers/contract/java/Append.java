@@ -3,7 +3,8 @@ package contract;
 /**
  * The command `append`: what producers append, how fast, and who follows them. Its words are the contract's.
  *
- * @param records how many in all, or -1: for `seconds`
+ * @param records how many in all; -1 if none is given
+ * @param seconds for how long; -1 if it is not given. What comes first ends it
  * @param rate records a second that are due, in all; null is the closed loop
  */
 public record Append(String log, int shards, int producers, int recordBytes, int batchRecords, int inFlight,
@@ -20,8 +21,8 @@ public record Append(String log, int shards, int producers, int recordBytes, int
                 fields.has("warmup_records") ? fields.records("warmup_records") : 0,
                 fields.has("records") ? fields.records("records") : -1, seconds == null ? -1 : seconds,
                 fields.positiveOrNull("rate"), fields.flag("follow"));
-        if (append.records >= 0 == append.seconds > 0) {
-            throw new IllegalArgumentException("exactly one of \"records\" and \"seconds\" must be given");
+        if (append.records < 0 && append.seconds < 0) {
+            throw new IllegalArgumentException("\"records\", \"seconds\" or both must be given");
         }
         if (append.follow && append.rate == null) {
             throw new IllegalArgumentException("\"follow\" needs a \"rate\": without it no record is due");

@@ -68,6 +68,8 @@ public final class ContractTest {
         equal(List.of(0, 2, 4), boxed(read.shardsOf(0)), "the shards of a consumer");
         equal(List.of(1, 3), boxed(read.shardsOf(1)), "the shards of a consumer");
         equal(List.of(1), boxed(new Read("log", 5, 7, 16, 1, 1, false).shardsOf(6)), "the shard of one too many");
+        equal(10, new Read("log", 5, 2, 100, 1099, 1, false).requestRecords(), "records of a request");
+        equal(1, new Read("log", 5, 2, 100, 99, 1, false).requestRecords(), "records of a request of less than one");
     }
 
     private static void recordsAreDueInTurns() {
@@ -84,6 +86,10 @@ public final class ContractTest {
             refused(() -> Json.readObject(wrong), wrong);
         }
         refused(() -> Append.of(new Fields("{\"log\":\"l\"}")), "an append without its fields");
+        String append = "{\"log\":\"l\",\"shards\":1,\"producers\":1,\"record_bytes\":16,\"batch_records\":1,\"in_flight\":1";
+        refused(() -> Append.of(new Fields(append + "}")), "an append without an end");
+        equal(7, Append.of(new Fields(append + ",\"records\":7,\"seconds\":2.5}")).records(), "an append's records");
+        equal(-1, Append.of(new Fields(append + ",\"seconds\":2.5}")).records(), "the records of an append for a time");
     }
 
     private static List<Integer> boxed(int[] numbers) {

@@ -15,6 +15,9 @@ final class Followers implements AutoCloseable {
     /** Records that did not come for so long will not come. */
     private static final long PATIENCE_NS = TimeUnit.SECONDS.toNanos(20);
 
+    /** What one request at the tail may bring: more than ever waits there. */
+    private static final int REQUEST_BYTES = 4 << 20;
+
     private final Append append;
     private final List<Follower> followers = new ArrayList<>();
     private final Failures failures = new Failures();
@@ -25,7 +28,7 @@ final class Followers implements AutoCloseable {
     /** Returns when all of them stand at the tail. */
     Followers(SystemClient client, Append append) throws Exception {
         this.append = append;
-        Read read = new Read(append.log(), append.shards(), append.shards(), append.recordBytes(), append.batchRecords(),
+        Read read = new Read(append.log(), append.shards(), append.shards(), append.recordBytes(), REQUEST_BYTES,
                 Long.MAX_VALUE, false);
         for (int shard = 0; shard < append.shards(); shard++) {
             Follower follower = new Follower(client, read, shard);

@@ -86,7 +86,7 @@ final class ProducerRun implements AutoCloseable {
     }
 
     private long endNs(long startNs) {
-        return startNs + (append.records() < 0 ? (long) (append.seconds() * 1e9) : Long.MAX_VALUE / 2);
+        return startNs + (append.seconds() < 0 ? Long.MAX_VALUE / 2 : (long) (append.seconds() * 1e9));
     }
 
     /** Sends the next record, for which room was had. Its latency counts from when it was due, else from the call. */

@@ -5,15 +5,21 @@ package contract;
  * contract's.
  *
  * @param records how many all consumers have together when it is over
+ * @param requestBytes payloads that one request for records may bring
  * @param verify whether payloads are summed and their order is checked
  */
-public record Read(String log, int shards, int consumers, int recordBytes, int batchRecords, long records,
+public record Read(String log, int shards, int consumers, int recordBytes, int requestBytes, long records,
         boolean verify) {
     static Read of(Fields fields) {
         return new Read(fields.text("log"), fields.whole("shards", 1, Integer.MAX_VALUE),
                 fields.whole("consumers", 1, Integer.MAX_VALUE),
                 fields.whole("record_bytes", Payloads.STAMP_BYTES, Payloads.RECORD_BYTES_MAX),
-                fields.whole("batch_records", 1, Integer.MAX_VALUE), fields.records("records"), fields.flag("verify"));
+                fields.whole("request_bytes", 1, Integer.MAX_VALUE), fields.records("records"), fields.flag("verify"));
+    }
+
+    /** How many records one request asks for, where a client asks in records. */
+    public int requestRecords() {
+        return Math.max(1, requestBytes / recordBytes);
     }
 
     /** The shards of one consumer: every n-th, or one from the start where there are more consumers than shards. */

@@ -14,6 +14,7 @@ use rdkafka::{Message, Offset};
 
 use crate::append::append_on;
 use crate::read::{assign, connect};
+use crate::settings::TAIL_REQUEST_BYTES;
 
 /// How long the brokers have to tell where a partition ends.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ pub(crate) fn append_and_follow(address: &str, append: &Append, events: &Events<
 
 /// A consumer of one shard that will have what is appended from now on.
 fn at_the_tail(address: &str, log: &str, shard: u32) -> Result<BaseConsumer> {
-    let consumer = connect(address, log)?;
+    let consumer = connect(address, log, TAIL_REQUEST_BYTES)?;
     let (_, tail) = consumer
         .fetch_watermarks(log, i32::try_from(shard)?, CONNECT_PATIENCE)
         .with_context(|| format!("{address} does not tell where partition {shard} of {log} ends"))?;

@@ -61,7 +61,7 @@ pub(crate) fn read(address: &str, read: &Read, events: &Events<'_>) -> Result<Do
         .then(|| Payloads::new(read.record_bytes))
         .transpose()?;
     let consumers = (0..read.consumers)
-        .map(|_| connect(address, &read.log))
+        .map(|_| connect(address, &read.log, read.request_bytes))
         .collect::<Result<Vec<_>>>()?;
     let shared = Shared {
         wanted: read.records,
@@ -89,8 +89,8 @@ pub(crate) fn read(address: &str, read: &Read, events: &Events<'_>) -> Result<Do
 }
 
 /// A consumer that already knows the partitions' leaders.
-pub(crate) fn connect(address: &str, log: &str) -> Result<BaseConsumer> {
-    let consumer: BaseConsumer = settings::consumer(address)
+pub(crate) fn connect(address: &str, log: &str, request_bytes: u32) -> Result<BaseConsumer> {
+    let consumer: BaseConsumer = settings::consumer(address, request_bytes)
         .create()
         .with_context(|| format!("cannot make a consumer for {address}"))?;
     consumer
@@ -253,7 +253,7 @@ mod tests {
             shards,
             consumers,
             record_bytes: 100,
-            batch_records: 1,
+            request_bytes: 1 << 20,
             records: 0,
             verify: false,
         };

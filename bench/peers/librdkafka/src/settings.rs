@@ -36,6 +36,8 @@ const CONSUMER: Settings = &[
 const LINGER_MS: &str = "5";
 /// The largest batch that brokers take by default.
 const BATCH_BYTES: usize = 1_048_588;
+/// What a request of a consumer at the tail may bring: more than ever waits there.
+pub(crate) const TAIL_REQUEST_BYTES: u32 = 4 << 20;
 /// What a record may need beyond its payload when it is a batch by itself.
 const OVERHEAD_BYTES: usize = 1_024;
 
@@ -55,6 +57,10 @@ pub(crate) fn described() -> Described {
             format!("{BATCH_BYTES}, or a record and {OVERHEAD_BYTES}"),
         ),
         ("batch.size", "message.max.bytes".to_owned()),
+        (
+            "fetch.max.bytes, fetch.message.max.bytes",
+            format!("request_bytes; at the tail {TAIL_REQUEST_BYTES}"),
+        ),
     ] {
         settings.insert(name.to_owned(), value);
     }
@@ -89,10 +95,17 @@ pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
     config
 }
 
-/// Of a consumer.
-pub(crate) fn consumer(address: &str) -> ClientConfig {
+/// Of a consumer whose requests bring so many bytes.
+pub(crate) fn consumer(address: &str, request_bytes: u32) -> ClientConfig {
     let mut config = common(address);
     set_all(&mut config, CONSUMER);
+    // librdkafka refuses a smaller request than this, and takes larger records all the same.
+    config.set(
+        "message.max.bytes",
+        request_bytes.clamp(1_000, 1_000_000).to_string(),
+    );
+    config.set("fetch.max.bytes", request_bytes.to_string());
+    config.set("fetch.message.max.bytes", request_bytes.to_string());
     config
 }
 

@@ -103,7 +103,7 @@ fn wait_until(
 /// all topics instead is no way around it: librdkafka's request for all is longer than its own version allows, and not
 /// every broker overlooks that.)
 fn looker(address: &str) -> Result<BaseConsumer> {
-    settings::consumer(address)
+    settings::consumer(address, settings::TAIL_REQUEST_BYTES)
         .create()
         .with_context(|| format!("cannot make a client for {address}"))
 }

@@ -1,9 +1,10 @@
 //! From plans and runs to `Results`: nothing is measured and nothing is decided here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures;
 use super::fleet::Way;
+use super::identity;
 use super::peer::System;
 use super::plan::{Plan, RowPlan};
 use super::record::{CellKey, Line, Moment, Record, Run};
@@ -16,6 +17,8 @@ pub(super) struct Frame {
     pub(super) nodes: u32,
     pub(super) repetitions: u32,
     pub(super) machine: Machine,
+    /// Systems that cannot be used.
+    pub(super) broken: Vec<SystemFacts>,
 }
 
 /// Everything as one value. `ways` says who is asked in a table.
@@ -30,6 +33,11 @@ pub(super) fn results(
     let at = |moment: Option<&&Moment>| moment.map(|moment| moment.at.clone()).unwrap_or_default();
     let load = |moment: Option<&&Moment>| moment.map_or(0.0, |moment| moment.load);
     let (first, last) = (moments.first(), moments.last());
+    let experiments: Vec<Experiment> = plans
+        .iter()
+        .map(|plan| experiment(plan, &frame.command, record, &ways(plan)))
+        .collect();
+    let measured = systems.iter().map(|system| facts(system, record, &experiments));
     Results {
         schema: SCHEMA,
         suite: frame.suite,
@@ -47,12 +55,19 @@ pub(super) fn results(
             .chain(last)
             .map(|moment| moment.floors.clone())
             .collect(),
-        systems: systems.iter().map(|system| facts(system, record)).collect(),
-        experiments: plans
-            .iter()
-            .map(|plan| experiment(plan, &frame.command, record, &ways(plan)))
-            .collect(),
+        systems: measured.chain(frame.broken).collect(),
+        experiments,
         command: frame.command,
+    }
+}
+
+/// A folder that cannot be used, as a system of which nothing was measured.
+pub(super) fn broken(folder: &str, why: &str) -> SystemFacts {
+    SystemFacts {
+        name: folder.to_owned(),
+        title: folder.to_owned(),
+        failed: Some(why.to_owned()),
+        ..SystemFacts::default()
     }
 }
 
@@ -63,7 +78,7 @@ fn moment(line: &Line) -> Option<&Moment> {
     }
 }
 
-fn facts(system: &System, record: &Record) -> SystemFacts {
+fn facts(system: &System, record: &Record, experiments: &[Experiment]) -> SystemFacts {
     let variant = &system.variant;
     let mut facts = SystemFacts {
         name: variant.name.clone(),
@@ -71,6 +86,7 @@ fn facts(system: &System, record: &Record) -> SystemFacts {
         version: system.peer.file.version.clone(),
         survives: variant.survives,
         durability: variant.durability.clone(),
+        acknowledges: system.peer.file.acknowledges,
         ..SystemFacts::default()
     };
     for line in &record.lines {
@@ -88,21 +104,21 @@ fn facts(system: &System, record: &Record) -> SystemFacts {
             _ => {}
         }
     }
-    facts.failed = nothing_measured(&variant.name, record);
+    facts.failed = nothing_measured(&variant.name, experiments);
     facts
 }
 
 /// Why nothing of a system was measured, if all its runs failed.
-fn nothing_measured(system: &str, record: &Record) -> Option<String> {
-    let mut first = None;
-    for line in &record.lines {
-        if let Line::Run(run) = line
-            && run.cell.system == system
-        {
-            first.get_or_insert(run.failure.clone()?);
-        }
+fn nothing_measured(system: &str, experiments: &[Experiment]) -> Option<String> {
+    let rows = experiments.iter().flat_map(|experiment| &experiment.rows);
+    let cells: Vec<&Cell> = rows
+        .flat_map(|row| &row.cells)
+        .filter(|cell| cell.system == system)
+        .collect();
+    match cells.iter().any(|cell| !cell.runs.is_empty()) {
+        true => None,
+        false => cells.iter().find_map(|cell| cell.failures.first().cloned()),
     }
-    first
 }
 
 fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Experiment {
@@ -148,7 +164,7 @@ fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
             system: way.system.variant.name.clone(),
             driver: way.driver.name.clone(),
         };
-        cell(way, &key, record.runs(&key).collect())
+        cell(way, &key, record.runs(&key, &identity::of(way)).collect())
     });
     Row {
         name: planned.name.clone(),
@@ -158,8 +174,11 @@ fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
 }
 
 fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
-    let succeeded = || runs.iter().filter(|run| run.failure.is_none());
-    let mut failures: Vec<String> = runs.iter().filter_map(|run| run.failure.clone()).collect();
+    // Who broke its promise once is not believed the other times.
+    let is_believed = !runs.iter().any(|run| run.broke_its_promise);
+    let succeeded = || runs.iter().filter(|run| run.succeeded() && is_believed);
+    let by_gravity = runs.iter().filter(|run| run.broke_its_promise).chain(&runs);
+    let mut failures: Vec<String> = by_gravity.filter_map(|run| run.failure.clone()).collect();
     // The repetitions after a failure only say that there was one.
     failures.truncate(1);
     Cell {
@@ -170,26 +189,36 @@ fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
         percentiles: figures::curve(succeeded().map(|run| &run.latency_ns)),
         verified_records: succeeded().filter_map(|run| run.verified_records).max(),
         failures,
+        not_asked: runs.iter().find_map(|run| run.not_asked.clone()),
     }
 }
 
-/// Failed runs, as sentences: those that were not even tried for a reason of the workload are none.
+/// Failed runs and systems that cannot be used, as sentences. What was not asked for a reason of the workload is no failure.
 pub(super) fn failures(results: &Results) -> Vec<String> {
     let mut failures = Vec::new();
     for experiment in &results.experiments {
         for row in &experiment.rows {
             for cell in &row.cells {
-                for why in cell
-                    .failures
-                    .iter()
-                    .filter(|why| !why.starts_with("not asked: meant for"))
-                {
+                for why in &cell.failures {
                     failures.push(format!(
                         "{} · {} · {} · {}: {why}",
                         experiment.name, row.name, cell.system, cell.driver
                     ));
                 }
             }
+        }
+    }
+    // Those without a cell could not even be asked.
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let asked: BTreeSet<&str> = rows
+        .flat_map(|row| &row.cells)
+        .map(|cell| cell.system.as_str())
+        .collect();
+    for system in &results.systems {
+        if let Some(why) = &system.failed
+            && !asked.contains(system.name.as_str())
+        {
+            failures.push(format!("{}: {why}", system.name));
         }
     }
     failures

@@ -11,12 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::interrupt::Interrupt;
 
 /// How often a wait looks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a program may live that has closed its output.
+const SILENT_WITHIN: Duration = Duration::from_secs(5);
+/// How long a killed one may take to be gone.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// How much of a log a message quotes.
 const QUOTED_LINES: usize = 3;
 
@@ -29,8 +32,6 @@ pub(super) struct Running {
     lines: Receiver<std::io::Result<String>>,
     log: PathBuf,
     interrupt: Interrupt,
-    /// Its group was killed: the number may be somebody else's by now.
-    gone: bool,
 }
 
 /// What to start.
@@ -58,7 +59,8 @@ impl Start<'_> {
         let binary = binary.to_string_lossy().into_owned();
         let (program, rest) = self.command.split_first().context("an empty command")?;
         let log = File::create(&self.log).with_context(|| format!("cannot write {}", self.log.display()))?;
-        let mut child = Command::new(program.replace("${ROPEWALK}", &binary))
+        let mut command = Command::new(program.replace("${ROPEWALK}", &binary));
+        command
             .args(
                 rest.iter()
                     .chain(self.arguments)
@@ -69,8 +71,9 @@ impl Start<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            .process_group(0)
-            .spawn()
+            .process_group(0);
+        let mut child = interrupt
+            .start(&mut command)
             .with_context(|| format!("cannot start {} of {}", program, self.name))?;
         let output = child.stdout.take().expect("it was piped");
         let (sender, lines) = channel();
@@ -87,7 +90,6 @@ impl Start<'_> {
             lines,
             log: self.log,
             interrupt: interrupt.clone(),
-            gone: false,
         })
     }
 }
@@ -119,7 +121,14 @@ impl Running {
                     );
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status = self.child.wait()?;
+                    let Some(status) = self.ended_within(SILENT_WITHIN)? else {
+                        self.kill();
+                        bail!(
+                            "{} closed its output and lived on; it was killed{}",
+                            self.name,
+                            self.last_words()
+                        );
+                    };
                     bail!("{} ended ({status}){}", self.name, self.last_words());
                 }
             }
@@ -142,18 +151,27 @@ impl Running {
     /// If it does not within `limit`.
     pub(super) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         drop(self.child.stdin.take());
-        let end = Instant::now() + limit;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            ensure!(
-                Instant::now() < end,
+        let status = self.ended_within(limit)?;
+        status.with_context(|| {
+            format!(
                 "{} did not end within {} s{}",
                 self.name,
                 limit.as_secs(),
                 self.last_words()
-            );
+            )
+        })
+    }
+
+    /// How it ended; none if it has not within `limit`.
+    fn ended_within(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= end {
+                return Ok(None);
+            }
             self.interrupt.check()?;
             thread::sleep(Duration::from_millis(5));
         }
@@ -161,7 +179,7 @@ impl Running {
 
     /// Asks it to end, and kills its group if it has not within `limit`.
     pub(super) fn stop(&mut self, limit: Duration) {
-        self.signal(Signal::TERM);
+        self.interrupt.terminate(self.child.id());
         drop(self.child.stdin.take());
         let end = Instant::now() + limit;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
@@ -173,18 +191,12 @@ impl Running {
     /// Kills it and everything it started, at once.
     pub(super) fn kill(&mut self) {
         // Also when the program itself has ended: what it started may live on.
-        self.signal(Signal::KILL);
-        let _ = self.child.wait();
-        self.gone = true;
-    }
-
-    fn signal(&self, signal: Signal) {
-        if self.gone {
-            return;
+        self.interrupt.kill(self.child.id());
+        // One that hangs in the kernel cannot be waited for: it is dead as soon as it comes out of there.
+        let end = Instant::now() + KILLED_WITHIN;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
         }
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // An empty group is what is wanted.
-        let _ = kill_process_group(pid.expect("a child has a pid"), signal);
     }
 
     /// The end of its log, for a message.
@@ -204,5 +216,50 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> (tempfile::TempDir, Running) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let command = ["sh", "-c", script].map(str::to_owned);
+        let start = Start {
+            name: "the script",
+            command: &command,
+            arguments: &[],
+            folder: directory.path(),
+            log: directory.path().join("log"),
+        };
+        let running = start.start(&Interrupt::default()).expect("there is a shell");
+        (directory, running)
+    }
+
+    #[test]
+    fn one_that_closes_its_output_and_lives_on_is_killed() {
+        let (_directory, mut running) = run("echo one; exec >&-; sleep 1000");
+        assert_eq!(running.line(Duration::from_secs(60)).expect("it says so"), "one");
+        let began = Instant::now();
+        let error = running
+            .line(Duration::from_secs(60))
+            .expect_err("it says no more");
+        assert!(error.to_string().contains("lived on"), "{error:#}");
+        assert!(began.elapsed() < Duration::from_secs(30));
+        assert!(matches!(running.child.try_wait(), Ok(Some(_))));
+    }
+
+    #[test]
+    fn every_wait_has_its_limit_and_ends_when_interrupted() {
+        let (_directory, mut running) = run("sleep 1000");
+        let short = Duration::from_millis(200);
+        let error = running.line(short).expect_err("it says nothing");
+        assert!(error.to_string().contains("said nothing for 0.2 s"), "{error:#}");
+        let error = running.wait(short).expect_err("it does not end");
+        assert!(error.to_string().contains("did not end"), "{error:#}");
+        running.interrupt.set();
+        assert!(running.line(Duration::from_secs(1_000)).is_err());
+        assert!(running.wait(Duration::from_secs(1_000)).is_err());
     }
 }

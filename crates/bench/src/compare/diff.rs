@@ -144,7 +144,6 @@ impl Diff {
 fn change(place: &Place, metric: &str, before: &Cell, after: &Cell) -> Option<Change> {
     let (before, after) = (Measured::of(before, metric)?, Measured::of(after, metric)?);
     let percent = |moved: f64| (before.median != 0.0).then(|| moved / before.median.abs() * 100.0);
-    let are_guesses = before.few_samples || after.few_samples;
     Some(Change {
         place: place.clone(),
         metric: metric.to_owned(),
@@ -152,10 +151,9 @@ fn change(place: &Place, metric: &str, before: &Cell, after: &Cell) -> Option<Ch
         after: after.median,
         change_percent: percent(after.median - before.median),
         noise_percent: percent(noise(&before, &after)),
-        verdict: if are_guesses {
-            Verdict::NoDifference
-        } else {
-            after.beside(&before, metric)
+        verdict: match after.can_meet(&before) {
+            true => after.beside(&before, metric),
+            false => Verdict::NoDifference,
         },
     })
 }

@@ -21,10 +21,25 @@ pub(super) struct Cost {
     pub(super) after: Meter,
     /// When all that was appended had gone to the disk.
     pub(super) settled: Meter,
+    /// The most memory that the system had meanwhile, as far as it was looked at.
+    pub(super) rss_peak_bytes: u64,
+    /// The load of the last minute, at the end.
+    pub(super) load: f64,
+    /// How many CPUs were busy with neither the system nor its client nor this program, if that is known.
+    pub(super) other_cpus: Option<f64>,
     /// Processor time of the driver.
     pub(super) client_cpu: Duration,
     /// Whether the system has processes of its own (else all of it is the client's).
     pub(super) has_server: bool,
+}
+
+impl Cost {
+    /// Adds what a later load cost; what was between them is left out.
+    pub(super) fn add(&mut self, later: &Cost) {
+        self.after.cpu += later.after.cpu.saturating_sub(later.before.cpu);
+        self.after.rss_bytes = self.after.rss_bytes.max(later.after.rss_bytes);
+        self.client_cpu += later.client_cpu;
+    }
 }
 
 /// The figures of a load of `parties` producers or consumers.
@@ -52,6 +67,11 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
         put("server_cpu_s_per_gb", cpu / (bytes / 1e9));
         put("server_cpu_us_per_record", cpu * 1e6 / records);
         put("server_rss_mb", cost.after.rss_bytes as f64 / 1e6);
+        let peak_bytes = cost
+            .rss_peak_bytes
+            .max(cost.before.rss_bytes)
+            .max(cost.after.rss_bytes);
+        put("server_rss_peak_mb", peak_bytes as f64 / 1e6);
         if writes {
             let written = cost
                 .settled
@@ -59,6 +79,10 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
                 .saturating_sub(cost.before.written_bytes);
             put("written_per_byte", written as f64 / bytes);
         }
+    }
+    put("load", cost.load);
+    if let Some(cpus) = cost.other_cpus {
+        put("other_cpus", cpus);
     }
     put("samples", count(&done.latency_ns) as f64);
     put_latencies(&mut put, "", &done.latency_ns);
@@ -88,11 +112,7 @@ fn put_latencies(put: &mut impl FnMut(&str, f64), prefix: &str, pairs: &LatencyP
 
 /// The distribution of latencies of several runs: quantile and µs.
 pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f64, f64)> {
-    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
-    for &(ns, times) in runs.flatten() {
-        *merged.entry(ns).or_default() += times;
-    }
-    let pairs: LatencyPairs = merged.into_iter().collect();
+    let pairs = merged(runs);
     let samples = count(&pairs) as f64;
     (0..=CURVE_STEPS)
         .map(|step| 1.0 - 10f64.powf(-f64::from(step) / 10.0))
@@ -100,6 +120,15 @@ pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f6
         .take_while(|quantile| samples > 0.0 && (1.0 - quantile) * samples >= 1.0)
         .filter_map(|quantile| Some((quantile, at_quantile(&pairs, quantile)? as f64 / 1e3)))
         .collect()
+}
+
+/// All latencies of several runs.
+pub(super) fn merged<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> LatencyPairs {
+    let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
+    for &(ns, times) in runs.flatten() {
+        *merged.entry(ns).or_default() += times;
+    }
+    merged.into_iter().collect()
 }
 
 fn count(pairs: &LatencyPairs) -> u64 {
@@ -166,6 +195,9 @@ mod tests {
                 written_bytes: 250_000,
                 ..Meter::default()
             },
+            rss_peak_bytes: 7_000_000,
+            load: 0.25,
+            other_cpus: Some(0.125),
             client_cpu: Duration::from_millis(100),
             has_server: true,
         };
@@ -184,11 +216,39 @@ mod tests {
             ("server_cpu_s_per_gb", 10_000.0),
             ("server_cpu_us_per_record", 1_000.0),
             ("server_rss_mb", 5.0),
+            ("server_rss_peak_mb", 7.0),
+            ("load", 0.25),
+            ("other_cpus", 0.125),
             ("written_per_byte", 2.0),
             ("client_cpu_s_per_gb", 1_000.0),
         ] {
             assert_eq!(figures.get(name), Some(&value), "{name}");
         }
+    }
+
+    #[test]
+    fn what_several_passes_cost_is_added_without_what_was_between() {
+        let pass = |from_s, to_s, rss_bytes| Cost {
+            before: Meter {
+                cpu: Duration::from_secs(from_s),
+                ..Meter::default()
+            },
+            after: Meter {
+                cpu: Duration::from_secs(to_s),
+                rss_bytes,
+                ..Meter::default()
+            },
+            client_cpu: Duration::from_secs(3),
+            has_server: true,
+            ..Cost::default()
+        };
+        let mut all = pass(10, 12, 7_000_000);
+        all.add(&pass(20, 21, 5_000_000));
+        let figures = of_load(&done(), 1, &all, false);
+        let figure = |name: &str| figures.get(name).copied();
+        assert_eq!(figure("server_cpu_s_per_gb"), Some(30_000.0));
+        assert_eq!(figure("client_cpu_s_per_gb"), Some(60_000.0));
+        assert_eq!(figure("server_rss_mb"), Some(7.0));
     }
 
     #[test]

@@ -190,6 +190,21 @@ impl Fleet {
         server.start_again()
     }
 
+    /// Ends the system of `way` in order and starts it again on its data: what it and its drivers kept in memory is gone.
+    ///
+    /// # Errors
+    /// If it is not ready in time.
+    pub(super) fn restart(&mut self, way: &Way) -> Result<()> {
+        self.drop_drivers(way);
+        let server = self
+            .servers
+            .get_mut(&way.server_key())
+            .context("it was not running")?;
+        server.stop();
+        server.start_again()?;
+        Ok(())
+    }
+
     /// After a failure: nothing of `way` is trusted any more. It is started anew when it is needed again.
     pub(super) fn discard(&mut self, way: &Way) {
         self.drop_drivers(way);

@@ -2,8 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use super::results::Machine;
+
+/// How long the disk may take for what is waiting.
+const WRITTEN_OUT_WITHIN: Duration = Duration::from_secs(120);
 
 /// The machine, with the file system that holds `data`. What cannot be found out is "unknown" or 0.
 pub(super) fn describe(data: &Path) -> Machine {
@@ -83,15 +89,42 @@ fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// Asks the kernel to write out what is waiting, so that it is not written during the next run.
+/// Asks the kernel to write out what is waiting, so that it is not written during the next run. A disk that takes longer than a
+/// run may is not waited for.
 pub(super) fn write_out() {
-    rustix::fs::sync();
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        rustix::fs::sync();
+        let _ = done.send(());
+    });
+    let _ = is_done.recv_timeout(WRITTEN_OUT_WITHIN);
 }
 
 /// Empties the page cache. Whether that was allowed.
 pub(super) fn empty_page_cache() -> bool {
     write_out();
     fs::write("/proc/sys/vm/drop_caches", "1\n").is_ok()
+}
+
+/// The processor time that all of this machine has used since it started, without that of waiting; none if it cannot be read
+/// (proc_stat(5)).
+pub(super) fn busy() -> Option<Duration> {
+    busy_in(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// user, nice, system, then idle and iowait, then irq, softirq and steal.
+fn busy_in(text: &str) -> Option<Duration> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let waiting: u64 = ticks.get(3..5)?.iter().sum();
+    let busy = ticks.iter().sum::<u64>() - waiting;
+    Some(Duration::from_millis(
+        busy * 1_000 / rustix::param::clock_ticks_per_second(),
+    ))
 }
 
 #[cfg(test)]
@@ -104,6 +137,15 @@ mod tests {
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_795_273_199), "2026-11-21T14:59:59Z");
         assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn waiting_is_not_work() {
+        let text = "cpu  300 10 90 9000 500 1 2 97 7 7\ncpu0 1 1 1\n";
+        let ticks = rustix::param::clock_ticks_per_second();
+        assert_eq!(busy_in(text), Some(Duration::from_millis(500_000 / ticks)));
+        assert_eq!(busy_in("intr 5"), None);
+        assert!(busy() > Some(Duration::ZERO));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use platform::process::{process_usage, written_bytes};
 
 /// What several processes together have used since they began; memory: now.
@@ -28,6 +28,8 @@ impl Meter {
         let mut meter = Meter::default();
         for &pid in pids {
             let usage = process_usage(pid).with_context(|| format!("process {pid}"))?;
+            // One that has ended and was not asked for its end yet has no memory any more.
+            ensure!(usage.rss_bytes > 0, "process {pid} has ended");
             meter.cpu += usage.cpu_user + usage.cpu_system;
             meter.rss_bytes += usage.rss_bytes;
             meter.written_bytes += written_bytes(pid).with_context(|| format!("process {pid}"))?;
@@ -52,6 +54,22 @@ pub(super) fn stored_bytes(directory: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_has_ended_is_gone_even_if_nobody_asked_for_its_end() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .expect("it is there");
+        assert!(Meter::read(&[child.id()]).is_ok());
+        child.kill().expect("it is ours");
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while Meter::read(&[child.id()]).is_ok() && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(Meter::read(&[child.id()]).is_err());
+        child.wait().expect("it was killed");
+    }
 
     #[test]
     fn a_directory_holds_what_its_files_hold() {

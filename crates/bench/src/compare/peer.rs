@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::results::Survives;
+use super::identity;
+use super::results::{Acknowledges, Survives};
 
 /// A folder of systems, of drivers or of both.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub(super) struct Peer {
     pub(super) folder: PathBuf,
     /// What it says.
     pub(super) file: PeerFile,
+    /// Over all files in it: with another sum it is another system.
+    pub(super) sum: u64,
 }
 
 /// `peer.toml`.
@@ -38,6 +41,9 @@ pub(super) struct PeerFile {
     pub(super) ports_per_node: u16,
     #[serde(default = "one_node")]
     pub(super) nodes: Vec<u32>,
+    /// What one acknowledgement is for, where a request has several records.
+    #[serde(default)]
+    pub(super) acknowledges: Option<Acknowledges>,
     /// The largest records that it is meant for; larger ones are not asked of it.
     #[serde(default)]
     pub(super) record_bytes_max: Option<usize>,
@@ -96,6 +102,8 @@ pub(super) struct Driver {
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
     all: Vec<Peer>,
+    /// Folders that are not as the guide says, and why.
+    broken: BTreeMap<String, String>,
 }
 
 fn one() -> u16 {
@@ -107,10 +115,10 @@ fn one_node() -> Vec<u32> {
 }
 
 impl Peers {
-    /// Reads all of them.
+    /// Reads all of them. A folder that is not as the guide says is left out, and harms no other.
     ///
     /// # Errors
-    /// If there is no such directory, or a file in it is not as the guide says.
+    /// If there is no such directory.
     pub(super) fn read(directory: &Path) -> Result<Peers> {
         let entries = fs::read_dir(directory).with_context(|| {
             format!(
@@ -118,43 +126,78 @@ impl Peers {
                 directory.display()
             )
         })?;
-        let mut all = Vec::new();
+        let (mut all, mut broken) = (Vec::new(), BTreeMap::new());
+        // What is nobody's own belongs to all: help for drivers.
+        let mut shared = 0;
         for entry in entries {
             let folder = fs::canonicalize(entry?.path())?;
             let path = folder.join("peer.toml");
-            let text = match fs::read_to_string(&path) {
-                Ok(text) => text,
-                Err(_) => continue,
-            };
-            let file = toml::from_str(&text)
-                .with_context(|| format!("{} is not as the guide says", path.display()))?;
-            let name = folder
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            all.push(Peer { name, folder, file });
+            if !path.is_file() {
+                shared ^= identity::of_folder(&folder);
+                continue;
+            }
+            let name = folder.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            match read_file(&path) {
+                Ok(file) => all.push(Peer {
+                    sum: identity::of_folder(&folder),
+                    name,
+                    folder,
+                    file,
+                }),
+                Err(error) => drop(broken.insert(name, format!("{error:#}"))),
+            }
         }
+        all.iter_mut().for_each(|peer| peer.sum ^= shared);
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        let peers = Peers { all };
-        peers.check()?;
+        let mut peers = Peers { all, broken };
+        peers.leave_out_unsound();
         Ok(peers)
     }
 
-    /// That names are unique and every driver that is named exists.
-    fn check(&self) -> Result<()> {
+    /// Leaves out folders whose names are not unique or whose drivers are not there, one by one: each may be another's reason.
+    fn leave_out_unsound(&mut self) {
+        while let Some((name, why)) = self.unsound() {
+            self.all.retain(|peer| peer.name != name);
+            self.broken.insert(name, why);
+        }
+    }
+
+    /// The first folder that cannot be used beside those before it, and why.
+    fn unsound(&self) -> Option<(String, String)> {
         let mut names = BTreeMap::new();
         for system in self.systems() {
-            let place = format!("{}/peer.toml", system.peer.name);
-            if let Some(other) = names.insert(system.variant.name.clone(), place.clone()) {
-                bail!("{place} and {other} both have a variant {}", system.variant.name);
+            let (folder, variant) = (&system.peer.name, &system.variant);
+            if let Some(other) = names.insert(variant.name.clone(), folder.clone()) {
+                let why = format!(
+                    "{other}/peer.toml and {folder}/peer.toml both have a variant {}",
+                    variant.name
+                );
+                return Some((folder.clone(), why));
             }
-            for driver in std::iter::once(&system.variant.driver).chain(&system.variant.also) {
-                self.driver(driver)
-                    .with_context(|| format!("{place} names it for {}", system.variant.name))?;
+            for driver in std::iter::once(&variant.driver).chain(&variant.also) {
+                if let Err(error) = self.driver(driver) {
+                    let why = format!("{folder}/peer.toml names it for {}: {error:#}", variant.name);
+                    return Some((folder.clone(), why));
+                }
             }
         }
-        Ok(())
+        None
+    }
+
+    /// The folders among those that are asked for which cannot be used, and why.
+    pub(super) fn broken_among<'a>(
+        &'a self,
+        names: &'a [String],
+    ) -> impl Iterator<Item = (&'a String, &'a String)> {
+        let is_asked = |folder: &str| {
+            let is_it = |name: &String| {
+                let rest = name.strip_prefix(folder);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            };
+            names.is_empty() || names.iter().any(is_it)
+        };
+        self.broken.iter().filter(move |(folder, _)| is_asked(folder))
     }
 
     fn systems(&self) -> impl Iterator<Item = System> + '_ {
@@ -191,8 +234,9 @@ impl Peers {
                 }
             }
             let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
+            let is_broken = self.broken_among(std::slice::from_ref(name)).next().is_some();
             ensure!(
-                chosen.len() > before,
+                chosen.len() > before || is_broken,
                 "there is no system {name:?} (or it is named twice), only: {}",
                 known.join(", ")
             );
@@ -216,6 +260,14 @@ impl Peers {
             })
             .with_context(|| format!("there is no driver {name:?} in any peer.toml"))
     }
+}
+
+fn read_file(path: &Path) -> Result<PeerFile> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut file: PeerFile =
+        toml::from_str(&text).with_context(|| format!("{} is not as the guide says", path.display()))?;
+    file.version = file.version.replace("${VERSION}", &identity::version());
+    Ok(file)
 }
 
 impl Peer {
@@ -304,16 +356,25 @@ mod tests {
             .choose(&["pear".to_owned()], "pair")
             .expect_err("no such system");
         assert!(error.to_string().contains("pair-quick"), "{error}");
+        let able = PAIR.replace("pair", "able");
         for (text, word) in [
             (PAIR.replace("driver = \"pair\"", "driver = \"none\""), "none"),
-            (PAIR.replace("pair-quick", "pair"), "both have a variant"),
+            (PAIR.replace("\"pair", "\"able"), "both have a variant"),
             (
                 PAIR.replace("version = \"1\"", "version = \"1\"\ncolour = 1"),
                 "colour",
             ),
         ] {
-            let error = peers(&[("pair", &text)]).expect_err(word);
-            assert!(format!("{error:#}").contains(word), "{error:#}");
+            let peers = peers(&[("able", &able), ("pair", &text)]).expect("one of them is sound");
+            let chosen = peers.choose(&[], "able").expect("all that are sound");
+            assert_eq!(names(&chosen), ["able", "able-quick"], "{word}");
+            let asked = ["pair".to_owned()];
+            assert_eq!(peers.choose(&asked, "able").expect("it is known").len(), 0);
+            for asked in [&asked[..], &[]] {
+                let broken: Vec<_> = peers.broken_among(asked).collect();
+                assert!(broken.len() == 1 && broken[0].1.contains(word), "{broken:?}");
+            }
+            assert_eq!(peers.broken_among(&["able".to_owned()]).count(), 0);
         }
         assert!(Peers::read(Path::new("/no/such/folder")).is_err());
     }

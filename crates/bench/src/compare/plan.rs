@@ -46,25 +46,37 @@ pub(super) struct RowPlan {
 pub(super) enum Work {
     /// Append; measured.
     Append(Load),
-    /// Append (unmeasured, once for all repetitions), then read it; measured.
-    Read {
-        load: Load,
-        consumers: u32,
-        /// How many records one request may bring, where a client asks in records.
-        batch_records: u32,
-    },
-    /// Append at a rate while a second client reads from the first record on, which it does over and over; the
-    /// appends' latency and the readers' rate are measured.
+    /// Append (unmeasured, once for all repetitions), then read it, pass after pass for a run's seconds; measured.
+    Read { load: Load, consumers: u32 },
+    /// Append at a rate while a second client reads from the first record on; the appends' latency and the reader's rate are
+    /// measured.
     ReadMeanwhile {
         /// What is there before.
         stored: Load,
         /// What is appended meanwhile.
         load: Load,
-        /// Whether the page cache is emptied before, where that is allowed.
+        /// Whether it is one pass, after the system was started again and the page cache emptied; else it is pass after pass.
         cold: bool,
     },
     /// Append, kill everything at once, start again, append one record.
     Restart(Load),
+}
+
+/// What is read has so many bytes, whoever wrote it: the fastest readers need a good part of a second for it.
+const READ_BYTES: u64 = 256_000_000;
+/// The same of records of `LARGE` bytes and more, which are read faster.
+const READ_LARGE_BYTES: u64 = 512_000_000;
+const LARGE: usize = 10_000;
+/// Who writes too slowly for that has at least written for so many times a run's seconds.
+const FILL_TIMES: f64 = 4.0;
+/// What one request of a reader may bring: Kafka's default. Of large records, so many.
+const REQUEST_BYTES: usize = 1 << 20;
+const REQUEST_RECORDS_MIN: usize = 4;
+
+/// Payloads that one request for records of a size may bring, in bytes; the same for all systems.
+pub(super) fn request_bytes(record_bytes: usize) -> u32 {
+    let bytes = REQUEST_BYTES.max(record_bytes.saturating_mul(REQUEST_RECORDS_MIN));
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Records to append.
@@ -87,6 +99,8 @@ pub(super) enum Amount {
     Time(f64),
     /// So many records in all.
     Records(u64),
+    /// The same, or what is taken within so many times the run's seconds if that is less.
+    Within { records: u64, times: f64 },
 }
 
 /// How fast, in the open loop.
@@ -135,6 +149,32 @@ impl Load {
         }
     }
 
+    /// The same until there is enough to read.
+    pub(super) fn to_read(self) -> Load {
+        let large = self.record_bytes >= LARGE;
+        self.filled_with(if large { READ_LARGE_BYTES } else { READ_BYTES })
+    }
+
+    /// The same until there are so many bytes of payloads, or it takes too long.
+    pub(super) fn filled_with(self, bytes: u64) -> Load {
+        let records = (bytes / self.record_bytes as u64).max(1);
+        Load {
+            amount: Amount::Within {
+                records,
+                times: FILL_TIMES,
+            },
+            ..self
+        }
+    }
+
+    /// The number of records that it names, if it names one.
+    pub(super) fn records(&self) -> Option<u64> {
+        match self.amount {
+            Amount::Time(_) => None,
+            Amount::Records(records) | Amount::Within { records, .. } => Some(records),
+        }
+    }
+
     /// What a table's row says of it.
     fn parameters(&self) -> BTreeMap<String, f64> {
         let mut parameters = BTreeMap::from([
@@ -162,20 +202,22 @@ impl Work {
     pub(super) fn parameters(&self) -> BTreeMap<String, f64> {
         match self {
             Work::Append(load) | Work::Restart(load) => load.parameters(),
-            Work::Read {
-                load,
-                consumers,
-                batch_records,
-            } => {
+            Work::Read { load, consumers } => {
                 let mut parameters = load.parameters();
                 parameters.remove("producers");
                 parameters.remove("in_flight");
+                let request_bytes = f64::from(request_bytes(load.record_bytes));
                 parameters.insert("consumers".to_owned(), f64::from(*consumers));
-                parameters.insert("batch_records".to_owned(), f64::from(*batch_records));
+                parameters.insert("request_bytes".to_owned(), request_bytes);
                 parameters
             }
             Work::ReadMeanwhile { load, .. } => load.parameters(),
         }
+    }
+
+    /// Whether each run starts the system again before it measures, and warms it up then.
+    pub(super) fn restarts_first(&self) -> bool {
+        matches!(self, Work::ReadMeanwhile { cold: true, .. })
     }
 
     /// The largest record in it.
@@ -190,11 +232,11 @@ impl Work {
     pub(super) fn seconds(&self, seconds: f64) -> f64 {
         let of = |load: &Load| match load.amount {
             Amount::Time(times) => times * seconds,
-            Amount::Records(_) => seconds,
+            Amount::Records(_) | Amount::Within { .. } => seconds,
         };
         match self {
             Work::Append(load) => of(load),
-            Work::Read { load, .. } => of(load) / 2.0,
+            Work::Read { .. } => seconds,
             Work::ReadMeanwhile { stored, load, .. } => of(stored) + of(load),
             Work::Restart(load) => of(load) + 8.0,
         }

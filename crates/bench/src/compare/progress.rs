@@ -39,6 +39,12 @@ impl Progress {
         }
     }
 
+    /// One more run is to be made, whose load takes so long.
+    pub(super) fn add(&mut self, seconds: f64) {
+        self.total += 1;
+        self.left_s += seconds + OVERHEAD;
+    }
+
     /// A run begins.
     pub(super) fn begin(&mut self) {
         self.began = Instant::now();

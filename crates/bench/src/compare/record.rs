@@ -1,10 +1,11 @@
 //! The runs that were made, on disk as they come: a comparison that is interrupted goes on where it stopped.
 //!
-//! One JSON object a line. The first says what was asked for: runs of another comparison are never mixed in.
+//! One JSON object a line. The first says what was asked for, and by which build: runs of another comparison are never mixed in.
+//! What cannot be written, since the disk is full, is kept in memory and written when there is room: no run is lost for that.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -13,13 +14,20 @@ use serde::{Deserialize, Serialize};
 use super::results::DriverFacts;
 use crate::contract::LatencyPairs;
 
+/// What the record says when it may not be gone on with.
+const REMEDY: &str = "name another --out, or remove it to measure everything anew";
+
 /// What all runs of one comparison have in common.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Asked {
     pub(super) suite: String,
     pub(super) nodes: u32,
     pub(super) seconds: f64,
     pub(super) scale: f64,
+    pub(super) warmup_seconds: f64,
+    /// This program: version, commit where it is known, and a sum of its bytes.
+    pub(super) build: String,
 }
 
 /// One thing that was found out.
@@ -71,6 +79,9 @@ pub(super) struct Run {
     #[serde(flatten)]
     pub(super) cell: CellKey,
     pub(super) repetition: u32,
+    /// Of what was measured: a sum over the folders of the system and its driver, with versions and settings.
+    #[serde(default)]
+    pub(super) identity: String,
     /// By metric; empty if it failed.
     pub(super) figures: BTreeMap<String, f64>,
     #[serde(default)]
@@ -81,17 +92,51 @@ pub(super) struct Run {
     /// Why it failed.
     #[serde(default)]
     pub(super) failure: Option<String>,
+    /// Whether it failed because acknowledged records were not there: then nothing of its cell counts.
+    #[serde(default)]
+    pub(super) broke_its_promise: bool,
+    /// Why it was not asked, for a reason that is no failure.
+    #[serde(default)]
+    pub(super) not_asked: Option<String>,
+}
+
+impl Run {
+    /// Of a cell, with nothing found yet.
+    pub(super) fn new(cell: &CellKey, repetition: u32, identity: &str) -> Run {
+        Run {
+            cell: cell.clone(),
+            repetition,
+            identity: identity.to_owned(),
+            figures: BTreeMap::new(),
+            latency_ns: Vec::new(),
+            verified_records: None,
+            failure: None,
+            broke_its_promise: false,
+            not_asked: None,
+        }
+    }
+
+    /// Whether it has figures.
+    pub(super) fn succeeded(&self) -> bool {
+        self.failure.is_none() && self.not_asked.is_none()
+    }
 }
 
 /// All lines, and the file that gets more.
 #[derive(Debug)]
 pub(super) struct Record {
     file: File,
+    /// How long the file is, up to the last whole line.
+    whole_bytes: u64,
     pub(super) lines: Vec<Line>,
+    /// What could not be written yet, as text.
+    unwritten: String,
+    /// Why it could not.
+    trouble: Option<String>,
 }
 
 impl Record {
-    /// Opens or makes the record of a comparison.
+    /// Opens or makes the record of a comparison. Runs that failed or were not asked are forgotten: they are tried again.
     ///
     /// # Errors
     /// If another one was asked for there, or a line is not understood (the last may be torn: it is dropped).
@@ -107,102 +152,112 @@ impl Record {
         file.read_to_string(&mut text).with_context(named)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64)?;
-        file.seek(SeekFrom::End(0))?;
         let lines: Vec<Line> = text[..whole]
             .lines()
             .enumerate()
             .map(|(number, line)| {
-                serde_json::from_str(line).with_context(|| format!("line {} of {}", number + 1, named()))
+                serde_json::from_str(line).with_context(|| {
+                    format!("line {} of {} is not understood: {REMEDY}", number + 1, named())
+                })
             })
             .collect::<Result<_>>()?;
-        let mut record = Record { file, lines };
+        let mut record = Record {
+            file,
+            whole_bytes: whole as u64,
+            lines,
+            unwritten: String::new(),
+            trouble: None,
+        };
         match record.lines.first() {
-            None => record.add(Line::Asked(asked.clone()))?,
+            None => {
+                record.add(Line::Asked(asked.clone()));
+                ensure!(
+                    record.trouble.is_none(),
+                    "cannot write {}: {}",
+                    named(),
+                    record.trouble.unwrap_or_default()
+                );
+            }
             Some(Line::Asked(before)) => ensure!(
                 before == asked,
-                "{} is that of another comparison ({before:?}, now {asked:?}): name another --out, or remove it",
-                named()
+                "{} was begun with {}; this is not the same: {REMEDY}",
+                named(),
+                before.beside(asked)
             ),
-            Some(_) => anyhow::bail!("{} does not say what was asked for: remove it", named()),
+            Some(_) => anyhow::bail!("{} does not say what was asked for: {REMEDY}", named()),
         }
+        let is_kept = |line: &Line| !matches!(line, Line::Run(run) if !run.succeeded());
+        record.lines.retain(is_kept);
         Ok(record)
     }
 
-    /// Adds a line; it is on disk when this returns.
-    pub(super) fn add(&mut self, line: Line) -> Result<()> {
-        let mut text = serde_json::to_string(&line).expect("a line is plain data");
-        text.push('\n');
-        self.file
-            .write_all(text.as_bytes())
-            .context("cannot write the record of runs")?;
+    /// Adds a line; it is on disk when this returns, unless there is no room: then it is kept, and written with a later one.
+    pub(super) fn add(&mut self, line: Line) {
+        self.unwritten
+            .push_str(&serde_json::to_string(&line).expect("a line is plain data"));
+        self.unwritten.push('\n');
         self.lines.push(line);
-        Ok(())
+        self.write();
     }
 
-    /// The runs of a cell.
-    pub(super) fn runs<'a>(&'a self, cell: &'a CellKey) -> impl Iterator<Item = &'a Run> {
-        self.lines.iter().filter_map(move |line| match line {
-            Line::Run(run) if run.cell == *cell => Some(run),
-            _ => None,
-        })
+    /// Writes what is not written yet. Why it cannot be, if so.
+    pub(super) fn write(&mut self) -> Option<&str> {
+        let written = self
+            .file
+            .write_all(self.unwritten.as_bytes())
+            .and_then(|()| self.file.sync_data());
+        match written {
+            Ok(()) => {
+                self.whole_bytes += self.unwritten.len() as u64;
+                self.unwritten.clear();
+                self.trouble = None;
+            }
+            Err(error) => {
+                // Half a line would spoil the next one.
+                let _ = self.file.set_len(self.whole_bytes);
+                self.trouble = Some(error.to_string());
+            }
+        }
+        self.trouble.as_deref()
+    }
+
+    /// The runs of a cell that are of this identity. Where one was made again, the later one.
+    pub(super) fn runs<'a>(&'a self, cell: &'a CellKey, identity: &'a str) -> impl Iterator<Item = &'a Run> {
+        let mut latest: BTreeMap<u32, &Run> = BTreeMap::new();
+        for line in &self.lines {
+            if let Line::Run(run) = line
+                && run.cell == *cell
+                && run.identity == identity
+            {
+                latest.insert(run.repetition, run);
+            }
+        }
+        latest.into_values()
+    }
+}
+
+impl Asked {
+    /// What of it is not as in another: "warm-up 3 s (now 5 s)".
+    fn beside(&self, now: &Asked) -> String {
+        let pairs = [
+            ("suite", self.suite.clone(), now.suite.clone()),
+            ("nodes", self.nodes.to_string(), now.nodes.to_string()),
+            ("--seconds", self.seconds.to_string(), now.seconds.to_string()),
+            ("--scale", self.scale.to_string(), now.scale.to_string()),
+            (
+                "--warmup-seconds",
+                self.warmup_seconds.to_string(),
+                now.warmup_seconds.to_string(),
+            ),
+            ("the build", self.build.clone(), now.build.clone()),
+        ];
+        let differs = pairs.into_iter().filter(|(_, before, now)| before != now);
+        let told: Vec<String> = differs
+            .map(|(what, before, now)| format!("{what} {before:?} (now {now:?})"))
+            .collect();
+        told.join(", ")
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(suite: &str) -> Asked {
-        Asked {
-            suite: suite.to_owned(),
-            nodes: 1,
-            seconds: 3.0,
-            scale: 1.0,
-        }
-    }
-
-    fn run(repetition: u32) -> Run {
-        Run {
-            cell: CellKey {
-                experiment: "one".to_owned(),
-                row: "100 B".to_owned(),
-                system: "able".to_owned(),
-                driver: "c".to_owned(),
-            },
-            repetition,
-            figures: BTreeMap::from([("p50_us".to_owned(), 12.5)]),
-            latency_ns: vec![(12_500, 3)],
-            verified_records: Some(3),
-            failure: None,
-        }
-    }
-
-    #[test]
-    fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("runs.jsonl");
-        let mut record = Record::open(&path, &asked("quick")).expect("new");
-        record.add(Line::Run(run(0))).expect("there is room");
-        drop(record);
-        let torn = OpenOptions::new().append(true).open(&path).expect("it is there");
-        (&torn)
-            .write_all(b"{\"line\":\"run\",\"exp")
-            .expect("there is room");
-        let mut record = Record::open(&path, &asked("quick")).expect("the same");
-        assert_eq!(record.runs(&run(0).cell).collect::<Vec<_>>(), [&run(0)]);
-        record.add(Line::Run(run(1))).expect("there is room");
-        let record = Record::open(&path, &asked("quick")).expect("the same");
-        assert_eq!(record.runs(&run(0).cell).count(), 2);
-    }
-
-    #[test]
-    fn another_comparison_is_not_mixed_in() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("runs.jsonl");
-        Record::open(&path, &asked("quick")).expect("new");
-        let error = Record::open(&path, &asked("field")).expect_err("another suite");
-        assert!(error.to_string().contains("--out"), "{error}");
-        std::fs::write(&path, "nonsense\n").expect("there is room");
-        assert!(Record::open(&path, &asked("quick")).is_err());
-    }
-}
+mod tests;

@@ -17,6 +17,7 @@ pub(crate) mod measured;
 pub(crate) mod number;
 mod overview;
 mod plots;
+mod quiet;
 mod setting;
 mod tables;
 

@@ -7,11 +7,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the schema that is written; others are refused.
-pub const SCHEMA: u32 = 1;
+/// The version of the schema that is written.
+pub const SCHEMA: u32 = 2;
+
+/// The oldest version that is still read, as if it were of today.
+pub const OLDEST_SCHEMA: u32 = 1;
+
+/// What the first version said of a run that was not asked, among its failures.
+const NOT_ASKED: &str = "not asked: ";
+
+/// From so many repetitions on, the least and the most of them are left out of a range.
+const TRIMMED_FROM: usize = 5;
 
 /// Everything that one comparison found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// `SCHEMA`.
     pub schema: u32,
@@ -69,6 +78,9 @@ pub struct SystemFacts {
     pub survives: Survives,
     /// The guarantee in words.
     pub durability: String,
+    /// What one acknowledgement is for, if it is known.
+    #[serde(default)]
+    pub acknowledges: Option<Acknowledges>,
     /// What was set, in the system's own words: of the server and of each log.
     pub settings: BTreeMap<String, String>,
     /// Its clients, by name.
@@ -78,7 +90,7 @@ pub struct SystemFacts {
 }
 
 /// What a record survives once it is acknowledged. Only systems that promise the same are set side by side as equals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Survives {
     /// Nothing: it may be in the memory of the process alone.
@@ -88,6 +100,16 @@ pub enum Survives {
     ProcessCrash,
     /// A power cut: it is on the disk.
     PowerCut,
+}
+
+/// What one acknowledgement is for, where a request has several records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acknowledges {
+    /// The whole request.
+    Batch,
+    /// Each record of its own.
+    Record,
 }
 
 impl SystemFacts {
@@ -182,7 +204,7 @@ pub struct Row {
 }
 
 /// One system, through one driver, under one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Of `systems`.
     pub system: String,
@@ -198,6 +220,9 @@ pub struct Cell {
     pub verified_records: Option<u64>,
     /// Why a repetition (or all of it) failed; one for each failure.
     pub failures: Vec<String>,
+    /// Why it was not asked, for a reason that is no failure: it is not meant for this, or promises nothing about it.
+    #[serde(default)]
+    pub not_asked: Option<String>,
 }
 
 /// A figure of a publication.
@@ -234,12 +259,17 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("server_cpu_us_per_record", "server CPU µs/record", Better::Less),
     ("client_cpu_s_per_gb", "client CPU s/GB", Better::Less),
     ("server_rss_mb", "server RSS, MB", Better::Less),
+    ("server_rss_peak_mb", "server RSS at its peak, MB", Better::Less),
     ("written_per_byte", "bytes written/byte", Better::Less),
     ("ready_s", "ready, s", Better::Less),
     ("first_ack_s", "first acknowledgement, s", Better::Less),
+    ("stored_mb", "MB there to read", Better::Neither),
+    ("passes", "passes", Better::Neither),
     ("samples", "samples", Better::Neither),
     ("records", "records", Better::Neither),
     ("seconds", "seconds", Better::Neither),
+    ("load", "load of the last minute", Better::Neither),
+    ("other_cpus", "CPUs used by others", Better::Neither),
 ];
 
 /// The percentiles among the metrics: name and quantile.
@@ -265,7 +295,8 @@ pub enum Better {
     Neither,
 }
 
-/// The middle of several repetitions, and how far they were apart.
+/// The middle of several repetitions, and how far they were apart: from five on without the least and the most of them, so that
+/// further repetitions can tell an accident from a system that is never the same twice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The median.
@@ -274,6 +305,25 @@ pub struct Spread {
     pub least: f64,
     /// The most.
     pub most: f64,
+}
+
+impl Results {
+    /// What an older version of the schema said, as this one says it.
+    pub(super) fn upgraded(mut self) -> Results {
+        self.schema = SCHEMA;
+        let rows = self
+            .experiments
+            .iter_mut()
+            .flat_map(|experiment| &mut experiment.rows);
+        for cell in rows.flat_map(|row| &mut row.cells) {
+            let is_refusal = |why: &String| why.starts_with("not asked: meant for");
+            if let Some(place) = cell.failures.iter().position(is_refusal) {
+                let why = cell.failures.remove(place);
+                cell.not_asked = why.strip_prefix(NOT_ASKED).map(str::to_owned);
+            }
+        }
+        self
+    }
 }
 
 impl Cell {
@@ -287,7 +337,9 @@ impl Cell {
             .copied()
             .collect();
         values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
+        let trimmed = usize::from(values.len() >= TRIMMED_FROM);
+        let last = values.len().checked_sub(1 + trimmed)?;
+        let (least, most) = (values[trimmed], values[last]);
         let upper = values[values.len() / 2];
         let lower = values[(values.len() - 1) / 2];
         Some(Spread {
@@ -295,5 +347,27 @@ impl Cell {
             least,
             most,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_five_repetitions_on_one_accident_is_no_spread() {
+        let spread = |values: &[f64]| {
+            let run = |value: &f64| BTreeMap::from([("p50_us".to_owned(), *value)]);
+            let cell = Cell {
+                runs: values.iter().map(run).collect(),
+                ..Cell::default()
+            };
+            cell.spread("p50_us")
+                .map(|spread| (spread.least, spread.median, spread.most))
+        };
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[5.0]), Some((5.0, 5.0, 5.0)));
+        assert_eq!(spread(&[5.0, 900.0, 4.0, 6.0]), Some((4.0, 5.5, 900.0)));
+        assert_eq!(spread(&[5.0, 900.0, 4.0, 6.0, 5.5]), Some((5.0, 5.5, 6.0)));
     }
 }

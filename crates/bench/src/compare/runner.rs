@@ -1,6 +1,7 @@
 //! Makes the runs: each workload on each system in turn, repetition by repetition, so that a machine that drifts harms none.
 //!
-//! A run that fails says why and harms no other; what was made before is not made again.
+//! A run that fails says why and harms no other; what was made before is not made again. Where the repetitions of a cell are far
+//! apart, more are made, up to a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +9,15 @@ use anyhow::Result;
 
 use super::Clients;
 use super::fleet::{Fleet, Way};
+use super::identity;
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
 use super::plan::{Load, Plan, Rate, RowPlan, Who, Work};
 use super::progress::Progress;
 use super::record::{CellKey, Line, Record, Run};
-use super::results::DriverFacts;
-use super::work::{self, Manner, Names, Outcome, Running, Stored};
+use super::report::measured::Measured as Figure;
+use super::results::{Cell, DriverFacts, Survives};
+use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
 const FAILED_CELLS_MAX: u32 = 4;
@@ -28,6 +31,8 @@ pub(super) struct Setting<'a> {
     pub(super) peers: &'a Peers,
     pub(super) clients: Clients,
     pub(super) repetitions: u32,
+    /// So many at most, where figures vary much.
+    pub(super) repetitions_max: u32,
     pub(super) seconds: f64,
     pub(super) warmup_seconds: f64,
     pub(super) interrupt: &'a Interrupt,
@@ -40,6 +45,7 @@ pub(super) struct Runner<'a> {
     record: Record,
     names: Names,
     progress: Progress,
+    is_trouble_told: bool,
     /// Ways that have said who they are.
     described: BTreeSet<(String, String)>,
     /// Cells in a row that failed, by system.
@@ -50,6 +56,7 @@ pub(super) struct Runner<'a> {
 struct Measured {
     key: CellKey,
     way: Way,
+    identity: String,
     stored: Option<Stored>,
     known_rate: Option<f64>,
     failed: bool,
@@ -72,6 +79,7 @@ impl<'a> Runner<'a> {
             record,
             names: Names::default(),
             progress: Progress::new(loads.into_iter()),
+            is_trouble_told: false,
             described: BTreeSet::new(),
             failed_cells: BTreeMap::new(),
         }
@@ -80,7 +88,7 @@ impl<'a> Runner<'a> {
     /// Makes all runs that are not in the record yet, and gives the record back.
     ///
     /// # Errors
-    /// If the comparison was interrupted or its record cannot be written; not if runs fail.
+    /// If the comparison was interrupted; not if runs fail or their record cannot be written.
     pub(super) fn run(mut self, plans: &[Plan]) -> Result<Record> {
         for (place, plan) in plans.iter().enumerate() {
             let needed: Vec<Way> = plans[place..]
@@ -106,6 +114,7 @@ impl<'a> Runner<'a> {
                     system: way.system.variant.name.clone(),
                     driver: way.driver.name.clone(),
                 },
+                identity: identity::of(&way),
                 way,
                 stored: None,
                 known_rate: None,
@@ -117,6 +126,14 @@ impl<'a> Runner<'a> {
                 self.repetition(row, cell, repetition)?;
             }
         }
+        for repetition in self.setting.repetitions..self.setting.repetitions_max {
+            for cell in &mut cells {
+                if self.is_unsteady(plan, cell) {
+                    self.progress.add(row.work.seconds(self.setting.seconds));
+                    self.repetition(row, cell, repetition)?;
+                }
+            }
+        }
         for cell in cells {
             if let Some(stored) = cell.stored {
                 // A log that cannot be removed only takes room.
@@ -124,6 +141,21 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the figure that decides the score was not the same twice.
+    fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
+        let Some(metric) = plan.metrics.first().filter(|_| !cell.failed) else {
+            return false;
+        };
+        let runs = self.record.runs(&cell.key, &cell.identity);
+        let runs = runs.filter(|run| run.succeeded()).map(|run| run.figures.clone());
+        let cell = Cell {
+            runs: runs.collect(),
+            ..Cell::default()
+        };
+        let figure = Figure::of(&cell, metric);
+        figure.is_some_and(|figure| figure.guess.is_none() && figure.is_unsteady())
     }
 
     /// One run, unless it was made before or its cell has failed.
@@ -137,58 +169,85 @@ impl<'a> Runner<'a> {
             cell.way.system.variant.title,
             cell.key.driver,
             repetition + 1,
-            self.setting.repetitions
+            self.setting.repetitions.max(repetition + 1)
         );
         self.progress.begin();
         let before = self
             .record
-            .runs(&cell.key)
-            .find(|run| run.repetition == repetition);
-        if let Some(before) = before {
-            cell.failed |= before.failure.is_some();
+            .runs(&cell.key, &cell.identity)
+            .any(|run| run.repetition == repetition);
+        if before {
             self.progress.end(&what, estimate, "made before");
             return Ok(());
         }
-        let outcome = match self.reason_not_to(row, cell) {
-            Some(reason) => Err(anyhow::anyhow!(reason)),
-            None => self.attempt(row, cell, repetition, &what),
+        let run = Run::new(&cell.key, repetition, &cell.identity);
+        let (run, found) = match reason_not_to_ask(row, &cell.way.system) {
+            Some(why) => {
+                let found = format!("not asked: {why}");
+                let not_asked = Some(why);
+                (Run { not_asked, ..run }, found)
+            }
+            None => {
+                let outcome = match self.reason_not_to_try(cell) {
+                    Some(why) => Err(anyhow::anyhow!(why)),
+                    None => self.attempt(row, cell, repetition, &what),
+                };
+                self.setting.interrupt.check()?;
+                let found = found(&outcome);
+                (self.judge(run, outcome, cell), found)
+            }
         };
-        self.setting.interrupt.check()?;
-        let found = found(&outcome);
         self.progress.end(&what, estimate, &found);
-        let run = match outcome {
+        self.record.add(Line::Run(run));
+        if let Some(trouble) = self.record.write()
+            && !std::mem::replace(&mut self.is_trouble_told, true)
+        {
+            eprintln!("the record of runs cannot be written ({trouble}); runs are kept in memory meanwhile");
+        }
+        Ok(())
+    }
+
+    /// A run with what came of it.
+    fn judge(&mut self, run: Run, outcome: Result<Outcome>, cell: &mut Measured) -> Run {
+        match outcome {
             Ok(outcome) => {
                 self.failed_cells.remove(&cell.key.system);
                 Run {
-                    cell: cell.key.clone(),
-                    repetition,
                     figures: outcome.figures,
                     latency_ns: outcome.latency_ns,
                     verified_records: outcome.verified_records,
-                    failure: None,
+                    ..run
                 }
             }
             Err(error) => {
                 if !std::mem::replace(&mut cell.failed, true) {
                     *self.failed_cells.entry(cell.key.system.clone()).or_default() += 1;
                 }
-                failed(cell, repetition, format!("{error:#}"))
+                Run {
+                    broke_its_promise: error.is::<BrokenPromise>(),
+                    failure: Some(format!("{error:#}")),
+                    ..run
+                }
             }
-        };
-        self.record.add(Line::Run(run))
+        }
     }
 
-    /// Why a run is not even tried.
-    fn reason_not_to(&self, row: &RowPlan, cell: &Measured) -> Option<String> {
-        let largest = cell.way.system.peer.file.record_bytes_max;
-        if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
-            return Some(format!("not asked: meant for records of up to {largest} B"));
-        }
+    /// Why a run is not even tried, after failures.
+    fn reason_not_to_try(&self, cell: &Measured) -> Option<String> {
         if self.failed_cells.get(&cell.key.system) >= Some(&FAILED_CELLS_MAX) {
-            return Some("not asked: too much of this system failed before".to_owned());
+            return Some("not tried: too much of this system failed before".to_owned());
         }
         cell.failed
-            .then(|| "not asked: an earlier repetition failed".to_owned())
+            .then(|| "not tried: an earlier repetition failed".to_owned())
+    }
+
+    /// Everything is read back once in each cell, in a repetition that nobody can tell beforehand; if others were made before,
+    /// in the last one.
+    fn must_verify(&self, cell: &Measured, repetition: u32) -> bool {
+        let mut before = self.record.runs(&cell.key, &cell.identity);
+        let is_verified = before.any(|run| run.verified_records.is_some());
+        let is_last = repetition + 1 == self.setting.repetitions;
+        repetition == identity::lot(&cell.key, self.setting.repetitions) || (is_last && !is_verified)
     }
 
     fn attempt(
@@ -198,7 +257,7 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Outcome> {
-        let prepared = self.prepare(&cell.way);
+        let prepared = self.prepare(&cell.way, &row.work);
         // Starts and warm-ups are rare: they say nothing of how long the rest takes.
         self.progress.begin();
         let outcome = prepared.and_then(|()| self.trial_and_run(row, cell, repetition, what));
@@ -213,9 +272,9 @@ impl<'a> Runner<'a> {
     }
 
     /// Has a system and a driver running, known and warm.
-    fn prepare(&mut self, way: &Way) -> Result<()> {
+    fn prepare(&mut self, way: &Way, work: &Work) -> Result<()> {
         self.describe(way)?;
-        if !self.fleet.is_warm(way) {
+        if !self.fleet.is_warm(way) && !work.restarts_first() {
             work::warm_up(way, self.setting.warmup_seconds, &mut self.fleet, &mut self.names)?;
         }
         Ok(())
@@ -236,7 +295,7 @@ impl<'a> Runner<'a> {
         self.record.add(Line::System {
             system: name.0.clone(),
             settings,
-        })?;
+        });
         self.record.add(Line::Driver {
             system: name.0.clone(),
             driver: name.1.clone(),
@@ -245,7 +304,7 @@ impl<'a> Runner<'a> {
                 version: format!("{} {}", described.client, described.version),
                 settings: described.settings,
             },
-        })?;
+        });
         self.described.insert(name);
         Ok(())
     }
@@ -265,9 +324,11 @@ impl<'a> Runner<'a> {
         let rate = load.map_or(Ok(None), |load| self.rate(load, cell))?;
         let manner = Manner {
             seconds: self.setting.seconds,
+            full_seconds: self.setting.seconds,
+            warmup_seconds: self.setting.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
-            verify: repetition == 0,
+            verify: self.must_verify(cell, repetition),
             counts: true,
         };
         if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read { .. }) {
@@ -318,7 +379,7 @@ impl<'a> Runner<'a> {
         };
         let mut rates: Vec<f64> = self
             .record
-            .runs(&of)
+            .runs(&of, &cell.identity)
             .filter_map(|run| run.figures.get("records_per_s").copied())
             .collect();
         rates.sort_by(f64::total_cmp);
@@ -328,15 +389,15 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn failed(cell: &Measured, repetition: u32, why: String) -> Run {
-    Run {
-        cell: cell.key.clone(),
-        repetition,
-        figures: BTreeMap::new(),
-        latency_ns: Vec::new(),
-        verified_records: None,
-        failure: Some(why),
+/// Why a system is not asked for a workload, which is no failure: it is not meant for it, or promises nothing about it.
+fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String> {
+    let largest = system.peer.file.record_bytes_max;
+    if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
+        return Some(format!("meant for records of up to {largest} B"));
     }
+    let is_crashed = matches!(row.work, Work::Restart(_));
+    (is_crashed && system.variant.survives == Survives::Nothing)
+        .then(|| "promises nothing after a crash of its process".to_owned())
 }
 
 /// A run in a few words.

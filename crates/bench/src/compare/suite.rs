@@ -18,17 +18,37 @@ pub enum Suite {
     Field,
 }
 
-/// How much of what a suite names is done.
+/// How much of what a suite names is done, and on how many nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     /// Of the numbers of records that a publication names.
     pub(super) records: f64,
+    /// Of each system; a record is kept on all of them.
+    pub(super) nodes: u32,
 }
 
 impl Scale {
     /// So much of `records`, at least one.
     fn of(self, records: u64) -> u64 {
         ((records as f64 * self.records) as u64).max(1)
+    }
+
+    /// "one node", "3 nodes".
+    fn nodes(self) -> String {
+        match self.nodes {
+            1 => "one node".to_owned(),
+            nodes => format!("{nodes} nodes"),
+        }
+    }
+
+    /// Beside a publication that had three nodes and three replicas.
+    fn beside_three(self) -> String {
+        let here = match self.nodes {
+            1 => "; here there is one node".to_owned(),
+            3 => ", as here".to_owned(),
+            nodes => format!("; here there are {nodes} of both"),
+        };
+        format!("The publication had three nodes and three replicas{here}.")
     }
 }
 
@@ -52,6 +72,19 @@ impl Suite {
     }
 }
 
+/// What each table shows, and what its publication says of it.
+#[cfg(test)]
+pub(super) fn published_of_all_suites() -> Vec<(&'static [&'static str], Vec<super::results::Published>)> {
+    let suites = [Suite::Quick, Suite::Papers, Suite::Field];
+    let plans = suites.into_iter().flat_map(|suite| {
+        suite.plans(Scale {
+            records: 1.0,
+            nodes: 1,
+        })
+    });
+    plans.map(|plan| (plan.metrics, plan.published)).collect()
+}
+
 /// "100 B", "50 KB", "1 MB": as the publications write sizes (in powers of ten).
 fn size(bytes: usize) -> String {
     match bytes {
@@ -70,10 +103,15 @@ mod tests {
     use crate::compare::plan::{Rate, Work};
     use crate::compare::results::{LoopKind, METRICS};
 
+    const SCALE: Scale = Scale {
+        records: 1.0,
+        nodes: 1,
+    };
+
     #[test]
     fn suites_are_sound() {
         for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
-            let plans = suite.plans(Scale { records: 1.0 });
+            let plans = suite.plans(SCALE);
             let names: BTreeSet<_> = plans.iter().map(|plan| plan.name).collect();
             assert_eq!(names.len(), plans.len(), "names are unique");
             for plan in &plans {
@@ -99,7 +137,7 @@ mod tests {
     #[test]
     fn loops_are_never_mixed_in_a_table() {
         for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
-            for plan in suite.plans(Scale { records: 1.0 }) {
+            for plan in suite.plans(SCALE) {
                 for row in &plan.rows {
                     let open = match &row.work {
                         Work::Append(load) | Work::ReadMeanwhile { load, .. } => load.rate.is_some(),
@@ -123,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_share_of_a_maximum_names_an_earlier_row() {
-        let plans = Suite::Field.plans(Scale { records: 1.0 });
+        let plans = Suite::Field.plans(SCALE);
         for (place, plan) in plans.iter().enumerate() {
             for row in &plan.rows {
                 let Work::Append(load) = &row.work else { continue };
@@ -134,6 +172,47 @@ mod tests {
                         .find(|plan| plan.name == experiment)
                         .expect("it is earlier");
                     assert!(found.rows.iter().any(|known| known.name == row));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn titles_say_how_many_nodes_there_are() {
+        let titles = |nodes| -> Vec<String> {
+            let plans = Suite::Papers.plans(Scale { records: 1.0, nodes });
+            plans
+                .into_iter()
+                .map(|plan| plan.title + " " + &plan.about)
+                .collect()
+        };
+        let pairs: Vec<_> = titles(1).into_iter().zip(titles(3)).collect();
+        let told = pairs.iter().filter(|(one, _)| one.contains("one node")).count();
+        assert!(told >= 11, "{told}");
+        for (one, three) in pairs {
+            assert!(!three.contains("one node"), "{three}");
+            assert_eq!(one.contains("one node)"), three.contains("3 nodes)"), "{three}");
+        }
+    }
+
+    #[test]
+    fn all_systems_have_the_same_to_read_and_the_column_says_if_not() {
+        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
+            for plan in suite.plans(SCALE) {
+                for row in &plan.rows {
+                    let load = match &row.work {
+                        Work::Read { load, .. } => load,
+                        Work::ReadMeanwhile { stored, .. } => stored,
+                        Work::Append(_) | Work::Restart(_) => continue,
+                    };
+                    let records = load.records().expect("a volume is fixed");
+                    let bytes = records * load.record_bytes as u64;
+                    assert!(
+                        (255_000_000..1_100_000_000).contains(&bytes),
+                        "{}: {bytes}",
+                        plan.name
+                    );
+                    assert!(plan.metrics.contains(&"stored_mb"), "{}", plan.name);
                 }
             }
         }

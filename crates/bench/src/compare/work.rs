@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+pub(super) use self::check::BrokenPromise;
 use self::check::{check, verify};
-use self::metering::{Metering, rest, settle};
+use self::metering::{Course, Metering, rest, settle};
 pub(super) use self::warming::warm_up;
 use super::driving::Driving;
 use super::figures;
 use super::fleet::{Fleet, Way};
-use super::plan::{Amount, Load, Work};
+use super::plan::{Amount, Load, Work, request_bytes};
 use super::server::Server;
 use crate::contract::{Append, Create, LatencyPairs, Read};
 
@@ -35,6 +36,10 @@ const RECORDS_WITHIN: Duration = Duration::from_secs(600);
 pub(super) struct Manner {
     /// Of a timed run.
     pub(super) seconds: f64,
+    /// The same of a run that counts, which a trial is shorter than: what a cell keeps is written for times of that.
+    pub(super) full_seconds: f64,
+    /// Of the load that goes before all runs of what was just started.
+    pub(super) warmup_seconds: f64,
     /// Records a second that the cell took in its trial; none in the trial itself.
     pub(super) known_rate: Option<f64>,
     /// Records a second that are due, in the open loop.
@@ -77,15 +82,26 @@ impl Stored {
         self.appended.iter().sum()
     }
 
-    /// One consumer's way through all of it.
+    /// Of those, what is read: as many for every system, where there are as many.
+    fn records_to_read(&self) -> u64 {
+        self.load.records().unwrap_or(u64::MAX).min(self.records())
+    }
+
+    /// The same in 10^6 bytes, to a tenth.
+    fn megabytes_to_read(&self) -> f64 {
+        let bytes = self.records_to_read() * self.load.record_bytes as u64;
+        (bytes as f64 / 1e5).round() / 10.0
+    }
+
+    /// One consumer's way through what is to be read.
     fn whole(&self) -> Read {
         Read {
             log: self.log.clone(),
             shards: self.load.shards,
             consumers: 1,
             record_bytes: self.load.record_bytes,
-            batch_records: self.load.batch_records,
-            records: self.records(),
+            request_bytes: request_bytes(self.load.record_bytes),
+            records: self.records_to_read(),
             verify: false,
         }
     }
@@ -110,23 +126,20 @@ impl Running<'_> {
     /// If it failed in any way; then nothing of it counts.
     pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
         match work {
-            Work::Append(load) => self.append(load),
-            Work::Read {
-                load,
-                consumers,
-                batch_records,
-            } => self.read(load, *consumers, *batch_records),
+            Work::Append(load) => self.append(load, &Course::default()),
+            Work::Read { load, consumers } => self.read(load, *consumers),
             Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
             Work::Restart(load) => self.restart(load),
         }
     }
 
-    fn append(&mut self, load: &Load) -> Result<Outcome> {
+    /// Appends; `course` says how far that is.
+    fn append(&mut self, load: &Load, course: &Course) -> Result<Outcome> {
         let (server, driving) = self.fleet.have(self.way)?;
         let log = self.names.next();
         create(&log, load.shards, self.way, server, driving)?;
         let command = command(&log, load, self.manner);
-        let mut metering = Metering::new(server, driving, self.tell);
+        let mut metering = Metering::new(server, driving, self.tell).telling(course);
         let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
         let mut cost = metering.cost;
         check(&done, load)?;
@@ -174,6 +187,7 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
     let (records, seconds) = match load.amount {
         Amount::Records(records) => (Some(records), None),
         Amount::Time(times) => (None, Some(times * manner.seconds)),
+        Amount::Within { records, times } => (Some(records), Some(times * manner.seconds)),
     };
     // Each producer and each shard is used once before it counts.
     let least = u64::from(load.producers.max(load.shards)) * u64::from(load.batch_records);
@@ -195,7 +209,9 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
 
 fn limit(load: &Load, manner: Manner) -> Duration {
     match load.amount {
-        Amount::Time(times) => Duration::from_secs_f64(times * manner.seconds * LATE) + LATE_BY,
+        Amount::Time(times) | Amount::Within { times, .. } => {
+            Duration::from_secs_f64(times * manner.seconds * LATE) + LATE_BY
+        }
         Amount::Records(_) => RECORDS_WITHIN,
     }
 }

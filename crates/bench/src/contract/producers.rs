@@ -28,7 +28,7 @@ pub const UNTIL_SOMETHING: Duration = Duration::from_secs(1);
 
 /// One producer's way into a system.
 ///
-/// A unit is what is acknowledged at once: a batch where the driver makes batches, else a record. Units are numbered from 0
+/// A unit is what is acknowledged at once: a batch where the driver makes batches (at a rate: of what is due), else a record. Units are numbered from 0
 /// for each producer, warm-up included; each call of `send` takes a number, also one that fails.
 pub trait Appender {
     /// Hands a unit over; it holds the producer's records with these numbers. Must not wait for its acknowledgement.
@@ -157,8 +157,8 @@ fn check(append: &Append) -> Result<()> {
         "shards, producers, batch_records and in_flight must be 1 at least"
     );
     ensure!(
-        append.records.is_some() != append.seconds.is_some(),
-        "either records or seconds must be given"
+        append.records.is_some() || append.seconds.is_some(),
+        "records, seconds or both must be given"
     );
     let positive = |number: Option<f64>| number.is_none_or(|number| number.is_finite() && number > 0.0);
     ensure!(positive(append.rate), "rate must be more than 0");

@@ -30,14 +30,13 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
         read.shards
     );
     let shares = stretches::share_out(&stretches, read.consumers);
+    let options = ConsumerOptions {
+        bytes_max: i32::try_from(read.request_bytes).context("request_bytes is too large")?,
+        ..ConsumerOptions::default()
+    };
     let connect = |consumer| {
         let share: &Vec<_> = &shares[consumer as usize];
-        let consumer = TopicConsumer::new(
-            &mut system.cluster()?,
-            &read.log,
-            share,
-            ConsumerOptions::default(),
-        );
+        let consumer = TopicConsumer::new(&mut system.cluster()?, &read.log, share, options.clone());
         consumer.context("a consumer cannot connect")
     };
     let (had, began) = (AtomicU64::new(0), OnceLock::new());

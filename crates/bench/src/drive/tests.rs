@@ -40,7 +40,7 @@ fn append(shards: u32, more: serde_json::Value) -> serde_json::Value {
 fn read(shards: u32, consumers: u32, records: u64) -> serde_json::Value {
     json!({
         "command": "read", "log": "cord", "shards": shards, "consumers": consumers, "record_bytes": 64,
-        "batch_records": 100, "records": records, "verify": true,
+        "request_bytes": 10_000, "records": records, "verify": true,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench::compare::results::{
-    Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA, Survives,
-    SystemFacts,
+    Acknowledges, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA,
+    Survives, SystemFacts,
 };
 
 /// Wins, losses, ties, failures and figures of a publication.
@@ -59,6 +59,10 @@ fn system(name: &str, title: &str, flushed: bool, durability: &str) -> SystemFac
             Survives::ProcessCrash
         },
         durability: durability.to_owned(),
+        acknowledges: Some(match name.starts_with("strand") {
+            true => Acknowledges::Batch,
+            false => Acknowledges::Record,
+        }),
         settings: BTreeMap::from([("heap".to_owned(), "1 GiB".to_owned())]),
         drivers: BTreeMap::from([
             ("own".to_owned(), driver("Own client 1.2")),
@@ -104,12 +108,26 @@ pub(crate) fn cell(system: &str, p50_us: f64, samples: f64) -> Cell {
             .to_vec(),
         verified_records: Some(30_000),
         failures: Vec::new(),
+        not_asked: None,
     }
 }
 
 fn common(mut cell: Cell) -> Cell {
     cell.driver = "common".to_owned();
     cell.best_client = false;
+    cell
+}
+
+/// The same, but never twice alike.
+fn unsteady(mut cell: Cell) -> Cell {
+    cell.runs[0].values_mut().for_each(|value| *value *= 0.5);
+    cell
+}
+
+fn not_asked(mut cell: Cell) -> Cell {
+    cell.runs.clear();
+    cell.percentiles.clear();
+    cell.not_asked = Some("meant for records of up to 1 MB".to_owned());
     cell
 }
 
@@ -209,6 +227,15 @@ fn table() -> Experiment {
             vec![
                 cell("strand", 230.0, 20_000.0),
                 cell("wharf", 290.0, 20_000.0),
+                cell("wharf-flush", 780.0, 20_000.0),
+            ],
+        ),
+        row(
+            "90 MB",
+            &[],
+            vec![
+                unsteady(cell("strand", 800.0, 20_000.0)),
+                not_asked(cell("wharf", 290.0, 20_000.0)),
                 cell("wharf-flush", 780.0, 20_000.0),
             ],
         ),

@@ -33,7 +33,7 @@ fn append(follow: bool) -> Value {
 
 fn read(consumers: u32, records: u64) -> Value {
     json!({"command": "read", "log": "c-17", "shards": 4, "consumers": consumers, "record_bytes": 100,
-        "batch_records": 100, "records": records, "verify": true})
+        "request_bytes": 10_000, "records": records, "verify": true})
 }
 
 fn create() -> Value {

@@ -1,76 +1,201 @@
-//! What the figures cannot say: different guarantees, what failed or was left out, publications, and how quiet the
-//! machine was.
+//! What the figures cannot say: different guarantees, what failed, was not asked or was left out, publications, and marks.
 
 use super::cells;
 use super::columns;
 use super::comparisons;
 use super::document::{Document, Text};
-use super::measured::Measured;
+use super::measured::{Guess, Measured, UNSTEADY};
 use super::number;
 use super::overview::{join, point};
-use crate::compare::results::{Cell, Experiment, Results, SystemFacts};
-
-/// Above this load of the last minute, something else was at work.
-const QUIET_LOAD: f64 = 0.5;
-
-/// By what part a floor may move before it is worth a word.
-const FLOOR_MOVES: f64 = 0.2;
+use crate::compare::results::{Acknowledges, Cell, Experiment, Results, Row, Survives, SystemFacts};
 
 /// How many failures are told on the first page.
 const FAILURES_TOLD: usize = 8;
 
-/// Adds both sections.
+/// Adds the section.
 pub(crate) fn push(document: &mut Document, results: &Results) {
     document.heading(2, "What cannot be compared, and why", "not-comparable");
     let mut points = guarantees(results);
+    points.extend(alone(results));
+    points.extend(acknowledgements(results));
     points.extend(failed_systems(results));
     points.extend(failed_cells(results));
+    points.extend(not_asked(results));
     points.extend(left_out(results));
     points.extend(without_first(results));
     points.extend(publications(results));
     points.extend(clients(results));
-    points.extend(few_samples(results));
+    points.extend(marks(results));
     document.list(points);
-    document.heading(2, "How quiet the machine was", "quiet");
-    document.list(quiet(results));
 }
 
 /// Who promises what.
 fn guarantees(results: &Results) -> Vec<Text> {
-    let side = |is_flushed: bool| -> Vec<&SystemFacts> {
+    let class = |survives: Survives| -> Vec<String> {
         let systems = results.systems.iter();
-        systems
-            .filter(|system| system.is_flushed() == is_flushed)
+        let those = systems.filter(|system| system.survives == survives && system.failed.is_none());
+        those
+            .map(|system| match (survives, system.durability.is_empty()) {
+                (Survives::PowerCut, _) | (_, true) => system.title.clone(),
+                _ => format!("{} ({})", system.title, system.durability),
+            })
             .collect()
     };
-    let (flushed, others) = (side(true), side(false));
-    if flushed.is_empty() || others.is_empty() {
+    let classes = [
+        (Survives::PowerCut, "a power cut"),
+        (Survives::ProcessCrash, "a crash of the process, but no power cut"),
+        (Survives::Nothing, "neither"),
+    ];
+    let told: Vec<String> = classes
+        .into_iter()
+        .map(|(survives, words)| (class(survives), words))
+        .filter(|(systems, _)| !systems.is_empty())
+        .map(|(systems, words)| format!("{words}: {}", join(&systems)))
+        .collect();
+    if told.len() < 2 {
         return Vec::new();
     }
-    let titles =
-        |systems: &[&SystemFacts]| join(&systems.iter().map(|s| s.title.clone()).collect::<Vec<_>>());
-    let promises: Vec<String> = others
-        .iter()
-        .map(|system| match system.durability.is_empty() {
-            true => system.title.clone(),
-            false => format!("{} ({})", system.title, system.durability),
-        })
-        .collect();
-    let verb = if flushed.len() == 1 { "flushes" } else { "flush" };
-    let (other_verb, pronoun) = match others.len() {
-        1 => ("does", "its"),
-        _ => ("do", "their"),
-    };
     vec![point(
         "Different guarantees. ",
         format!(
-            "{} {verb} each record before acknowledging it; {} {other_verb} not, and a power cut may take {pronoun} \
-             acknowledged records. Set beside each other, these figures are the price of the guarantee as much as the \
-             quality of the systems.",
-            titles(&flushed),
-            join(&promises)
+            "Acknowledged records survive {}. Across these lines figures are the price of the guarantee as much as the quality of \
+             the systems: nothing is bold and no score counts there.",
+            told.join("; they survive ")
         ),
     )]
+}
+
+/// One acknowledgement, or one latency, for many records, or one for each.
+fn acknowledgements(results: &Results) -> Vec<Text> {
+    let has_batches = |row: &Row| {
+        row.parameters
+            .get("batch_records")
+            .is_some_and(|records| *records > 1.0)
+    };
+    if !results
+        .experiments
+        .iter()
+        .flat_map(|experiment| &experiment.rows)
+        .any(has_batches)
+    {
+        return Vec::new();
+    }
+    let titles = |is_one: &dyn Fn(&SystemFacts) -> bool| -> Vec<String> {
+        let systems = results.systems.iter().filter(|system| system.failed.is_none());
+        let those = systems.filter(|system| is_one(system));
+        those.map(|system| system.title.clone()).collect()
+    };
+    let acknowledging = |what| titles(&|system| system.acknowledges == Some(what));
+    let told = |what| titles(&|system| latencies_told(results, system) == Some(what));
+    let [batch, record] = [Acknowledges::Batch, Acknowledges::Record];
+    let mut points = Vec::new();
+    let (batches, records) = (acknowledging(batch), acknowledging(record));
+    if !batches.is_empty() && !records.is_empty() {
+        points.push(point(
+            "A batch or a record. ",
+            format!(
+                "Where records go in batches, {} give one acknowledgement for a whole batch; {} give one for each record, which is \
+                 a message of its own. Both are what the best clients of these systems do, but wide differences in tables of \
+                 batches are those of that work, too.",
+                join(&batches),
+                join(&records)
+            ),
+        ));
+    }
+    let (batches, records) = (told(batch), told(record));
+    if !batches.is_empty() && !records.is_empty() {
+        points.push(point(
+            "Latency of a batch or of a record. ",
+            format!(
+                "Where records go in batches, the latency of {} was told once for a batch, and that of {} once for each record.",
+                join(&batches),
+                join(&records)
+            ),
+        ));
+    }
+    points
+}
+
+/// Whether the latencies of a system in batches were told by batch or by record, as their numbers show.
+fn latencies_told(results: &Results, system: &SystemFacts) -> Option<Acknowledges> {
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let in_batches = rows.filter(|row| {
+        row.parameters.contains_key("producers")
+            && row
+                .parameters
+                .get("batch_records")
+                .is_some_and(|records| *records >= 10.0)
+    });
+    let runs = in_batches
+        .flat_map(|row| &row.cells)
+        .filter(|cell| cell.system == system.name)
+        .flat_map(|cell| &cell.runs);
+    let mut samples = runs.filter_map(|run| Some((*run.get("samples")?, *run.get("records")?)));
+    let (samples, records) = samples.next()?;
+    Some(match samples * 2.0 < records {
+        true => Acknowledges::Batch,
+        false => Acknowledges::Record,
+    })
+}
+
+/// Systems that nobody else promises the same as.
+fn alone(results: &Results) -> Vec<Text> {
+    let measured = || results.systems.iter().filter(|system| system.failed.is_none());
+    let has_peer = |system: &SystemFacts| {
+        measured()
+            .filter(|other| other.survives == system.survives)
+            .count()
+            > 1
+    };
+    let alone: Vec<String> = measured()
+        .filter(|system| !has_peer(system))
+        .map(|system| system.title.clone())
+        .collect();
+    match alone.len() {
+        0 => Vec::new(),
+        _ if measured().count() < 2 => Vec::new(),
+        _ => vec![point(
+            "Alone. ",
+            format!(
+                "{}: nothing else here promises the same, so it wins and loses nothing.",
+                join(&alone)
+            ),
+        )],
+    }
+}
+
+/// Cells that were not asked, which is no failure.
+fn not_asked(results: &Results) -> Vec<Text> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for (experiment, row, cell) in cells_of(results) {
+        if let Some(why) = &cell.not_asked {
+            let title =
+                columns::system(results, &cell.system).map_or(cell.system.as_str(), |system| &system.title);
+            gather(
+                &mut told,
+                format!("{title}: {why}"),
+                format!("{}, {row}", experiment.title),
+            );
+        }
+    }
+    told.iter().map(|told| told_in(told, "Not asked. ")).collect()
+}
+
+fn gather(told: &mut Vec<(String, Vec<String>)>, what: String, place: String) {
+    match told.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, places)) => places.push(place),
+        None => told.push((what, vec![place])),
+    }
+}
+
+/// What, with the first of its places and how many more there are.
+fn told_in((what, places): &(String, Vec<String>), about: &str) -> Text {
+    let first = &places[0];
+    let place = match places.len() {
+        1 => first.clone(),
+        many => format!("{first}, and {} more", many - 1),
+    };
+    point(about, format!("{} ({place}).", what.trim_end_matches('.')))
 }
 
 fn failed_systems(results: &Results) -> Vec<Text> {
@@ -96,25 +221,14 @@ fn failed_cells(results: &Results) -> Vec<Text> {
             continue;
         };
         let title = system.map_or(cell.system.as_str(), |system| &system.title);
-        let key = format!("{title}: {note}");
-        let place = format!("{}, {row}", experiment.title);
-        match told.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, places)) => places.push(place),
-            None => told.push((key, vec![place])),
-        }
+        gather(
+            &mut told,
+            format!("{title}: {note}"),
+            format!("{}, {row}", experiment.title),
+        );
     }
-    let mut points: Vec<Text> = told
-        .iter()
-        .take(FAILURES_TOLD)
-        .map(|(what, places)| {
-            let first = &places[0];
-            let place = match places.len() {
-                1 => first.clone(),
-                many => format!("{first}, and {} more", many - 1),
-            };
-            point("Failed. ", format!("{} ({place}).", what.trim_end_matches('.')))
-        })
-        .collect();
+    let told_first = told.iter().take(FAILURES_TOLD);
+    let mut points: Vec<Text> = told_first.map(|told| told_in(told, "Failed. ")).collect();
     if told.len() > FAILURES_TOLD {
         let more = told.len() - FAILURES_TOLD;
         points.push(point(
@@ -188,30 +302,52 @@ fn clients(results: &Results) -> Vec<Text> {
     }
 }
 
-fn few_samples(results: &Results) -> Vec<Text> {
-    let starred: usize = cells_of(results)
-        .map(|(experiment, _, cell)| {
-            let figures = experiment
-                .metrics
-                .iter()
-                .filter_map(|metric| Measured::of(cell, metric));
-            figures.filter(|measured| measured.few_samples).count()
+/// Figures that are marked, and what the marks mean.
+fn marks(results: &Results) -> Vec<Text> {
+    let measured: Vec<Measured> = cells_of(results)
+        .flat_map(|(experiment, _, cell)| {
+            let metrics = experiment.metrics.iter();
+            metrics.filter_map(|metric| Measured::of(cell, metric))
         })
-        .sum();
-    match starred {
-        0 => Vec::new(),
-        _ => vec![point(
+        .collect();
+    let count = |is_so: &dyn Fn(&Measured) -> bool| measured.iter().filter(|one| is_so(one)).count() as u64;
+    let marks = [
+        (
             "Few samples. ",
+            count(&|one| one.guess == Some(Guess::FewSamples)),
             format!(
-                "{} percentiles, marked *, have fewer than ten samples above them: they say little more than the maximum, \
-                 and win or lose nothing.",
-                number::count(starred as u64)
+                "percentiles, marked {}, have fewer than ten samples above them: they say little more than the maximum, and win or \
+                 lose nothing.",
+                cells::FEW_SAMPLES
             ),
-        )],
-    }
+        ),
+        (
+            "Few ticks. ",
+            count(&|one| one.guess == Some(Guess::FewTicks)),
+            format!(
+                "figures of processor time, marked {}, come of fewer than 20 ticks of the clock that tells it: they win or lose \
+                 nothing.",
+                cells::FEW_TICKS
+            ),
+        ),
+        (
+            "Unsteady. ",
+            count(&|one| one.guess.is_none() && one.is_unsteady()),
+            format!(
+                "figures, marked {}, vary by more than {} from repetition to repetition.",
+                cells::UNSTEADY,
+                number::percent(UNSTEADY)
+            ),
+        ),
+    ];
+    let marks = marks.into_iter().filter(|(_, count, _)| *count > 0);
+    marks
+        .map(|(about, count, words)| point(about, format!("{} {words}", number::count(count))))
+        .collect()
 }
 
-fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell)> {
+/// All cells, each with its table and its row's name.
+pub(super) fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell)> {
     results.experiments.iter().flat_map(|experiment| {
         let rows = experiment.rows.iter();
         rows.flat_map(move |row| {
@@ -220,53 +356,6 @@ fn cells_of(results: &Results) -> impl Iterator<Item = (&Experiment, &str, &Cell
                 .map(move |cell| (experiment, row.name.as_str(), cell))
         })
     })
-}
-
-/// Load and floors, before and after.
-fn quiet(results: &Results) -> Vec<Text> {
-    let machine = &results.machine;
-    let word = match machine.load_before {
-        load if load <= QUIET_LOAD => "Quiet when it began. ",
-        _ => "Not quiet when it began. ",
-    };
-    let mut points = vec![point(
-        word,
-        format!(
-            "The load of the last minute was {:.2} before the first run and {:.2} after the last (which is our own work).",
-            machine.load_before, machine.load_after
-        ),
-    )];
-    if let [before, after, ..] = results.floors.as_slice() {
-        let moved: Vec<String> = before
-            .iter()
-            .filter_map(|(name, before)| Some((name, *before, *after.get(name)?)))
-            .filter(|(_, before, after)| *before > 0.0 && ((after - before) / before).abs() > FLOOR_MOVES)
-            .map(|(name, before, after)| {
-                format!(
-                    "{name} from {} to {} µs",
-                    number::plain(before),
-                    number::plain(after)
-                )
-            })
-            .collect();
-        points.push(match moved.is_empty() {
-            true => point(
-                "Steady. ",
-                format!(
-                    "No floor of the machine moved by more than {} between before and after.",
-                    number::percent(FLOOR_MOVES)
-                ),
-            ),
-            false => point(
-                "Not steady. ",
-                format!(
-                    "What the machine allows moved while it was measured: {}. Differences of that size may be the machine's.",
-                    join(&moved)
-                ),
-            ),
-        });
-    }
-    points
 }
 
 /// What was written by others, with a full stop.

@@ -1,10 +1,31 @@
 //! What stands in one cell of a table: a figure with its spread, or why there is none; and which figures are the best.
 
+use std::collections::BTreeSet;
+
 use super::columns::Column;
 use super::document::{Span, Text};
-use super::measured::{Measured, Verdict, better};
+use super::measured::{Guess, Measured, Verdict, better};
 use super::number;
-use crate::compare::results::{Better, Cell, Row};
+use crate::compare::results::{Better, Cell, Row, Survives};
+
+/// Marks a percentile of too few samples.
+pub(crate) const FEW_SAMPLES: &str = "*";
+/// Marks processor time of too few ticks.
+pub(crate) const FEW_TICKS: &str = "†";
+/// Marks what was never the same twice.
+pub(crate) const UNSTEADY: &str = "‡";
+
+/// What a figure is among those of its row and metric whose systems promise the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It cannot be set beside any.
+    #[default]
+    Alone,
+    /// Something is better.
+    Beaten,
+    /// Nothing is.
+    Best,
+}
 
 /// The notes below a table, each once.
 #[derive(Debug, Default)]
@@ -22,12 +43,15 @@ impl Notes {
 }
 
 /// What stands in a cell for one metric.
-pub(crate) fn text(cell: Option<&Cell>, metric: &str, is_best: bool, notes: &mut Notes) -> Text {
+pub(crate) fn text(cell: Option<&Cell>, metric: &str, standing: Standing, notes: &mut Notes) -> Text {
     let Some(cell) = cell else {
         return Text::from("–");
     };
+    if let Some(why) = &cell.not_asked {
+        return Text::from("not asked").with(Span::Note(notes.number(why)));
+    }
     let text = match Measured::of(cell, metric) {
-        Some(measured) => figure(&measured, is_best),
+        Some(measured) => figure(&measured, standing == Standing::Best),
         None if !cell.runs.is_empty() => return Text::from("–"),
         None if cell.failures.is_empty() => return Text::from("not run"),
         None => Text::from("failed"),
@@ -38,10 +62,15 @@ pub(crate) fn text(cell: Option<&Cell>, metric: &str, is_best: bool, notes: &mut
     }
 }
 
-/// A median with its spread, starred if it is a percentile of too few samples.
+/// A median with its spread, marked if it says little.
 fn figure(measured: &Measured, is_best: bool) -> Text {
-    let star = if measured.few_samples { "*" } else { "" };
-    let median = format!("{}{star}", number::plain(measured.median));
+    let mark = match measured.guess {
+        Some(Guess::FewSamples) => FEW_SAMPLES,
+        Some(Guess::FewTicks) => FEW_TICKS,
+        None if measured.is_unsteady() => UNSTEADY,
+        None => "",
+    };
+    let median = format!("{}{mark}", number::plain(measured.median));
     let text = if is_best {
         Text::strong(median)
     } else {
@@ -74,46 +103,43 @@ pub(crate) fn failure_note(cell: &Cell) -> Option<String> {
     }
 }
 
-/// Which columns have the best figure of a row: all that nothing sets apart from the best median, and if none of them is
-/// flushed, the same among the flushed ones.
-pub(crate) fn best(columns: &[Column], row: &Row, metric: &str) -> Vec<bool> {
-    let figures: Vec<Option<Measured>> = columns
-        .iter()
-        .map(|column| column.cell(row).and_then(|cell| Measured::of(cell, metric)))
-        .map(|measured| measured.filter(|measured| !measured.few_samples))
-        .collect();
-    let mut best = vec![false; columns.len()];
-    if figures.iter().flatten().count() < 2 {
-        return best;
-    }
-    mark_best(&mut best, &figures, metric);
-    let is_flushed_best = columns
-        .iter()
-        .zip(&best)
-        .any(|(column, best)| column.is_flushed && *best);
-    if !is_flushed_best {
-        let flushed = columns.iter().zip(figures);
-        let flushed: Vec<Option<Measured>> = flushed
-            .map(|(column, measured)| measured.filter(|_| column.is_flushed))
+/// What each column's figure is in a row, among those whose systems promise the same: best are all that nothing sets apart from
+/// the best median. Systems that promise different things are never set side by side.
+pub(crate) fn standings(columns: &[Column], row: &Row, metric: &str) -> Vec<Standing> {
+    let figure = |column: &Column| Measured::of(column.cell(row)?, metric);
+    let mut standings = vec![Standing::Alone; columns.len()];
+    for survives in [Survives::PowerCut, Survives::ProcessCrash, Survives::Nothing] {
+        let class: Vec<(usize, Measured)> = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.survives == Some(survives))
+            .filter_map(|(place, column)| Some((place, figure(column)?)))
+            .filter(|(_, measured)| measured.guess.is_none())
             .collect();
-        mark_best(&mut best, &flushed, metric);
+        let systems: BTreeSet<usize> = class.iter().map(|(place, _)| columns[*place].number).collect();
+        if systems.len() > 1 {
+            set_standings(&mut standings, &class, metric);
+        }
     }
-    best
+    standings
 }
 
-fn mark_best(best: &mut [bool], figures: &[Option<Measured>], metric: &str) {
+fn set_standings(standings: &mut [Standing], class: &[(usize, Measured)], metric: &str) {
     let by_median = |one: &&Measured, other: &&Measured| one.median.total_cmp(&other.median);
+    let figures = || class.iter().map(|(_, measured)| measured);
     let first = match better(metric) {
-        Better::Less => figures.iter().flatten().min_by(by_median),
-        Better::More => figures.iter().flatten().max_by(by_median),
+        Better::Less => figures().min_by(by_median),
+        Better::More => figures().max_by(by_median),
         Better::Neither => None,
     };
-    let Some(first) = first else {
+    // One that cannot meet the best might be better than it.
+    let Some(first) = first.filter(|first| figures().all(|measured| measured.can_meet(first))) else {
         return;
     };
-    for (mark, measured) in best.iter_mut().zip(figures) {
-        if let Some(measured) = measured {
-            *mark |= measured.beside(first, metric) == Verdict::NoDifference;
-        }
+    for (place, measured) in class {
+        standings[*place] = match measured.beside(first, metric) {
+            Verdict::NoDifference => Standing::Best,
+            _ => Standing::Beaten,
+        };
     }
 }

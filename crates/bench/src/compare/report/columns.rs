@@ -1,9 +1,12 @@
 //! Who takes part in an experiment: a column for each system and client, in the same order everywhere.
 
-use crate::compare::results::{Cell, Experiment, Results, Row, SystemFacts};
+use crate::compare::results::{Cell, Experiment, Results, Row, Survives, SystemFacts};
 
 /// Marks a system whose acknowledged records survive a power cut.
 pub(crate) const FLUSHED: &str = "◆";
+
+/// Marks one whose acknowledged records survive a crash of its process.
+pub(crate) const CACHED: &str = "○";
 
 /// A system through one of its clients.
 #[derive(Debug, Clone)]
@@ -16,8 +19,8 @@ pub(crate) struct Column {
     pub(crate) is_best_client: bool,
     /// Its place among the systems, which decides its colour.
     pub(crate) number: usize,
-    /// Whether what the system acknowledged survives a power cut.
-    pub(crate) is_flushed: bool,
+    /// What the system's acknowledged records survive; none if nothing is known of it.
+    pub(crate) survives: Option<Survives>,
     /// What tables and plots call it.
     pub(crate) title: String,
 }
@@ -62,7 +65,7 @@ fn column(results: &Results, cell: &Cell) -> Column {
         driver: cell.driver.clone(),
         is_best_client: cell.best_client,
         number: place.unwrap_or(results.systems.len()),
-        is_flushed: place.is_some_and(|place| results.systems[place].is_flushed()),
+        survives: place.map(|place| results.systems[place].survives),
         title: String::new(),
     }
 }
@@ -81,12 +84,12 @@ fn column_title(results: &Results, column: &Column, are_many: bool) -> String {
     }
 }
 
-/// A system's title, marked if it flushes.
+/// A system's title, marked with what it promises.
 pub(crate) fn title(system: &SystemFacts) -> String {
-    if system.is_flushed() {
-        format!("{} {FLUSHED}", system.title)
-    } else {
-        system.title.clone()
+    match system.survives {
+        Survives::PowerCut => format!("{} {FLUSHED}", system.title),
+        Survives::ProcessCrash => format!("{} {CACHED}", system.title),
+        Survives::Nothing => system.title.clone(),
     }
 }
 

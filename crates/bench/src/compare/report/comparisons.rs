@@ -1,11 +1,11 @@
 //! The first system beside each other one, figure by figure: who is better, and whether the difference counts.
 //!
-//! Only like is set beside like: the same row, the same metric, the best client of both or the same client of both.
-//! Figures of publications never come here.
+//! Only like is set beside like: the same row, the same metric, the best client of both or the same client of both. Metrics that
+//! tell the same in other units count once. Figures of publications never come here.
 
 use super::measured::{Measured, Verdict, better};
 use super::{columns, number};
-use crate::compare::results::{Better, Cell, Experiment, Results, Row, SystemFacts};
+use crate::compare::results::{Better, Cell, Experiment, LoopKind, Results, Row, SystemFacts};
 
 /// One figure of our system beside the same figure of another.
 #[derive(Debug, Clone)]
@@ -28,12 +28,23 @@ pub(crate) struct Comparison<'a> {
     pub(crate) theirs: Measured,
     /// What ours is beside the other's.
     pub(crate) verdict: Verdict,
+    /// Whether it stands for its row in the score: the first of the table's metrics that both have.
+    pub(crate) decides: bool,
 }
 
 impl Comparison<'_> {
     /// Whether acknowledged records survive the same in both.
     pub(crate) fn is_same_guarantee(&self) -> bool {
         self.our_system.survives == self.other_system.survives
+    }
+
+    /// Whether our median is the worse one, whatever that says.
+    pub(crate) fn has_worse_median(&self) -> bool {
+        match better(self.metric) {
+            Better::Less => self.ours.median > self.theirs.median,
+            Better::More => self.ours.median < self.theirs.median,
+            Better::Neither => false,
+        }
     }
 
     /// How many times the worse figure is the better one.
@@ -93,8 +104,12 @@ fn push_pairs<'a>(
             }
             let driver = columns::driver_title(Some(our), &our_cell.driver);
             let client = (!are_best && !driver.is_empty()).then_some(driver);
+            let mut told: Vec<&str> = Vec::new();
             for metric in &experiment.metrics {
-                if let Some((ours, theirs)) = figures(our_cell, other_cell, metric) {
+                let quantity = quantity(metric, experiment.loop_kind);
+                if let Some((ours, theirs)) = figures(our_cell, other_cell, metric)
+                    && !told.contains(&quantity)
+                {
                     found.push(Comparison {
                         experiment,
                         row,
@@ -105,7 +120,9 @@ fn push_pairs<'a>(
                         ours,
                         theirs,
                         verdict: ours.beside(&theirs, metric),
+                        decides: told.is_empty(),
                     });
+                    told.push(quantity);
                 }
             }
         }
@@ -118,5 +135,17 @@ fn figures(our: &Cell, other: &Cell, metric: &str) -> Option<(Measured, Measured
         return None;
     }
     let (ours, theirs) = (Measured::of(our, metric)?, Measured::of(other, metric)?);
-    (!ours.few_samples && !theirs.few_samples).then_some((ours, theirs))
+    ours.can_meet(&theirs).then_some((ours, theirs))
+}
+
+/// What a metric tells of: those that tell the same in other units have the same name here. In the closed loop the mean latency
+/// is the rate, seen from the other side: so many requests wait all the time.
+fn quantity(metric: &str, loop_kind: LoopKind) -> &str {
+    match metric {
+        "records_per_s" | "mb_per_s" | "records_per_s_each" | "mb_per_s_each" => "rate",
+        "mean_us" if loop_kind == LoopKind::Closed => "rate",
+        "read_records_per_s" | "read_mb_per_s" => "rate of reading",
+        "server_cpu_s_per_gb" | "server_cpu_us_per_record" => "processor time",
+        other => other,
+    }
 }

@@ -1,9 +1,11 @@
 //! Each experiment: what is asked, how load was offered, what was found, drawn, and the command that repeats it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::document::{Block, Document, Text, slug};
 use super::overview::point;
-use super::{number, plots, tables};
-use crate::compare::results::{Experiment, LoopKind, Results};
+use super::{columns, number, plots, tables};
+use crate::compare::results::{Experiment, LoopKind, Results, Survives};
 
 /// Adds a section for each experiment.
 ///
@@ -16,8 +18,9 @@ pub(crate) fn push(document: &mut Document, results: &Results) -> anyhow::Result
         return Ok(());
     }
     document.paragraph(
-        "Medians, and how far the farthest repetition was from them. Bold is what nothing of the same row and metric is \
-         better than; where that is not a flushed system, the best flushed one is bold as well. – means: not asked, or not measured by it.",
+        "Medians, and how far the farthest repetition that counts was from them. Bold is what nothing of the same row and metric is \
+         better than among the systems that promise the same; where only one system promises something, nothing of it is bold. \
+         – means: not measured by it.",
     );
     for (index, experiment) in results.experiments.iter().enumerate() {
         // The number keeps two names apart that read alike as a file's name.
@@ -53,6 +56,7 @@ fn push_one(
     } else if experiment.left_out.is_none() {
         document.paragraph("Nothing ran.");
     }
+    document.paragraph(unlike(results, experiment));
     document.paragraph(verified(experiment));
     if let Some(plot) = plots::draw(results, experiment, name)? {
         document.blocks.push(Block::Plot(plot));
@@ -61,6 +65,47 @@ fn push_one(
         document.blocks.push(Block::Code(experiment.command.clone()));
     }
     Ok(())
+}
+
+/// Who stands in a table with nobody who promises the same.
+fn unlike(results: &Results, experiment: &Experiment) -> String {
+    let columns = columns::of(results, experiment);
+    let mut classes: BTreeMap<Survives, BTreeSet<usize>> = BTreeMap::new();
+    for column in &columns {
+        if let Some(survives) = column.survives {
+            classes.entry(survives).or_default().insert(column.number);
+        }
+    }
+    if classes.len() < 2 {
+        return String::new();
+    }
+    let alone = classes.values().filter(|systems| systems.len() == 1).flatten();
+    let alone: Vec<String> = alone
+        .map(|number| &results.systems[*number])
+        .map(|system| {
+            format!(
+                "{} (its records survive {})",
+                system.title,
+                survived(system.survives)
+            )
+        })
+        .collect();
+    match alone.len() {
+        0 => String::new(),
+        _ => format!(
+            "Alone in what they promise, so never bold here: {}.",
+            alone.join("; ")
+        ),
+    }
+}
+
+/// What records survive, in words.
+fn survived(survives: Survives) -> &'static str {
+    match survives {
+        Survives::PowerCut => "a power cut",
+        Survives::ProcessCrash => "a crash of the process",
+        Survives::Nothing => "nothing",
+    }
 }
 
 /// How load was offered, in words.

@@ -2,6 +2,8 @@
 //!
 //! What is not a finite number is no figure: nothing of it reaches a report.
 
+use std::collections::BTreeMap;
+
 use crate::compare::results::{Better, Cell, METRICS, QUANTILES};
 
 /// What a single repetition is taken to vary by, for want of a second: a tenth each way.
@@ -9,6 +11,27 @@ pub(crate) const UNKNOWN_SPREAD: f64 = 0.1;
 
 /// How many samples must lie above a percentile for it to be one.
 const SAMPLES_ABOVE: f64 = 10.0;
+
+/// Processor time is told in ticks of this many seconds (proc_pid_stat(5), at the usual 100 a second).
+const TICK_S: f64 = 0.01;
+
+/// A difference of one in fewer ticks than this is more than 5 %.
+const TICKS_MIN: f64 = 20.0;
+
+/// The longest of many is longer than that of few: numbers farther apart than this factor are unlike.
+const SAMPLES_ALIKE: f64 = 1.5;
+
+/// A figure whose repetitions were farther from the median than this part is not steady.
+pub(crate) const UNSTEADY: f64 = 0.3;
+
+/// Why a figure says too little to win or lose anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guess {
+    /// A percentile of too few samples.
+    FewSamples,
+    /// Processor time of too few ticks of the clock that tells it.
+    FewTicks,
+}
 
 /// The median of a metric over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,8 +44,10 @@ pub(crate) struct Measured {
     pub(crate) most: f64,
     /// How many repetitions have it.
     pub(crate) runs: usize,
-    /// Whether it is a percentile of too few samples.
-    pub(crate) few_samples: bool,
+    /// Whether it is next to a guess, and why.
+    pub(crate) guess: Option<Guess>,
+    /// Of how many samples it is the longest, where that matters.
+    longest_of: Option<f64>,
 }
 
 /// What one figure is beside another.
@@ -50,8 +75,24 @@ impl Measured {
             least: spread.least,
             most: spread.most,
             runs,
-            few_samples: has_few_samples(cell, metric),
+            guess: guess(cell, metric),
+            longest_of: longest_of(cell, metric),
         })
+    }
+
+    /// Whether it can win or lose anything beside another of the same metric: neither is a guess, and of two longest ones both
+    /// are of about as many samples.
+    pub(crate) fn can_meet(&self, other: &Self) -> bool {
+        let are_alike = match (self.longest_of, other.longest_of) {
+            (Some(one), Some(other)) => one.max(other) <= one.min(other) * SAMPLES_ALIKE,
+            _ => true,
+        };
+        self.guess.is_none() && other.guess.is_none() && are_alike
+    }
+
+    /// Whether its repetitions were too far apart to say much.
+    pub(crate) fn is_unsteady(&self) -> bool {
+        self.deviation().is_some_and(|part| part > UNSTEADY)
     }
 
     /// From where to where the figure may lie: the spread, or what stands for it after a single repetition.
@@ -87,19 +128,40 @@ impl Measured {
     }
 }
 
-/// Whether a percentile has fewer samples in some repetition than it takes to be one.
-fn has_few_samples(cell: &Cell, metric: &str) -> bool {
-    let Some((_, quantile)) = QUANTILES.iter().find(|(name, _)| *name == metric) else {
-        return false;
-    };
-    let least = cell
-        .runs
-        .iter()
-        .filter(|run| run.contains_key(metric))
-        .filter_map(|run| run.get("samples").or_else(|| run.get("records")))
-        .copied()
-        .fold(f64::INFINITY, f64::min);
-    is_few(least, *quantile)
+fn guess(cell: &Cell, metric: &str) -> Option<Guess> {
+    if let Some((_, quantile)) = QUANTILES.iter().find(|(name, _)| *name == metric) {
+        let samples = |run: &Run| run.get("samples").or_else(|| run.get("records")).copied();
+        return is_few(least(cell, metric, samples), *quantile).then_some(Guess::FewSamples);
+    }
+    let ticks = least(cell, metric, |run| Some(processor_seconds(run, metric)? / TICK_S));
+    (ticks < TICKS_MIN - 1e-6).then_some(Guess::FewTicks)
+}
+
+type Run = BTreeMap<String, f64>;
+
+/// The least of something over the runs that have a metric; infinity if none has it.
+fn least(cell: &Cell, metric: &str, of: impl Fn(&Run) -> Option<f64>) -> f64 {
+    let runs = cell.runs.iter().filter(|run| run.contains_key(metric));
+    runs.filter_map(of).fold(f64::INFINITY, f64::min)
+}
+
+/// How much processor time such a metric of a run was computed from.
+fn processor_seconds(run: &Run, metric: &str) -> Option<f64> {
+    let (value, of) = (run.get(metric)?, |name: &str| run.get(name).copied());
+    match metric {
+        "server_cpu_s_per_gb" | "client_cpu_s_per_gb" => Some(value * of("mb_per_s")? * of("seconds")? / 1e3),
+        "server_cpu_us_per_record" => Some(value * of("records")? / 1e6),
+        _ => None,
+    }
+}
+
+/// Of how many samples a longest one is the longest, in the middle of the repetitions.
+fn longest_of(cell: &Cell, metric: &str) -> Option<f64> {
+    match metric {
+        "max_us" => Some(cell.spread("samples")?.median),
+        "delivery_max_us" => Some(cell.spread("records")?.median),
+        _ => None,
+    }
 }
 
 /// Whether so many samples are too few for a quantile.
@@ -120,4 +182,51 @@ pub(crate) fn title(metric: &str) -> &str {
 
 fn known(metric: &str) -> Option<&'static (&'static str, &'static str, Better)> {
     METRICS.iter().find(|(name, _, _)| *name == metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(figures: &[(&str, f64)]) -> Cell {
+        let figures: Run = figures
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect();
+        Cell {
+            runs: vec![figures; 3],
+            ..Cell::default()
+        }
+    }
+
+    fn cpu(seconds: f64) -> Measured {
+        // 100 MB in 2 s: a tenth of a GB.
+        let figures = [
+            ("mb_per_s", 50.0),
+            ("seconds", 2.0),
+            ("server_cpu_s_per_gb", seconds * 10.0),
+        ];
+        Measured::of(&cell(&figures), "server_cpu_s_per_gb").expect("it is there")
+    }
+
+    #[test]
+    fn processor_time_of_few_ticks_decides_nothing() {
+        assert_eq!(cpu(0.19).guess, Some(Guess::FewTicks));
+        assert_eq!(cpu(0.0).guess, Some(Guess::FewTicks));
+        assert_eq!(cpu(0.2).guess, None);
+        assert!(cpu(0.2).can_meet(&cpu(3.0)) && !cpu(0.01).can_meet(&cpu(3.0)));
+        let records = cell(&[("records", 1e4), ("server_cpu_us_per_record", 10.0)]);
+        let records = Measured::of(&records, "server_cpu_us_per_record").expect("it is there");
+        assert_eq!(records.guess, Some(Guess::FewTicks));
+    }
+
+    #[test]
+    fn the_longest_of_few_and_of_many_are_not_set_side_by_side() {
+        let longest = |samples| {
+            let cell = cell(&[("max_us", 9.0), ("samples", samples)]);
+            Measured::of(&cell, "max_us").expect("it is there")
+        };
+        assert!(longest(1_000.0).can_meet(&longest(1_400.0)));
+        assert!(!longest(62.0).can_meet(&longest(500_000.0)));
+    }
 }

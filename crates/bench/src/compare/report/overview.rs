@@ -5,16 +5,35 @@
 use std::collections::BTreeSet;
 
 use super::caveats;
-use super::cells;
+use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::{self, Comparison};
 use super::document::{Block, Document, Line, Span, Table, Text};
-use super::measured::{UNKNOWN_SPREAD, Verdict, better, title};
-use super::number;
-use crate::compare::results::{Better, Results, SystemFacts};
+use super::measured::{Measured, UNKNOWN_SPREAD, Verdict, title};
+use super::{number, quiet};
+use crate::compare::results::{Results, SystemFacts};
 
 /// How many rows a point names before it counts the rest.
 const ROWS_NAMED: usize = 6;
+
+/// What a part of the first page tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Loses,
+    /// Our median is the worse one, but the ranges meet.
+    Undecided,
+    Wins,
+}
+
+impl Side {
+    fn has(self, one: &Comparison<'_>) -> bool {
+        match self {
+            Side::Loses => one.verdict == Verdict::Worse,
+            Side::Undecided => one.verdict == Verdict::NoDifference && one.has_worse_median(),
+            Side::Wins => one.verdict == Verdict::Better,
+        }
+    }
+}
 
 /// Adds the first page.
 pub(crate) fn push(document: &mut Document, results: &Results) {
@@ -25,15 +44,30 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
         return;
     };
     document.heading(2, &format!("Where {} loses", first.title), "loses");
-    push_side(document, &found, Verdict::Worse, first);
+    push_side(document, &found, Side::Loses, first);
+    let title = format!(
+        "Where {} may be worse: its median is, but the ranges meet",
+        first.title
+    );
+    document.heading(2, &title, "undecided");
+    push_side(document, &found, Side::Undecided, first);
     document.heading(2, &format!("Where {} wins", first.title), "wins");
-    push_side(document, &found, Verdict::Better, first);
-    if !found.is_empty() {
+    push_side(document, &found, Side::Wins, first);
+    let decisive: Vec<&Comparison<'_>> = found
+        .iter()
+        .filter(|one| one.decides && one.is_same_guarantee())
+        .collect();
+    if !decisive.is_empty() {
         document.heading(2, "The score", "score");
-        push_score(document, &found);
+        document.paragraph(
+            "Only between systems that promise the same. Each row of each table counts once: by the first of the table's metrics \
+             that both systems have.",
+        );
+        push_score(document, &decisive);
     }
     push_bests(document, results);
     caveats::push(document, results);
+    quiet::push(document, results);
 }
 
 fn introduction(results: &Results) -> Text {
@@ -50,7 +84,10 @@ fn introduction(results: &Results) -> Text {
             "Each workload ran once, so how far its figures vary is not known: they are taken to vary by {} each way. ",
             number::percent(UNKNOWN_SPREAD)
         ),
-        turns => format!("Each workload ran {turns} times, in turn with the others; figures are medians. "),
+        turns => format!(
+            "Each workload ran {turns} times, in turn with the others, and more often where figures varied much; figures are \
+             medians. "
+        ),
     };
     let nodes = match results.nodes {
         1 => "one node".to_owned(),
@@ -58,28 +95,22 @@ fn introduction(results: &Results) -> Text {
     };
     Text::from(format!(
         "{who}{} for each system, all on one machine, clients too. {turns}A difference counts only if the ranges of both \
-         figures do not meet. {} marks systems whose acknowledged records survive a power cut; the others promise less. \
-         “3×” means that the worse figure is three times the better one, or a third of it where more is better.",
+         figures do not meet (from five repetitions on, without the least and the most). {} marks systems whose acknowledged \
+         records survive a power cut, {} those whose survive a crash of the process only; without a mark they may be lost with the \
+         process. “3×” means that the worse figure is three times the better one, or a third of it where more is better.",
         capitalised(&nodes),
-        columns::FLUSHED
+        columns::FLUSHED,
+        columns::CACHED
     ))
 }
 
-/// One verdict: how often and against whom, those with the same guarantee first.
-fn push_side(document: &mut Document, found: &[Comparison<'_>], verdict: Verdict, first: &SystemFacts) {
+/// One side: how often and against whom. Those that promise something else are told of, and counted nowhere.
+fn push_side(document: &mut Document, found: &[Comparison<'_>], side: Side, first: &SystemFacts) {
     if found.is_empty() {
         document.paragraph("Nothing of it could be set beside a figure of another system.");
         return;
     }
-    let other_promise = match first.is_flushed() {
-        true => "promise less: they acknowledge before they flush",
-        false => "promise more: they flush before they acknowledge",
-    };
-    let sides = [
-        (true, "systems that promise the same".to_owned()),
-        (false, format!("systems that {other_promise}")),
-    ];
-    for (is_same, whom) in sides {
+    for is_same in [true, false] {
         let among: Vec<&Comparison<'_>> = found
             .iter()
             .filter(|one| one.is_same_guarantee() == is_same)
@@ -87,18 +118,19 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], verdict: Verdict
         if among.is_empty() {
             continue;
         }
-        let those: Vec<&Comparison<'_>> = among
-            .iter()
-            .copied()
-            .filter(|one| one.verdict == verdict)
-            .collect();
+        let those: Vec<&Comparison<'_>> = among.iter().copied().filter(|one| side.has(one)).collect();
+        let whom = match (is_same, first.is_flushed()) {
+            (true, _) => "systems that promise the same",
+            (false, true) => "systems that promise less, which no score counts",
+            (false, false) => "systems that promise something else, which no score counts",
+        };
         let count = match those.len() {
             0 => Text::strong("None"),
             those => Text::strong(number::count(those as u64)),
         };
         let end = if those.is_empty() { "." } else { ":" };
         document.paragraph(count.and(format!(
-            " of {} comparisons with {whom}{end}",
+            " of {} figures beside {whom}{end}",
             number::count(among.len() as u64)
         )));
         document.list(points(&those, &among, &first.name));
@@ -220,19 +252,24 @@ fn span(rows: &[&Comparison<'_>]) -> String {
 }
 
 fn row_phrase(one: &Comparison<'_>) -> String {
-    let figures = format!(
-        "{} against {}",
-        number::plain(one.ours.median),
-        number::plain(one.theirs.median)
-    );
+    let figures = format!("{} against {}", median(&one.ours), median(&one.theirs));
     match one.times() {
         Some(times) => format!("{} {} ({figures})", one.row.name, number::factor(times)),
         None => format!("{} {figures}", one.row.name),
     }
 }
 
+/// A median, with its spread where that is wide.
+fn median(measured: &Measured) -> String {
+    let median = number::plain(measured.median);
+    match measured.deviation().filter(|_| measured.is_unsteady()) {
+        Some(part) => format!("{median} ±{}", number::percent(part)),
+        None => median,
+    }
+}
+
 /// How often each verdict fell, for each pair of systems.
-fn push_score(document: &mut Document, found: &[Comparison<'_>]) {
+fn push_score(document: &mut Document, found: &[&Comparison<'_>]) {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for one in found {
         let pair = (columns::title(one.our_system), opponent(one));
@@ -242,7 +279,7 @@ fn push_score(document: &mut Document, found: &[Comparison<'_>]) {
     }
     let is_one = pairs.iter().all(|(ours, _)| *ours == pairs[0].0);
     let lines = pairs.iter().map(|(ours, whom)| {
-        let of: Vec<&Comparison<'_>> = found
+        let of: Vec<&&Comparison<'_>> = found
             .iter()
             .filter(|one| columns::title(one.our_system) == *ours && opponent(one) == *whom)
             .collect();
@@ -270,50 +307,52 @@ fn push_score(document: &mut Document, found: &[Comparison<'_>]) {
     }));
 }
 
-/// How often each system has the best figure of a row, ties counted for all.
+/// How often each system has the best figure of a row among those that promise the same, ties counted for all.
 fn push_bests(document: &mut Document, results: &Results) {
     let mut bests: Vec<(u64, u64)> = vec![(0, 0); results.systems.len()];
-    let mut asked = 0;
     for experiment in &results.experiments {
         let columns = columns::of(results, experiment);
-        let metrics: Vec<&String> = experiment
-            .metrics
-            .iter()
-            .filter(|metric| better(metric) != Better::Neither)
-            .collect();
-        for (row, metric) in experiment
-            .rows
-            .iter()
-            .flat_map(|row| metrics.iter().map(move |m| (row, m)))
-        {
-            let best = cells::best(&columns, row, metric);
-            asked += u64::from(best.contains(&true));
+        for row in &experiment.rows {
             for (number, counts) in bests.iter_mut().enumerate() {
-                let mut own = columns
-                    .iter()
-                    .zip(&best)
-                    .filter(|(column, _)| column.number == number);
-                let (has_part, is_best) = (own.clone().next().is_some(), own.any(|(_, best)| *best));
-                counts.0 += u64::from(is_best);
-                counts.1 += u64::from(has_part);
+                let own = |standings: &[Standing]| -> Vec<Standing> {
+                    let own = columns
+                        .iter()
+                        .zip(standings)
+                        .filter(|(column, _)| column.number == number);
+                    own.map(|(_, standing)| *standing)
+                        .filter(|standing| *standing != Standing::Alone)
+                        .collect()
+                };
+                let metrics = experiment.metrics.iter();
+                let mut of_metrics = metrics.map(|metric| own(&cells::standings(&columns, row, metric)));
+                // The first metric in which it can be set beside others stands for the row.
+                if let Some(own) = of_metrics.find(|own| !own.is_empty()) {
+                    counts.0 += u64::from(own.contains(&Standing::Best));
+                    counts.1 += 1;
+                }
             }
         }
     }
-    if asked == 0 {
+    if bests.iter().all(|(_, asked)| *asked == 0) {
         return;
     }
     document.heading(2, "Who is best how often", "best");
     document.paragraph(
-        "Of all rows and metrics in which a system took part: how often nothing was better than it, or, where the best \
-         system does not flush, nothing that flushes. These are the bold figures of the tables.",
+        "Of all rows in which a system could be set beside another one that promises the same: how often none of those was better, \
+         by the first of the table's metrics. In the tables these figures are bold.",
     );
-    let lines = results.systems.iter().zip(bests).map(|(system, (best, part))| {
+    let asked = results
+        .systems
+        .iter()
+        .zip(bests)
+        .filter(|(_, (_, part))| *part > 0);
+    let lines = asked.map(|(system, (best, part))| {
         let cells = [best, part].map(|count| Text::from(number::count(count)));
         Line::Cells(Text::from(columns::title(system)), cells.to_vec())
     });
     document.blocks.push(Block::Table(Table {
         label: "system".to_owned(),
-        columns: ["best".to_owned(), "took part".to_owned()].to_vec(),
+        columns: ["best", "rows"].map(str::to_owned).to_vec(),
         lines: lines.collect(),
         figures: true,
         ..Table::default()

@@ -6,7 +6,7 @@ use super::columns;
 use super::document::{Block, Document, Line, Span, Table, Text, slug};
 use super::number;
 use super::overview::point;
-use crate::compare::results::{DriverFacts, Results, Survives, SystemFacts};
+use crate::compare::results::{Acknowledges, DriverFacts, Results, Survives, SystemFacts};
 
 /// Adds the sections.
 pub(crate) fn push(document: &mut Document, results: &Results) {
@@ -86,11 +86,16 @@ fn push_system(document: &mut Document, system: &SystemFacts) {
             .and("; called ")
             .with(Span::Code(system.name.clone())),
     );
+    let acknowledges = match system.acknowledges {
+        Some(Acknowledges::Batch) => "; one acknowledgement is for all records of a request",
+        Some(Acknowledges::Record) => "; each record is acknowledged by itself",
+        None => "",
+    };
     points.push(point(
         "Guarantee: ",
         match system.durability.is_empty() {
-            true => promise.to_owned(),
-            false => format!("{promise}; {}", system.durability),
+            true => format!("{promise}{acknowledges}"),
+            false => format!("{promise}; {}{acknowledges}", system.durability),
         },
     ));
     if !system.settings.is_empty() {

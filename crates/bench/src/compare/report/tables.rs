@@ -6,7 +6,7 @@
 //! rows      rows down, metrics and systems across                           publications with many rows
 //! ```
 
-use super::cells::{self, Notes};
+use super::cells::{self, Notes, Standing};
 use super::columns::{self, Column};
 use super::document::{Line, Table, Text};
 use super::measured::title;
@@ -28,10 +28,11 @@ pub(crate) fn table(results: &Results, experiment: &Experiment) -> Option<Table>
         experiment,
         columns,
         rows,
+        metrics: metrics(experiment),
     };
     Some(match is_published {
         false => frame.blocks(),
-        true if frame.rows.len() <= experiment.metrics.len() => frame.metrics_down(),
+        true if frame.rows.len() <= frame.metrics.len() => frame.metrics_down(),
         true => frame.rows_down(),
     })
 }
@@ -47,23 +48,39 @@ fn row_names(experiment: &Experiment) -> Vec<&str> {
     names
 }
 
+/// The metrics of a table, those that only the publication has last: all that it shows is shown.
+fn metrics(experiment: &Experiment) -> Vec<&str> {
+    let mut metrics: Vec<&str> = experiment.metrics.iter().map(String::as_str).collect();
+    for metric in experiment
+        .published
+        .iter()
+        .flat_map(|published| published.figures.keys())
+    {
+        if !metrics.contains(&metric.as_str()) {
+            metrics.push(metric);
+        }
+    }
+    metrics
+}
+
 /// What all layouts are made of.
 struct Frame<'a> {
     experiment: &'a Experiment,
+    metrics: Vec<&'a str>,
     columns: Vec<Column>,
     rows: Vec<&'a str>,
 }
 
 impl<'a> Frame<'a> {
     fn blocks(&self) -> Table {
-        let metrics = &self.experiment.metrics;
+        let metrics = &self.metrics;
         let mut notes = Notes::default();
         let mut lines = Vec::new();
         for row in &self.experiment.rows {
             lines.push(Line::Group(row.name.clone()));
-            let best: Vec<Vec<bool>> = metrics
+            let standings: Vec<Vec<Standing>> = metrics
                 .iter()
-                .map(|metric| cells::best(&self.columns, row, metric))
+                .map(|metric| cells::standings(&self.columns, row, metric))
                 .collect();
             for (index, column) in self.columns.iter().enumerate() {
                 let Some(cell) = column.cell(row) else {
@@ -71,8 +88,8 @@ impl<'a> Frame<'a> {
                 };
                 let cells = metrics
                     .iter()
-                    .zip(&best)
-                    .map(|(metric, best)| cells::text(Some(cell), metric, best[index], &mut notes))
+                    .zip(&standings)
+                    .map(|(metric, standings)| cells::text(Some(cell), metric, standings[index], &mut notes))
                     .collect();
                 lines.push(Line::Cells(Text::from(&column.title), cells));
             }
@@ -106,7 +123,7 @@ impl<'a> Frame<'a> {
                 .columns
                 .extend(shown.iter().map(|system| published_title(system)));
         }
-        for metric in &self.experiment.metrics {
+        for metric in &self.metrics {
             let cells = self
                 .rows
                 .iter()
@@ -135,7 +152,7 @@ impl<'a> Frame<'a> {
             figures: true,
             ..Table::default()
         };
-        for metric in &self.experiment.metrics {
+        for metric in &self.metrics {
             let columns = self.columns.len() + published.len();
             table.groups.push((title(metric).to_owned(), columns));
             table
@@ -147,7 +164,7 @@ impl<'a> Frame<'a> {
         }
         for row in &self.rows {
             let mut cells = Vec::new();
-            for metric in &self.experiment.metrics {
+            for metric in &self.metrics {
                 cells.extend(self.measured_cells(row, metric, &mut notes));
                 cells.extend(
                     published
@@ -165,10 +182,10 @@ impl<'a> Frame<'a> {
         let Some(row) = self.row(row) else {
             return vec![Text::from("–"); self.columns.len()];
         };
-        let best = cells::best(&self.columns, row, metric);
-        let columns = self.columns.iter().zip(best);
+        let standings = cells::standings(&self.columns, row, metric);
+        let columns = self.columns.iter().zip(standings);
         columns
-            .map(|(column, is_best)| cells::text(column.cell(row), metric, is_best, notes))
+            .map(|(column, standing)| cells::text(column.cell(row), metric, standing, notes))
             .collect()
     }
 
@@ -210,4 +227,64 @@ impl<'a> Frame<'a> {
 
 fn published_title(system: &str) -> String {
     format!("{system} ({PUBLISHED})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::compare::results::{LoopKind, Published};
+    use crate::compare::suite::published_of_all_suites;
+
+    fn experiment(metrics: &[&str], published: Vec<Published>) -> Experiment {
+        Experiment {
+            name: "table".to_owned(),
+            title: "Table".to_owned(),
+            about: String::new(),
+            source: None,
+            loop_kind: LoopKind::Closed,
+            metrics: metrics.iter().map(|metric| (*metric).to_owned()).collect(),
+            plot: None,
+            rows: Vec::new(),
+            left_out: None,
+            published,
+            command: String::new(),
+        }
+    }
+
+    fn results() -> Results {
+        Results::default()
+    }
+
+    /// How many cells of a table have a figure.
+    fn shown(experiment: &Experiment) -> usize {
+        let table = table(&results(), experiment).expect("something was published");
+        let cells = table.lines.iter().filter_map(|line| match line {
+            Line::Cells(_, cells) => Some(cells),
+            Line::Group(_) => None,
+        });
+        cells.flatten().filter(|cell| **cell != Text::from("–")).count()
+    }
+
+    #[test]
+    fn every_published_figure_is_shown() {
+        for (metrics, published) in published_of_all_suites() {
+            let figures: usize = published.iter().map(|published| published.figures.len()).sum();
+            let experiment = experiment(metrics, published);
+            if figures > 0 {
+                assert_eq!(shown(&experiment), figures, "{:?}", experiment.published);
+            }
+        }
+    }
+
+    #[test]
+    fn a_metric_that_only_the_publication_has_is_shown_too() {
+        let published = Published {
+            system: "Quay".to_owned(),
+            row: "4 producers".to_owned(),
+            figures: BTreeMap::from([("mean_us".to_owned(), 4.0), ("mb_per_s_each".to_owned(), 2.26)]),
+        };
+        assert_eq!(shown(&experiment(&["mean_us", "mb_per_s"], vec![published])), 2);
+    }
 }

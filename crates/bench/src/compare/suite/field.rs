@@ -16,6 +16,8 @@ const COST: &[&str] = &[
     "written_per_byte",
 ];
 const LATENCY: &[&str] = &["p50_us", "p99_us", "p999_us", "max_us", "records_per_s"];
+/// What there is to read beside appends: a cold pass over it takes a good part of a run.
+const OLD_BYTES: u64 = 1_000_000_000;
 const MAXIMUM: &str = "maximum";
 const MAXIMUM_ROW: &str = "4 producers, 4 shards, 1 KB";
 
@@ -79,8 +81,9 @@ fn shares_of_maximum() -> Plan {
     let plan = Plan::new(
         "shares",
         "Latency at 10, 50 and 80 % of each system's own maximum",
-        "4 producers on 4 shards of 1 KB records, due one by one at fixed times; latency counts from then, so that a stall is not left out. \
-         The maximum is that of the same system and client in the table before.",
+        "4 producers on 4 shards of 1 KB records, due one by one at fixed times; the latency of each record counts from its own time, so that a stall is not \
+         left out. Clients put up to 64 records into a request as each does by itself: Ropewalk's and etcd's what is due when there is room for \
+         a request, Kafka's what comes within its linger, the others single records. The maximum is that of the same system and client in the table before.",
     );
     let plan = Plan {
         loop_kind: LoopKind::Open,
@@ -96,7 +99,8 @@ fn shares_of_maximum() -> Plan {
         };
         let load = Load {
             rate: Some(rate),
-            ..kilobyte().each_on_its_own(4).in_batches(64, 64)
+            // Room for twice as many as under way at the maximum: more would only let a client send smaller requests.
+            ..kilobyte().each_on_its_own(4).in_batches(64, 8)
         };
         plan.row(format!("{percent} %"), Work::Append(load))
     })
@@ -200,16 +204,14 @@ fn read_meanwhile(name: &'static str, title: &str, about: &str, cold: bool) -> P
         metrics: &[
             "read_records_per_s",
             "read_mb_per_s",
+            "stored_mb",
             "p50_us",
             "p99_us",
             "max_us",
         ],
         ..Plan::new(name, title, about)
     };
-    let stored = Load {
-        amount: Amount::Time(2.0),
-        ..kilobyte().in_batches(64, 8)
-    };
+    let stored = kilobyte().in_batches(64, 8).filled_with(OLD_BYTES);
     let load = Load {
         rate: Some(Rate::Fixed(2_000.0)),
         ..kilobyte().in_batches(1, 64)
@@ -221,7 +223,8 @@ fn read_meanwhile(name: &'static str, title: &str, about: &str, cold: bool) -> P
 }
 
 fn backlog() -> Plan {
-    let about = "2,000 records of 1 KB a second are appended while another client reads from the first record on, over and over.";
+    let about = "2,000 records of 1 KB a second are appended while another client reads 1 GB of older ones, pass after pass; a system that writes that too slowly \
+                 has what it wrote in four times a run's seconds, as the column says.";
     let plan = read_meanwhile(
         "backlog",
         "Draining a backlog while writing goes on",
@@ -235,7 +238,9 @@ fn backlog() -> Plan {
 }
 
 fn cold_reads() -> Plan {
-    let about = "The same after the page cache was emptied (where that is allowed): what reads of old records do to the latency of new ones.";
+    let about = "The same, but before each run the system is ended in order and started again, warmed up with other records, and the kernel's page cache emptied (where \
+                 that is allowed; else the row says so). What was stored is read in one pass, which begins with the first of the new records. What reads of old \
+                 records do to the latency of new ones.";
     read_meanwhile("cold-reads", "Cold reads against the tail's latency", about, true)
 }
 

@@ -11,14 +11,14 @@ const LATER: &str = "Total order comes later: these tables compare systems that 
 
 pub(super) fn plans(scale: Scale) -> Vec<Plan> {
     let mut plans = vec![
-        producers_by_size(),
-        producers_by_number(),
-        consumers_by_size(),
-        consumers_by_number(),
+        producers_by_size(scale),
+        producers_by_number(scale),
+        consumers_by_size(scale),
+        consumers_by_number(scale),
     ];
     plans.extend(total_order());
     plans.push(unthrottled(scale));
-    plans.extend([publish(), subscribe()]);
+    plans.extend([publish(scale), subscribe(scale)]);
     for record_bytes in [100, 512] {
         plans.extend(matrix(record_bytes, scale));
     }
@@ -26,11 +26,17 @@ pub(super) fn plans(scale: Scale) -> Vec<Plan> {
     plans
 }
 
-fn producers_by_size() -> Plan {
+fn producers_by_size(scale: Scale) -> Plan {
     let plan = Plan::new(
         "shared-logs-1",
-        "Table 1: a single producer on a single shard, one by one (one node)",
-        "Each record is acknowledged before the next is sent. The publication had three nodes and three replicas; here there is one node.",
+        &format!(
+            "Table 1: a single producer on a single shard, one by one ({})",
+            scale.nodes()
+        ),
+        &format!(
+            "Each record is acknowledged before the next is sent. {}",
+            scale.beside_three()
+        ),
     );
     let plan = Plan {
         source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 1"),
@@ -44,10 +50,13 @@ fn producers_by_size() -> Plan {
     })
 }
 
-fn producers_by_number() -> Plan {
+fn producers_by_number(scale: Scale) -> Plan {
     let plan = Plan::new(
         "shared-logs-2",
-        "Table 2: concurrent producers of 50 KB, each on its own shard (one node)",
+        &format!(
+            "Table 2: concurrent producers of 50 KB, each on its own shard ({})",
+            scale.nodes()
+        ),
         "4 and 8 producers, each one by one. Latencies of all together, throughput of each.",
     );
     let plan = Plan {
@@ -63,23 +72,28 @@ fn producers_by_number() -> Plan {
     })
 }
 
+/// How reading is measured, for captions: the same for every system.
+const READING: &str = "Every system has the same volume to read; one that writes it too slowly has what it wrote in four times a run's seconds, as the column says. \
+    It is read from its first record, pass after pass until a run's seconds of reading are over, in requests of 1 MiB of payloads (of four records, where these are larger).";
+
 /// Enough of each size to read, written with several requests waiting so that it does not take long.
 fn to_read(record_bytes: usize, shards: u32) -> Load {
     let batch_records = (64_000 / record_bytes).clamp(1, 100) as u32;
     Load::one_by_one(record_bytes)
         .each_on_its_own(shards)
         .in_batches(batch_records, 4)
+        .to_read()
 }
 
-fn consumers_by_size() -> Plan {
+fn consumers_by_size(scale: Scale) -> Plan {
     let plan = Plan::new(
         "shared-logs-3",
-        "Table 3: a single consumer on a single shard (one node)",
-        "Reads from the first record on, with each client's usual batches.",
+        &format!("Table 3: a single consumer on a single shard ({})", scale.nodes()),
+        READING,
     );
     let plan = Plan {
         source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 3"),
-        metrics: &["mb_per_s", "records_per_s"],
+        metrics: &["mb_per_s", "records_per_s", "stored_mb"],
         plot: Some(Plot::Bars {
             metric: "mb_per_s".to_owned(),
         }),
@@ -87,25 +101,26 @@ fn consumers_by_size() -> Plan {
         ..plan
     };
     SHARED_LOGS_SIZES.into_iter().fold(plan, |plan, bytes| {
-        let load = to_read(bytes, 1);
         let work = Work::Read {
-            load,
+            load: to_read(bytes, 1),
             consumers: 1,
-            batch_records: load.batch_records,
         };
         plan.row(size(bytes), work)
     })
 }
 
-fn consumers_by_number() -> Plan {
+fn consumers_by_number(scale: Scale) -> Plan {
     let plan = Plan::new(
         "shared-logs-4",
-        "Table 4: concurrent consumers of 50 KB, each on its own shard (one node)",
-        "4 and 8 consumers; throughput of each.",
+        &format!(
+            "Table 4: concurrent consumers of 50 KB, each on its own shard ({})",
+            scale.nodes()
+        ),
+        &format!("4 and 8 consumers; throughput of each. {READING}"),
     );
     let plan = Plan {
         source: Some("Gorai, Xu, Xu: Comparison of Different Shared-Log Systems (2022), Table 4"),
-        metrics: &["mb_per_s_each", "records_per_s_each"],
+        metrics: &["mb_per_s_each", "records_per_s_each", "stored_mb"],
         plot: Some(Plot::Bars {
             metric: "mb_per_s_each".to_owned(),
         }),
@@ -113,11 +128,9 @@ fn consumers_by_number() -> Plan {
         ..plan
     };
     [4, 8].into_iter().fold(plan, |plan, consumers| {
-        let load = to_read(50_000, consumers);
         let work = Work::Read {
-            load,
+            load: to_read(50_000, consumers),
             consumers,
-            batch_records: load.batch_records,
         };
         plan.row(format!("{consumers} consumers"), work)
     })
@@ -164,7 +177,7 @@ fn total_order() -> Vec<Plan> {
 fn unthrottled(scale: Scale) -> Plan {
     let plan = Plan::new(
         "smf",
-        "Unthrottled producers of 100 B (one node)",
+        &format!("Unthrottled producers of 100 B ({})", scale.nodes()),
         "The publication ran Kafka's own perf producer with its defaults (batches of 16 KB, 32 MB of records waiting, so that latency is the time \
          in the client's queue) and its own client with one batch of 8,196 records at a time. Here both ways are run on all systems. \
          10,000,000 records, or the share of them that --scale names.",
@@ -199,10 +212,13 @@ const CONFLUO_BATCHES: [u32; 5] = [1, 16, 256, 4_096, 16_384];
 const CONFLUO_SOURCE: &str =
     "Confluo: pub-sub system, throughput against publishers and subscribers (figure, 64 B messages)";
 
-fn publish() -> Plan {
+fn publish(scale: Scale) -> Plan {
     let plan = Plan::new(
         "confluo-publish",
-        "Publishers of 64 B on one partition, by batch (in memory)",
+        &format!(
+            "Publishers of 64 B on one partition, by batch (in memory, {})",
+            scale.nodes()
+        ),
         "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk.",
     );
     let plan = Plan {
@@ -228,15 +244,20 @@ fn publish() -> Plan {
     })
 }
 
-fn subscribe() -> Plan {
+fn subscribe(scale: Scale) -> Plan {
     let plan = Plan::new(
         "confluo-subscribe",
-        "Subscribers of 64 B on one partition (in memory)",
-        "Every subscriber reads all records by itself. Requests are of the size that each client asks for by itself.",
+        &format!(
+            "Subscribers of 64 B on one partition (in memory, {})",
+            scale.nodes()
+        ),
+        &format!(
+            "Every subscriber reads all records by itself, which were written in batches of 16 or 4,096. {READING}"
+        ),
     );
     let plan = Plan {
         source: Some(CONFLUO_SOURCE),
-        metrics: &["records_per_s", "mb_per_s"],
+        metrics: &["records_per_s", "mb_per_s", "stored_mb"],
         plot: Some(Plot::Lines {
             x: "consumers".to_owned(),
             metric: "records_per_s".to_owned(),
@@ -248,18 +269,15 @@ fn subscribe() -> Plan {
     };
     [16, 4_096].into_iter().fold(plan, |plan, batch_records| {
         [1, 2, 4].into_iter().fold(plan, |plan, consumers| {
-            let load = Load::one_by_one(64).in_batches(batch_records, 4);
-            let work = Work::Read {
-                load,
-                consumers,
-                batch_records,
-            };
+            let load = Load::one_by_one(64).in_batches(batch_records, 4).to_read();
+            let work = Work::Read { load, consumers };
             plan.row(format!("{consumers} × {batch_records}"), work)
         })
     })
 }
 
-/// Clients and partitions of each, as in the publication's tables.
+/// Threads and partitions. The publication had clients with threads each; here all threads are of one client process, so that only
+/// their number tells rows apart.
 fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
     let names: [(&'static str, &'static str); 2] = match record_bytes {
         100 => [
@@ -272,33 +290,57 @@ fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
         ],
     };
     names.map(|(name, what)| {
+        let is_written = what == "written";
         let plan = Plan::new(
             name,
-            &format!("Clients : partitions, {record_bytes} B, {what} (one node)"),
-            "c:p stands for c clients with p threads each, every thread on a partition of its own with 2,000,000 records (or the share of them that \
-             --scale names), written in batches and then read back.",
+            &format!(
+                "Threads on partitions of their own, {record_bytes} B, {what} ({})",
+                scale.nodes()
+            ),
+            &matrix_about(is_written),
         );
         let plan = Plan {
             source: Some("Logrange: performance against Apache Kafka (2019), tables for 100 and 512 B"),
-            metrics: &["mb_per_s", "records_per_s", "server_cpu_s_per_gb"],
-            plot: Some(Plot::Bars { metric: "mb_per_s".to_owned() }),
+            metrics: match is_written {
+                true => &["mb_per_s", "records_per_s", "server_cpu_s_per_gb"],
+                false => &["mb_per_s", "records_per_s", "server_cpu_s_per_gb", "stored_mb"],
+            },
+            plot: Some(Plot::Bars {
+                metric: "mb_per_s".to_owned(),
+            }),
             who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka"]),
-            published: published::logrange(record_bytes, what == "written"),
+            published: published::logrange(record_bytes, is_written),
             ..plan
         };
-        published::LOGRANGE_ROWS.into_iter().fold(plan, |plan, (clients, threads)| {
-            let producers = clients * threads;
-            let load = Load {
-                amount: Amount::Records(scale.of(2_000_000) * u64::from(producers)),
-                ..Load::one_by_one(record_bytes).each_on_its_own(producers).in_batches(1_000, 2)
-            };
-            let work = match what {
-                "written" => Work::Append(load),
-                _ => Work::Read { load, consumers: producers, batch_records: 1_000 },
-            };
-            plan.row(format!("{clients}:{threads}"), work)
-        })
+        published::logrange_threads()
+            .into_iter()
+            .fold(plan, |plan, threads| {
+                let load = Load {
+                    amount: Amount::Records(scale.of(2_000_000) * u64::from(threads)),
+                    ..Load::one_by_one(record_bytes)
+                        .each_on_its_own(threads)
+                        .in_batches(1_000, 2)
+                };
+                let work = match is_written {
+                    true => Work::Append(load),
+                    false => Work::Read {
+                        load: load.to_read(),
+                        consumers: threads,
+                    },
+                };
+                plan.row(published::logrange_row(threads), work)
+            })
     })
+}
+
+fn matrix_about(is_written: bool) -> String {
+    let processes = "The publication's c:p are c client processes with p threads each. Here all threads are in one process, so 1:4, 2:2 and 4:1 are one row, with \
+        the published figures of each number of clients beside it.";
+    let volume = match is_written {
+        true => "Every thread writes 2,000,000 records in batches, or the share of them that --scale names.",
+        false => READING,
+    };
+    format!("{processes} {volume}")
 }
 
 fn layouts() -> Plan {

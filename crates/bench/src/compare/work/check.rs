@@ -1,13 +1,34 @@
 //! Whether what a driver says can be so, and whether everything that was acknowledged is there.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::super::driving::Driving;
-use super::super::plan::Load;
+use super::super::interrupt::Interrupted;
+use super::super::plan::{Load, request_bytes};
 use super::metering::Unwatched;
 use super::{RECORDS_WITHIN, Stored};
 use crate::contract::payload::Payloads;
 use crate::contract::{Done, Read};
+
+/// Acknowledged records that are not there, or are not those that were sent. Whatever the same system did before is not believed
+/// either.
+#[derive(Debug, thiserror::Error)]
+pub(in super::super) enum BrokenPromise {
+    #[error("{acknowledged} records were acknowledged, but {read} were read back")]
+    Missing { acknowledged: u64, read: u64 },
+    #[error(
+        "{records} records were read back, but they are not those that were acknowledged (their sum is {found:?}, not {sum})"
+    )]
+    Others {
+        records: u64,
+        found: Option<u64>,
+        sum: u64,
+    },
+    #[error("{out_of_order} of {records} records came back out of their order")]
+    OutOfOrder { records: u64, out_of_order: u64 },
+    #[error("{records} records were acknowledged and could not be read back: {why}")]
+    Unreadable { records: u64, why: String },
+}
 
 /// That what a driver says of its appends can be so.
 pub(super) fn check(done: &Done, load: &Load) -> Result<()> {
@@ -45,7 +66,7 @@ pub(super) fn verify(stored: &Stored, besides: &[(u32, u64)], driving: &mut Driv
         shards: load.shards,
         consumers: load.shards.min(4),
         record_bytes: load.record_bytes,
-        batch_records: 1_000,
+        request_bytes: request_bytes(load.record_bytes),
         records,
         verify: true,
     };
@@ -55,22 +76,32 @@ pub(super) fn verify(stored: &Stored, besides: &[(u32, u64)], driving: &mut Driv
         let done = driving.read(&read, RECORDS_WITHIN, &mut Unwatched);
         (done, sum.join().expect("a panic is a bug here"))
     });
-    let (done, sum) = (done.context("reading back what was acknowledged")?, sum?);
+    let done = done.map_err(|error| match error.is::<Interrupted>() {
+        true => error,
+        false => BrokenPromise::Unreadable {
+            records,
+            why: format!("{error:#}"),
+        }
+        .into(),
+    })?;
+    let sum = sum?;
+    let (read, found) = (done.records, done.crc32_sum);
     ensure!(
-        done.records == records,
-        "{records} records were acknowledged, but {} were read back",
-        done.records
+        read == records,
+        BrokenPromise::Missing {
+            acknowledged: records,
+            read
+        }
     );
-    ensure!(
-        done.crc32_sum == Some(sum),
-        "{records} records were read back, but they are not those that were acknowledged (their sum is {:?}, not {sum})",
-        done.crc32_sum
-    );
+    ensure!(found == Some(sum), BrokenPromise::Others { records, found, sum });
     // What comes besides begins at a producer's first number again.
     let out_of_order = done.out_of_order.unwrap_or(u64::MAX);
     ensure!(
         out_of_order <= besides.len() as u64,
-        "{out_of_order} of {records} records came back out of their order"
+        BrokenPromise::OutOfOrder {
+            records,
+            out_of_order
+        }
     );
     Ok(records)
 }

@@ -1,5 +1,8 @@
 //! The meters of a run: read when its load begins and ends, and when the system has come to rest.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,13 +26,43 @@ const SETTLED_LOOKS: u32 = 1;
 /// The same before somebody else's turn: also that what was deleted is gone, which a system may do a little later.
 const REST_LOOKS: u32 = 2;
 
+/// How far a load is, for who does something else meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    has_begun: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Course {
+    /// Whether its first measured record was sent.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// Whether its last was acknowledged, or nothing comes of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// However it went.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
 /// Reads the meters when a load begins and ends.
+/// Reads the meters when a load begins and ends, and memory all the time between.
 pub(super) struct Metering<'a> {
     server: &'a Server,
     driver_pid: u32,
     client_before: Duration,
+    /// Of the whole machine and of this program, then.
+    before: Option<(Duration, Duration)>,
+    began: Instant,
+    memory: Option<MemoryWatch>,
     pub(super) cost: Cost,
     tell: &'a dyn Fn(u64),
+    course: Option<&'a Course>,
 }
 
 impl<'a> Metering<'a> {
@@ -38,11 +71,23 @@ impl<'a> Metering<'a> {
             server,
             driver_pid: driving.pid(),
             client_before: Duration::ZERO,
+            before: None,
+            began: Instant::now(),
+            memory: None,
             cost: Cost {
                 has_server: !server.is_in_driver(),
                 ..Cost::default()
             },
             tell,
+            course: None,
+        }
+    }
+
+    /// One that also tells `course` of it.
+    pub(super) fn telling(self, course: &'a Course) -> Metering<'a> {
+        Metering {
+            course: Some(course),
+            ..self
         }
     }
 
@@ -56,6 +101,12 @@ impl Watch for Metering<'_> {
     fn started(&mut self) -> Result<()> {
         self.client_before = self.client_cpu()?;
         self.cost.before = self.server.meter()?;
+        if let Some(course) = self.course {
+            course.has_begun.store(true, Ordering::Release);
+        }
+        self.memory = self.cost.has_server.then(|| MemoryWatch::start(self.server));
+        self.before = machine_and_own();
+        self.began = Instant::now();
         Ok(())
     }
 
@@ -64,9 +115,56 @@ impl Watch for Metering<'_> {
     }
 
     fn done(&mut self) -> Result<()> {
+        let (before, after) = (self.before, machine_and_own());
+        let seconds = self.began.elapsed().as_secs_f64();
         self.cost.after = self.server.meter()?;
         self.cost.client_cpu = self.client_cpu()?.saturating_sub(self.client_before);
+        if let Some(course) = self.course {
+            course.end();
+        }
+        self.cost.rss_peak_bytes = self.memory.take().map_or(0, MemoryWatch::end);
+        self.cost.load = machine::load();
+        let system_cpu = self.cost.after.cpu.saturating_sub(self.cost.before.cpu);
+        self.cost.other_cpus = before.zip(after).map(|(before, after)| {
+            let others = after.0.saturating_sub(before.0);
+            let ours = after.1.saturating_sub(before.1) + self.cost.client_cpu + system_cpu;
+            others.saturating_sub(ours).as_secs_f64() / seconds
+        });
         Ok(())
+    }
+}
+
+/// The processor time of the whole machine and of this program.
+fn machine_and_own() -> Option<(Duration, Duration)> {
+    let own = process_usage(std::process::id()).ok()?;
+    Some((machine::busy()?, own.cpu_user + own.cpu_system))
+}
+
+/// Looks how much memory a system has, until it is asked for the most.
+struct MemoryWatch {
+    end: Sender<()>,
+    peak_bytes: JoinHandle<u64>,
+}
+
+impl MemoryWatch {
+    fn start(server: &Server) -> MemoryWatch {
+        let pids = server.ready().pids.clone();
+        let (end, ended) = mpsc::channel::<()>();
+        let peak_bytes = thread::spawn(move || {
+            let mut peak_bytes = 0;
+            // Whoever waits for the most hangs up first; if it went away, nobody wants it.
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let rss_bytes = pids.iter().filter_map(|pid| process_usage(*pid).ok());
+                peak_bytes = peak_bytes.max(rss_bytes.map(|usage| usage.rss_bytes).sum());
+            }
+            peak_bytes
+        });
+        MemoryWatch { end, peak_bytes }
+    }
+
+    fn end(self) -> u64 {
+        drop(self.end);
+        self.peak_bytes.join().unwrap_or_default()
     }
 }
 

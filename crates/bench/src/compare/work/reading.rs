@@ -1,69 +1,83 @@
 //! Runs that read what the cell keeps from run to run, alone or beside appends.
+//!
+//! Every system of a row has the same volume to read, if it wrote it in time, and requests of the same bytes. What was read is
+//! counted pass by pass; between passes, clients connect anew, which counts for nobody.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
 use super::super::driving::Driving;
-use super::super::figures;
+use super::super::figures::{self, Cost};
 use super::super::machine;
 use super::super::plan::Load;
+use super::super::server::Server;
 use super::check::{check, verify};
-use super::metering::{Metering, Unwatched, rest};
-use super::{Manner, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
-use crate::contract::Read;
+use super::metering::{Course, Metering, Unwatched, rest};
+use super::warming::{warm_driver, warm_up};
+use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
+use crate::contract::{Done, Read};
+
+/// How often a reader looks whether it should begin.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Running<'_> {
-    pub(super) fn read(&mut self, load: &Load, consumers: u32, batch_records: u32) -> Result<Outcome> {
+    /// Reads what the cell keeps, pass after pass until a run's seconds of reading are over.
+    pub(super) fn read(&mut self, load: &Load, consumers: u32) -> Result<Outcome> {
         let kept = self.keep(load)?;
         let (server, driving) = self.fleet.have(self.way)?;
         // More consumers than shards read the same records again.
         let times = u64::from(consumers.div_ceil(load.shards).max(1));
         let read = Read {
-            batch_records,
             consumers,
-            records: kept.records() * times,
+            records: kept.records_to_read() * times,
             ..kept.whole()
         };
-        let mut metering = Metering::new(server, driving, self.tell);
-        let done = driving.read(&read, RECORDS_WITHIN, &mut metering)?;
-        ensure!(
-            done.records >= read.records,
-            "only {} of {} records were read",
-            done.records,
-            read.records
-        );
+        let passes = Passes::read(&read, self.manner.seconds, server, driving, self.tell)?;
+        let mut figures = figures::of_load(&passes.done, consumers, &passes.cost, false);
+        figures.insert("stored_mb".to_owned(), kept.megabytes_to_read());
+        figures.insert("passes".to_owned(), f64::from(passes.count));
         Ok(Outcome {
-            figures: figures::of_load(&done, consumers, &metering.cost, false),
-            latency_ns: done.latency_ns,
+            figures,
+            latency_ns: passes.done.latency_ns,
             // They were compared when they were made.
             verified_records: self.manner.verify.then_some(kept.records()),
         })
     }
 
-    /// Appends, while a second client reads what is stored over and over.
+    /// Appends, while a second client reads what is stored: one cold pass, or one after the other.
     pub(super) fn read_meanwhile(&mut self, before: &Load, load: &Load, cold: bool) -> Result<Outcome> {
         let kept = self.keep(before)?;
         let read = kept.whole();
+        if cold {
+            self.fleet.restart(self.way)?;
+            warm_up(self.way, self.manner.warmup_seconds, self.fleet, self.names)?;
+        }
         let mut second = self.fleet.start_driver(self.way)?;
         second.describe()?;
+        let (server, _) = self.fleet.have(self.way)?;
+        warm_driver(self.way, self.manner.seconds, server, &mut second, self.names)?;
         if cold {
             ensure!(
                 machine::empty_page_cache(),
                 "emptying the page cache is not allowed here: it needs the right to write /proc/sys/vm/drop_caches"
             );
         }
-        let over = AtomicBool::new(false);
+        let course = Course::default();
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read_over_and_over(&read, &mut second, &over));
-            let appended = self.append(load);
-            over.store(true, Ordering::Relaxed);
-            let (records, seconds) = reader.join().expect("a panic is a bug here")?;
-            let mut outcome = appended?;
+            let reader = scope.spawn(|| read_beside(&read, &mut second, &course, cold));
+            let appended = self.append(load, &course);
+            course.end();
+            let read = reader.join().expect("a panic is a bug here");
+            let (mut outcome, (records, seconds)) = (appended?, read?);
             let per_s = records as f64 / seconds;
             let mb_per_s = per_s * before.record_bytes as f64 / 1e6;
-            for (name, value) in [("read_records_per_s", per_s), ("read_mb_per_s", mb_per_s)] {
-                outcome.figures.insert(name.to_owned(), value.round());
+            for (name, value) in [
+                ("read_records_per_s", per_s.round()),
+                ("read_mb_per_s", mb_per_s.round()),
+                ("stored_mb", kept.megabytes_to_read()),
+            ] {
+                outcome.figures.insert(name.to_owned(), value);
             }
             Ok(outcome)
         })
@@ -78,6 +92,7 @@ impl Running<'_> {
         let log = self.names.next();
         create(&log, load.shards, self.way, server, driving)?;
         let manner = Manner {
+            seconds: self.manner.full_seconds,
             rate: None,
             ..self.manner
         };
@@ -95,13 +110,75 @@ impl Running<'_> {
     }
 }
 
-/// How many records were read, and in how many seconds of reading.
-fn read_over_and_over(read: &Read, driving: &mut Driving, over: &AtomicBool) -> Result<(u64, f64)> {
+/// Several times the same reading.
+struct Passes {
+    count: u32,
+    /// What was read in all of them, in their seconds.
+    done: Done,
+    cost: Cost,
+}
+
+impl Passes {
+    /// Reads until `seconds` of reading are over, or clients took a multiple of that to begin and end.
+    fn read(
+        read: &Read,
+        seconds: f64,
+        server: &Server,
+        driving: &mut Driving,
+        tell: &dyn Fn(u64),
+    ) -> Result<Passes> {
+        let end = Instant::now() + Duration::from_secs_f64(seconds * LATE) + LATE_BY;
+        let mut passes = Passes::one(read, server, driving, tell)?;
+        while passes.done.seconds < seconds && Instant::now() < end {
+            let next = Passes::one(read, server, driving, tell)?;
+            passes.count += 1;
+            passes.cost.add(&next.cost);
+            passes.add(&next.done);
+        }
+        Ok(passes)
+    }
+
+    fn one(read: &Read, server: &Server, driving: &mut Driving, tell: &dyn Fn(u64)) -> Result<Passes> {
+        let mut metering = Metering::new(server, driving, tell);
+        let done = driving.read(read, RECORDS_WITHIN, &mut metering)?;
+        ensure!(
+            done.records >= read.records,
+            "only {} of {} records were read",
+            done.records,
+            read.records
+        );
+        Ok(Passes {
+            count: 1,
+            cost: metering.cost,
+            done,
+        })
+    }
+
+    fn add(&mut self, done: &Done) {
+        self.done.seconds += done.seconds;
+        self.done.records += done.records;
+        self.done.bytes += done.bytes;
+        let latencies = [&self.done.latency_ns, &done.latency_ns];
+        self.done.latency_ns = figures::merged(latencies.into_iter());
+    }
+}
+
+/// Reads from when an append has begun: once, or until it is over. How many records, and in how many seconds of reading.
+fn read_beside(read: &Read, driving: &mut Driving, course: &Course, once: bool) -> Result<(u64, f64)> {
+    while !course.has_begun() && !course.is_over() {
+        std::thread::sleep(LOOK);
+    }
+    ensure!(
+        course.has_begun(),
+        "the append that it should read beside did not begin"
+    );
     let (mut records, mut seconds) = (0, 0.0);
-    while !over.load(Ordering::Relaxed) {
+    loop {
         let done = driving.read(read, RECORDS_WITHIN, &mut Unwatched)?;
         records += done.records;
         seconds += done.seconds;
+        if once || course.is_over() {
+            return Ok((records, seconds));
+        }
     }
-    Ok((records, seconds))
 }

@@ -24,10 +24,28 @@ const FASTER: f64 = 1.05;
 /// If a load fails.
 pub(in super::super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, names: &mut Names) -> Result<()> {
     let (server, driving) = fleet.have(way)?;
+    warm_driver(way, seconds, server, driving, names)?;
+    fleet.set_warm(way);
+    Ok(())
+}
+
+/// The same for a driver of a running system.
+///
+/// # Errors
+/// If a load fails.
+pub(super) fn warm_driver(
+    way: &Way,
+    seconds: f64,
+    server: &Server,
+    driving: &mut Driving,
+    names: &mut Names,
+) -> Result<()> {
     let one_by_one = Load::one_by_one(100);
     let loads = [one_by_one, one_by_one.in_batches(100, 4)];
     let manner = Manner {
         seconds: seconds / (loads.len() * PARTS_MIN) as f64,
+        full_seconds: seconds,
+        warmup_seconds: seconds,
         known_rate: None,
         rate: None,
         verify: false,
@@ -39,9 +57,7 @@ pub(in super::super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, name
             rates.push(part(&load, way, manner, server, driving, names)?);
         }
     }
-    rest(server)?;
-    fleet.set_warm(way);
-    Ok(())
+    rest(server)
 }
 
 /// Appends, reads back and deletes; records a second.

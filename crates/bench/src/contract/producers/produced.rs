@@ -47,7 +47,7 @@ impl Produced {
             .find_map(|outcome| outcome.first_error.clone())
     }
 
-    /// Those of all measured units.
+    /// Those of all measured units; at a rate, of all measured records.
     pub(crate) fn latencies(&self) -> LatencyRecorder {
         let mut latencies = LatencyRecorder::new();
         for outcome in &self.outcomes {

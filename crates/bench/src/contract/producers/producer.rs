@@ -4,7 +4,8 @@
 //!   sent:   [ 7: acknowledged too early ] [ 8 ] [ 9 ] ...      the oldest unit that is not settled stands in front
 //! ```
 //!
-//! Per unit there is a read of the clock, a place in that queue and a count in the histogram, nothing else.
+//! Per unit there is a read of the clock, a place in that queue and a count in the histogram, nothing else; at a rate, there is a
+//! count for each of its records, since each was due at a time of its own.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -34,14 +35,14 @@ pub(super) struct Plan<'a> {
     shards: u32,
     batches: Batches,
     batch_records: u64,
-    /// Records of a unit.
+    /// Records of a unit; at a rate, the most.
     unit_records: u64,
     /// Units that may wait for their acknowledgement at once.
     window: u64,
     warmup_records: u64,
-    /// Measured records, or else the time for them.
+    /// Measured records, the time for them, or both.
     records: Option<u64>,
-    time: Duration,
+    time: Option<Duration>,
     paced: bool,
 }
 
@@ -66,7 +67,7 @@ impl<'a> Plan<'a> {
             window,
             warmup_records: share(append.warmup_records),
             records: append.records.map(share),
-            time: Duration::from_secs_f64(append.seconds.unwrap_or_default()),
+            time: append.seconds.map(Duration::from_secs_f64),
             paced: append.rate.is_some(),
         }
     }
@@ -85,7 +86,7 @@ impl<'a> Plan<'a> {
 /// What one producer did.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Of measured units.
+    /// Of measured units; at a rate, of their records.
     pub(super) latencies: LatencyRecorder,
     /// Measured records that were acknowledged.
     pub(super) records: u64,
@@ -98,10 +99,18 @@ pub(super) struct Outcome {
 
 /// A unit that was sent, until it and all before it are settled.
 struct Sent {
-    /// What its latency counts from.
-    since: Instant,
+    since: Since,
     records: Range<u64>,
     state: State,
+}
+
+/// What latency counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    /// That of a unit, from when it was handed over.
+    Sent(Instant),
+    /// That of each of its records, from when that one was due.
+    Due,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +120,13 @@ enum State {
     Failed,
 }
 
-/// When a producer has sent enough.
+/// When a producer has sent enough: what comes first.
 #[derive(Debug, Clone, Copy)]
-enum End {
+struct End {
     /// Before the record with this number.
-    Record(u64),
+    record: u64,
     /// With the first unit that would be sent then or later.
-    At(Instant),
+    at: Option<Instant>,
 }
 
 pub(super) struct Producer<'a, A> {
@@ -147,7 +156,10 @@ impl<'a, A: Appender> Producer<'a, A> {
     pub(super) fn warmed_up(plan: Plan<'a>, appender: A, acknowledged: &'a AtomicU64) -> Producer<'a, A> {
         // Timers that are late by less than the default 50 µs; where the system refuses, the rate is a little less even.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
-        let end = End::Record(plan.warmup_records);
+        let end = End {
+            record: plan.warmup_records,
+            at: None,
+        };
         let mut producer = Producer {
             plan,
             appender,
@@ -171,9 +183,9 @@ impl<'a, A: Appender> Producer<'a, A> {
     /// Sends its share of what is measured, until all of it is settled.
     pub(super) fn measure(mut self, began: Instant) -> Outcome {
         self.is_measuring = true;
-        let end = match self.plan.records {
-            Some(records) => End::Record(self.plan.warmup_records + records),
-            None => End::At(began + self.plan.time),
+        let end = End {
+            record: (self.plan.records).map_or(u64::MAX, |records| self.plan.warmup_records + records),
+            at: self.plan.time.map(|time| began + time),
         };
         if self.plan.paced {
             self.send_paced(end);
@@ -195,42 +207,52 @@ impl<'a, A: Appender> Producer<'a, A> {
             if records.is_empty() || is_late || self.is_hopeless() {
                 break;
             }
-            self.send(records, now);
+            self.send(records, Since::Sent(now));
             self.look(now);
         }
         self.drain();
     }
 
-    /// Sends each unit when its last record is due, or as soon after that as there is room.
+    /// Sends the next record when it is due, or as soon after that as there is room, and with it in one unit those behind it that
+    /// are due by then: who falls behind makes larger units, and nobody waits for a unit to fill.
     fn send_paced(&mut self, end: End) {
-        loop {
-            let records = self.next_unit(end);
-            if records.is_empty() || self.is_hopeless() {
-                break;
-            }
-            let stamp = Stamp {
-                producer: self.plan.index,
-                sequence: records.end - 1,
-            };
-            let due = self.plan.schedule.due(stamp);
-            let due = due.expect("what is measured at a rate is due at a time");
+        while !self.next_unit(end).is_empty() && !self.is_hopeless() {
+            let due = self.due(self.next_record);
             if end.is_reached(due) {
                 break;
             }
             self.wait_until(due);
             self.wait_for_room();
-            self.send(records, due);
+            let records = self.due_unit(end, Instant::now());
+            self.send(records, Since::Due);
         }
         self.drain();
     }
 
-    /// The numbers of the next unit's records; none behind the last.
+    fn due(&self, sequence: u64) -> Instant {
+        let stamp = Stamp {
+            producer: self.plan.index,
+            sequence,
+        };
+        let due = self.plan.schedule.due(stamp);
+        due.expect("what is measured at a rate is due at a time")
+    }
+
+    /// The part of the next unit that is due at `now`; its first record is.
+    fn due_unit(&self, end: End, now: Instant) -> Range<u64> {
+        let most = self.next_unit(end);
+        let is_due = |&sequence: &u64| {
+            let due = self.due(sequence);
+            due <= now && !end.is_reached(due)
+        };
+        let others = (most.start + 1..most.end).take_while(is_due).count() as u64;
+        most.start..most.start + 1 + others
+    }
+
+    /// The numbers of the next unit's records, if it is a whole one; none behind the last.
     fn next_unit(&self, end: End) -> Range<u64> {
         let next = self.next_record + self.plan.unit_records;
-        match end {
-            End::Record(end) => self.next_record..next.min(end),
-            End::At(_) => self.next_record..next,
-        }
+        self.next_record..next.min(end.record)
     }
 
     /// Takes acknowledgements until `due`: asleep for most of the time, awake for the last of it.
@@ -274,8 +296,7 @@ impl<'a, A: Appender> Producer<'a, A> {
         }
     }
 
-    /// Sends a unit; its latency counts from `since`.
-    fn send(&mut self, records: Range<u64>, since: Instant) {
+    fn send(&mut self, records: Range<u64>, since: Since) {
         let unit = self.first_unit + self.sent.len() as u64;
         let shard = self.plan.shard(unit, records.start);
         self.next_record = records.end;
@@ -288,7 +309,7 @@ impl<'a, A: Appender> Producer<'a, A> {
         if let Err(error) = self.appender.send(shard, records) {
             self.settle(Completed {
                 unit,
-                at: since,
+                at: Instant::now(),
                 failure: Some(format!("{error:#}")),
             });
             self.forget_settled();
@@ -338,10 +359,25 @@ impl<'a, A: Appender> Producer<'a, A> {
         sent.state = State::Acknowledged;
         self.failures_in_a_row = 0;
         if self.is_measuring {
-            let latency = completed.at.saturating_duration_since(sent.since);
-            self.outcome.latencies.record(latency);
-            self.outcome.records += sent.records.end - sent.records.start;
+            let (since, records) = (sent.since, sent.records.clone());
+            self.outcome.records += records.end - records.start;
             self.outcome.last_acknowledged = self.outcome.last_acknowledged.max(Some(completed.at));
+            self.record_latency(since, records, completed.at);
+        }
+    }
+
+    fn record_latency(&mut self, since: Since, records: Range<u64>, at: Instant) {
+        match since {
+            Since::Sent(sent) => {
+                let latency = at.saturating_duration_since(sent);
+                self.outcome.latencies.record(latency);
+            }
+            Since::Due => {
+                for sequence in records {
+                    let latency = at.saturating_duration_since(self.due(sequence));
+                    self.outcome.latencies.record(latency);
+                }
+            }
         }
     }
 
@@ -380,9 +416,6 @@ impl<'a, A: Appender> Producer<'a, A> {
 impl End {
     /// Whether nothing is sent at `at` any more.
     fn is_reached(self, at: Instant) -> bool {
-        match self {
-            End::Record(_) => false,
-            End::At(end) => at >= end,
-        }
+        self.at.is_some_and(|end| at >= end)
     }
 }

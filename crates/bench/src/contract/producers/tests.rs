@@ -339,6 +339,29 @@ fn a_time_that_is_over_at_once_is_enough_for_a_batch_of_each() {
 }
 
 #[test]
+fn of_a_number_and_a_time_what_comes_first_ends_it() {
+    for rate in [None, Some(1_000.0)] {
+        let number = Append {
+            seconds: Some(3_600.0),
+            rate,
+            ..append()
+        };
+        assert_eq!(done(&number, Batches::ByDriver, PROMPT).records, 100);
+        let time = Append {
+            records: Some(u64::MAX / 2),
+            seconds: Some(0.1),
+            rate,
+            ..append()
+        };
+        let done = done(&time, Batches::ByDriver, PROMPT);
+        assert!(
+            done.records > 0 && (0.05..3.0).contains(&done.seconds),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let wrong = [
         Append {
@@ -351,10 +374,6 @@ fn what_makes_no_sense_is_refused() {
         },
         Append {
             rate: Some(0.0),
-            ..append()
-        },
-        Append {
-            seconds: Some(1.0),
             ..append()
         },
         Append {

@@ -42,16 +42,88 @@ fn a_rate_is_kept_and_nothing_is_sent_before_it_is_due() {
 }
 
 #[test]
-fn batches_are_due_with_their_last_record() {
+fn each_record_of_a_batch_counts_from_its_own_due_time() {
+    let stalling = Behaviour {
+        stall: Some((0, Duration::from_millis(100))),
+        window: 1,
+        ..PROMPT
+    };
     let append = Append {
-        records: Some(50),
-        batch_records: 50,
+        records: Some(100),
+        batch_records: 200,
         rate: Some(1_000.0),
         ..append()
     };
-    let done = done(&append, Batches::ByDriver, PROMPT);
-    assert!((0.049..0.2).contains(&done.seconds), "{done:?}");
-    assert_eq!(longer_than(&done, Duration::from_millis(40)), 0);
+    // The first record holds up the others, which then go in one batch. They were due one by one in the 100 ms before.
+    let ran = run_fake(&append, Batches::ByDriver, stalling);
+    let done = ran.done.expect("it runs");
+    assert_eq!(
+        (done.records, count(&done)),
+        (100, 100),
+        "a latency for each record"
+    );
+    for (limit_ms, expected) in [(25, 75), (50, 50), (75, 25)] {
+        let longer = longer_than(&done, Duration::from_millis(limit_ms));
+        assert!(
+            (expected - 5..=expected + 20).contains(&longer),
+            "{longer} over {limit_ms} ms"
+        );
+    }
+    assert!(ran.log.len() <= 10, "{:?}", ran.log);
+}
+
+#[test]
+fn nothing_waits_for_a_batch_to_fill() {
+    let append = Append {
+        records: Some(50),
+        batch_records: 50,
+        in_flight: 50,
+        rate: Some(1_000.0),
+        ..append()
+    };
+    let ran = run_fake(&append, Batches::ByDriver, PROMPT);
+    let done = ran.done.expect("it runs");
+    assert_eq!((done.records, count(&done)), (50, 50));
+    assert!(longer_than(&done, Duration::from_millis(20)) < 10, "{done:?}");
+    assert!(
+        ran.log.len() > 20,
+        "there is room for each record when it is due: {:?}",
+        ran.log
+    );
+}
+
+#[test]
+fn who_falls_behind_sends_no_more_in_one_batch_than_is_allowed_and_nothing_twice() {
+    let append = Append {
+        producers: 2,
+        shards: 3,
+        records: None,
+        seconds: Some(0.3),
+        batch_records: 7,
+        warmup_records: 5,
+        rate: Some(2_000.0),
+        ..append()
+    };
+    let slow = Behaviour {
+        latency: |_| Duration::from_millis(3),
+        window: 1,
+        ..PROMPT
+    };
+    let ran = run_fake(&append, Batches::ByDriver, slow);
+    let done = ran.done.expect("it runs");
+    assert_eq!((done.records, count(&done)), (600, 600));
+    assert_eq!(done.appended, [303, 302]);
+    for producer in 0..2 {
+        let own = ran.log.iter().filter(|(sender, ..)| *sender == producer);
+        let mut next = 0;
+        for (unit, (_, shard, records)) in (0u32..).zip(own) {
+            assert_eq!(records.start, next);
+            assert!((1..=7).contains(&(records.end - records.start)), "{records:?}");
+            assert_eq!(*shard, (producer + unit * 2) % 3);
+            next = records.end;
+        }
+        assert_eq!(next, done.appended[producer as usize]);
+    }
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! The record of runs: gone on with, refused, and on a disk that is full.
+
+use super::*;
+
+const IDENTITY: &str = "able 1";
+
+fn asked(suite: &str) -> Asked {
+    Asked {
+        suite: suite.to_owned(),
+        nodes: 1,
+        seconds: 3.0,
+        scale: 1.0,
+        warmup_seconds: 20.0,
+        build: "0.1.0 (aaaa)".to_owned(),
+    }
+}
+
+fn key() -> CellKey {
+    CellKey {
+        experiment: "one".to_owned(),
+        row: "100 B".to_owned(),
+        system: "able".to_owned(),
+        driver: "c".to_owned(),
+    }
+}
+
+fn run(repetition: u32) -> Run {
+    Run {
+        figures: BTreeMap::from([("p50_us".to_owned(), 12.5)]),
+        latency_ns: vec![(12_500, 3)],
+        verified_records: Some(3),
+        ..Run::new(&key(), repetition, IDENTITY)
+    }
+}
+
+fn failed(repetition: u32) -> Run {
+    Run {
+        failure: Some("java is missing".to_owned()),
+        ..Run::new(&key(), repetition, IDENTITY)
+    }
+}
+
+#[test]
+fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("runs.jsonl");
+    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    record.add(Line::Run(run(0)));
+    drop(record);
+    let torn = OpenOptions::new().append(true).open(&path).expect("it is there");
+    (&torn)
+        .write_all(b"{\"line\":\"run\",\"exp")
+        .expect("there is room");
+    let mut record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
+    record.add(Line::Run(run(1)));
+    let record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
+    assert_eq!(
+        record.runs(&key(), "able 2").count(),
+        0,
+        "another version is another system"
+    );
+}
+
+#[test]
+fn what_failed_is_tried_again_and_the_later_run_counts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("runs.jsonl");
+    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    record.add(Line::Run(run(0)));
+    record.add(Line::Run(failed(1)));
+    assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
+    let mut record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
+    record.add(Line::Run(run(1)));
+    let record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(
+        record.runs(&key(), IDENTITY).collect::<Vec<_>>(),
+        [&run(0), &run(1)]
+    );
+}
+
+#[test]
+fn another_comparison_or_another_build_is_not_mixed_in() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("runs.jsonl");
+    Record::open(&path, &asked("quick")).expect("new");
+    let build = Asked {
+        build: "0.1.0 (bbbb)".to_owned(),
+        ..asked("quick")
+    };
+    let warm = Asked {
+        warmup_seconds: 1.0,
+        ..asked("quick")
+    };
+    for (other, words) in [
+        (asked("field"), "suite \"quick\" (now \"field\")"),
+        (build, "the build \"0.1.0 (aaaa)\" (now \"0.1.0 (bbbb)\")"),
+        (warm, "--warmup-seconds \"20\" (now \"1\")"),
+    ] {
+        let error = Record::open(&path, &other).expect_err(words).to_string();
+        assert!(
+            error.contains("--out") && error.contains("remove it") && error.contains(words),
+            "{error}"
+        );
+    }
+    // As written before there were builds in it.
+    let old = "{\"line\":\"asked\",\"suite\":\"quick\",\"nodes\":1,\"seconds\":3.0,\"scale\":1.0}\n";
+    for text in ["nonsense\n", old] {
+        std::fs::write(&path, text).expect("there is room");
+        let error = Record::open(&path, &asked("quick")).expect_err(text).to_string();
+        assert!(error.contains("--out"), "{error}");
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("runs.jsonl");
+    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    let full = OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("Linux has one");
+    let file = std::mem::replace(&mut record.file, full);
+    record.add(Line::Run(run(0)));
+    record.add(Line::Run(run(1)));
+    assert!(
+        record.write().is_some_and(|why| why.contains("No space")),
+        "{record:?}"
+    );
+    assert_eq!(record.runs(&key(), IDENTITY).count(), 2, "they are in the report");
+    record.file = file;
+    record.add(Line::Run(run(2)));
+    assert_eq!(record.write(), None);
+    let record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(
+        record.runs(&key(), IDENTITY).count(),
+        3,
+        "and on the disk, once there is room"
+    );
+}
