@@ -117,21 +117,6 @@ impl Serialize for FloorReport {
     }
 }
 
-impl FloorReport {
-    /// The report as `--json` asks: one JSON object on one line, or text.
-    ///
-    /// # Panics
-    /// Never: a report is plain data.
-    #[must_use]
-    pub fn render(&self, json: bool) -> String {
-        if json {
-            serde_json::to_string(self).expect("a report is plain data")
-        } else {
-            self.to_string()
-        }
-    }
-}
-
 impl fmt::Display for FloorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if self.direct {
@@ -168,6 +153,7 @@ impl fmt::Display for FloorReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report as _;
 
     #[test]
     fn a_small_run_measures_everything_and_leaves_nothing_behind() {

@@ -27,4 +27,5 @@ pub use floor::{FloorOptions, FloorReport};
 pub use latency::{Latency, LatencyRecorder};
 pub use members::{MembersOptions, MembersReport};
 pub use read::{Decode, ReadOptions, ReadReport};
+pub use report::Report;
 pub use usage::Usage;

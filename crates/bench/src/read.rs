@@ -178,21 +178,6 @@ fn report(options: &ReadOptions, partitions: usize, began: Instant, outcomes: &[
     }
 }
 
-impl ReadReport {
-    /// The report as `--json` asks: one JSON object on one line, or text.
-    ///
-    /// # Panics
-    /// Never: a report is plain data.
-    #[must_use]
-    pub fn render(&self, json: bool) -> String {
-        if json {
-            serde_json::to_string(self).expect("a report is plain data")
-        } else {
-            self.to_string()
-        }
-    }
-}
-
 impl fmt::Display for ReadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

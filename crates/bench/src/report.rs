@@ -1,9 +1,28 @@
-//! Reports as text: aligned lines of a name and a figure.
+//! Reports: one JSON object, or as text aligned lines of a name and a figure.
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::latency::Latency;
 use crate::usage::Usage;
+
+/// What a workload reports.
+pub trait Report: Serialize + fmt::Display {
+    /// The report as `--json` asks: one JSON object on one line, or text.
+    ///
+    /// # Panics
+    /// Never: a report is plain data.
+    fn render(&self, json: bool) -> String {
+        if json {
+            serde_json::to_string(self).expect("a report is plain data")
+        } else {
+            self.to_string()
+        }
+    }
+}
+
+impl<R: Serialize + fmt::Display> Report for R {}
 
 /// Bytes of 10^6 a second.
 pub(crate) fn mb_per_s(bytes: u64, seconds: f64) -> f64 {

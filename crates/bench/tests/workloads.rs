@@ -1,6 +1,6 @@
 //! Whole workloads against a broker in memory.
 
-use bench::{AppendOptions, Decode, ReadOptions, append, read};
+use bench::{AppendOptions, Decode, ReadOptions, Report as _, append, read};
 use clap::{Args, FromArgMatches};
 use client::fake_broker::{FakeBroker, Fault};
 use client::{ApiKey, Compression, ErrorCode};
