@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("platform", &[]),
     ("storage", &["record", "platform"]),
     ("protocol", &["record"]),
+    ("ropewalk", &["record", "platform", "storage", "protocol"]),
     ("kafka-wire", &["record"]),
     (
         "server",

@@ -24,11 +24,7 @@ use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::shard::Shard;
 
-/// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
-pub(crate) const METADATA_PARTITION: PartitionId = PartitionId {
-    topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-    index: 0,
-};
+pub(crate) use protocol::metadata::METADATA_PARTITION;
 
 /// Memory is lent out in units of this size.
 const BUDGET_UNIT_BYTES: usize = 1024;

@@ -12,6 +12,7 @@ mod encoding;
 mod fault;
 mod inspect;
 mod journal;
+mod node_file;
 mod partition;
 mod planted;
 mod segment;
@@ -24,6 +25,7 @@ pub use checksum::JournalIdentity;
 pub use fault::{Doing, Fault};
 pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
+pub use node_file::{DirectoryError, NodeIdentity, identify};
 pub use partition::SegmentRolling;
 pub use store::{
     Append, CheckpointJob, LayoutJob, Located, Read, ReadError, ReadJob, ReadOutcome, Recovered,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use protocol::Durability;
+use protocol::{Durability, Stamp};
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
 use record::{BatchError, Examined, Offset, PartitionId};
@@ -13,7 +13,7 @@ use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
 use super::partition::Waiting;
-use super::{Partition, Shard, count, stamp};
+use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
 
 /// What the producer waits for.
@@ -158,7 +158,7 @@ impl Shard {
         let append = Append {
             record_count: header.record_count,
             max_timestamp_ms: max_timestamp_found_ms,
-            producer: stamp(&header),
+            producer: Stamp::of(&header),
             transactional: header.attributes.is_transactional(),
         };
         let numbered = match partition.leader.check_append(&append) {
