@@ -83,9 +83,6 @@ pub enum AppendError {
     /// The logs were closed.
     #[error("the logs are closed")]
     Closed,
-    /// 2^63 records were appended.
-    #[error("the log has no offsets left")]
-    OffsetsExhausted,
 }
 
 impl AppendError {
@@ -244,6 +241,7 @@ impl State {
         let numbered = match partition.leader.check_append(&append) {
             Ok(Checked::New(numbered)) => numbered,
             Ok(Checked::Duplicate(_)) => unreachable!("a batch of no producer is nobody's duplicate"),
+            // The journal is dead and the epoch sealed; or, after 2^63 records, the log has no offsets left.
             Err(error) => return Err(StageError::Dead(dead.unwrap_or_else(|| error.to_string()))),
         };
         let by_append = partition.settings.timestamp_type == TimestampType::LogAppendTime;
