@@ -59,7 +59,14 @@ impl RawFlush {
         let file = disk.create(Path::new("filled"))?;
         file.fill_with_zeros(FILE_BYTES)?;
         let bytes = AlignedBuffer::zeroed(FLUSH_BYTES);
-        Ok((RawFlush { file, bytes, count: 0 }, disk.durable_write_mode()))
+        Ok((
+            RawFlush {
+                file,
+                bytes,
+                count: 0,
+            },
+            disk.durable_write_mode(),
+        ))
     }
 
     fn run(&mut self) -> std::io::Result<()> {
@@ -145,7 +152,10 @@ fn main() -> Result<()> {
 
     let mut out = std::io::stdout().lock();
     if mode != DurableWriteMode::Direct {
-        writeln!(out, "this file system refuses O_DIRECT: flushes go through the page cache")?;
+        writeln!(
+            out,
+            "this file system refuses O_DIRECT: flushes go through the page cache"
+        )?;
     }
     let [mut flushes, mut appends] = alternate(&mut flush, &log, samples)?;
     writeln!(out, "{:<32} {:>9} {:>9} {:>9}", "µs", "p50", "p99", "p99.9")?;

@@ -82,7 +82,10 @@ impl Store {
     /// Journals a change, then makes it.
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let key_bytes = Some(key);
-        let offset = self.changes.append(NewRecord { key: key_bytes, value })?;
+        let offset = self.changes.append(NewRecord {
+            key: key_bytes,
+            value,
+        })?;
         self.apply(key, value);
         if offset.0 + 1 - self.reflected.0 >= self.snapshot_every {
             self.take_snapshot()?;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use protocol::Checked;
 use protocol::metadata::METADATA_PARTITION;
 use protocol::metadata::topic_config::TimestampType;
-use record::{BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, Offset, PartitionId};
+use record::{BatchBuilder, Compression, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 
 use crate::engine::{Engine, Guard, Phase, State};
@@ -87,7 +87,9 @@ pub enum AppendError {
 
 impl AppendError {
     pub(crate) fn dead(reason: impl Into<String>) -> AppendError {
-        AppendError::Dead { reason: reason.into() }
+        AppendError::Dead {
+            reason: reason.into(),
+        }
     }
 }
 
@@ -130,10 +132,6 @@ pub(crate) fn build<'a>(
     if builder.is_empty() {
         return Err(AppendError::Empty);
     }
-    assert!(
-        builder.length_bytes() >= BATCH_OVERHEAD_BYTES,
-        "a batch begins with its header"
-    );
     let record_count = builder.record_count();
     Ok(Built {
         bytes: builder.build(),
@@ -257,7 +255,9 @@ impl State {
             &mut BatchBytes::from(built.bytes.clone()),
         )?;
         // Only a producer's stamp would need the time.
-        let appended = partition.leader.handle_append(std::time::Duration::ZERO, numbered);
+        let appended = partition
+            .leader
+            .handle_append(std::time::Duration::ZERO, numbered);
         Ok(Staged {
             first: appended.first_offset,
             next: appended.next_offset,

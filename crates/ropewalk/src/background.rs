@@ -5,7 +5,6 @@
 //! everything as it was: nothing is lost, and another one tries again, after a while or as soon as somebody asks.
 
 use std::fmt::Display;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,7 +30,7 @@ const STEPS: [Step; 4] = [
 ];
 
 /// The body of the background's thread.
-pub(crate) fn run(engine: &Arc<Engine>) {
+pub(crate) fn run(engine: &Engine) {
     loop {
         let mut state = engine.state();
         while !state.background.wanted && !state.background.stopping {
@@ -160,7 +159,9 @@ impl Engine {
             return Ok(false);
         }
         let now = self.clock.monotonic();
-        let State { store, partitions, .. } = &mut *state;
+        let State {
+            store, partitions, ..
+        } = &mut *state;
         let mut history = |id: PartitionId| -> Option<(Bytes, Offset)> {
             let (next, history) = partitions.get(&id)?.leader.snapshot_history(now);
             Some((history, next))

@@ -193,7 +193,9 @@ impl State {
         let latest = history.epochs.latest();
         let epoch = epoch.unwrap_or_else(|| latest.map_or(Epoch(0), |latest| Epoch(latest.0 + 1)));
         if latest.is_some_and(|latest| latest >= epoch) {
-            return Err(format!("{id}: the metadata opens epoch {epoch}, which the log has passed"));
+            return Err(format!(
+                "{id}: the metadata opens epoch {epoch}, which the log has passed"
+            ));
         }
         let mut leader = Leader::open(LeaderState::single(self.node, epoch, log_start, next, history));
         // On opening, everything that was found is committed; nobody waits for that.

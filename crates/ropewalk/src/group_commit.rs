@@ -57,11 +57,7 @@ impl Engine {
     ///
     /// # Errors
     /// The journal is dead: why. What was staged and not durable is of unknown outcome.
-    pub(crate) fn until_durable<'a>(
-        &'a self,
-        mut state: Guard<'a>,
-        frame: u64,
-    ) -> Result<Guard<'a>, String> {
+    pub(crate) fn until_durable<'a>(&'a self, mut state: Guard<'a>, frame: u64) -> Result<Guard<'a>, String> {
         let mut has_flushed = false;
         loop {
             if state.store.is_durable(frame) {
@@ -128,7 +124,11 @@ impl State {
     /// Moves the tails of the partitions that became durable: from now on readers see these records.
     fn commit(&mut self, durable: Vec<(PartitionId, Offset)>) {
         for (id, next_offset) in durable {
-            let leader = &mut self.partitions.get_mut(&id).expect("the partition was opened").leader;
+            let leader = &mut self
+                .partitions
+                .get_mut(&id)
+                .expect("the partition was opened")
+                .leader;
             leader
                 .handle_durable(self.node, next_offset)
                 .expect("the journal flushes only what this leader appended");

@@ -155,7 +155,10 @@ impl Log {
             // Others may have trimmed further while this one waited for room.
             state.store.trim(self.id, before.max(log_start))
         })?;
-        let partition = state.partitions.get_mut(&self.id).expect("the partition was opened");
+        let partition = state
+            .partitions
+            .get_mut(&self.id)
+            .expect("the partition was opened");
         // Refused only after a seal, which comes with the journal's death: the flush says so.
         let start = partition.leader.handle_trim(before).unwrap_or(start);
         while partition.leader.next_action().is_some() {}
@@ -225,7 +228,9 @@ impl Follower {
     /// Waits until there is a record to take; the tail then. `None` if none came in time, or none will ever come.
     fn until_tail_moves(&self) -> Option<Offset> {
         let engine = &self.log.owner.engine;
-        let deadline = self.timeout.map(|timeout| engine.clock.monotonic().saturating_add(timeout));
+        let deadline = self
+            .timeout
+            .map(|timeout| engine.clock.monotonic().saturating_add(timeout));
         let mut state = engine.state();
         loop {
             let tail = state.partition(self.log.id).leader.tail();
@@ -245,7 +250,9 @@ impl Follower {
                         return None;
                     }
                     let waited = engine.tail_moved.wait_timeout(state, left);
-                    waited.expect("no thread panicked while it changed the logs' state").0
+                    waited
+                        .expect("no thread panicked while it changed the logs' state")
+                        .0
                 }
             };
             state.followers -= 1;

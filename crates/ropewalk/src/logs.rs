@@ -106,7 +106,12 @@ impl Logs {
             return Err(OpenError::Journals { directory, journals });
         }
         let (store, recovered) = Store::open(disk.clone(), store_config(&identity, &settings))?;
-        let state = State::new(store, NodeId(identity.node), Metadata::new(TopicConfig::new()), lock);
+        let state = State::new(
+            store,
+            NodeId(identity.node),
+            Metadata::new(TopicConfig::new()),
+            lock,
+        );
         let engine = Arc::new(Engine::new(clock, disk, settings, state));
         engine
             .open_partitions(identity.cluster, recovered.partitions)
@@ -135,7 +140,10 @@ impl Logs {
     /// The names of all logs, sorted.
     pub fn names(&self) -> Vec<String> {
         let state = self.owner.engine.state();
-        let logs = state.metadata.topics().filter(|topic| topic.partition_count() == 1);
+        let logs = state
+            .metadata
+            .topics()
+            .filter(|topic| topic.partition_count() == 1);
         logs.map(|topic| topic.name.to_string()).collect()
     }
 
@@ -236,6 +244,9 @@ fn store_config(identity: &NodeIdentity, settings: &Settings) -> StoreConfig {
 impl std::fmt::Debug for Logs {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let directory = self.owner.engine.disk.root();
-        formatter.debug_struct("Logs").field("directory", &directory).finish()
+        formatter
+            .debug_struct("Logs")
+            .field("directory", &directory)
+            .finish()
     }
 }

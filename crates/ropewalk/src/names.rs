@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use platform::random::random_bytes;
 use protocol::PlanError;
-use protocol::metadata::{
-    Address, Command, ConfigChange, Metadata, METADATA_PARTITION, NewTopic, PlanLimits, TopicConfig, TopicSettings,
-};
 use protocol::leader::NodeId;
+use protocol::metadata::{
+    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
+    TopicSettings,
+};
 use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
 use storage::RecoveredPartition;
 
@@ -97,8 +98,13 @@ impl Engine {
             Some(recovered.swap_remove(place))
         };
         let names = take(METADATA_PARTITION);
-        self.state()
-            .open_partition(METADATA_PARTITION, None, metadata_settings(), names.as_ref(), &*self.clock)?;
+        self.state().open_partition(
+            METADATA_PARTITION,
+            None,
+            metadata_settings(),
+            names.as_ref(),
+            &*self.clock,
+        )?;
         let mut metadata = self.read_metadata()?;
         let mut state = self.state();
         let start = start_of(&metadata, cluster, state.node);
@@ -109,9 +115,18 @@ impl Engine {
         }
         for topic in metadata.topics() {
             for (index, partition) in (0..).zip(metadata.partitions(topic)) {
-                let id = PartitionId { topic: topic.id, index };
+                let id = PartitionId {
+                    topic: topic.id,
+                    index,
+                };
                 let found = take(id);
-                state.open_partition(id, Some(partition.epoch), topic.settings, found.as_ref(), &*self.clock)?;
+                state.open_partition(
+                    id,
+                    Some(partition.epoch),
+                    topic.settings,
+                    found.as_ref(),
+                    &*self.clock,
+                )?;
             }
         }
         state.metadata = metadata;
@@ -128,8 +143,12 @@ impl Engine {
         let (from, tail) = leader_bounds;
         let mut metadata = Metadata::new(TopicConfig::new());
         let mut cursor = Cursor::new(METADATA_PARTITION, from);
-        let damaged = |offset: Offset, what: String| format!("the names from offset {offset} on are damaged: {what}");
-        while let Some(record) = cursor.take(self, tail).map_err(|error| damaged(from, error.to_string()))? {
+        let damaged =
+            |offset: Offset, what: String| format!("the names from offset {offset} on are damaged: {what}");
+        while let Some(record) = cursor
+            .take(self, tail)
+            .map_err(|error| damaged(from, error.to_string()))?
+        {
             let command = Command::decode(&record.value.unwrap_or_default())
                 .map_err(|error| damaged(record.offset, error.to_string()))?;
             // What was refused when it was committed is refused again.
@@ -192,7 +211,9 @@ impl Engine {
             refusal,
         };
         let (state, staged) = self
-            .stage_with_room(state, Reserve::Keep, &mut |state| state.stage(METADATA_PARTITION, &batch))
+            .stage_with_room(state, Reserve::Keep, &mut |state| {
+                state.stage(METADATA_PARTITION, &batch)
+            })
             .map_err(not_created)?;
         let mut state = self
             .until_durable(state, staged.frame)
@@ -206,7 +227,11 @@ impl Engine {
             index: 0,
         };
         let epoch = state.metadata.partition(id).map(|partition| partition.epoch);
-        let settings = state.metadata.topic(wanted.id).expect("it was just created").settings;
+        let settings = state
+            .metadata
+            .topic(wanted.id)
+            .expect("it was just created")
+            .settings;
         state
             .open_partition(id, epoch, settings, None, &*self.clock)
             .expect("a new partition contradicts nothing");

@@ -67,7 +67,8 @@ impl Settings {
             (
                 "journal_file_bytes",
                 self.journal_file_bytes,
-                self.journal_file_bytes.is_multiple_of(4 * KIB) && (16 * KIB..=1 << 31).contains(&self.journal_file_bytes),
+                self.journal_file_bytes.is_multiple_of(4 * KIB)
+                    && (16 * KIB..=1 << 31).contains(&self.journal_file_bytes),
                 "a multiple of 4096 from 16 KiB to 2 GiB",
             ),
             (
@@ -80,7 +81,7 @@ impl Settings {
                 "batch_bytes_max",
                 batch_bytes_max,
                 (KIB..=most_of_a_file).contains(&batch_bytes_max),
-                &in_file,
+                in_file.as_str(),
             ),
             (
                 "segment_bytes",
@@ -108,14 +109,42 @@ mod tests {
     fn what_cannot_be_is_named() {
         assert_eq!(Settings::default().check(), Ok(()));
         let wrong = [
-            Settings { journal_file_bytes: 20_000, ..Settings::default() },
-            Settings { journal_files_max: 2, ..Settings::default() },
-            Settings { batch_bytes_max: 16 << 20, ..Settings::default() },
-            Settings { segment_bytes: 1, ..Settings::default() },
+            Settings {
+                journal_file_bytes: 20_000,
+                ..Settings::default()
+            },
+            Settings {
+                journal_files_max: 2,
+                ..Settings::default()
+            },
+            Settings {
+                batch_bytes_max: 16 << 20,
+                ..Settings::default()
+            },
+            Settings {
+                segment_bytes: 1,
+                ..Settings::default()
+            },
         ];
         let names = wrong.map(|settings| settings.check().expect_err("it cannot be").name);
-        assert_eq!(names, ["journal_file_bytes", "journal_files_max", "batch_bytes_max", "segment_bytes"]);
-        let error = Settings { segment_bytes: 1, ..Settings::default() }.check().expect_err("too small");
-        assert_eq!(error.to_string(), "segment_bytes must be from 1 MiB to 2 GiB, not 1");
+        assert_eq!(
+            names,
+            [
+                "journal_file_bytes",
+                "journal_files_max",
+                "batch_bytes_max",
+                "segment_bytes"
+            ]
+        );
+        let error = Settings {
+            segment_bytes: 1,
+            ..Settings::default()
+        }
+        .check()
+        .expect_err("too small");
+        assert_eq!(
+            error.to_string(),
+            "segment_bytes must be from 1 MiB to 2 GiB, not 1"
+        );
     }
 }

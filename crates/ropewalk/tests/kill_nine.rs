@@ -40,7 +40,11 @@ impl Running {
             .expect("the program was built");
         let input = child.stdin.take().expect("piped");
         let answers = BufReader::new(child.stdout.take().expect("piped"));
-        Running { child, input, answers }
+        Running {
+            child,
+            input,
+            answers,
+        }
     }
 
     fn send(&mut self, commands: &str) {
@@ -81,7 +85,10 @@ impl Expected {
     }
 
     fn sent(&mut self, key: &str, value: Option<String>) {
-        self.keys.entry(key.to_owned()).or_insert_with(|| vec![None]).push(value);
+        self.keys
+            .entry(key.to_owned())
+            .or_insert_with(|| vec![None])
+            .push(value);
     }
 
     /// Asks for each key, and takes over what is there of what was not answered.
@@ -98,7 +105,11 @@ impl Expected {
         }
         let there = self.keys.values().filter(|values| values[0].is_some()).count();
         running.send("count\n");
-        assert_eq!(running.answer(), Some(there.to_string()), "round {round}: and nothing else is there");
+        assert_eq!(
+            running.answer(),
+            Some(there.to_string()),
+            "round {round}: and nothing else is there"
+        );
     }
 }
 
@@ -119,7 +130,8 @@ fn every_acknowledged_change_survives_kill_nine() {
         let changes: Vec<(String, Option<String>)> = (0..answers + AHEAD)
             .map(|_| {
                 number += 1;
-                let value = (!random.chance(1, 8)).then(|| format!("{number} {}", "x".repeat(number as usize % 300)));
+                let value =
+                    (!random.chance(1, 8)).then(|| format!("{number} {}", "x".repeat(number as usize % 300)));
                 (format!("key{}", random.below(80)), value)
             })
             .collect();

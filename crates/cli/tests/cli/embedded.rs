@@ -24,7 +24,9 @@ fn data(directory: &TempDir) -> PathBuf {
 
 /// Values that are lines, more of them than one journal file has room for.
 fn lines(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("{number} {}", "x".repeat(2_000))).collect()
+    (0..count)
+        .map(|number| format!("{number} {}", "x".repeat(2_000)))
+        .collect()
 }
 
 #[test]
@@ -35,10 +37,15 @@ fn check_and_inspect_understand_a_directory_of_the_library() {
     let logs = open(&data);
     let changes = logs.log("changes").expect("there is room");
     for some in lines(1_500).chunks(50) {
-        changes.append_batch(some.iter().map(String::as_str)).expect("there is room");
+        changes
+            .append_batch(some.iter().map(String::as_str))
+            .expect("there is room");
     }
     changes.trim(Offset(10)).expect("there is room");
-    assert!(run(&["check", data_text]).complaint().contains("is in use"), "it is open");
+    assert!(
+        run(&["check", data_text]).complaint().contains("is in use"),
+        "it is open"
+    );
     logs.close();
     // So that there is something in the journal for certain, whatever the background had laid out by then.
     let logs = open(&data);
@@ -62,14 +69,20 @@ fn a_node_serves_what_the_library_wrote_and_the_library_goes_on() {
         let logs = open(&data(&directory));
         let changes = logs.log("changes").expect("there is room");
         for some in half.chunks(50) {
-            changes.append_batch(some.iter().map(String::as_str)).expect("there is room");
+            changes
+                .append_batch(some.iter().map(String::as_str))
+                .expect("there is room");
         }
     }
 
     let node = RunningNode::start(&directory);
     let expected = written.join("\n") + "\n";
-    assert!(node.run(&["consume", "changes"]).printed() == expected, "a node serves it");
-    node.run_with_input(&["produce", "changes"], b"by the node").printed();
+    assert!(
+        node.run(&["consume", "changes"]).printed() == expected,
+        "a node serves it"
+    );
+    node.run_with_input(&["produce", "changes"], b"by the node")
+        .printed();
     node.run_with_input(&["produce", "others"], b"one").printed();
     assert_eq!(node.end_with("-TERM").code, Some(0));
 
@@ -85,5 +98,8 @@ fn a_node_serves_what_the_library_wrote_and_the_library_goes_on() {
 
     let node = RunningNode::start(&directory);
     let served = node.run(&["consume", "changes"]).printed();
-    assert!(served == expected + "by the node\nby the library\n", "and a node again");
+    assert!(
+        served == expected + "by the node\nby the library\n",
+        "and a node again"
+    );
 }

@@ -59,7 +59,10 @@ fn what_cannot_be_appended_is_refused_and_leaves_no_trace() {
     assert!(matches!(refused, Err(AppendError::TooLarge { bytes_max, .. }) if bytes_max == 16 << 10));
     let many = vec![[1u8; 100]; 200];
     let refused = orders.append_batch(&many);
-    assert!(matches!(refused, Err(AppendError::TooLarge { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(AppendError::TooLarge { .. })),
+        "{refused:?}"
+    );
     assert_eq!(orders.append(&vec![1; 15 << 10]), Ok(Offset(0)));
 }
 
@@ -85,17 +88,27 @@ fn concurrent_appends_have_offsets_of_their_own_without_gaps() {
     let mut appended = Vec::new();
     for appender in appenders {
         let own = appender.join().expect("it does not panic");
-        assert!(own.is_sorted_by_key(|(offset, _)| *offset), "a thread's records keep their order");
+        assert!(
+            own.is_sorted_by_key(|(offset, _)| *offset),
+            "a thread's records keep their order"
+        );
         appended.extend(own);
     }
     appended.sort();
     let offsets: BTreeSet<i64> = appended.iter().map(|(offset, _)| *offset).collect();
     assert_eq!(offsets.len(), THREADS * EACH, "no offset is given out twice");
-    assert_eq!(offsets.last(), Some(&((THREADS * EACH) as i64 - 1)), "and none is left out");
+    assert_eq!(
+        offsets.last(),
+        Some(&((THREADS * EACH) as i64 - 1)),
+        "and none is left out"
+    );
     let expected: Vec<Vec<u8>> = appended.into_iter().map(|(_, value)| value).collect();
     assert!(values(&orders) == expected, "each record stands at its offset");
     drop((orders, logs));
-    assert!(values(&log(&open(&disk), "orders")) == expected, "also after a start");
+    assert!(
+        values(&log(&open(&disk), "orders")) == expected,
+        "also after a start"
+    );
     let report = check(&disk);
     assert!(report.is_sound(), "{report:?}");
 }
@@ -120,7 +133,12 @@ fn what_arrives_during_a_flush_shares_the_next_one() {
     gate.open();
     let joined = std::iter::once(first).chain(others);
     let offsets: BTreeSet<Offset> = joined
-        .map(|appender| appender.join().expect("it does not panic").expect("the disk works"))
+        .map(|appender| {
+            appender
+                .join()
+                .expect("it does not panic")
+                .expect("the disk works")
+        })
         .collect();
     assert_eq!(offsets, (0..10).map(Offset).collect());
     assert_eq!(gate.passed(), 2, "one flush for the first, one for all others");
@@ -153,7 +171,10 @@ fn after_a_failed_flush_nothing_is_acknowledged_and_all_is_read() {
     assert!(orders.trim(Offset(1)).is_err());
     assert!(logs.log("another").is_err());
     assert_eq!(gate.passed(), flushes, "and no flush is tried again");
-    assert_eq!((orders.tail(), values(&orders)), (Offset(1), vec![b"before".to_vec()]));
+    assert_eq!(
+        (orders.tail(), values(&orders)),
+        (Offset(1), vec![b"before".to_vec()])
+    );
     drop((orders, logs));
     disk.clear_faults();
     disk.drop_page_cache();

@@ -18,7 +18,11 @@ fn closing_ends_all_handles_and_frees_the_directory() {
     assert!(logs.log("orders").is_err());
     let mut reader = orders.read(Offset(0)).expect("its place is known");
     assert!(matches!(reader.next(), Some(Err(ReadError::Closed))));
-    assert_eq!(values(&log(&open(&disk), "orders")), [b"one"], "though there are handles left");
+    assert_eq!(
+        values(&log(&open(&disk), "orders")),
+        [b"one"],
+        "though there are handles left"
+    );
     logs.close();
 }
 
@@ -40,7 +44,14 @@ fn closing_waits_for_appends_under_way() {
     assert_eq!(orders.append(b"two"), Err(AppendError::Closed));
     gate.open();
     let appended = appending.expect("the system has threads").join();
-    assert_eq!(appended.expect("it does not panic"), Ok(Offset(0)), "it was taken before the closing");
-    closing.expect("the system has threads").join().expect("it does not panic");
+    assert_eq!(
+        appended.expect("it does not panic"),
+        Ok(Offset(0)),
+        "it was taken before the closing"
+    );
+    closing
+        .expect("the system has threads")
+        .join()
+        .expect("it does not panic");
     assert_eq!(values(&log(&open(&disk), "orders")), [b"one"]);
 }

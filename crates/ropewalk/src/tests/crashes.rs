@@ -75,7 +75,10 @@ impl History {
         let log = self.log(logs);
         let (start, tail) = (log.start().0, log.tail().0);
         if tail < known(&self.acknowledged) {
-            return Err(format!("it ends at {tail}, acknowledged was {}", known(&self.acknowledged)));
+            return Err(format!(
+                "it ends at {tail}, acknowledged was {}",
+                known(&self.acknowledged)
+            ));
         }
         if !self.bounds.contains(&tail) {
             return Err(format!("it ends at {tail}, inside of a batch"));

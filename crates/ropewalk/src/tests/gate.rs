@@ -26,8 +26,9 @@ impl Gate {
         let asked = gate.clone();
         disk.fail_when(move |call: &Call| {
             // At position 0 is a file's header, which is written when the file is made ready.
-            let is_flush =
-                call.kind == OperationKind::WriteDurable && call.path.starts_with("journals") && call.position > 0;
+            let is_flush = call.kind == OperationKind::WriteDurable
+                && call.path.starts_with("journals")
+                && call.position > 0;
             (is_flush && asked.pass()).then_some(FaultKind::Error {
                 errno: INPUT_OUTPUT_ERROR,
                 applied: Applied::Nothing,
@@ -54,7 +55,11 @@ impl Gate {
         let (passing, changed) = &*self.0;
         let passing = passing.lock().expect("no test thread panicked here");
         let nobody = |passing: &mut Passing| passing.waiting == 0;
-        drop(changed.wait_while(passing, nobody).expect("no test thread panicked here"));
+        drop(
+            changed
+                .wait_while(passing, nobody)
+                .expect("no test thread panicked here"),
+        );
     }
 
     /// Flushes that were let through.
@@ -75,7 +80,9 @@ impl Gate {
         passing.waiting += 1;
         changed.notify_all();
         let closed = |passing: &mut Passing| passing.is_closed;
-        let mut passing = changed.wait_while(passing, closed).expect("no test thread panicked here");
+        let mut passing = changed
+            .wait_while(passing, closed)
+            .expect("no test thread panicked here");
         passing.waiting -= 1;
         passing.passed += 1;
         passing.fails

@@ -16,7 +16,10 @@ fn a_directory_is_opened_once_at_a_time() {
     assert!(error.to_string().contains("in use by another process"), "{error}");
     orders.append(b"one").expect("the first opening is not disturbed");
     drop(logs);
-    assert!(try_open(&disk).is_err(), "a log is a handle of the directory as well");
+    assert!(
+        try_open(&disk).is_err(),
+        "a log is a handle of the directory as well"
+    );
     drop(orders);
     assert_eq!(values(&log(&open(&disk), "orders")), [b"one"]);
 }
@@ -24,25 +27,38 @@ fn a_directory_is_opened_once_at_a_time() {
 #[test]
 fn a_foreign_directory_and_one_of_many_journals_are_left_alone() {
     let disk = SimulatedDisk::new();
-    disk.replace(Path::new("photo.jpg"), b"not ours").expect("there is room");
+    disk.replace(Path::new("photo.jpg"), b"not ours")
+        .expect("there is room");
     let error = try_open(&disk).expect_err("it is somebody else's");
-    assert!(matches!(error, OpenError::Directory(DirectoryError::Foreign { .. })), "{error}");
+    assert!(
+        matches!(error, OpenError::Directory(DirectoryError::Foreign { .. })),
+        "{error}"
+    );
     assert_eq!(disk.paths(), [Path::new("photo.jpg")]);
 
     let disk = SimulatedDisk::new();
     storage::identify(&disk, 3, 2).expect("there is room");
     let before = disk.paths();
     let error = try_open(&disk).expect_err("it has two journals");
-    assert!(matches!(error, OpenError::Journals { journals: 2, .. }), "{error}");
+    assert!(
+        matches!(error, OpenError::Journals { journals: 2, .. }),
+        "{error}"
+    );
     assert_eq!(disk.paths(), before);
 }
 
 #[test]
 fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
     let disk = SimulatedDisk::new();
-    let wrong = Settings { journal_files_max: 1, ..settings() };
+    let wrong = Settings {
+        journal_files_max: 1,
+        ..settings()
+    };
     let error = try_open_with(&disk, wrong).expect_err("too few");
-    assert!(error.to_string().starts_with("journal_files_max must be"), "{error}");
+    assert!(
+        error.to_string().starts_with("journal_files_max must be"),
+        "{error}"
+    );
     assert_eq!(disk.call_count(), 0);
 }
 
@@ -55,9 +71,16 @@ fn names_are_topics_names_and_never_lost() {
         assert!(matches!(error, LogError::Name { .. }), "{error}");
     }
     log(&logs, "a.b");
-    assert!(matches!(logs.log("a_b"), Err(LogError::Name { .. })), "as in Kafka, these would collide");
+    assert!(
+        matches!(logs.log("a_b"), Err(LogError::Name { .. })),
+        "as in Kafka, these would collide"
+    );
     let crashed = disk.crash(3);
-    assert_eq!(open(&crashed).names(), ["a.b"], "a name is durable when its log is there");
+    assert_eq!(
+        open(&crashed).names(),
+        ["a.b"],
+        "a name is durable when its log is there"
+    );
 }
 
 #[test]
@@ -98,7 +121,9 @@ fn a_torn_end_is_cut_and_damage_is_named() {
     drop((orders, logs));
     let journal = Path::new("journals/000/000000.journal");
     let content = disk.file_bytes(journal).expect("the first file");
-    let written = content.chunks(4096).rposition(|block| block.iter().any(|byte| *byte != 0));
+    let written = content
+        .chunks(4096)
+        .rposition(|block| block.iter().any(|byte| *byte != 0));
     let last_block = written.expect("something was written");
 
     // Several bits of the last frame: as if its flush had not been finished.
@@ -117,6 +142,9 @@ fn a_torn_end_is_cut_and_damage_is_named() {
         damaged.flip_bit(journal, (last_block as u64 - 1) * 4096 * 8 + bit);
     }
     let error = try_open(&damaged).expect_err("it is damaged");
-    assert!(matches!(error, OpenError::Fault(Fault::Damaged { .. })), "{error}");
+    assert!(
+        matches!(error, OpenError::Fault(Fault::Damaged { .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("000000.journal"), "{error}");
 }

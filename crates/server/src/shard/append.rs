@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use protocol::{Durability, Stamp};
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
+use protocol::{Durability, Stamp};
 use record::{BatchError, Examined, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;

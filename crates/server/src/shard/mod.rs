@@ -173,14 +173,8 @@ impl Shard {
             return Ok(History::new(limits));
         };
         let batches = found.replay.iter().map(BatchFacts::of);
-        History::recover(
-            self.clock.monotonic(),
-            limits,
-            &found.state,
-            found.next,
-            batches,
-        )
-        .map_err(|error| error.to_string())
+        History::recover(self.clock.monotonic(), limits, &found.state, found.next, batches)
+            .map_err(|error| error.to_string())
     }
 
     /// Gives a partition up: waiting clients are told, its files go in the background.
