@@ -145,8 +145,8 @@ impl Engine {
     pub(crate) fn append(&self, id: PartitionId, built: &Built) -> Result<Range<Offset>, AppendError> {
         let (state, staged) =
             self.stage_with_room(self.state(), Reserve::Keep, &mut |state| state.stage(id, built))?;
-        self.until_durable(state, staged.frame)
-            .map_err(AppendError::dead)?;
+        let state = self.until_durable(state, staged.frame);
+        drop(state.map_err(AppendError::dead)?);
         Ok(staged.first..staged.next)
     }
 

@@ -76,6 +76,11 @@ impl Engine {
         state.background.wanted = false;
         state.background.begun += 1;
         drop(state);
+        self.look_at_disk();
+    }
+
+    /// Before a pass, so that it knows whether to give files away, and after it: it may have freed what was missing.
+    fn look_at_disk(&self) {
         // Not knowing is no reason to refuse: a full disk will say so itself.
         let free_bytes = self.disk.free_bytes().unwrap_or(u64::MAX);
         let short = (free_bytes < self.settings.disk_reserve_bytes).then_some(free_bytes);
@@ -106,6 +111,7 @@ impl Engine {
     }
 
     fn end_pass(&self, trouble: Option<String>) {
+        self.look_at_disk();
         let mut state = self.state();
         if let Some(error) = &trouble {
             tracing::warn!(error, "the logs' background work failed; it will be tried again");

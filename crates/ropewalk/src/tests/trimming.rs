@@ -56,7 +56,7 @@ fn a_trim_is_for_ever() {
     assert!(orders.trim(Offset(-1)).is_err());
 
     let crashed = disk.crash(7);
-    drop(logs);
+    logs.close();
     for disk in [disk, crashed] {
         let logs = open(&disk);
         let orders = log(&logs, "orders");
