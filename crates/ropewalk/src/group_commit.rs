@@ -2,7 +2,7 @@
 //!
 //! Invariant: a thread returns only when the frame that holds its records is durable, or the journal is dead. A lone appender
 //! hands nothing to another thread: it stages, flushes and returns. Of many, one flushes while the others stage behind it and
-//! wait; when it is done with its own, it wakes those whose records are durable and one of the others, who flushes next.
+//! wait; when it is done with its own, it wakes those whose records are durable and some other, who flushes next.
 //! So whenever something is staged and no flush is under way, a thread that waits for it is awake.
 
 use std::io;
@@ -22,7 +22,8 @@ pub(crate) struct Waiters {
     places: [Condvar; PLACES],
 }
 
-/// How many wait in each place, at least: waking nobody is a call to the system as well. Kept in the state.
+/// How many wait in each place, or fewer; never more than it says: waking nobody is a call to the system as well. Kept in
+/// the state.
 #[derive(Default)]
 pub(crate) struct Waiting([usize; PLACES]);
 
@@ -42,12 +43,14 @@ impl Waiters {
         (0..PLACES).for_each(|place| self.wake_all(waiting, place));
     }
 
-    /// Wakes one of those who wait for `frame` or one behind it, if anybody does.
-    fn wake_one(&self, waiting: &mut Waiting, frame: u64) {
-        let places = (frame..frame + PLACES as u64).map(place_of);
-        if let Some(place) = places.into_iter().find(|place| waiting.0[*place] > 0) {
-            waiting.0[place] -= 1;
-            self.places[place].notify_one();
+    /// Wakes one thread in each place where some may wait. In each: a condition may wake a thread that was not meant, so a
+    /// count may be too great, and nobody be there to go on.
+    fn wake_one_each(&self, waiting: &mut Waiting) {
+        for (place, count) in self.places.iter().zip(&mut waiting.0) {
+            if *count > 0 {
+                *count -= 1;
+                place.notify_one();
+            }
         }
     }
 }
@@ -62,8 +65,7 @@ impl Engine {
         loop {
             if state.store.is_durable(frame) {
                 if has_flushed {
-                    let next = state.durable_before;
-                    self.waiters.wake_one(&mut state.waiting, next);
+                    self.waiters.wake_one_each(&mut state.waiting);
                 }
                 return Ok(state);
             }
