@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use record::{Epoch, Offset};
+use record::{BatchHeader, Epoch, Offset};
 
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::epochs::{EpochError, Epochs};
@@ -37,6 +37,31 @@ pub struct BatchFacts {
     pub producer: Option<Stamp>,
 }
 
+impl BatchFacts {
+    /// What the header of a batch in the log says.
+    #[must_use]
+    pub fn of(header: &BatchHeader) -> BatchFacts {
+        BatchFacts {
+            epoch: header.leader_epoch,
+            first_offset: header.base_offset,
+            record_count: header.record_count,
+            max_timestamp_ms: header.max_timestamp_ms,
+            producer: Stamp::of(header),
+        }
+    }
+}
+
+/// Why a history cannot be had from what recovery found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecoverError {
+    /// The snapshot is corrupt or of an unknown version.
+    #[error(transparent)]
+    Snapshot(#[from] DecodeError),
+    /// The batches contradict each other.
+    #[error(transparent)]
+    Batches(#[from] EpochError),
+}
+
 const FORMAT: &str = "partition history";
 const VERSION: u8 = 1;
 
@@ -48,6 +73,29 @@ impl History {
             epochs: Epochs::new(),
             producers: Producers::new(limits),
         }
+    }
+
+    /// The history of a log that ends at `next_offset`: out of the bytes of its last snapshot (none, if there never was one)
+    /// and the batches that these do not cover.
+    ///
+    /// # Errors
+    /// They are corrupt, or contradict each other.
+    pub fn recover(
+        now: Duration,
+        limits: ProducerLimits,
+        snapshot: &[u8],
+        next_offset: Offset,
+        batches: impl IntoIterator<Item = BatchFacts>,
+    ) -> Result<History, RecoverError> {
+        let mut history = match snapshot.is_empty() {
+            true => History::new(limits),
+            false => History::restore(now, limits, snapshot)?,
+        };
+        history.cut_to(next_offset);
+        for batch in batches {
+            history.replay(now, &batch)?;
+        }
+        Ok(history)
     }
 
     /// Takes note of a batch found in the log. Batches come in the order of their offsets, each once; those that a

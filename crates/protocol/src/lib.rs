@@ -16,7 +16,7 @@ pub mod producers;
 
 pub use encoding::DecodeError;
 pub use epochs::{EpochEnd, EpochError, Epochs};
-pub use history::{BatchFacts, History};
+pub use history::{BatchFacts, History, RecoverError};
 pub use leader::{
     AckError, Action, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId,
     Numbered, Replica, Sealed, TrimError,

@@ -36,6 +36,12 @@ pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_topic_name};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
+/// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
+pub const METADATA_PARTITION: PartitionId = PartitionId {
+    topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+    index: 0,
+};
+
 /// The image: everything the commands applied so far have made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {

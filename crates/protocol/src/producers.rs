@@ -15,7 +15,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use record::Offset;
+use record::{BatchHeader, Offset};
 use thiserror::Error;
 
 use entry::Entry;
@@ -36,6 +36,18 @@ pub struct Stamp {
     pub epoch: i16,
     /// The sequence of the batch's first record. After `i32::MAX` follows 0.
     pub first_sequence: i32,
+}
+
+impl Stamp {
+    /// The stamp in a batch's header, if it has one.
+    #[must_use]
+    pub fn of(header: &BatchHeader) -> Option<Stamp> {
+        (header.producer_id >= 0).then_some(Stamp {
+            id: ProducerId(header.producer_id),
+            epoch: header.producer_epoch,
+            first_sequence: header.base_sequence,
+        })
+    }
 }
 
 /// A batch that a producer has written, as far as the partition remembers it.

@@ -25,11 +25,7 @@ use crate::producer_ids::ProducerIds;
 use crate::request_budget::RequestBudget;
 use crate::shard::Shard;
 
-/// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
-pub(crate) const METADATA_PARTITION: PartitionId = PartitionId {
-    topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-    index: 0,
-};
+pub(crate) use protocol::metadata::METADATA_PARTITION;
 
 /// How often a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);

@@ -10,14 +10,13 @@ use platform::disk::Disk;
 use platform::threads;
 use protocol::ProducerLimits;
 use protocol::metadata::Metadata;
-use storage::{JournalIdentity, JournalSizes, Store, StoreConfig};
+use storage::{JournalIdentity, JournalSizes, NodeIdentity, Store, StoreConfig};
 use tokio::task::LocalSet;
 
 use crate::core::{Core, NodeFacts};
 use crate::core_death::DeathNotice;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::node_file::NodeIdentity;
 use crate::shard::{Flusher, Shard, ShardSettings};
 
 /// Threads that run a core's blocking storage jobs, at most.

@@ -23,7 +23,6 @@ mod mailbox;
 mod maintenance;
 mod metrics;
 mod node;
-mod node_file;
 mod owner;
 mod producer_ids;
 mod request_budget;
@@ -31,4 +30,4 @@ mod shard;
 
 pub use core_death::CoreDied;
 pub use node::{Node, StartError};
-pub use node_file::{DirectoryError, NodeIdentity};
+pub use storage::{DirectoryError, NodeIdentity};

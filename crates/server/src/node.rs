@@ -16,6 +16,7 @@ use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command};
+use storage::{DirectoryError, NodeIdentity, identify};
 use tokio::sync::Semaphore;
 
 use crate::accept::accept_clients;
@@ -25,7 +26,6 @@ use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_deat
 use crate::core_thread::{CorePlan, run_core};
 use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
 use crate::maintenance;
-use crate::node_file::{DirectoryError, NodeIdentity, identify};
 
 /// Why a node did not start. Each is one sentence for the operator.
 #[derive(Debug, thiserror::Error)]

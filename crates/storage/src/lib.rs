@@ -13,6 +13,7 @@ mod encoding;
 mod fault;
 mod inspect;
 mod journal;
+mod node_file;
 mod partition;
 mod planted;
 mod segment;
@@ -26,6 +27,7 @@ pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
 pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
+pub use node_file::{DirectoryError, NodeIdentity, identify};
 pub use partition::SegmentRolling;
 pub use store::{
     Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,

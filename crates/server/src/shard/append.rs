@@ -6,15 +6,15 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use protocol::Durability;
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
+use protocol::{Durability, Stamp};
 use record::{BatchError, BatchHeader, Examined, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
 use super::partition::Waiting;
-use super::{Partition, Shard, count, stamp};
+use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
 
 /// What the producer waits for.
@@ -161,7 +161,7 @@ impl Shard {
         let append = Append {
             record_count: header.record_count,
             max_timestamp_ms: max_timestamp_found_ms,
-            producer: stamp(&header),
+            producer: Stamp::of(&header),
             transactional: header.attributes.is_transactional(),
         };
         let numbered = match partition.leader.check_append(&append) {

@@ -18,8 +18,8 @@ use std::time::Duration;
 use platform::clock::Clock;
 use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
-use protocol::{Action, BatchFacts, History, Leader, LeaderState, ProducerId, ProducerLimits, Stamp};
-use record::{BatchHeader, Epoch, Offset, PartitionId};
+use protocol::{Action, BatchFacts, History, Leader, LeaderState, ProducerLimits};
+use record::{Epoch, Offset, PartitionId};
 use storage::{RecoveredPartition, Store};
 use tokio::sync::Notify;
 
@@ -185,21 +185,12 @@ impl Shard {
 
     fn history(&self, recovered: Option<&RecoveredPartition>) -> Result<History, String> {
         let limits = self.settings.producer_limits;
-        let now = self.clock.monotonic();
         let Some(found) = recovered else {
             return Ok(History::new(limits));
         };
-        let mut history = match found.state.is_empty() {
-            true => History::new(limits),
-            false => History::restore(now, limits, &found.state).map_err(|error| error.to_string())?,
-        };
-        history.cut_to(found.next);
-        for header in &found.replay {
-            history
-                .replay(now, &facts(header))
-                .map_err(|error| error.to_string())?;
-        }
-        Ok(history)
+        let batches = found.replay.iter().map(BatchFacts::of);
+        History::recover(self.clock.monotonic(), limits, &found.state, found.next, batches)
+            .map_err(|error| error.to_string())
     }
 
     /// Gives a partition up: waiting clients are told, its files go in the background.
@@ -349,24 +340,4 @@ impl Shard {
     pub(crate) fn partition_count(&self) -> usize {
         self.partitions.borrow().len()
     }
-}
-
-/// What a batch found in the log means for the partition's history.
-fn facts(header: &BatchHeader) -> BatchFacts {
-    BatchFacts {
-        epoch: header.leader_epoch,
-        first_offset: header.base_offset,
-        record_count: header.record_count,
-        max_timestamp_ms: header.max_timestamp_ms,
-        producer: stamp(header),
-    }
-}
-
-/// The idempotent producer's stamp of a batch, if it has one.
-pub(crate) fn stamp(header: &BatchHeader) -> Option<Stamp> {
-    (header.producer_id >= 0).then_some(Stamp {
-        id: ProducerId(header.producer_id),
-        epoch: header.producer_epoch,
-        first_sequence: header.base_sequence,
-    })
 }

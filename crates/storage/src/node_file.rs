@@ -2,13 +2,14 @@
 //!
 //! Every checksum covers this identity, so a directory without it, or with another one, is never written to.
 
+use std::io;
+use std::path::Path;
+
 use platform::disk::Disk;
 use platform::random::random_bytes;
 use record::ClusterId;
-use serde::{Deserialize, Serialize};
-use std::io;
-use std::path::Path;
-use storage::JournalIdentity;
+
+use crate::checksum::JournalIdentity;
 
 const NAME: &str = "node.toml";
 const FORMAT: u32 = 1;
@@ -106,16 +107,11 @@ pub enum DirectoryError {
     },
 }
 
-#[derive(Serialize, Deserialize)]
-struct Content {
-    format: u32,
-    cluster: String,
-    node: i32,
-    journals: usize,
-}
-
-/// Reads the identity, or makes a new one of an empty directory.
-pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdentity, DirectoryError> {
+/// Reads the identity, or makes a new one of an empty directory: that of `node`, with so many journals.
+///
+/// # Errors
+/// The directory is somebody else's, or another node's. Nothing has changed then.
+pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdentity, DirectoryError> {
     let directory = disk.root().display().to_string();
     let failed = |error| DirectoryError::Disk {
         directory: directory.clone(),
@@ -153,47 +149,47 @@ pub(crate) fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<No
 }
 
 fn encode(identity: &NodeIdentity) -> String {
-    let content = Content {
-        format: FORMAT,
-        cluster: identity.cluster.to_string(),
-        node: identity.node,
-        journals: identity.journals,
-    };
-    let table = toml::to_string(&content).expect("numbers and text are TOML");
-    format!("# Identifies this directory. Written once; do not edit.\n{table}")
+    let NodeIdentity {
+        cluster,
+        node,
+        journals,
+    } = identity;
+    format!(
+        "# Identifies this directory. Written once; do not edit.\nformat = {FORMAT}\ncluster = \"{cluster}\"\nnode = {node}\njournals = {journals}\n"
+    )
 }
 
 fn decode(bytes: &[u8], directory: &str) -> Result<NodeIdentity, DirectoryError> {
-    let damaged = |what: String| DirectoryError::Damaged {
+    let damaged = |what: &str| DirectoryError::Damaged {
         directory: directory.to_string(),
-        what,
+        what: what.to_string(),
     };
-    let text = std::str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| damaged(&error.to_string()))?;
     let table: toml::Table = text
         .parse()
-        .map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
-    let format = table.get("format").and_then(toml::Value::as_integer);
-    let format = format
-        .and_then(|format| u32::try_from(format).ok())
-        .ok_or_else(|| damaged("no format".into()))?;
+        .map_err(|error: toml::de::Error| damaged(error.message()))?;
+    let number = |key: &str| table.get(key).and_then(toml::Value::as_integer);
+    let format = number("format").and_then(|format| u32::try_from(format).ok());
+    let format = format.ok_or_else(|| damaged("no format"))?;
     if format != FORMAT {
         return Err(DirectoryError::UnknownFormat {
             directory: directory.to_string(),
             format,
         });
     }
-    let content: Content = table
-        .try_into()
-        .map_err(|error: toml::de::Error| damaged(error.message().to_string()))?;
-    let cluster =
-        decode_hex(&content.cluster).ok_or_else(|| damaged("cluster is not 32 hexadecimal digits".into()))?;
-    if content.journals == 0 {
-        return Err(damaged("journals must be at least 1".into()));
-    }
+    let cluster = table
+        .get("cluster")
+        .and_then(toml::Value::as_str)
+        .and_then(decode_hex)
+        .ok_or_else(|| damaged("cluster is not 32 hexadecimal digits"))?;
+    let node = number("node").and_then(|node| i32::try_from(node).ok());
+    let journals = number("journals").and_then(|journals| usize::try_from(journals).ok());
     Ok(NodeIdentity {
         cluster: ClusterId(cluster),
-        node: content.node,
-        journals: content.journals,
+        node: node.ok_or_else(|| damaged("node is not a number of a node"))?,
+        journals: journals
+            .filter(|journals| *journals > 0)
+            .ok_or_else(|| damaged("journals must be at least 1"))?,
     })
 }
 

@@ -1,0 +1,212 @@
+//! What is done beside appends and reads, on a thread of its own: journal files are made ready, what they hold is laid out
+//! into segments, and files that nothing needs go.
+//!
+//! It works in passes. A pass does all there is to do and ends; whoever waits for room is told then. A pass that fails leaves
+//! everything as it was: nothing is lost, and another one tries again, after a while or as soon as somebody asks.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use bytes::Bytes;
+use record::{Offset, PartitionId};
+
+use crate::engine::{Engine, Guard, State};
+
+/// How long the background rests after trouble, if nobody asks before.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The least time after the removal of a whole journal file: many large files removed together make flushes wait where a
+/// file system tells the disk of freed blocks at once.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+
+/// One kind of work: whether there was any, or why it failed.
+type Step = fn(&Engine) -> Result<bool, String>;
+
+const STEPS: [Step; 4] = [
+    Engine::prepare_file,
+    Engine::lay_out,
+    Engine::write_checkpoint,
+    Engine::remove_files,
+];
+
+/// The body of the background's thread.
+pub(crate) fn run(engine: &Engine) {
+    loop {
+        let mut state = engine.state();
+        while !state.background.wanted && !state.background.stopping {
+            state = engine.until_work(state);
+        }
+        if state.background.stopping {
+            return;
+        }
+        engine.begin_pass(state);
+        let trouble = engine.pass();
+        engine.end_pass(trouble);
+    }
+}
+
+impl Engine {
+    /// Waits to be asked; after trouble that may pass, not for long.
+    fn until_work<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
+        if state.background.trouble.is_none() || state.store.dead().is_some() {
+            return self.wait(&self.work, state);
+        }
+        let (mut state, waited) = self
+            .work
+            .wait_timeout(state, RETRY_AFTER)
+            .expect("no thread panicked while it changed the logs' state");
+        state.background.wanted |= waited.timed_out();
+        state
+    }
+
+    /// After a flush: whether the background has something to do. Not while it is in trouble: it tries again by itself.
+    pub(crate) fn note_work(&self, state: &mut State) {
+        if state.background.trouble.is_some() {
+            return;
+        }
+        if state.background.preparation.is_none() {
+            state.background.preparation = state.store.next_preparation();
+        }
+        if state.background.preparation.is_some() || state.store.layout_is_due() {
+            self.ask_background(state);
+        }
+    }
+
+    fn begin_pass(&self, mut state: Guard<'_>) {
+        state.background.wanted = false;
+        state.background.begun += 1;
+        drop(state);
+        self.look_at_disk();
+    }
+
+    /// Before a pass, so that it knows whether to give files away, and after it: it may have freed what was missing.
+    fn look_at_disk(&self) {
+        // Not knowing is no reason to refuse: a full disk will say so itself.
+        let free_bytes = self.disk.free_bytes().unwrap_or(u64::MAX);
+        let short = (free_bytes < self.settings.disk_reserve_bytes).then_some(free_bytes);
+        let mut state = self.state();
+        state.background.short_of_space = short;
+        state.store.set_short_of_space(short.is_some());
+    }
+
+    /// Does all there is to do; says why not, if not.
+    fn pass(&self) -> Option<String> {
+        self.begin_wanted_layout();
+        loop {
+            let (mut worked, mut trouble) = (false, None);
+            for step in STEPS {
+                match step(self) {
+                    Ok(did) => worked |= did,
+                    Err(error) => trouble = trouble.or(Some(error)),
+                }
+            }
+            let state = self.state();
+            if let Some(reason) = state.store.dead() {
+                return Some(reason.to_owned());
+            }
+            if trouble.is_some() || !worked || state.background.stopping {
+                return trouble;
+            }
+        }
+    }
+
+    fn end_pass(&self, trouble: Option<String>) {
+        self.look_at_disk();
+        let mut state = self.state();
+        if let Some(error) = &trouble {
+            tracing::warn!(error, "the logs' background work failed; it will be tried again");
+        }
+        state.background.trouble = trouble;
+        state.background.ended += 1;
+        self.room.notify_all();
+    }
+
+    /// Whoever waits for room has everything laid out that was staged, whether that is due or not.
+    fn begin_wanted_layout(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.background.room_wanted)
+            && let Ok(mut state) = self.until_all_durable(state)
+        {
+            state.store.begin_layout();
+        }
+    }
+
+    fn prepare_file(&self) -> Result<bool, String> {
+        let mut state = self.state();
+        let preparation = state.background.preparation.take();
+        let Some(job) = preparation.or_else(|| state.store.next_preparation()) else {
+            return Ok(false);
+        };
+        drop(state);
+        let result = job.run();
+        self.state().store.prepared(job, result).map_err(sentence)?;
+        self.room.notify_all();
+        Ok(true)
+    }
+
+    fn lay_out(&self) -> Result<bool, String> {
+        let now_ms = self.clock.wall_ms();
+        let mut state = self.state();
+        if state.store.layout_is_due() {
+            state.store.begin_layout();
+        }
+        let Some(job) = state.store.next_layout(now_ms) else {
+            return Ok(false);
+        };
+        drop(state);
+        let result = job.run();
+        self.state().store.laid_out(job, result).map_err(sentence)?;
+        Ok(true)
+    }
+
+    fn write_checkpoint(&self) -> Result<bool, String> {
+        let mut state = self.state();
+        if state.store.dead().is_some() || !state.store.checkpoint_is_due() {
+            return Ok(false);
+        }
+        let now = self.clock.monotonic();
+        let State {
+            store, partitions, ..
+        } = &mut *state;
+        let mut history = |id: PartitionId| -> Option<(Bytes, Offset)> {
+            let (next, history) = partitions.get(&id)?.leader.snapshot_history(now);
+            Some((history, next))
+        };
+        let job = store.begin_checkpoint(&mut history);
+        // The checkpoint must not know of records that could still be lost.
+        let state = self.until_all_durable(state)?;
+        assert!(
+            state.store.checkpoint_may_run(&job),
+            "everything it reflects is durable"
+        );
+        drop(state);
+        let result = job.run();
+        self.state().store.checkpointed(job, result).map_err(sentence)?;
+        self.room.notify_all();
+        Ok(true)
+    }
+
+    fn remove_files(&self) -> Result<bool, String> {
+        let mut state = self.state();
+        let Some(job) = state.store.next_removal() else {
+            return Ok(false);
+        };
+        drop(state);
+        let result = job.run();
+        let frees_journal_file = job.frees_journal_file();
+        let mut state = self.state();
+        state.store.removed(job, result).map_err(sentence)?;
+        if frees_journal_file && !state.background.stopping && !state.background.wanted {
+            // Whoever asks meanwhile is not kept waiting.
+            let _ = self
+                .work
+                .wait_timeout(state, REMOVAL_PAUSE)
+                .expect("no thread panicked while it changed the logs' state");
+        }
+        Ok(true)
+    }
+}
+
+fn sentence(error: impl Display) -> String {
+    error.to_string()
+}

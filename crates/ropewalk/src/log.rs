@@ -1,0 +1,280 @@
+//! One log of a directory: append to it, read it, follow it, trim it. A handle is a few words; clone it for each thread.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::{Offset, PartitionId, Record};
+
+use crate::append::{AppendError, NewRecord, Reserve, build};
+use crate::cursor::{Cursor, ReadError};
+use crate::engine::Phase;
+use crate::logs::Owner;
+
+/// Why nothing was trimmed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TrimError {
+    /// Only committed records can be given up.
+    #[error("the log cannot be trimmed to offset {wanted}: its committed records end at {tail}")]
+    OutOfRange {
+        /// The first offset that was to stay.
+        wanted: Offset,
+        /// The offset after the last committed record.
+        tail: Offset,
+    },
+    /// It could not be journaled.
+    #[error(transparent)]
+    Refused(#[from] AppendError),
+}
+
+/// A log. Its records have offsets 0, 1, 2 and so on, in the order in which they were appended.
+#[derive(Clone)]
+pub struct Log {
+    owner: Arc<Owner>,
+    id: PartitionId,
+    name: Arc<str>,
+    batch_bytes_max: usize,
+}
+
+impl Log {
+    pub(crate) fn new(owner: Arc<Owner>, id: PartitionId, name: &str, batch_bytes_max: usize) -> Log {
+        Log {
+            owner,
+            id,
+            name: name.into(),
+            batch_bytes_max,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Appends one record and returns its offset when it is durable: flushed to the disk. Appends of other threads ride in the
+    /// same flush.
+    ///
+    /// # Errors
+    /// See [`AppendError`]. But for `Dead`, nothing was appended.
+    pub fn append<'a>(&self, record: impl Into<NewRecord<'a>>) -> Result<Offset, AppendError> {
+        self.append_batch([record]).map(|offsets| offsets.start)
+    }
+
+    /// Appends records that follow each other, in one batch: after a crash all are there, or none. Returns the offset of the
+    /// first and the one after the last when they are durable.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn append_batch<'a, R: Into<NewRecord<'a>>>(
+        &self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Range<Offset>, AppendError> {
+        let engine = &self.owner.engine;
+        let records = records.into_iter().map(Into::into);
+        let built = build(records, engine.clock.wall_ms(), self.batch_bytes_max)?;
+        engine.append(self.id, &built)
+    }
+
+    /// The first offset that is kept, and the one after the last committed record.
+    pub fn bounds(&self) -> Range<Offset> {
+        let state = self.owner.engine.state();
+        let leader = &state.partition(self.id).leader;
+        leader.log_start()..leader.tail()
+    }
+
+    /// The first offset that is kept.
+    pub fn start(&self) -> Offset {
+        self.bounds().start
+    }
+
+    /// The offset after the last committed record.
+    pub fn tail(&self) -> Offset {
+        self.bounds().end
+    }
+
+    /// The committed records from `from` on, up to the tail as it is now.
+    ///
+    /// # Errors
+    /// `OutOfRange` if `from` was trimmed or lies behind the tail. The records come with errors of their own.
+    pub fn read(&self, from: Offset) -> Result<Reader, ReadError> {
+        let until = self.place(from)?;
+        Ok(Reader {
+            cursor: Cursor::new(self.id, from),
+            log: self.clone(),
+            until,
+            failed: false,
+        })
+    }
+
+    /// The committed records from `from` on, and those that are still to come: the iterator waits for them, and ends when the
+    /// logs are closed.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn follow(&self, from: Offset) -> Result<Follower, ReadError> {
+        self.place(from)?;
+        Ok(Follower {
+            cursor: Cursor::new(self.id, from),
+            log: self.clone(),
+            timeout: None,
+            failed: false,
+        })
+    }
+
+    /// Checks that a reader can begin at `from`; the tail.
+    fn place(&self, from: Offset) -> Result<Offset, ReadError> {
+        let Range { start, end } = self.bounds();
+        match start <= from && from <= end {
+            true => Ok(end),
+            false => Err(ReadError::OutOfRange {
+                wanted: from,
+                log_start: start,
+                tail: end,
+            }),
+        }
+    }
+
+    /// Gives up all records before `before`, for ever; durable on return. Their space is freed in the background. Returns where
+    /// the log begins now: further on, if it was trimmed further already.
+    ///
+    /// # Errors
+    /// See [`TrimError`]. Nothing has changed then, but for `Dead`.
+    pub fn trim(&self, before: Offset) -> Result<Offset, TrimError> {
+        let engine = &self.owner.engine;
+        let state = engine.state();
+        let leader = &state.partition(self.id).leader;
+        let (start, tail) = (leader.log_start(), leader.tail());
+        if before > tail || before < Offset::ZERO {
+            return Err(TrimError::OutOfRange { wanted: before, tail });
+        }
+        if before <= start {
+            return Ok(start);
+        }
+        let (mut state, frame) = engine.stage_with_room(state, Reserve::Use, &mut |state| {
+            let log_start = state.partition(self.id).leader.log_start();
+            // Others may have trimmed further while this one waited for room.
+            state.store.trim(self.id, before.max(log_start))
+        })?;
+        let partition = state
+            .partitions
+            .get_mut(&self.id)
+            .expect("the partition was opened");
+        // Refused only after a seal, which comes with the journal's death: the flush says so.
+        let start = partition.leader.handle_trim(before).unwrap_or(start);
+        while partition.leader.next_action().is_some() {}
+        let mut state = engine.until_durable(state, frame).map_err(AppendError::dead)?;
+        engine.ask_background(&mut state);
+        Ok(start)
+    }
+}
+
+#[cfg(test)]
+impl Log {
+    /// The offset after the last record that was staged.
+    pub(crate) fn next_staged(&self) -> Offset {
+        self.owner.engine.state().partition(self.id).leader.next_offset()
+    }
+
+    /// The epoch that this opening appends in.
+    pub(crate) fn epoch(&self) -> record::Epoch {
+        self.owner.engine.state().partition(self.id).leader.epoch()
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Log").field("name", &self.name).finish()
+    }
+}
+
+/// Records of a log up to where its tail was. Made by [`Log::read`]. Ends after the first error.
+#[derive(Debug)]
+pub struct Reader {
+    log: Log,
+    cursor: Cursor,
+    until: Offset,
+    failed: bool,
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let taken = self.cursor.take(&self.log.owner.engine, self.until);
+        self.failed = taken.is_err();
+        taken.transpose()
+    }
+}
+
+/// Records of a log as they are committed. Made by [`Log::follow`]. Ends after the first error.
+#[derive(Debug)]
+pub struct Follower {
+    log: Log,
+    cursor: Cursor,
+    timeout: Option<Duration>,
+    failed: bool,
+}
+
+impl Follower {
+    /// The same, but `next` waits for at most `timeout`, and gives `None` if there was no record by then: ask again.
+    pub fn with_timeout(mut self, timeout: Duration) -> Follower {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Waits until there is a record to take; the tail then. `None` if none came in time, or none will ever come.
+    fn until_tail_moves(&self) -> Option<Offset> {
+        let engine = &self.log.owner.engine;
+        let deadline = self
+            .timeout
+            .map(|timeout| engine.clock.monotonic().saturating_add(timeout));
+        let mut state = engine.state();
+        loop {
+            let tail = state.partition(self.log.id).leader.tail();
+            if self.cursor.next() < tail {
+                return Some(tail);
+            }
+            if state.phase == Phase::Closed {
+                return None;
+            }
+            state.followers += 1;
+            state = match deadline {
+                None => engine.wait(&engine.tail_moved, state),
+                Some(deadline) => {
+                    let left = deadline.saturating_sub(engine.clock.monotonic());
+                    if left.is_zero() {
+                        state.followers -= 1;
+                        return None;
+                    }
+                    let waited = engine.tail_moved.wait_timeout(state, left);
+                    waited
+                        .expect("no thread panicked while it changed the logs' state")
+                        .0
+                }
+            };
+            state.followers -= 1;
+        }
+    }
+}
+
+impl Iterator for Follower {
+    type Item = Result<Record, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        loop {
+            let tail = self.until_tail_moves()?;
+            let taken = self.cursor.take(&self.log.owner.engine, tail);
+            self.failed = taken.is_err();
+            // None where compaction has left nothing up to the tail: then there is more to wait for.
+            if let Some(taken) = taken.transpose() {
+                return Some(taken);
+            }
+        }
+    }
+}

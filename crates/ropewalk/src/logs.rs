@@ -1,0 +1,254 @@
+//! A directory of logs: opened by one process at a time, shared by its threads, closed in order.
+//!
+//! What was acknowledged is there after any crash; closing only spares the next opening some reading. The directory is the
+//! process's own from the opening to the closing, or until the last handle is gone.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use platform::clock::{Clock, SystemClock};
+use platform::disk::{Disk, Lock, RealDisk};
+use platform::threads;
+use protocol::leader::NodeId;
+use protocol::metadata::{Metadata, TopicConfig};
+use storage::{DirectoryError, Fault, JournalSizes, NodeIdentity, Store, StoreConfig, identify};
+
+use crate::background;
+use crate::engine::{Engine, Phase, State};
+use crate::log::Log;
+use crate::names::LogError;
+use crate::settings::{SettingError, Settings};
+
+/// Whose directory a new one is: what a node is by default, so that one can take it over.
+const NODE: i32 = 1;
+
+/// Why a directory was not opened. Each is one sentence for whoever runs the program.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process, or another opening in this one, has it.
+    #[error("{directory} is in use by another process, or opened already in this one")]
+    InUse {
+        /// The directory.
+        directory: String,
+    },
+    /// It is somebody else's, of another version, or cannot be read.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// A node with several cores made it.
+    #[error("{directory} has {journals} journals; only a directory with one can be opened in a process")]
+    Journals {
+        /// The directory.
+        directory: String,
+        /// How many it has.
+        journals: usize,
+    },
+    /// What is stored is damaged, or the disk failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// What is stored contradicts itself.
+    #[error("{directory} cannot be opened: {what}")]
+    Contradiction {
+        /// The directory.
+        directory: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The system gives no thread.
+    #[error("a thread could not be started: {0}")]
+    Thread(io::Error),
+}
+
+/// An open directory and its logs. Clones are handles of the same; any thread may use any of them.
+#[derive(Clone)]
+pub struct Logs {
+    owner: Arc<Owner>,
+}
+
+impl Logs {
+    /// Opens a directory with the default settings; makes it if there is none. Reads what was appended since the last layout.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. Damage is named and nothing is changed then.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Logs, OpenError> {
+        Logs::open_with(directory, Settings::default())
+    }
+
+    /// The same with other settings.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Logs, OpenError> {
+        settings.check()?;
+        let directory = directory.as_ref();
+        let disk = RealDisk::open(directory).map_err(|error| DirectoryError::Disk {
+            directory: directory.display().to_string(),
+            error,
+        })?;
+        Logs::open_on(Arc::new(disk), Arc::new(SystemClock::new()), settings)
+    }
+
+    pub(crate) fn open_on(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Logs, OpenError> {
+        settings.check()?;
+        let lock = lock(&*disk)?;
+        let identity = identify_logs(&*disk)?;
+        let directory = disk.root().display().to_string();
+        if identity.journals != 1 {
+            let journals = identity.journals;
+            return Err(OpenError::Journals { directory, journals });
+        }
+        let (store, recovered) = Store::open(disk.clone(), store_config(&identity, &settings))?;
+        let state = State::new(
+            store,
+            NodeId(identity.node),
+            Metadata::new(TopicConfig::new()),
+            lock,
+        );
+        let engine = Arc::new(Engine::new(clock, disk, settings, state));
+        engine
+            .open_partitions(identity.cluster, recovered.partitions)
+            .map_err(|what| OpenError::Contradiction { directory, what })?;
+        // The first pass looks at the free space, and goes on with what the last process left.
+        engine.ask_background(&mut engine.state());
+        let working = engine.clone();
+        let thread = threads::spawn("ropewalk-logs", move || background::run(&working));
+        let background = Mutex::new(Some(thread.map_err(OpenError::Thread)?));
+        Ok(Logs {
+            owner: Arc::new(Owner { engine, background }),
+        })
+    }
+
+    /// The log of this name, made if there is none: durable on return. Names are those of Kafka's topics: up to 249 letters,
+    /// digits, `.`, `_` and `-`.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn log(&self, name: &str) -> Result<Log, LogError> {
+        let id = self.owner.engine.log(name)?;
+        let batch_bytes_max = self.owner.engine.state().partition(id).settings.batch_bytes_max;
+        Ok(Log::new(self.owner.clone(), id, name, batch_bytes_max as usize))
+    }
+
+    /// The names of all logs, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let state = self.owner.engine.state();
+        let logs = state
+            .metadata
+            .topics()
+            .filter(|topic| topic.partition_count() == 1);
+        logs.map(|topic| topic.name.to_string()).collect()
+    }
+
+    /// Refuses appends from now on, for all handles; waits until everything under way is durable and the background has ended,
+    /// and lets go of the directory. Whoever follows a log is told that it has ended. Dropping the last handle does the same.
+    pub fn close(&self) {
+        self.owner.close();
+    }
+}
+
+/// What the handles share. The background has the engine as well, so this and not the engine says when nobody needs it.
+pub(crate) struct Owner {
+    pub(crate) engine: Arc<Engine>,
+    background: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Owner {
+    fn close(&self) {
+        // Held until the end: a second closer returns when the directory is free, as the first one does.
+        let Ok(mut background) = self.background.lock() else {
+            return;
+        };
+        let Some(thread) = background.take() else {
+            return;
+        };
+        self.engine.begin_closing();
+        // The background ends by itself, or by a panic that was reported when it happened.
+        let _ = thread.join();
+        self.engine.end_closing();
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Engine {
+    fn begin_closing(&self) {
+        let mut state = self.state();
+        state.phase = Phase::Closing;
+        // Those who wait for room are told.
+        self.room.notify_all();
+        // Should the journal be dead, those who waited for it know.
+        let Ok(mut state) = self.until_all_durable(state) else {
+            return self.stop_background(&mut self.state());
+        };
+        self.stop_background(&mut state);
+    }
+
+    fn stop_background(&self, state: &mut State) {
+        state.background.stopping = true;
+        self.work.notify_one();
+    }
+
+    fn end_closing(&self) {
+        let mut state = self.state();
+        state.phase = Phase::Closed;
+        self.tail_moved.notify_all();
+        state.lock = None;
+    }
+}
+
+fn lock(disk: &dyn Disk) -> Result<Box<dyn Lock>, OpenError> {
+    let directory = disk.root().display().to_string();
+    disk.lock().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => OpenError::InUse { directory },
+        _ => DirectoryError::Disk { directory, error }.into(),
+    })
+}
+
+/// Whose directory it is; a new one if it is empty.
+fn identify_logs(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
+    match NodeIdentity::read(disk) {
+        // Nothing there, or something else: it is told apart before anything is written.
+        Err(DirectoryError::Foreign { .. }) => identify(disk, NODE, 1),
+        read => read,
+    }
+}
+
+fn store_config(identity: &NodeIdentity, settings: &Settings) -> StoreConfig {
+    StoreConfig {
+        identity: identity
+            .journal_identities()
+            .next()
+            .expect("a directory has at least one journal"),
+        journal: JournalSizes {
+            file_bytes: settings.journal_file_bytes,
+            files_max: settings.journal_files_max,
+        },
+        layout_trigger_bytes: settings.layout_trigger_bytes,
+        tail_cache_bytes: settings.tail_cache_bytes,
+        chunk_cache_bytes: settings.read_cache_bytes,
+        // Nothing is compacted here.
+        superseded_bytes_max: u64::MAX,
+    }
+}
+
+impl std::fmt::Debug for Logs {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let directory = self.owner.engine.disk.root();
+        formatter
+            .debug_struct("Logs")
+            .field("directory", &directory)
+            .finish()
+    }
+}

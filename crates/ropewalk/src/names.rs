@@ -1,0 +1,255 @@
+//! The names of the logs: topics of one partition, kept as a node keeps its topics, in the metadata partition.
+//!
+//! The commands and the image are the node's own (`protocol::metadata`): so a node can be started over the directory, and
+//! the logs are topics there. What an opening does to the metadata is journaled with its first append, not before: who only
+//! reads writes nothing.
+
+use std::sync::Arc;
+
+use platform::random::random_bytes;
+use protocol::PlanError;
+use protocol::leader::NodeId;
+use protocol::metadata::{
+    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
+    TopicSettings,
+};
+use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
+use storage::RecoveredPartition;
+
+use crate::append::{AppendError, Built, Reserve};
+use crate::cursor::Cursor;
+use crate::engine::{Engine, Guard, Phase};
+use crate::settings::Settings;
+
+/// Why a log cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// It cannot be called that.
+    #[error("there can be no log {name:?}: {reason}")]
+    Name {
+        /// The name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A node made it, with more partitions than the one that a log has.
+    #[error("{name} has {partitions} partitions; only a topic with one is a log")]
+    Partitions {
+        /// The name.
+        name: String,
+        /// How many it has.
+        partitions: i32,
+    },
+    /// It is new and could not be journaled.
+    #[error("log {name} cannot be created: {refusal}")]
+    NotCreated {
+        /// The name.
+        name: String,
+        /// Why.
+        refusal: AppendError,
+    },
+    /// The logs were closed.
+    #[error("the logs are closed")]
+    Closed,
+}
+
+/// Commands as a batch of the metadata partition.
+pub(crate) fn as_batch(commands: &[Command], now_ms: i64) -> Built {
+    let mut builder = BatchBuilder::new(Compression::None);
+    for command in commands {
+        builder.append(now_ms, None, Some(&command.encode()), &[]);
+    }
+    Built {
+        record_count: builder.record_count(),
+        bytes: builder.build(),
+        now_ms,
+    }
+}
+
+/// Nothing of the metadata is ever given up.
+fn metadata_settings() -> TopicSettings {
+    TopicSettings::resolve(&TopicConfig::new(), &TopicConfig::new())
+}
+
+/// A log keeps everything until it is trimmed, also while a node has the directory.
+fn log_config(settings: &Settings) -> Vec<ConfigChange> {
+    [
+        ("max.message.bytes", settings.batch_bytes_max.to_string()),
+        ("retention.bytes", "-1".to_owned()),
+        ("retention.ms", "-1".to_owned()),
+        ("segment.bytes", settings.segment_bytes.to_string()),
+    ]
+    .map(|(name, value)| ConfigChange::set(name, &value))
+    .into()
+}
+
+impl Engine {
+    /// At opening: replays the names, begins an epoch of every partition, and opens them.
+    ///
+    /// # Errors
+    /// What is stored contradicts itself: a sentence.
+    pub(crate) fn open_partitions(
+        &self,
+        cluster: ClusterId,
+        mut recovered: Vec<RecoveredPartition>,
+    ) -> Result<(), String> {
+        let mut take = |id: PartitionId| {
+            let place = recovered.iter().position(|found| found.id == id)?;
+            Some(recovered.swap_remove(place))
+        };
+        let names = take(METADATA_PARTITION);
+        self.state().open_partition(
+            METADATA_PARTITION,
+            None,
+            metadata_settings(),
+            names.as_ref(),
+            &*self.clock,
+        )?;
+        let mut metadata = self.read_metadata()?;
+        let mut state = self.state();
+        let start = start_of(&metadata, cluster, state.node);
+        for command in &start {
+            metadata
+                .apply(command)
+                .map_err(|error| format!("the start does not fit the metadata: {error}"))?;
+        }
+        for topic in metadata.topics() {
+            for (index, partition) in (0..).zip(metadata.partitions(topic)) {
+                let id = PartitionId {
+                    topic: topic.id,
+                    index,
+                };
+                let found = take(id);
+                state.open_partition(
+                    id,
+                    Some(partition.epoch),
+                    topic.settings,
+                    found.as_ref(),
+                    &*self.clock,
+                )?;
+            }
+        }
+        state.metadata = metadata;
+        state.start = start;
+        Ok(())
+    }
+
+    fn read_metadata(&self) -> Result<Metadata, String> {
+        let leader_bounds = {
+            let state = self.state();
+            let leader = &state.partition(METADATA_PARTITION).leader;
+            (leader.log_start(), leader.tail())
+        };
+        let (from, tail) = leader_bounds;
+        let mut metadata = Metadata::new(TopicConfig::new());
+        let mut cursor = Cursor::new(METADATA_PARTITION, from);
+        let damaged =
+            |offset: Offset, what: String| format!("the names from offset {offset} on are damaged: {what}");
+        while let Some(record) = cursor
+            .take(self, tail)
+            .map_err(|error| damaged(from, error.to_string()))?
+        {
+            let command = Command::decode(&record.value.unwrap_or_default())
+                .map_err(|error| damaged(record.offset, error.to_string()))?;
+            // What was refused when it was committed is refused again.
+            let _ = metadata.apply(&command);
+        }
+        Ok(metadata)
+    }
+
+    /// The log of this name, made if there is none.
+    pub(crate) fn log(&self, name: &str) -> Result<PartitionId, LogError> {
+        if let Some(found) = self.find_log(&self.state(), name)? {
+            return Ok(found);
+        }
+        let _turn = self
+            .naming
+            .lock()
+            .expect("no thread panicked while it changed the names");
+        let state = self.state();
+        match self.find_log(&state, name)? {
+            Some(found) => Ok(found),
+            None => self.create_log(state, name),
+        }
+    }
+
+    fn find_log(&self, state: &Guard<'_>, name: &str) -> Result<Option<PartitionId>, LogError> {
+        if state.phase != Phase::Open {
+            return Err(LogError::Closed);
+        }
+        match state.metadata.topic_named(name) {
+            None => Ok(None),
+            Some(topic) if topic.partition_count() == 1 => Ok(Some(PartitionId {
+                topic: topic.id,
+                index: 0,
+            })),
+            Some(topic) => Err(LogError::Partitions {
+                name: name.to_owned(),
+                partitions: topic.partition_count(),
+            }),
+        }
+    }
+
+    /// Journals the new name, then opens the log. Nobody else changes names meanwhile.
+    fn create_log(&self, state: Guard<'_>, name: &str) -> Result<PartitionId, LogError> {
+        let wanted = NewTopic {
+            id: TopicId(random_bytes()),
+            name: Arc::from(name),
+            partition_count: 1,
+            replica_count: 1,
+            config: log_config(&self.settings),
+        };
+        let limits = PlanLimits::default();
+        let refused = |error: PlanError| LogError::Name {
+            name: name.to_owned(),
+            reason: error.to_string(),
+        };
+        let command = state.metadata.plan_topic(&wanted, &limits).map_err(refused)?;
+        let batch = as_batch(std::slice::from_ref(&command), self.clock.wall_ms());
+        let not_created = |refusal| LogError::NotCreated {
+            name: name.to_owned(),
+            refusal,
+        };
+        let (state, staged) = self
+            .stage_with_room(state, Reserve::Keep, &mut |state| {
+                state.stage(METADATA_PARTITION, &batch)
+            })
+            .map_err(not_created)?;
+        let mut state = self
+            .until_durable(state, staged.frame)
+            .map_err(|reason| not_created(AppendError::dead(reason)))?;
+        state
+            .metadata
+            .apply(&command)
+            .expect("it was planned on this image, and only its planner changes it");
+        let id = PartitionId {
+            topic: wanted.id,
+            index: 0,
+        };
+        let epoch = state.metadata.partition(id).map(|partition| partition.epoch);
+        let settings = state
+            .metadata
+            .topic(wanted.id)
+            .expect("it was just created")
+            .settings;
+        state
+            .open_partition(id, epoch, settings, None, &*self.clock)
+            .expect("a new partition contradicts nothing");
+        Ok(id)
+    }
+}
+
+/// What an opening does to the metadata: it is a start of the node whose directory this is.
+fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Command> {
+    let format = metadata
+        .cluster()
+        .is_none()
+        .then_some(Command::FormatCluster { cluster });
+    // Nobody is to connect here. A node that takes the directory over says where it is by its own start.
+    let address = Address {
+        host: "localhost".into(),
+        port: 0,
+    };
+    let start = Command::StartNode { node, address };
+    format.into_iter().chain([start]).collect()
+}

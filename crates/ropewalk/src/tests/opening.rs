@@ -1,0 +1,150 @@
+//! Whose directory is it, and what is found in it: one opening at a time, damage named, a torn end cut.
+
+use platform::disk::{Disk, SimulatedDisk};
+use std::path::Path;
+
+use super::rig::{check, log, open, settings, try_open, try_open_with, value, values};
+use crate::{DirectoryError, Fault, LogError, Offset, OpenError, Settings};
+
+#[test]
+fn a_directory_is_opened_once_at_a_time() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    let error = try_open(&disk).expect_err("it is open");
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains("in use by another process"), "{error}");
+    orders.append(b"one").expect("the first opening is not disturbed");
+    drop(logs);
+    assert!(
+        try_open(&disk).is_err(),
+        "a log is a handle of the directory as well"
+    );
+    drop(orders);
+    assert_eq!(values(&log(&open(&disk), "orders")), [b"one"]);
+}
+
+#[test]
+fn a_foreign_directory_and_one_of_many_journals_are_left_alone() {
+    let disk = SimulatedDisk::new();
+    disk.replace(Path::new("photo.jpg"), b"not ours")
+        .expect("there is room");
+    let error = try_open(&disk).expect_err("it is somebody else's");
+    assert!(
+        matches!(error, OpenError::Directory(DirectoryError::Foreign { .. })),
+        "{error}"
+    );
+    assert_eq!(disk.paths(), [Path::new("photo.jpg")]);
+
+    let disk = SimulatedDisk::new();
+    storage::identify(&disk, 3, 2).expect("there is room");
+    let before = disk.paths();
+    let error = try_open(&disk).expect_err("it has two journals");
+    assert!(
+        matches!(error, OpenError::Journals { journals: 2, .. }),
+        "{error}"
+    );
+    assert_eq!(disk.paths(), before);
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
+    let disk = SimulatedDisk::new();
+    let wrong = Settings {
+        journal_files_max: 1,
+        ..settings()
+    };
+    let error = try_open_with(&disk, wrong).expect_err("too few");
+    assert!(
+        error.to_string().starts_with("journal_files_max must be"),
+        "{error}"
+    );
+    assert_eq!(disk.call_count(), 0);
+}
+
+#[test]
+fn names_are_topics_names_and_never_lost() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    for name in ["", "..", "a b", "a/b"] {
+        let error = logs.log(name).expect_err(name);
+        assert!(matches!(error, LogError::Name { .. }), "{error}");
+    }
+    log(&logs, "a.b");
+    assert!(
+        matches!(logs.log("a_b"), Err(LogError::Name { .. })),
+        "as in Kafka, these would collide"
+    );
+    let crashed = disk.crash(3);
+    assert_eq!(
+        open(&crashed).names(),
+        ["a.b"],
+        "a name is durable when its log is there"
+    );
+}
+
+#[test]
+fn opening_to_read_writes_nothing_into_the_journal() {
+    let disk = SimulatedDisk::new();
+    log(&open(&disk), "orders").append(b"one").expect("there is room");
+    let frames = check(&disk).frames;
+    for _ in 0..3 {
+        assert_eq!(values(&log(&open(&disk), "orders")), [b"one"]);
+    }
+    assert_eq!(check(&disk).frames, frames);
+}
+
+#[test]
+fn each_opening_is_an_epoch_of_its_own() {
+    let disk = SimulatedDisk::new();
+    for number in 0..5 {
+        // The state of the partitions goes through checkpoints as well.
+        let logs = open(&disk);
+        let orders = log(&logs, "orders");
+        for filler in 0..40 {
+            orders.append(&value(filler, 600)).expect("there is room");
+        }
+        assert_eq!(orders.tail(), Offset((number + 1) * 40));
+        let epoch = orders.epoch();
+        assert_eq!(i64::from(epoch.0), number);
+    }
+}
+
+#[test]
+fn a_torn_end_is_cut_and_damage_is_named() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    for number in 0..3 {
+        orders.append(&value(number, 100)).expect("there is room");
+    }
+    drop((orders, logs));
+    let journal = Path::new("journals/000/000000.journal");
+    let content = disk.file_bytes(journal).expect("the first file");
+    let written = content
+        .chunks(4096)
+        .rposition(|block| block.iter().any(|byte| *byte != 0));
+    let last_block = written.expect("something was written");
+
+    // Several bits of the last frame: as if its flush had not been finished.
+    let torn = disk.crash(1);
+    for bit in [3, 70, 900, 1_001] {
+        torn.flip_bit(journal, last_block as u64 * 4096 * 8 + bit);
+    }
+    let logs = open(&torn);
+    assert_eq!(log(&logs, "orders").tail(), Offset(2));
+    assert_eq!(log(&logs, "orders").append(b"again"), Ok(Offset(2)));
+    drop(logs);
+
+    // The same in the middle: valid frames behind it prove that it was whole once.
+    let damaged = disk.crash(1);
+    for bit in [3, 70, 900, 1_001] {
+        damaged.flip_bit(journal, (last_block as u64 - 1) * 4096 * 8 + bit);
+    }
+    let error = try_open(&damaged).expect_err("it is damaged");
+    assert!(
+        matches!(error, OpenError::Fault(Fault::Damaged { .. })),
+        "{error}"
+    );
+    assert!(error.to_string().contains("000000.journal"), "{error}");
+}

@@ -1,0 +1,116 @@
+//! Readers and followers: committed records only, from any offset that is kept, and an answer where there is none.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use platform::disk::SimulatedDisk;
+use platform::threads;
+
+use super::gate::Gate;
+use super::rig::{log, open, value, values};
+use crate::{Offset, ReadError};
+
+#[test]
+fn reading_begins_anywhere_and_ends_where_the_tail_was() {
+    let logs = open(&SimulatedDisk::new());
+    let orders = log(&logs, "orders");
+    // Far more than the caches hold: some of it comes from segments, some from the journal, some from memory.
+    let all: Vec<Vec<u8>> = (0..300).map(|number| value(number, 400)).collect();
+    for values in all.chunks(3) {
+        orders.append_batch(values).expect("there is room");
+    }
+    for from in [0, 1, 2, 150, 298, 299, 300] {
+        let reader = orders.read(Offset(from)).expect("it is kept");
+        orders.append(b"later").expect("there is room");
+        let found: Vec<i64> = reader
+            .map(|record| record.expect("nothing is damaged").offset.0)
+            .collect();
+        assert_eq!(found.first(), Some(&from));
+        assert_eq!(
+            found.len() as i64,
+            orders.tail().0 - 1 - from,
+            "up to the tail at its beginning"
+        );
+    }
+    assert!(values(&orders).starts_with(&all));
+    let error = orders
+        .read(orders.tail().advance(1))
+        .expect_err("behind the tail");
+    assert!(
+        matches!(
+            error,
+            ReadError::OutOfRange {
+                wanted: Offset(308),
+                tail: Offset(307),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(orders.read(Offset(-1)).is_err());
+}
+
+#[test]
+fn a_follower_gets_each_record_when_it_is_durable_and_ends_with_the_logs() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    orders.append(b"0").expect("there is room");
+    let mut polling = orders
+        .follow(Offset(0))
+        .expect("it is kept")
+        .with_timeout(Duration::ZERO);
+    let follower = orders.follow(Offset(0)).expect("it is kept");
+    let (seen, offsets) = mpsc::channel();
+    let following = threads::spawn("test", move || {
+        for record in follower {
+            seen.send(record.expect("nothing is damaged").offset.0)
+                .expect("the test listens");
+        }
+    });
+    assert_eq!(
+        polling.next().expect("one is there").expect("it is sound").offset,
+        Offset(0)
+    );
+    assert!(polling.next().is_none(), "none came in time");
+
+    let gate = Gate::before(&disk);
+    gate.close();
+    let appender = orders.clone();
+    let appending = threads::spawn("test", move || appender.append(b"1"));
+    gate.until_one_waits();
+    assert!(polling.next().is_none(), "it is staged and not durable");
+    gate.open();
+    appending
+        .expect("the system has threads")
+        .join()
+        .expect("it does not panic")
+        .expect("the disk works");
+    assert_eq!(
+        polling.next().expect("it goes on").expect("it is sound").offset,
+        Offset(1)
+    );
+
+    for number in 2..50 {
+        orders.append(&value(number, 1_000)).expect("there is room");
+    }
+    let followed: Vec<i64> = offsets.iter().take(50).collect();
+    assert_eq!(followed, (0..50).collect::<Vec<_>>());
+    logs.close();
+    assert!(offsets.recv().is_err(), "a follower ends with the logs");
+    following
+        .expect("the system has threads")
+        .join()
+        .expect("it does not panic");
+}
+
+#[test]
+fn a_follower_that_is_behind_when_the_logs_are_closed_hears_of_it() {
+    let logs = open(&SimulatedDisk::new());
+    let orders = log(&logs, "orders");
+    let mut follower = orders.follow(Offset(0)).expect("it is kept");
+    orders.append(b"unseen").expect("there is room");
+    logs.close();
+    assert!(matches!(follower.next(), Some(Err(ReadError::Closed))));
+    assert!(follower.next().is_none());
+}

@@ -1,0 +1,101 @@
+//! Giving up a prefix: at once for readers, for ever after the answer, and its space comes back.
+
+use std::path::Path;
+
+use platform::disk::SimulatedDisk;
+
+use super::rig::{check, log, open, value, values};
+use crate::{Offset, ReadError, TrimError};
+
+#[test]
+fn a_trim_is_for_ever() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    orders
+        .append_batch([b"a", b"b", b"c", b"d"])
+        .expect("there is room");
+    let mut reader = orders.read(Offset(0)).expect("it is kept");
+    assert_eq!(orders.trim(Offset(3)), Ok(Offset(3)));
+    assert_eq!(orders.bounds(), Offset(3)..Offset(4));
+    assert_eq!(values(&orders), [b"d"], "also out of the middle of a batch");
+    let error = orders.read(Offset(2)).expect_err("it was given up");
+    assert!(
+        matches!(
+            error,
+            ReadError::OutOfRange {
+                log_start: Offset(3),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = reader.next().expect("an answer").expect_err("it was given up");
+    assert!(
+        matches!(
+            error,
+            ReadError::OutOfRange {
+                wanted: Offset(0),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(reader.next().is_none(), "after an error a reader ends");
+
+    assert_eq!(
+        orders.trim(Offset(1)),
+        Ok(Offset(3)),
+        "a log's start never moves back"
+    );
+    let beyond = orders.trim(Offset(5));
+    assert!(
+        matches!(beyond, Err(TrimError::OutOfRange { tail: Offset(4), .. })),
+        "{beyond:?}"
+    );
+    assert!(orders.trim(Offset(-1)).is_err());
+
+    let crashed = disk.crash(7);
+    logs.close();
+    for disk in [disk, crashed] {
+        let logs = open(&disk);
+        let orders = log(&logs, "orders");
+        assert_eq!(
+            (orders.bounds(), values(&orders)),
+            (Offset(3)..Offset(4), vec![b"d".to_vec()])
+        );
+        assert_eq!(orders.trim(Offset(4)), Ok(Offset(4)));
+        assert_eq!(
+            orders.append(b"e"),
+            Ok(Offset(4)),
+            "offsets go on where they were"
+        );
+    }
+}
+
+#[test]
+fn a_log_that_is_trimmed_in_time_never_fills_the_disk() {
+    let disk = SimulatedDisk::new();
+    disk.set_capacity(Some(8 << 20));
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    // Five times what the disk has.
+    for number in 0..40 * 70 {
+        let offset = orders
+            .append(&value(number, 15 << 10))
+            .expect("trimming has made room");
+        if number % 20 == 19 {
+            orders.trim(offset).expect("there is room");
+        }
+    }
+    assert_eq!(orders.tail(), Offset(2_800));
+    drop((orders, logs));
+    let report = check(&disk);
+    assert!(report.is_sound(), "{report:?}");
+    let segments = disk
+        .paths()
+        .iter()
+        .filter(|path| path.starts_with(Path::new("partitions")))
+        .count();
+    assert!(segments <= 12, "{segments} segments are left");
+}
