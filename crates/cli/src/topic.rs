@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
 use crate::node_options::key_and_value;
-use crate::output::{Output, table};
+use crate::output::{counted, or_dash, table, tell};
 use crate::remote::{Remote, create_topic};
 
 const EXAMPLES: &str = "\
@@ -210,23 +210,4 @@ fn as_text(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
         table(&rows),
         config_table(configs)
     )
-}
-
-pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
-/// `1 partition`, `2 partitions`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Prints one of two.
-pub(crate) fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
-    let mut output = Output::open();
-    match as_json {
-        true => output.json(&json)?,
-        false => output.line(text)?,
-    }
-    output.flush()
 }

@@ -5,8 +5,8 @@ use clap::Args;
 use client::{Cluster, GroupOffset, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
-use super::{OneGroup, or_dash, tell};
-use crate::output::table;
+use super::OneGroup;
+use crate::output::{or_dash, table, tell};
 use crate::time::instant_ms;
 
 #[derive(Args)]
