@@ -159,10 +159,11 @@ fn read_to_tail(
     printer: &mut Printer,
 ) -> Result<Then> {
     let topic = &arguments.topic;
+    // Before the tail: what is appended in between must not put the start beyond it.
+    let start = start_of(arguments, cluster, partition)?;
     let tail = cluster
         .offset(topic, partition, OffsetQuery::Latest)?
         .unwrap_or(Offset::ZERO);
-    let start = start_of(arguments, cluster, partition)?;
     if let Start::Offset(offset) = start
         && offset > tail
     {
