@@ -106,6 +106,23 @@ class Node:
         demand(values, f"there is no metric {name}")
         return sum(float(value) for value in values)
 
+    def descriptors(self):
+        """How many files and sockets the process has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory(self, peak=False):
+        """The process's resident bytes: now, or the most since `forget_peak`."""
+        name = "VmHWM:" if peak else "VmRSS:"
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+
+    def forget_peak(self):
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as control:
+            control.write("5")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
     def kill(self):
         """kill -9, as often as one likes."""
         if self.process is not None:

@@ -7,11 +7,13 @@
 //! `_cpu_s`.
 
 pub mod append;
+pub mod commit;
 pub mod compare;
 pub mod contract;
 pub mod drive;
 pub mod floor;
 mod latency;
+pub mod members;
 mod progress;
 pub mod read;
 mod report;
@@ -19,8 +21,10 @@ mod stretches;
 mod usage;
 
 pub use append::{AppendOptions, AppendReport};
+pub use commit::{CommitOptions, CommitReport};
 pub use drive::DriveOptions;
 pub use floor::{FloorOptions, FloorReport};
 pub use latency::{Latency, LatencyRecorder};
+pub use members::{MembersOptions, MembersReport};
 pub use read::{Decode, ReadOptions, ReadReport};
 pub use usage::Usage;

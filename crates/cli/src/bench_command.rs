@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use bench::compare::{self, CompareOptions, Interrupt};
-use bench::{AppendOptions, DriveOptions, FloorOptions, ReadOptions, append, drive, floor, read};
+use bench::{
+    AppendOptions, CommitOptions, DriveOptions, FloorOptions, MembersOptions, ReadOptions, append, commit, drive, floor,
+    members, read,
+};
 use clap::{Args, Subcommand};
 
 use crate::output::Output;
@@ -17,6 +20,8 @@ Examples:
   ropewalk bench append --topic load --partitions 8 --record-bytes 100 --seconds 30
   ropewalk bench append --topic load --rate 100000 --json
   ropewalk bench read --topic load
+  ropewalk bench commit --groups 10000 --seconds 5
+  ropewalk bench members --members 1000 --partitions 1000
   ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison
   ropewalk bench diff before/results.json after/results.json --system ropewalk
 
@@ -37,6 +42,10 @@ enum BenchCommand {
     Append(AppendOptions),
     /// Read records back and measure the rate
     Read(ReadOptions),
+    /// Commit offsets of many groups and measure rate and latency
+    Commit(CommitOptions),
+    /// Have many members join a group, one more join and one leave, and measure how long it takes to settle
+    Members(MembersOptions),
     /// Carry out a comparison's commands from standard input
     Drive(DriveOptions),
     /// Run several systems under the same workloads, and report
@@ -80,6 +89,8 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
             }
         }
         BenchCommand::Read(options) => print(&read::run(&options)?.render(options.json)),
+        BenchCommand::Commit(options) => print(&commit::run(&options)?.render(options.json)),
+        BenchCommand::Members(options) => print(&members::run(&options)?.render(options.json)),
         BenchCommand::Drive(options) => drive::run(&options),
         BenchCommand::Compare(options) => compare(&options),
         BenchCommand::Report { results } => {

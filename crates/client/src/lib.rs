@@ -40,5 +40,7 @@ pub use topic_producer::TopicProducer;
 pub use topics::NewTopic;
 
 // What the signatures above speak of, so that users of the client need not name the crates that have it.
+/// The requests that a `Connection` sends.
+pub use kafka_wire as wire;
 pub use kafka_wire::{ApiKey, ErrorCode};
 pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId, partition_of};

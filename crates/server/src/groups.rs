@@ -27,8 +27,12 @@ use crate::error_codes::coordinator_code;
 use host::GroupHost;
 use place::partition_of;
 
-/// How the groups' topic is kept: the last record of each key. A group's record grows with its members.
-const TOPIC_CONFIG: [(&str, &str); 2] = [("cleanup.policy", "compact"), ("max.message.bytes", "16777216")];
+/// How the groups' topic is kept: whole, as long as there is no compaction. A group's record grows with its members.
+const TOPIC_CONFIG: [(&str, &str); 3] = [
+    ("retention.ms", "-1"),
+    ("retention.bytes", "-1"),
+    ("max.message.bytes", "16777216"),
+];
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
 #[derive(Default)]

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::{CreateTopicsRequest, DeleteTopicsRequest, Text};
 use protocol::Durability;
-use protocol::metadata::{ConfigEntry, ConfigSource, Metadata, Topic};
+use protocol::metadata::topic_config::{KNOWN, KnownConfig};
+use protocol::metadata::{ConfigSource, ConfigValue, Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -253,25 +254,28 @@ pub(super) async fn configs(
         .ask_metadata(move |core| async move {
             core.with_metadata(|metadata| {
                 let topic = metadata.topic_named(&wanted)?;
-                Some(topic.config.describe(metadata.defaults()).collect::<Vec<_>>())
+                let configs = KNOWN.iter().map(|config| told(config, &metadata.topic_config_values(&topic.config, config)));
+                Some(configs.collect::<Vec<_>>())
             })
         })
         .await?;
-    let entries = entries.ok_or_else(|| unknown_topic(&name))?;
-    Ok(Json(
-        json!({ "configs": entries.iter().map(told).collect::<Vec<_>>() }),
-    ))
+    let configs = entries.ok_or_else(|| unknown_topic(&name))?;
+    Ok(Json(json!({ "configs": configs })))
 }
 
-fn told(entry: &ConfigEntry) -> Value {
+/// A config with the value in force, the first of `values`.
+fn told(config: &KnownConfig, values: &[ConfigValue]) -> Value {
+    let in_force = values.first().expect("every config has a built-in value");
     json!({
-        "name": entry.config.name,
-        "value": &*entry.value,
-        "source": match entry.source {
+        "name": config.name,
+        "value": &*in_force.value,
+        "source": match in_force.source {
             ConfigSource::Topic => "topic",
-            ConfigSource::Cluster => "cluster",
+            ConfigSource::Broker => "broker",
+            ConfigSource::AllBrokers => "brokers",
+            ConfigSource::Started => "start",
             ConfigSource::Default => "default",
         },
-        "documentation": entry.config.documentation,
+        "documentation": config.documentation,
     })
 }

@@ -1,0 +1,211 @@
+//! Commits offsets: many groups, several connections, each with commits in flight, until a time is over.
+//!
+//! Whoever commits is in no group, as tools do it: what is measured is the coordinator's log, not membership.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
+use client::wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use client::wire::{OffsetCommitRequest, OffsetCommitResponse, Text};
+use serde::Serialize;
+
+use crate::latency::{Latency, LatencyRecorder};
+use crate::report::{per_s, write_latency, write_usage};
+use crate::usage::{Meter, Usage};
+
+/// How long a topic or a coordinator may take to be there.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A committer that is in no group has this generation.
+const NO_GENERATION: i32 = -1;
+
+/// What to commit, and how.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CommitOptions {
+    /// The broker that coordinates the groups, host:port
+    #[arg(long, default_value = "127.0.0.1:9092")]
+    pub bootstrap: String,
+    /// Topic whose offsets are committed; created with one partition if it does not exist
+    #[arg(long, default_value = "bench")]
+    pub topic: String,
+    /// Groups that commit in turn, named bench-0, bench-1 and so on
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub groups: u32,
+    /// Connections, each with a thread
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections: u32,
+    /// Commits of one connection that may wait for their acknowledgement at once
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight: u32,
+    /// How long to commit; each group commits at least once
+    #[arg(long, default_value_t = 10.0)]
+    pub seconds: f64,
+    /// The server's process, to report what it used; may be repeated
+    #[arg(long = "server-pid", value_name = "PID")]
+    pub server_pids: Vec<u32>,
+    /// Report as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct CommitReport {
+    /// Always "commit".
+    pub workload: &'static str,
+    /// Groups that committed.
+    pub groups: u32,
+    /// Connections.
+    pub connections: u32,
+    /// Commits in flight of each connection.
+    pub in_flight: u32,
+    /// From the first commit sent to the last answered.
+    pub seconds: f64,
+    /// Commits acknowledged, of one offset each.
+    pub commits: u64,
+    /// The same a second.
+    pub commits_per_s: f64,
+    /// Latencies of commits.
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// What it cost.
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+/// Commits as `options` say and reports.
+///
+/// # Errors
+/// It could not begin, or a commit was refused.
+pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
+    if !options.seconds.is_finite() || options.seconds < 0.0 {
+        bail!("--seconds must not be negative");
+    }
+    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    match cluster.create_topic(&NewTopic::new(&options.topic, 1)) {
+        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
+        made => made?,
+    }
+    let topic = cluster.wait_topic(&options.topic, PATIENCE)?.id;
+    // Makes the groups' topic, if there is none yet.
+    cluster.group_offsets("bench-0")?;
+    let meter = Meter::start(&options.server_pids)?;
+    let began = Instant::now();
+    let commits = thread::scope(|scope| {
+        let committers: Vec<_> = (0..options.connections)
+            .map(|number| scope.spawn(move || commit(options, topic, number, began)))
+            .collect();
+        committers
+            .into_iter()
+            .map(|committer| committer.join().expect("a committer does not panic"))
+            .collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let seconds = began.elapsed().as_secs_f64();
+    let mut latencies = LatencyRecorder::new();
+    for recorder in &commits {
+        latencies.merge(recorder);
+    }
+    Ok(CommitReport {
+        workload: "commit",
+        groups: options.groups,
+        connections: options.connections,
+        in_flight: options.in_flight,
+        seconds: (seconds * 1000.0).round() / 1000.0,
+        commits: latencies.count(),
+        commits_per_s: per_s(latencies.count() as f64, seconds),
+        latency: latencies.summary(),
+        usage: meter.stop()?.usage(0),
+    })
+}
+
+/// One connection's commits: every group in turn whose number is this connection's, modulo their count.
+fn commit(options: &CommitOptions, topic: TopicId, number: u32, began: Instant) -> anyhow::Result<LatencyRecorder> {
+    let mut connection = Connection::connect(&options.bootstrap, &ConnectionOptions::default())?;
+    let groups: Vec<Text> = (number..options.groups)
+        .step_by(options.connections as usize)
+        .map(|group| Text::from(format!("bench-{group}").as_str()))
+        .collect();
+    let mut latencies = LatencyRecorder::new();
+    let mut sent_at = VecDeque::new();
+    for (turn, group) in groups.iter().cycle().enumerate() {
+        if turn >= groups.len() && began.elapsed().as_secs_f64() >= options.seconds {
+            break;
+        }
+        if sent_at.len() >= options.in_flight as usize {
+            receive(&mut connection, &mut sent_at, &mut latencies)?;
+        }
+        let offset = i64::try_from(turn).context("a commit's number fits an offset")?;
+        connection.send(&request(&options.topic, topic, group, offset))?;
+        sent_at.push_back(Instant::now());
+    }
+    while !sent_at.is_empty() {
+        receive(&mut connection, &mut sent_at, &mut latencies)?;
+    }
+    Ok(latencies)
+}
+
+fn receive(
+    connection: &mut Connection,
+    sent_at: &mut VecDeque<Instant>,
+    latencies: &mut LatencyRecorder,
+) -> anyhow::Result<()> {
+    let response: OffsetCommitResponse = connection.receive::<OffsetCommitRequest>()?;
+    let sent = sent_at.pop_front().expect("an answer has a request");
+    let outcomes = response.topics.iter().flat_map(|topic| &topic.partitions);
+    for outcome in outcomes {
+        if outcome.error_code != 0 {
+            bail!("a commit was refused: {:?}", ErrorCode::from_code(outcome.error_code));
+        }
+    }
+    latencies.record(sent.elapsed());
+    Ok(())
+}
+
+fn request(name: &str, topic: TopicId, group: &Text, offset: i64) -> OffsetCommitRequest {
+    let partition = OffsetCommitRequestPartition {
+        partition_index: 0,
+        committed_offset: offset,
+        ..OffsetCommitRequestPartition::default()
+    };
+    OffsetCommitRequest {
+        group_id: group.clone(),
+        generation_id_or_member_epoch: NO_GENERATION,
+        topics: vec![OffsetCommitRequestTopic {
+            name: Text::from(name),
+            topic_id: topic,
+            partitions: vec![partition],
+        }],
+        ..OffsetCommitRequest::default()
+    }
+}
+
+impl CommitReport {
+    /// The report as `--json` asks: one JSON object on one line, or text.
+    ///
+    /// # Panics
+    /// Never: a report is plain data.
+    #[must_use]
+    pub fn render(&self, json: bool) -> String {
+        if json {
+            serde_json::to_string(self).expect("a report is plain data")
+        } else {
+            self.to_string()
+        }
+    }
+}
+
+impl fmt::Display for CommitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "commit       {} offsets of {} groups in {} s ({} connections, {} in flight)",
+            self.commits, self.groups, self.seconds, self.connections, self.in_flight
+        )?;
+        writeln!(f, "throughput   {:.0} commits/s", self.commits_per_s)?;
+        write_latency(f, &self.latency)?;
+        write_usage(f, &self.usage)
+    }
+}

@@ -1,0 +1,66 @@
+"""Kafka requests as bytes, for clients that no library would be: those that stop in mid-request, never read, or ask for
+more than there is. Only what the suites send; the protocol's guide names the fields."""
+
+import socket
+import struct
+
+PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+
+# An answer to it is as long as all topics' names and partitions.
+METADATA_OF_ALL = struct.pack(">i", -1)
+
+
+def text(value):
+    encoded = value.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def request(api, version, correlation, body=b""):
+    """A whole request with its length before it, header version 1."""
+    header = struct.pack(">hhi", api, version, correlation) + text("hostile")
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def fetch(topic, partition, offset, bytes_max, correlation=1):
+    """A fetch of version 4 that waits for nothing and takes up to `bytes_max`."""
+    wanted = text(topic) + struct.pack(">iiqi", 1, partition, offset, bytes_max)
+    body = struct.pack(">iiiibi", -1, 0, 1, bytes_max, 0, 1) + wanted
+    return request(FETCH, 4, correlation, body)
+
+
+def connect(node, address="127.0.0.1", seconds=10):
+    """A connection from a loopback address of one's choice, with the smallest receive buffer that the system allows."""
+    host, port = node.kafka.split(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(seconds)
+    connection.bind((address, 0))
+    connection.connect((host, int(port)))
+    return connection
+
+
+def is_closed(connection):
+    """Whether the other side has ended a connection from which nothing is expected."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def send_until_stuck(connection, content, bytes_max, patience=1.0):
+    """Sends `content` again and again until the other side takes no more; gives how many bytes it took. More than
+    `bytes_max` ends it too: then the other side takes whatever comes."""
+    connection.settimeout(patience)
+    sent = 0
+    view = memoryview(content)
+    while sent < bytes_max:
+        try:
+            sent += connection.send(view[sent % len(content) :])
+        except TimeoutError:
+            break
+        except OSError:
+            break
+    return sent
