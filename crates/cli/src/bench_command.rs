@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use bench::compare::{self, CompareOptions, Interrupt};
 use bench::{
-    AppendOptions, CommitOptions, DriveOptions, FloorOptions, MembersOptions, ReadOptions, append, commit, drive, floor,
-    members, read,
+    AppendOptions, CommitOptions, DriveOptions, FloorOptions, MembersOptions, ReadOptions, append, commit,
+    drive, floor, members, read,
 };
 use clap::{Args, Subcommand};
 

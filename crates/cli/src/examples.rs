@@ -69,7 +69,11 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
     let mut spaces = 0;
     let mut redirected = false;
     for letter in line.trim().chars().chain([' ']) {
-        spaces = if letter == ' ' && quote.is_none() { spaces + 1 } else { 0 };
+        spaces = if letter == ' ' && quote.is_none() {
+            spaces + 1
+        } else {
+            0
+        };
         match (quote, letter) {
             (Some(open), _) if letter == open => quote = None,
             (Some(_), _) => word.get_or_insert_default().push(letter),
@@ -99,7 +103,9 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
         }
     }
     // Not those that only say how a command looks.
-    commands.retain(|words| words.first().is_some_and(|word| word == "ropewalk") && !words.contains(&"COMMAND".to_owned()));
+    commands.retain(|words| {
+        words.first().is_some_and(|word| word == "ropewalk") && !words.contains(&"COMMAND".to_owned())
+    });
     commands
 }
 

@@ -137,7 +137,9 @@ fn progress(
         member: None,
     };
     for found in offsets {
-        let entry = progress.entry((found.topic, found.partition)).or_insert_with(nothing);
+        let entry = progress
+            .entry((found.topic, found.partition))
+            .or_insert_with(nothing);
         entry.committed = Some(found.offset.0);
     }
     for member in &group.members {
@@ -196,12 +198,24 @@ fn as_text(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress
         true => String::new(),
         false => format!(", assigned by {}", group.assignor),
     };
-    let mut text = format!("group {} is {} ({}{assignor}), {lag} records behind", group.name, group.state, group.kind);
+    let mut text = format!(
+        "group {} is {} ({}{assignor}), {lag} records behind",
+        group.name, group.state, group.kind
+    );
     if !group.members.is_empty() {
-        let mut rows = vec![["member", "client", "host", "partitions"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["member", "client", "host", "partitions"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         rows.extend(group.members.iter().map(|member| {
             let partitions = member.partitions.len().to_string();
-            vec![member.id.clone(), member.client_id.clone(), member.host.clone(), partitions]
+            vec![
+                member.id.clone(),
+                member.client_id.clone(),
+                member.host.clone(),
+                partitions,
+            ]
         }));
         text = format!("{text}\n\n{}", table(&rows));
     }

@@ -65,7 +65,10 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
             None => summary.add(look.frames(&identity)?, look.segments(&identity)?),
             Some(What::Journal) => {
                 for frame in look.frames(&identity)? {
-                    look.print(|| listing::frame_as_json(&frame), || listing::frame_as_text(&frame))?;
+                    look.print(
+                        || listing::frame_as_json(&frame),
+                        || listing::frame_as_text(&frame),
+                    )?;
                 }
             }
             Some(What::Segments) => {
@@ -81,7 +84,10 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     }
     if arguments.what.is_none() {
         match arguments.json {
-            true => summary.as_json().iter().try_for_each(|line| look.output.json(line))?,
+            true => summary
+                .as_json()
+                .iter()
+                .try_for_each(|line| look.output.json(line))?,
             false => look.output.line(summary.as_text())?,
         }
     }

@@ -101,7 +101,9 @@ struct Delimiter(Vec<u8>);
 
 fn delimiter(text: &str) -> Result<Delimiter, String> {
     match unescaped(text)? {
-        bytes if bytes.is_empty() => Err("nothing separates nothing; --whole makes each input one record".to_owned()),
+        bytes if bytes.is_empty() => {
+            Err("nothing separates nothing; --whole makes each input one record".to_owned())
+        }
         bytes => Ok(Delimiter(bytes)),
     }
 }
@@ -129,7 +131,11 @@ pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
     let appended = Intake::new(arguments, &inputs, appender).run()?;
     if stderr().is_terminal() {
         let appended = usize::try_from(appended).unwrap_or(usize::MAX);
-        note(&format!("appended {} to {}", counted(appended, "record"), topic.name));
+        note(&format!(
+            "appended {} to {}",
+            counted(appended, "record"),
+            topic.name
+        ));
     }
     Ok(())
 }
@@ -175,7 +181,11 @@ impl<'a> Intake<'a> {
             appender,
             reading,
             pieces: Pieces::new((!arguments.whole).then(|| delimiter.clone())),
-            noun: if !arguments.whole && delimiter == b"\n" { "line" } else { "record" },
+            noun: if !arguments.whole && delimiter == b"\n" {
+                "line"
+            } else {
+                "record"
+            },
             input: 0,
             count: 0,
         }
@@ -224,14 +234,24 @@ impl<'a> Intake<'a> {
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<()> {
-        let Intake { appender, reading, count, .. } = self;
+        let Intake {
+            appender,
+            reading,
+            count,
+            ..
+        } = self;
         let place = (self.noun, self.inputs, self.input);
         self.pieces
             .take(chunk, |piece| append(appender, reading, count, place, piece))
     }
 
     fn end_input(&mut self) -> Result<()> {
-        let Intake { appender, reading, count, .. } = self;
+        let Intake {
+            appender,
+            reading,
+            count,
+            ..
+        } = self;
         let place = (self.noun, self.inputs, self.input);
         self.pieces
             .end(|piece| append(appender, reading, count, place, piece))?;

@@ -19,7 +19,8 @@ pub(crate) fn now_ms() -> i64 {
 pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
     let ms = text.parse::<i64>().ok().or_else(|| written_ms(text, now_ms()));
     ms.filter(|ms| *ms >= 0).ok_or_else(|| {
-        "expected a time such as 2026-01-31T12:00:00Z, an age such as 15m, or milliseconds since 1970".to_owned()
+        "expected a time such as 2026-01-31T12:00:00Z, an age such as 15m, or milliseconds since 1970"
+            .to_owned()
     })
 }
 
@@ -27,10 +28,12 @@ pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
 pub(crate) fn written_ms(text: &str, now_ms: i64) -> Option<i64> {
     let ms = match text.strip_prefix('@') {
         Some(ms) => ms.parse().ok(),
-        None => age_ms(text).map(|age| now_ms.saturating_sub(age).max(0)).or_else(|| {
-            let time = text.parse::<jiff::Timestamp>().ok()?;
-            Some(time.as_millisecond())
-        }),
+        None => age_ms(text)
+            .map(|age| now_ms.saturating_sub(age).max(0))
+            .or_else(|| {
+                let time = text.parse::<jiff::Timestamp>().ok()?;
+                Some(time.as_millisecond())
+            }),
     };
     ms.filter(|ms| *ms >= 0)
 }

@@ -2,9 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use client::{
-    Cluster, ConfigEntry, ConfigResource, ErrorCode, NewTopic, Offset, OffsetQuery, TopicMetadata,
-};
+use client::{Cluster, ConfigEntry, ConfigResource, ErrorCode, NewTopic, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
@@ -175,9 +173,7 @@ fn create(arguments: CreateArguments) -> Result<()> {
 fn delete(arguments: &DeleteArguments) -> Result<()> {
     let OneTopic { name, everywhere } = &arguments.topic;
     match everywhere.remote.connect()?.delete_topic(name) {
-        Err(error)
-            if arguments.if_present && error.code() == Some(ErrorCode::UnknownTopicOrPartition) =>
-        {
+        Err(error) if arguments.if_present && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
             let text = format!("there is no topic {name}");
             tell(everywhere.json, text, json!({ "absent": name }))
         }

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_wire::offset_fetch::OffsetFetchRequestGroup;
 use kafka_wire::{
-    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode, FindCoordinatorRequest,
-    ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, Reader, Text, WireError,
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode,
+    FindCoordinatorRequest, ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, Reader, Text,
+    WireError,
 };
 use record::{Offset, TopicId};
 
@@ -105,7 +106,9 @@ impl Cluster {
     pub fn group(&mut self, name: &str) -> Result<GroupDescription> {
         self.ask_coordinator(name, |connection| match describe_consumer(connection, name) {
             // One that speaks the other protocol; or the broker does not know this one.
-            Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) => describe_classic(connection, name),
+            Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) => {
+                describe_classic(connection, name)
+            }
             Err(ClientError::Versions { .. }) => describe_classic(connection, name),
             described => described,
         })
@@ -129,20 +132,31 @@ impl Cluster {
         };
         let response = self.ask_coordinator(name, |connection| {
             let response = connection.call(&request)?;
-            let code = response.groups.first().map_or(response.error_code, |group| group.error_code);
+            let code = response
+                .groups
+                .first()
+                .map_or(response.error_code, |group| group.error_code);
             done(format!("asking how far group {name} is"), code, None).map(|()| response)
         })?;
         let mut offsets = Vec::new();
         for topic in &response.topics {
             for partition in &topic.partitions {
-                offsets.push((String::from(&topic.name), partition.partition_index, partition.committed_offset));
+                offsets.push((
+                    String::from(&topic.name),
+                    partition.partition_index,
+                    partition.committed_offset,
+                ));
             }
         }
         for topic in response.groups.iter().flat_map(|group| &group.topics) {
             let known = names.get(&topic.topic_id).filter(|_| topic.name.is_empty());
             let topic_name = known.cloned().unwrap_or_else(|| String::from(&topic.name));
             for partition in &topic.partitions {
-                offsets.push((topic_name.clone(), partition.partition_index, partition.committed_offset));
+                offsets.push((
+                    topic_name.clone(),
+                    partition.partition_index,
+                    partition.committed_offset,
+                ));
             }
         }
         offsets.sort();
@@ -151,7 +165,11 @@ impl Cluster {
             partition,
             offset: Offset(offset),
         };
-        Ok(offsets.into_iter().filter(|(_, _, offset)| *offset >= 0).map(committed).collect())
+        Ok(offsets
+            .into_iter()
+            .filter(|(_, _, offset)| *offset >= 0)
+            .map(committed)
+            .collect())
     }
 
     /// Puts a group without members elsewhere.
@@ -159,8 +177,11 @@ impl Cluster {
     /// # Errors
     /// `Broker`, with `UnknownMemberId` if the group has members; what was named before the one that failed may be done.
     pub fn set_group_offsets(&mut self, name: &str, offsets: &[GroupOffset]) -> Result<()> {
-        let ids: HashMap<String, TopicId> =
-            self.topic_names()?.into_iter().map(|(id, name)| (name, id)).collect();
+        let ids: HashMap<String, TopicId> = self
+            .topic_names()?
+            .into_iter()
+            .map(|(id, name)| (name, id))
+            .collect();
         let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
         for wanted in offsets {
             let partition = OffsetCommitRequestPartition {
@@ -168,7 +189,10 @@ impl Cluster {
                 committed_offset: wanted.offset.0,
                 ..OffsetCommitRequestPartition::default()
             };
-            match topics.iter_mut().find(|topic| topic.name == wanted.topic.as_str()) {
+            match topics
+                .iter_mut()
+                .find(|topic| topic.name == wanted.topic.as_str())
+            {
                 Some(topic) => topic.partitions.push(partition),
                 None => topics.push(OffsetCommitRequestTopic {
                     name: Text::from(wanted.topic.as_str()),
@@ -187,7 +211,11 @@ impl Cluster {
             let response = connection.call(&request)?;
             let outcomes = response.topics.iter().flat_map(|topic| &topic.partitions);
             for outcome in outcomes {
-                done(format!("setting offsets of group {name}"), outcome.error_code, None)?;
+                done(
+                    format!("setting offsets of group {name}"),
+                    outcome.error_code,
+                    None,
+                )?;
             }
             Ok(())
         })
@@ -353,7 +381,9 @@ mod tests {
     #[test]
     fn an_assignment_is_read_and_nonsense_is_not() {
         // Version 1; one topic "ab" with partitions 3 and 4; no user data.
-        let mut bytes = vec![0, 1, 0, 0, 0, 1, 0, 2, b'a', b'b', 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4];
+        let mut bytes = vec![
+            0, 1, 0, 0, 0, 1, 0, 2, b'a', b'b', 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4,
+        ];
         bytes.extend((-1i32).to_be_bytes());
         let read = read_assignment(&Bytes::from(bytes.clone()));
         assert_eq!(read.expect("whole"), [("ab".to_owned(), 3), ("ab".to_owned(), 4)]);

@@ -209,7 +209,10 @@ mod tests {
             ("{value", "a { is not closed; {{ stands for a brace"),
             ("value}", "a } closes nothing; }} stands for a brace"),
             ("", "nothing of the record is in it; write {value} for one"),
-            ("{{value}}", "nothing of the record is in it; write {value} for one"),
+            (
+                "{{value}}",
+                "nothing of the record is in it; write {value} for one",
+            ),
             (r"{value}\q", r"there is no \q; "),
         ] {
             let refused = Format::parse(text).expect_err("no format");

@@ -39,7 +39,8 @@ pub(super) fn until(text: &str) -> Result<Until, String> {
     place(text).ok_or_else(|| format!("expected {PLACE}"))
 }
 
-const PLACE: &str = "an offset, a time such as 2026-01-31T12:00:00Z, @ and milliseconds since 1970, or an age such as 15m";
+const PLACE: &str =
+    "an offset, a time such as 2026-01-31T12:00:00Z, @ and milliseconds since 1970, or an age such as 15m";
 
 fn place(text: &str) -> Option<Until> {
     match text.parse::<i64>() {

@@ -93,7 +93,11 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
             .collect();
         cluster.set_group_offsets(name, &offsets)?;
     }
-    let done = if arguments.dry_run { "would be set" } else { "were set" };
+    let done = if arguments.dry_run {
+        "would be set"
+    } else {
+        "were set"
+    };
     tell(
         arguments.group.everywhere.json,
         format!("{}\n\noffsets of group {name} {done}", as_table(&moves)),
@@ -108,7 +112,9 @@ fn partitions(
     committed: &[GroupOffset],
 ) -> Result<Vec<(String, i32)>> {
     if arguments.topics.is_empty() {
-        let all = committed.iter().map(|found| (found.topic.clone(), found.partition));
+        let all = committed
+            .iter()
+            .map(|found| (found.topic.clone(), found.partition));
         return Ok(all.collect());
     }
     let mut partitions = Vec::new();
@@ -125,7 +131,12 @@ fn partitions(
         match partition {
             Some(index) if !has(&topic, index) => bail!("topic {name} has no partition {index}"),
             Some(index) => partitions.push((name.to_owned(), index)),
-            None => partitions.extend(topic.partitions.iter().map(|found| (name.to_owned(), found.index))),
+            None => partitions.extend(
+                topic
+                    .partitions
+                    .iter()
+                    .map(|found| (name.to_owned(), found.index)),
+            ),
         }
     }
     partitions.sort();
@@ -150,14 +161,25 @@ fn target(
     let first = ask(OffsetQuery::Earliest)?.unwrap_or(0);
     let tail = ask(OffsetQuery::Latest)?.unwrap_or(first);
     let wanted = match target {
-        Target { to_earliest: true, .. } => first,
+        Target {
+            to_earliest: true, ..
+        } => first,
         Target { to_latest: true, .. } => tail,
-        Target { to_offset: Some(offset), .. } => *offset,
+        Target {
+            to_offset: Some(offset),
+            ..
+        } => *offset,
         // Nothing is as young: what comes next is.
-        Target { to_time: Some(ms), .. } => ask(OffsetQuery::Timestamp(*ms))?.unwrap_or(tail),
-        Target { shift: Some(records), .. } => match from {
+        Target {
+            to_time: Some(ms), ..
+        } => ask(OffsetQuery::Timestamp(*ms))?.unwrap_or(tail),
+        Target {
+            shift: Some(records), ..
+        } => match from {
             Some(from) => from.saturating_add(*records),
-            None => bail!("the group has committed nothing in partition {partition} of {topic}: there is nothing to shift"),
+            None => bail!(
+                "the group has committed nothing in partition {partition} of {topic}: there is nothing to shift"
+            ),
         },
         _ => bail!("say where to: --to-earliest, --to-latest, --to-offset, --to-time or --shift"),
     };

@@ -151,7 +151,9 @@ mod tests {
         };
         let split = |line: &str| {
             let draft = reading.draft(line.as_bytes()).expect("a separator");
-            let text = |bytes: Option<Cow<'_, [u8]>>| String::from_utf8(bytes.expect("both").to_vec()).expect("text");
+            let text = |bytes: Option<Cow<'_, [u8]>>| {
+                String::from_utf8(bytes.expect("both").to_vec()).expect("text")
+            };
             (text(draft.key), text(draft.value))
         };
         assert_eq!(split("a::b::c"), ("a".to_owned(), "b::c".to_owned()));
@@ -182,16 +184,28 @@ mod tests {
             ("", "is not JSON (EOF while parsing a value, column 0)"),
             (r#"{"value": }"#, "is not JSON (expected value, column 11)"),
             ("[]", r#"is no JSON object; write {"value": "..."}"#),
-            (r#"{"vlaue": "x"}"#, r#"has a field "vlaue"; there are key, value, headers and timestamp_ms"#),
+            (
+                r#"{"vlaue": "x"}"#,
+                r#"has a field "vlaue"; there are key, value, headers and timestamp_ms"#,
+            ),
             (r#"{"value": 5}"#, "has a value that is no text; put it in quotes"),
-            (r#"{"value": "a", "value_hex": "00"}"#, "has both value and value_hex"),
+            (
+                r#"{"value": "a", "value_hex": "00"}"#,
+                "has both value and value_hex",
+            ),
             (r#"{"key_hex": "0"}"#, "has a key_hex that is not hexadecimal"),
             (r#"{"key_hex": "+1"}"#, "has a key_hex that is not hexadecimal"),
             (r#"{"key_hex": "é"}"#, "has a key_hex that is not hexadecimal"),
-            (r#"{"timestamp_ms": "5"}"#, "has a timestamp_ms that is no whole number"),
+            (
+                r#"{"timestamp_ms": "5"}"#,
+                "has a timestamp_ms that is no whole number",
+            ),
             (r#"{"headers": {}}"#, "has headers that are no array"),
             (r#"{"headers": [{"value": "x"}]}"#, "has a header without a name"),
-            (r#"{"headers": ["x"]}"#, r#"has a header that is no object; write {"name": "...", "value": "..."}"#),
+            (
+                r#"{"headers": ["x"]}"#,
+                r#"has a header that is no object; write {"name": "...", "value": "..."}"#,
+            ),
         ] {
             let refused = Reading::Json.draft(text.as_bytes()).expect_err(text);
             assert_eq!(refused.to_string(), expected, "{text}");

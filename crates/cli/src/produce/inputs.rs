@@ -54,7 +54,9 @@ impl Inputs {
                     file_bytes(path)
                 }
             };
-            bytes_total = bytes_total.zip(bytes).map(|(sum, bytes): (u64, u64)| sum.saturating_add(bytes));
+            bytes_total = bytes_total
+                .zip(bytes)
+                .map(|(sum, bytes): (u64, u64)| sum.saturating_add(bytes));
         }
         Ok(Inputs { paths, bytes_total })
     }

@@ -21,7 +21,10 @@ impl Exposition {
     /// The line that is none.
     pub(super) fn parse(text: &str) -> Result<Exposition, String> {
         let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
             let (name, sample) = sample(line).ok_or_else(|| {
                 let begin: String = line.chars().take(60).collect();
                 format!("{begin:?} is no metric")
@@ -134,7 +137,16 @@ mod tests {
 
     #[test]
     fn what_is_no_metric_is_told() {
-        for text in ["<html>", "x", "x y", "x{a=\"b\" 1", "x{a=\"b\"}", "x{a=b} 1", "{} 1", " 1"] {
+        for text in [
+            "<html>",
+            "x",
+            "x y",
+            "x{a=\"b\" 1",
+            "x{a=\"b\"}",
+            "x{a=b} 1",
+            "{} 1",
+            " 1",
+        ] {
             assert!(Exposition::parse(text).is_err(), "{text}");
         }
     }

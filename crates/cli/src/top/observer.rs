@@ -170,6 +170,8 @@ fn tails_of(cluster: &mut Cluster, topic: &str) -> Result<BTreeMap<i32, i64>> {
         Err(error) => return Err(error.into()),
     };
     let offsets = cluster.offsets(&topic, OffsetQuery::Latest)?;
-    let known = offsets.into_iter().filter_map(|(index, tail)| Some((index, tail?.0)));
+    let known = offsets
+        .into_iter()
+        .filter_map(|(index, tail)| Some((index, tail?.0)));
     Ok(known.collect())
 }

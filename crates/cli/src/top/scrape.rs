@@ -15,7 +15,9 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScrapeError {
     /// Nobody answers there.
-    #[error("the metrics of http://{address} cannot be read: {source}; `ropewalk serve` starts a node, --http names another address")]
+    #[error(
+        "the metrics of http://{address} cannot be read: {source}; `ropewalk serve` starts a node, --http names another address"
+    )]
     Unreachable {
         /// As it was given.
         address: String,
@@ -23,7 +25,9 @@ pub(super) enum ScrapeError {
         source: io::Error,
     },
     /// Something else than metrics came.
-    #[error("http://{address}/metrics is not what a node of Ropewalk serves: {what}; --http names the node's HTTP address, not Kafka's")]
+    #[error(
+        "http://{address}/metrics is not what a node of Ropewalk serves: {what}; --http names the node's HTTP address, not Kafka's"
+    )]
     Strange {
         /// As it was given.
         address: String,
@@ -63,7 +67,10 @@ fn ask(address: &str) -> io::Result<Vec<u8>> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer)?;
     Ok(answer)
@@ -84,7 +91,10 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 /// The body of an answer that says 200.
 fn body_of(answer: &[u8]) -> Result<String, String> {
     if answer.len() as u64 > ANSWER_BYTES_MAX {
-        return Err(format!("its answer is longer than {} MiB", ANSWER_BYTES_MAX >> 20));
+        return Err(format!(
+            "its answer is longer than {} MiB",
+            ANSWER_BYTES_MAX >> 20
+        ));
     }
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
     let Some(end) = end else {
@@ -94,7 +104,12 @@ fn body_of(answer: &[u8]) -> Result<String, String> {
     let status = head.lines().next().unwrap_or_default();
     match status.split_whitespace().collect::<Vec<_>>()[..] {
         [protocol, "200", ..] if protocol.starts_with("HTTP/1.") => {}
-        _ => return Err(format!("it answers {:?}", status.chars().take(60).collect::<String>())),
+        _ => {
+            return Err(format!(
+                "it answers {:?}",
+                status.chars().take(60).collect::<String>()
+            ));
+        }
     }
     let body = &answer[end + 4..];
     let announced = head.lines().find_map(|line| {
@@ -118,7 +133,15 @@ mod tests {
             assert_eq!(http_address(text).as_deref(), Ok("h:1"), "{text}");
         }
         assert_eq!(http_address("[::1]:8092").as_deref(), Ok("[::1]:8092"));
-        for text in ["", "h", ":1", "h:x", "h:70000", "https://h:1", "http://h:1/metrics"] {
+        for text in [
+            "",
+            "h",
+            ":1",
+            "h:x",
+            "h:70000",
+            "https://h:1",
+            "http://h:1/metrics",
+        ] {
             assert!(http_address(text).is_err(), "{text}");
         }
     }
@@ -129,8 +152,14 @@ mod tests {
         assert_eq!(body_of(whole).as_deref(), Ok("abc"));
         assert_eq!(body_of(b"HTTP/1.1 200 OK\r\n\r\n").as_deref(), Ok(""));
         for (answer, expected) in [
-            (&b"HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nabc"[..], "its answer ends early"),
-            (b"HTTP/1.0 404 Not Found\r\n\r\n", "it answers \"HTTP/1.0 404 Not Found\""),
+            (
+                &b"HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nabc"[..],
+                "its answer ends early",
+            ),
+            (
+                b"HTTP/1.0 404 Not Found\r\n\r\n",
+                "it answers \"HTTP/1.0 404 Not Found\"",
+            ),
             (b"\0\0\0\x05junk", "it does not answer as HTTP does"),
             (b"", "it does not answer as HTTP does"),
             (b"SSH-2.0 200 x\r\n\r\n", "it answers \"SSH-2.0 200 x\""),

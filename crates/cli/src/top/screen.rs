@@ -161,7 +161,11 @@ impl Screen {
         let lines = lines.into_iter().map(|(word, figures)| {
             let alarm = word == "faults" && ailing;
             let word = Span::styled(format!("{word:9} "), self.style(Color::Cyan));
-            let style = if alarm { self.style(Color::Red) } else { Style::new() };
+            let style = if alarm {
+                self.style(Color::Red)
+            } else {
+                Style::new()
+            };
             Line::from(vec![word, Span::styled(figures, style)])
         });
         frame.render_widget(
@@ -207,12 +211,23 @@ impl Screen {
         let Some(view) = &self.view else { return };
         let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(area);
         let cores = [Constraint::Length(11); 5];
-        self.draw_table(frame, left, " cores ".to_owned(), &CORE_HEADING, view.core_rows(), &cores);
+        self.draw_table(
+            frame,
+            left,
+            " cores ".to_owned(),
+            &CORE_HEADING,
+            view.core_rows(),
+            &cores,
+        );
         let title = match view.groups_note() {
             Some(note) => format!(" groups: {note} "),
             None => " groups ".to_owned(),
         };
-        let groups = [Constraint::Fill(1), Constraint::Length(12), Constraint::Length(12)];
+        let groups = [
+            Constraint::Fill(1),
+            Constraint::Length(12),
+            Constraint::Length(12),
+        ];
         self.draw_table(frame, right, title, &GROUP_HEADING, view.group_rows(), &groups);
     }
 
@@ -280,7 +295,14 @@ mod tests {
         assert!(drawn(&screen, 80, 30).contains("ropewalk h:1  looking"));
         assert!(screen.take(Ok(a_view())));
         let text = drawn(&screen, 120, 30);
-        for part in ["1 k records/s", "billing", "42", "1 (silent)", "groups: 7 more groups", "q ends"] {
+        for part in [
+            "1 k records/s",
+            "billing",
+            "42",
+            "1 (silent)",
+            "groups: 7 more groups",
+            "q ends",
+        ] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(screen.take(Err("gone".to_owned())));

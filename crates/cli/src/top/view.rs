@@ -95,7 +95,14 @@ impl Between<'_> {
     /// How much a counter grew. After the node's start it began at zero again.
     fn growth(&self, name: &str) -> Option<f64> {
         let now = self.now.sum(name)?;
-        Some((now - self.before.sum(name).filter(|before| *before <= now).unwrap_or(0.0)).max(0.0))
+        Some(
+            (now - self
+                .before
+                .sum(name)
+                .filter(|before| *before <= now)
+                .unwrap_or(0.0))
+            .max(0.0),
+        )
     }
 
     fn rate(&self, name: &str) -> Option<f64> {
@@ -135,7 +142,11 @@ impl View {
     /// What happened between two looks.
     pub(super) fn between(before: &Observation, now: &Observation) -> View {
         // Two looks at the same instant would divide by nothing.
-        let seconds = now.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3);
+        let seconds = now
+            .at
+            .saturating_duration_since(before.at)
+            .as_secs_f64()
+            .max(1e-3);
         let between = Between {
             before: &before.metrics,
             now: &now.metrics,
@@ -199,7 +210,9 @@ impl View {
                 answers.count
             ),
         };
-        let hits = self.chunk_cache_hits.map(|ratio| format!("{:.1} %", ratio * 100.0));
+        let hits = self
+            .chunk_cache_hits
+            .map(|ratio| format!("{:.1} %", ratio * 100.0));
         vec![
             (
                 "node",
@@ -324,8 +337,8 @@ impl View {
 
     pub(super) fn as_json(&self) -> Value {
         let groups = self.lag.groups.iter();
-        let groups = groups
-            .map(|group| json!({ "name": group.name, "state": group.state, "lag": group.records }));
+        let groups =
+            groups.map(|group| json!({ "name": group.name, "state": group.state, "lag": group.records }));
         let cores = self.cores.iter().map(|core| {
             json!({
                 "core": core.core, "up": core.is_up, "connections": core.connections,

@@ -89,14 +89,29 @@ fn a_senseless_command_line_exits_with_2() {
 #[test]
 fn what_is_senseless_is_told_with_what_would_make_sense() {
     for (arguments, remedy) in [
-        (&["consume", "t", "--format", "{vlaue}"], "there is no {vlaue}; there are {topic} {partition}"),
+        (
+            &["consume", "t", "--format", "{vlaue}"],
+            "there is no {vlaue}; there are {topic} {partition}",
+        ),
         (&["consume", "t", "--format", "{value"], "{{ stands for a brace"),
-        (&["consume", "t", "--until", "soon"], "an offset, a time such as 2026-01-31T12:00:00Z"),
-        (&["consume", "t", "--delimiter", r"\q"], r"there is no \q; \n, \t, \r, \0, \\ and \xHH are known"),
+        (
+            &["consume", "t", "--until", "soon"],
+            "an offset, a time such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            &["consume", "t", "--delimiter", r"\q"],
+            r"there is no \q; \n, \t, \r, \0, \\ and \xHH are known",
+        ),
         (&["produce", "t", "--header", "name"], "expected NAME=VALUE"),
         (&["produce", "t", "--rate", "0"], "0 is not in 1.."),
-        (&["produce", "t", "--compression", "zip"], "expected none, gzip, snappy, lz4 or zstd"),
-        (&["produce", "t", "--delimiter", ""], "--whole makes each input one record"),
+        (
+            &["produce", "t", "--compression", "zip"],
+            "expected none, gzip, snappy, lz4 or zstd",
+        ),
+        (
+            &["produce", "t", "--delimiter", ""],
+            "--whole makes each input one record",
+        ),
         (&["top", "--http", "nowhere", "--once"], "expected HOST:PORT"),
     ] {
         let ran = run(arguments);
@@ -161,7 +176,10 @@ fn a_shell_script_and_manual_pages_are_made() {
     fs::write(&file, "").expect("writable");
     let complaint = run(&["man", file.to_str().expect("text")]).complaint();
     assert!(
-        complaint.starts_with(&format!("error: manual pages cannot be written to {}: ", file.display())),
+        complaint.starts_with(&format!(
+            "error: manual pages cannot be written to {}: ",
+            file.display()
+        )),
         "{complaint}"
     );
 }
@@ -182,7 +200,11 @@ fn bash_understands_its_script() {
         eprintln!("there is no bash here");
         return;
     };
-    assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "consume", "{answer:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&answer.stdout).trim(),
+        "consume",
+        "{answer:?}"
+    );
 }
 
 #[test]

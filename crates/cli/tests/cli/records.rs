@@ -50,7 +50,8 @@ fn a_followed_record_is_printed_without_another_one_arriving() {
         // What is there already, and then each new one alone: the follower waits at the broker meanwhile.
         for number in 0..3 {
             let value = format!("{}-{number}", shape[0]);
-            node.run_with_input(&["produce", "live"], value.as_bytes()).printed();
+            node.run_with_input(&["produce", "live"], value.as_bytes())
+                .printed();
             loop {
                 let line = lines.recv_timeout(PATIENCE).expect("it came, and is printed");
                 if line.contains(&value) {
@@ -66,14 +67,21 @@ fn a_followed_record_is_printed_without_another_one_arriving() {
 #[test]
 fn a_follower_ends_where_it_is_told() {
     let (_directory, node) = node();
-    node.run(&["topic", "create", "ends", "--partitions", "2"]).printed();
+    node.run(&["topic", "create", "ends", "--partitions", "2"])
+        .printed();
     let record = |partition: &str, ms: i64| {
         let line = format!("{{\"value\": \"{ms}\", \"timestamp_ms\": {ms}}}");
         let produce = ["produce", "ends", "--json", "--partition", partition];
         node.run_with_input(&produce, line.as_bytes()).printed();
     };
     let (mut follower, lines) = follow(&node, &["ends", "--until", "@3000"]);
-    for (partition, ms) in [("0", 1_000), ("1", 2_000), ("0", 3_000), ("1", 2_500), ("1", 9_000)] {
+    for (partition, ms) in [
+        ("0", 1_000),
+        ("1", 2_000),
+        ("0", 3_000),
+        ("1", 2_500),
+        ("1", 9_000),
+    ] {
         record(partition, ms);
     }
     assert_eq!(follower.wait().expect("our child").code(), Some(0));
@@ -90,7 +98,12 @@ fn a_follower_ends_where_it_is_told() {
 fn consume_begins_and_ends_at_offsets_times_and_ages() {
     let (_directory, node) = node();
     let lines: String = (0..10)
-        .map(|number| format!("{{\"value\": \"{number}\", \"timestamp_ms\": {}}}\n", 1_000 * number))
+        .map(|number| {
+            format!(
+                "{{\"value\": \"{number}\", \"timestamp_ms\": {}}}\n",
+                1_000 * number
+            )
+        })
         .collect();
     node.run_with_input(&["produce", "times", "--json"], lines.as_bytes())
         .printed();
@@ -117,12 +130,20 @@ fn consume_begins_and_ends_at_offsets_times_and_ages() {
 #[test]
 fn an_offset_is_of_one_partition() {
     let (_directory, node) = node();
-    node.run(&["topic", "create", "many", "--partitions", "3"]).printed();
+    node.run(&["topic", "create", "many", "--partitions", "3"])
+        .printed();
     for partition in ["0", "1", "2"] {
-        node.run_with_input(&["produce", "many", "--partition", partition], partition.as_bytes())
-            .printed();
+        node.run_with_input(
+            &["produce", "many", "--partition", partition],
+            partition.as_bytes(),
+        )
+        .printed();
     }
-    for arguments in [&["--from", "0"][..], &["--until", "1"], &["--from", "0", "--partition", "0,1"]] {
+    for arguments in [
+        &["--from", "0"][..],
+        &["--until", "1"],
+        &["--from", "0", "--partition", "0,1"],
+    ] {
         let complaint = node.run(&[&["consume", "many"], arguments].concat()).complaint();
         assert!(
             complaint.starts_with("error: an offset means one partition, but ")
@@ -130,7 +151,10 @@ fn an_offset_is_of_one_partition() {
             "{complaint}"
         );
     }
-    assert_eq!(node.run(&["consume", "many", "--partition", "2,0,2"]).printed(), "0\n2\n");
+    assert_eq!(
+        node.run(&["consume", "many", "--partition", "2,0,2"]).printed(),
+        "0\n2\n"
+    );
     let absent = node.run(&["consume", "many", "--partition", "1,7"]).complaint();
     assert_eq!(absent, "error: topic many has no partition 7, its last one is 2");
 }
@@ -174,7 +198,10 @@ fn a_topic_is_copied_with_everything_in_it() {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     assert_eq!(lines[0]["headers"][0]["value_hex"], "ff");
-    assert_eq!((&lines[1]["key_hex"], &lines[1]["value"]), (&"00ff".into(), &Value::Null));
+    assert_eq!(
+        (&lines[1]["key_hex"], &lines[1]["value"]),
+        (&"00ff".into(), &Value::Null)
+    );
     assert_eq!(lines[2]["value"], "é\n");
 }
 
@@ -192,12 +219,23 @@ fn files_become_records_in_their_order() {
     assert_eq!(node.run(&["consume", "lines"]).printed(), "a\nb\nc\nd\n");
 
     let picture = file("picture", b"\x00\n\xff");
-    let whole = ["produce", "whole", "--whole", "--key", "k", "--header", "type=png", &picture, &first];
+    let whole = [
+        "produce", "whole", "--whole", "--key", "k", "--header", "type=png", &picture, &first,
+    ];
     node.run(&whole).printed();
-    let printed = node.run(&["consume", "whole", "--format", "{key} {value:hex} {headers}"]).printed();
+    let printed = node
+        .run(&["consume", "whole", "--format", "{key} {value:hex} {headers}"])
+        .printed();
     assert_eq!(printed, "k 000aff type=png\nk 610a62 type=png\n");
 
-    let apart = ["produce", "apart", "--delimiter", r"\0\0", "--compression", "zstd"];
+    let apart = [
+        "produce",
+        "apart",
+        "--delimiter",
+        r"\0\0",
+        "--compression",
+        "zstd",
+    ];
     node.run_with_input(&apart, b"one\0two\0\0three\0\0").printed();
     let shown = ["consume", "apart", "--format", "{value:hex}"];
     assert_eq!(node.run(&shown).printed(), "6f6e650074776f\n7468726565\n");
@@ -210,18 +248,27 @@ fn what_is_no_record_is_told_with_its_place() {
     fs::write(&path, "a:1\nb\n").expect("writable");
     let path = path.to_str().expect("text");
     node.run(&["topic", "create", "t"]).printed();
-    let bad = node.run(&["produce", "t", "--key-separator", ":", path]).complaint();
+    let bad = node
+        .run(&["produce", "t", "--key-separator", ":", path])
+        .complaint();
     assert_eq!(bad, "error: line 2 has no key separator \":\"");
     let of_several = ["produce", "t", "--key-separator", ":", "-", path];
     let bad = node.run_with_input(&of_several, b"x:y\n").complaint();
     assert_eq!(bad, format!("error: line 2 of {path} has no key separator \":\""));
-    let bad = node.run_with_input(&["produce", "t", "--json"], b"{\"vlaue\": 1}").complaint();
+    let bad = node
+        .run_with_input(&["produce", "t", "--json"], b"{\"vlaue\": 1}")
+        .complaint();
     assert_eq!(
         bad,
         "error: line 1 has a field \"vlaue\"; there are key, value, headers and timestamp_ms"
     );
-    let bad = node.run_with_input(&["produce", "t", "--json", "--whole"], b"[]").complaint();
-    assert_eq!(bad, "error: record 1 is no JSON object; write {\"value\": \"...\"}");
+    let bad = node
+        .run_with_input(&["produce", "t", "--json", "--whole"], b"[]")
+        .complaint();
+    assert_eq!(
+        bad,
+        "error: record 1 is no JSON object; write {\"value\": \"...\"}"
+    );
     let climbing = node.run_with_input(&["produce", "../t"], b"x").complaint();
     assert!(climbing.contains("INVALID_TOPIC"), "{climbing}");
 }
@@ -232,7 +279,9 @@ fn a_rate_is_kept() {
     node.run(&["topic", "create", "paced"]).printed();
     node.run_with_input(&["produce", "paced", "--rate", "20"], b"1\n2\n3\n4\n5\n6\n")
         .printed();
-    let times = node.run(&["consume", "paced", "--format", "{timestamp_ms}"]).printed();
+    let times = node
+        .run(&["consume", "paced", "--format", "{timestamp_ms}"])
+        .printed();
     let times: Vec<i64> = times.lines().map(|ms| ms.parse().expect("a number")).collect();
     assert_eq!(times.len(), 6);
     // Five periods lie between the first and the last; the clock may have been read late for the first.

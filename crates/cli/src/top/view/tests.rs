@@ -53,7 +53,10 @@ fn rates_and_means_are_over_the_interval() {
     assert!(!view.cores[1].is_up);
     assert_eq!(view.read_bytes, None, "not told");
     let answers = view.answers.expect("some were asked for");
-    assert_eq!((answers.count, answers.p50, answers.p99, answers.max), (200, 0.1, 0.198, 0.2));
+    assert_eq!(
+        (answers.count, answers.p50, answers.p99, answers.max),
+        (200, 0.1, 0.198, 0.2)
+    );
 }
 
 #[test]
