@@ -66,6 +66,8 @@ pub(crate) struct CoreFigures {
     /// Held by answers that are not written yet.
     pub(crate) answer_bytes: usize,
     pub(crate) fetch_sessions: usize,
+    /// Consumer groups that the core coordinates.
+    pub(crate) groups: usize,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
     /// Partitions of these topics, likewise.

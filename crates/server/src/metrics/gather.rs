@@ -111,6 +111,7 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         sent_bytes: counters.sent_bytes.get(),
         answer_bytes: core.answers.held_bytes(),
         fetch_sessions: core.sessions.borrow().len(),
+        groups: core.groups.count(),
         topics: core.with_metadata(|metadata| metadata.topics().len()),
         partitions: core.with_metadata(|metadata| metadata.partition_count()),
         disk_free_bytes: core.disk_free_bytes.get(),

@@ -244,6 +244,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         |core| known(core.fetch_sessions),
         "Fetch sessions that consumers have open (KIP-227).",
     ),
+    gauge(
+        "groups",
+        None,
+        |core| known(core.groups),
+        "Consumer groups that the core coordinates, those without members included.",
+    ),
 ];
 
 /// Of each journal of a core that answers.

@@ -65,6 +65,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         sent_bytes: 7,
         answer_bytes: 12,
         fetch_sessions: 8,
+        groups: 22,
         topics: 9,
         partitions: 20,
         disk_free_bytes: Some(21),

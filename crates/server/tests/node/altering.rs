@@ -156,7 +156,7 @@ fn retention_goes_by_the_new_value() {
     set(&mut wire, BROKER, "", "log.retention.ms", "1000");
     for topic in ["orders", "by-default"] {
         eventually("the old record goes", || {
-            wire.fetch(topic, 0, 0).log_start_offset == 1
+            wire.fetch(topic, 0, 1).log_start_offset == 1
         });
     }
     assert_eq!(

@@ -14,7 +14,7 @@ use kafka_wire::{
 use crate::support::{TestNode, Wire, batch, now_ms};
 
 /// So that the first generation of a group does not wait for others.
-const AT_ONCE: &[(&str, &str)] = &[("groups.initial_rebalance_delay", "0")];
+const AT_ONCE: &[(&str, &str)] = &[("groups.initial_rebalance_delay", "0s")];
 
 fn code(number: i16) -> ErrorCode {
     ErrorCode::from_code(number).expect("one of Kafka's codes")
