@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Cluster, GroupDescription, GroupOffset, OffsetQuery};
+use client::{Cluster, ErrorCode, GroupDescription, GroupOffset, OffsetQuery};
 use serde_json::{Value, json};
 
 use crate::output::{or_dash, table, tell};
@@ -150,8 +150,12 @@ fn progress(
     }
     let topics: Vec<String> = progress.keys().map(|(topic, _)| topic.clone()).collect();
     for name in topics.into_iter().collect::<BTreeSet<_>>() {
-        // A topic that was deleted has no tail any more.
-        let Ok(topic) = cluster.topic(&name) else { continue };
+        let topic = match cluster.topic(&name) {
+            Ok(topic) => topic,
+            // A topic that was deleted has no tail any more.
+            Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => continue,
+            Err(error) => return Err(error.into()),
+        };
         for (index, tail) in cluster.offsets(&topic, OffsetQuery::Latest)? {
             if let Some(entry) = progress.get_mut(&(name.clone(), index)) {
                 entry.tail = tail.map(|offset| offset.0);

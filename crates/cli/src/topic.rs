@@ -258,11 +258,7 @@ fn describe(arguments: &OneTopic) -> Result<()> {
     let mut cluster = arguments.everywhere.remote.connect()?;
     let topic = cluster.topic(&arguments.name)?;
     let configs = cluster.configs(&ConfigResource::Topic(arguments.name.clone()))?;
-    let extents = topic
-        .partitions
-        .iter()
-        .map(|partition| extent(&mut cluster, &topic.name, partition.index));
-    let extents: Vec<_> = extents.collect::<Result<_>>()?;
+    let extents = extents(&mut cluster, &topic)?;
     let json = as_json(&topic, &extents, &configs);
     tell(
         arguments.everywhere.json,
@@ -277,16 +273,15 @@ struct Extent {
     tail: Option<i64>,
 }
 
-fn extent(cluster: &mut Cluster, topic: &str, partition: i32) -> Result<Extent> {
-    let mut ask = |query| {
-        cluster
-            .offset(topic, partition, query)
-            .map(|offset| offset.map(|offset| offset.0))
+/// Of each partition, by ascending index: two questions to each leader.
+fn extents(cluster: &mut Cluster, topic: &TopicMetadata) -> Result<Vec<Extent>> {
+    let mut ask = |query| cluster.offsets(topic, query);
+    let (firsts, tails) = (ask(OffsetQuery::Earliest)?, ask(OffsetQuery::Latest)?);
+    let extent = |((_, first), (_, tail)): ((i32, Option<Offset>), (i32, Option<Offset>))| Extent {
+        first: first.map(|offset| offset.0),
+        tail: tail.map(|offset| offset.0),
     };
-    Ok(Extent {
-        first: ask(OffsetQuery::Earliest)?,
-        tail: ask(OffsetQuery::Latest)?,
-    })
+    Ok(firsts.into_iter().zip(tails).map(extent).collect())
 }
 
 fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -> Value {

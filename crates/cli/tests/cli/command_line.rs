@@ -62,6 +62,7 @@ fn a_senseless_command_line_exits_with_2() {
         &["topic", "grow", "t"],
         &["topic", "trim", "t", "--partition", "0", "--before", "soon"],
         &["group", "reset", "g"],
+        &["group", "reset", "g", "--to-latest", "--topic", "orders:x"],
         &["group", "reset", "g", "--to-latest", "--to-earliest"],
         &["group", "reset", "g", "--to-time", "yesterday"],
         &["top", "--interval", "0"],
