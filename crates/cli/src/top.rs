@@ -3,6 +3,7 @@
 //! It only asks, and asks little: the node's metrics over HTTP, and consumer groups by Kafka's protocol.
 
 mod exposition;
+mod frame;
 mod observer;
 mod scrape;
 mod screen;
