@@ -7,6 +7,7 @@ mod frame;
 mod observer;
 mod scrape;
 mod screen;
+mod terminal;
 mod units;
 mod view;
 

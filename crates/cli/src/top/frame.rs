@@ -4,8 +4,6 @@
 
 use std::collections::VecDeque;
 
-use crossterm::style::Color;
-
 use super::units::{count, time};
 use super::view::{CORE_HEADING, GROUP_HEADING, View};
 use crate::output::table;
@@ -20,6 +18,15 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 
 /// One row of the screen.
 pub(super) type Line = Vec<Span>;
+
+/// What a text stands out in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Color {
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
 
 /// Text of one color.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +90,11 @@ impl Frame {
             lines.extend(figures(view));
             lines.push(Line::new());
             let rate = view.appended_records.map_or_else(String::new, count);
-            lines.push(vec![colored(format!("records/s  {rate}"), Color::DarkCyan)]);
-            lines.extend(curve(&self.rates, width, Color::DarkGreen));
+            lines.push(vec![colored(format!("records/s  {rate}"), Color::Cyan)]);
+            lines.extend(curve(&self.rates, width, Color::Green));
             let p99 = view.answers.map_or_else(String::new, |answers| time(answers.p99));
-            lines.push(vec![colored(format!("answers, p99  {p99}"), Color::DarkCyan)]);
-            lines.extend(curve(&self.answers, width, Color::DarkYellow));
+            lines.push(vec![colored(format!("answers, p99  {p99}"), Color::Cyan)]);
+            lines.extend(curve(&self.answers, width, Color::Yellow));
             lines.push(Line::new());
             lines.extend(rows(&CORE_HEADING, view.core_rows()));
             if !view.lag.groups.is_empty() {
@@ -104,15 +111,13 @@ impl Frame {
 
     fn title(&self) -> Line {
         let (text, color) = match (&self.error, &self.view) {
-            (Some(error), _) => (error.clone(), Color::DarkRed),
-            (None, Some(_)) if self.paused => {
-                (format!("ropewalk at {}  paused", self.http), Color::DarkYellow)
-            }
+            (Some(error), _) => (error.clone(), Color::Red),
+            (None, Some(_)) if self.paused => (format!("ropewalk at {}  paused", self.http), Color::Yellow),
             (None, Some(view)) => (
                 format!("ropewalk at {}  {}", self.http, shown(view.time_ms)),
-                Color::DarkGreen,
+                Color::Green,
             ),
-            (None, None) => (format!("ropewalk at {}  looking", self.http), Color::DarkGreen),
+            (None, None) => (format!("ropewalk at {}  looking", self.http), Color::Green),
         };
         vec![colored(text, color)]
     }
@@ -122,10 +127,10 @@ fn figures(view: &View) -> impl Iterator<Item = Line> {
     let ailing = view.is_ailing();
     view.lines().into_iter().map(move |(word, figures)| {
         let figures = match word == "faults" && ailing {
-            true => colored(figures, Color::DarkRed),
+            true => colored(figures, Color::Red),
             false => plain(figures),
         };
-        vec![colored(format!("{word:9} "), Color::DarkCyan), figures]
+        vec![colored(format!("{word:9} "), Color::Cyan), figures]
     })
 }
 
@@ -133,7 +138,7 @@ fn rows(heading: &[&str], rows: Vec<Vec<String>>) -> Vec<Line> {
     let heading = heading.iter().map(|word| (*word).to_owned()).collect();
     let text = table(&[vec![heading], rows].concat());
     let line = |(index, line): (usize, &str)| match index {
-        0 => vec![colored(line.to_owned(), Color::DarkCyan)],
+        0 => vec![colored(line.to_owned(), Color::Cyan)],
         _ => vec![plain(line.to_owned())],
     };
     text.lines().enumerate().map(line).collect()
@@ -264,9 +269,9 @@ mod tests {
     #[test]
     fn a_curve_is_as_high_as_its_greatest_value() {
         let values = VecDeque::from([9.0, 0.0, 1.0, 2.0, 4.0]);
-        let lines = text_of(&curve(&values, 4, Color::DarkGreen));
+        let lines = text_of(&curve(&values, 4, Color::Green));
         assert_eq!(lines, ["   █", "   █", "  ██", " ███"], "the oldest has no room");
-        let wide = text_of(&curve(&VecDeque::from([0.0]), 3, Color::DarkGreen));
+        let wide = text_of(&curve(&VecDeque::from([0.0]), 3, Color::Green));
         assert_eq!(wide, ["   "; CURVE_ROWS], "nothing is no division by nothing");
     }
 
