@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         }
     }
     look.output.flush()?;
-    match arguments.partition {
+    match &arguments.partition {
         Some(partition) if !look.found => bail!(
             "there is nothing of partition {partition}; `ropewalk inspect {}` lists what there is",
             arguments.directory.display()

@@ -34,6 +34,8 @@ fn scaled(value: f64, base: f64, units: &[&str]) -> String {
 
 /// Three digits that count; whole numbers as such.
 fn digits(value: f64) -> String {
+    // Or what a division left over would make 1.00 of 1.
+    let value = (value * 100.0).round() / 100.0;
     match value {
         value if value.fract() == 0.0 || value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
