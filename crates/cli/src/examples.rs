@@ -61,8 +61,10 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// The words of each `ropewalk` command in a line, as a shell would take it apart. What stands behind two spaces explains.
+/// The words of each `ropewalk` command in a line, as a shell would take it apart. What stands behind two spaces explains,
+/// and what stands in backticks is only spoken of.
 fn commands_of(line: &str) -> Vec<Vec<String>> {
+    let line: String = line.split('`').step_by(2).collect();
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -82,7 +84,7 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
                 word.get_or_insert_default();
             }
             (None, ' ') if spaces >= 2 => break,
-            (None, ' ' | '|' | '<' | '>' | '#' | '&' | '`') => {
+            (None, ' ' | '|' | '<' | '>' | '#' | '&') => {
                 let last = commands.last_mut().expect("never empty");
                 if let Some(word) = word.take()
                     && !redirected
@@ -90,7 +92,7 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
                     last.push(word);
                 }
                 match letter {
-                    '|' | '&' | '`' => {
+                    '|' | '&' => {
                         commands.push(Vec::new());
                         redirected = false;
                     }
@@ -102,10 +104,7 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
             (None, _) => word.get_or_insert_default().push(letter),
         }
     }
-    // Not those that only say how a command looks.
-    commands.retain(|words| {
-        words.first().is_some_and(|word| word == "ropewalk") && !words.contains(&"COMMAND".to_owned())
-    });
+    commands.retain(|words| words.first().is_some_and(|word| word == "ropewalk"));
     commands
 }
 
@@ -116,5 +115,5 @@ fn a_line_is_taken_apart_as_by_a_shell() {
         commands_of(line),
         [["ropewalk", "produce", "t", "--key-separator", ": "]]
     );
-    assert!(commands_of("kcat -b host").is_empty());
+    assert!(commands_of("kcat -b host; see `ropewalk topic list`").is_empty());
 }
