@@ -11,6 +11,8 @@ pub(super) struct Pieces {
     delimiter: Option<Vec<u8>>,
     /// The beginning of a piece whose end has not come.
     begun: Vec<u8>,
+    /// How long a piece may be.
+    bytes_max: usize,
 }
 
 impl Pieces {
@@ -18,6 +20,7 @@ impl Pieces {
         Pieces {
             delimiter,
             begun: Vec::new(),
+            bytes_max: PIECE_BYTES_MAX,
         }
     }
 
@@ -25,7 +28,7 @@ impl Pieces {
     pub(super) fn take(&mut self, chunk: &[u8], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Some(delimiter) = self.delimiter.as_deref() else {
             self.begun.extend_from_slice(chunk);
-            return check_length(&self.begun);
+            return check_length(self.begun.len(), self.bytes_max);
         };
         let mut rest = chunk;
         // A delimiter that ends here may have begun in an earlier chunk.
@@ -41,12 +44,12 @@ impl Pieces {
             match find(&self.begun[searched..], delimiter) {
                 Some(at) => {
                     let piece_bytes = searched + at;
-                    check_length(&self.begun[..piece_bytes])?;
+                    check_length(piece_bytes, self.bytes_max)?;
                     each(&self.begun[..piece_bytes])?;
                     rest = &chunk[piece_bytes + delimiter.len() - begun_bytes..];
                     self.begun.clear();
                 }
-                None => return check_length(&self.begun),
+                None => return check_length(self.begun.len(), self.bytes_max),
             }
         }
         while let Some(at) = find(rest, delimiter) {
@@ -67,12 +70,8 @@ impl Pieces {
     }
 }
 
-fn check_length(piece: &[u8]) -> Result<()> {
-    ensure!(
-        piece.len() <= PIECE_BYTES_MAX,
-        "a record is longer than {} MiB",
-        PIECE_BYTES_MAX >> 20
-    );
+fn check_length(bytes: usize, bytes_max: usize) -> Result<()> {
+    ensure!(bytes <= bytes_max, "a record is longer than {bytes_max} bytes");
     Ok(())
 }
 
@@ -122,10 +121,10 @@ mod tests {
     fn an_endless_line_is_refused() {
         for delimiter in [None, Some(b"\n".to_vec())] {
             let mut pieces = Pieces::new(delimiter);
-            let chunk = vec![b'x'; PIECE_BYTES_MAX];
-            pieces.take(&chunk, |_| Ok(())).expect("as long as allowed");
-            let refused = pieces.take(b"x", |_| Ok(())).expect_err("too long");
-            assert_eq!(refused.to_string(), "a record is longer than 64 MiB");
+            pieces.bytes_max = 8;
+            pieces.take(b"12345678", |_| Ok(())).expect("as long as allowed");
+            let refused = pieces.take(b"9", |_| Ok(())).expect_err("too long");
+            assert_eq!(refused.to_string(), "a record is longer than 8 bytes");
         }
     }
 }
