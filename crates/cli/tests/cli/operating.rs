@@ -16,6 +16,9 @@ fn parsed(text: &str) -> Value {
 }
 
 fn with_records(node: &RunningNode, topic: &str) {
+    // Records as old as these would be given up at once.
+    let create = ["topic", "create", topic, "--config", "retention.ms=-1"];
+    node.run(&create).printed();
     let lines: String = (0..10)
         .map(|number| {
             format!(

@@ -21,6 +21,20 @@ fn node() -> (TempDir, RunningNode) {
     (directory, node)
 }
 
+/// A topic that keeps records however old they say they are.
+fn create(node: &RunningNode, topic: &str, partitions: &str) {
+    let create = [
+        "topic",
+        "create",
+        topic,
+        "--config",
+        "retention.ms=-1",
+        "--partitions",
+        partitions,
+    ];
+    node.run(&create).printed();
+}
+
 /// A follower, and its lines as they come.
 fn follow(node: &RunningNode, arguments: &[&str]) -> (Child, Receiver<String>) {
     let bootstrap = ["--bootstrap", &node.address];
@@ -67,8 +81,7 @@ fn a_followed_record_is_printed_without_another_one_arriving() {
 #[test]
 fn a_follower_ends_where_it_is_told() {
     let (_directory, node) = node();
-    node.run(&["topic", "create", "ends", "--partitions", "2"])
-        .printed();
+    create(&node, "ends", "2");
     let record = |partition: &str, ms: i64| {
         let line = format!("{{\"value\": \"{ms}\", \"timestamp_ms\": {ms}}}");
         let produce = ["produce", "ends", "--json", "--partition", partition];
@@ -97,6 +110,7 @@ fn a_follower_ends_where_it_is_told() {
 #[test]
 fn consume_begins_and_ends_at_offsets_times_and_ages() {
     let (_directory, node) = node();
+    create(&node, "times", "1");
     let lines: String = (0..10)
         .map(|number| {
             format!(
@@ -162,6 +176,7 @@ fn an_offset_is_of_one_partition() {
 #[test]
 fn a_format_says_what_is_printed() {
     let (_directory, node) = node();
+    create(&node, "shown", "1");
     let record = r#"{"key": "k", "value": "v{}", "headers": [{"name": "a", "value": "1"}, {"name": "b"}], "timestamp_ms": 1500}"#;
     node.run_with_input(&["produce", "shown", "--json"], record.as_bytes())
         .printed();
@@ -179,6 +194,8 @@ fn a_format_says_what_is_printed() {
 #[test]
 fn a_topic_is_copied_with_everything_in_it() {
     let (_directory, node) = node();
+    create(&node, "one", "1");
+    create(&node, "two", "1");
     let records = concat!(
         r#"{"key": "k", "value": "v", "headers": [{"name": "h", "value_hex": "ff"}], "timestamp_ms": 5}"#,
         "\n",
