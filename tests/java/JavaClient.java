@@ -22,11 +22,14 @@ public class JavaClient {
     static final String TOPIC = "java";
     static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
     static final int RECORDS = 400;
+    static final int COMPACTED = 4000;
+    static final int COMPACTED_KEYS = 60;
     static final long BEGAN_MS = 1_700_000_000_000L;
 
     final Admin admin;
     final Consumer<byte[], byte[]> consumer;
     final Map<String, Producer<byte[], byte[]>> producers = new LinkedHashMap<>();
+    final Map<String, Long> latest = new HashMap<>();
     long compared = 0;
 
     JavaClient(String bootstrap) {
@@ -52,6 +55,7 @@ public class JavaClient {
         // The records' own times lie years back: retention by age would give them up.
         client.create(TOPIC, CODECS.size(), Map.of("segment.bytes", "1048576", "retention.ms", "-1"));
         client.create("trimmed", 1, Map.of());
+        client.create("compacted", 1, Map.of("cleanup.policy", "compact", "segment.bytes", "1048576"));
         for (int round = 0; round < 2; round++) {
             int count = (round + 1) * RECORDS;
             client.produce(round * RECORDS, count);
@@ -59,6 +63,7 @@ public class JavaClient {
             client.offsets(count);
             client.topics("passing-" + round);
             client.trim();
+            client.compacted(round);
             System.out.println("RESTART");
             if (System.in.read() < 0) throw new IllegalStateException("nobody restarts the node");
         }
@@ -194,6 +199,49 @@ public class JavaClient {
         get(admin.deleteTopics(List.of(name)).all());
         refused(admin.describeTopics(List.of(name)).allTopicNames(), UnknownTopicOrPartitionException.class);
         demand(!get(admin.listTopics().names()).contains(name), name + " is listed after its end");
+    }
+
+    /** Of each key the last record stays where it was, and reading comes to the end over all that is missing. */
+    void compacted(int round) throws Exception {
+        var place = new TopicPartition("compacted", 0);
+        var producer = producers.get(CODECS.get(round));
+        var random = new Random(round);
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (int number = 0; number < COMPACTED; number++) {
+            byte[] value = new byte[2000];
+            random.nextBytes(value);
+            byte[] key = ("key " + number % COMPACTED_KEYS).getBytes(StandardCharsets.UTF_8);
+            sent.add(producer.send(new ProducerRecord<>("compacted", 0, key, number % 9 == 0 ? null : value)));
+        }
+        for (int number = 0; number < COMPACTED; number++)
+            latest.put("key " + number % COMPACTED_KEYS, sent.get(number).get().offset());
+        long limit = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+        while (readCompacted(place) >= (round + 1) * COMPACTED / 2) {
+            demand(System.nanoTime() < limit, "half of what was superseded is still there after 60 s");
+            Thread.sleep(100);
+        }
+    }
+
+    /** Reads all of it; how many records that were. */
+    int readCompacted(TopicPartition place) {
+        Map<String, Long> found = new HashMap<>();
+        consumer.assign(List.of(place));
+        consumer.seekToBeginning(List.of(place));
+        long end = consumer.endOffsets(List.of(place)).get(place), before = -1;
+        long limit = System.nanoTime() + Duration.ofSeconds(60).toNanos();
+        int count = 0;
+        while (consumer.position(place) < end) {
+            demand(System.nanoTime() < limit, place + ": at " + consumer.position(place) + " of " + end + " after 60 s");
+            for (var record : consumer.poll(Duration.ofMillis(500)).records(place)) {
+                demand(record.offset() > before, place + ": " + record.offset() + " after " + before);
+                before = record.offset();
+                found.put(new String(record.key(), StandardCharsets.UTF_8), record.offset());
+                count++;
+            }
+        }
+        demand(found.equals(latest), place + ": the latest records are at " + found + " instead of " + latest);
+        compared += count;
+        return count;
     }
 
     void trim() throws Exception {

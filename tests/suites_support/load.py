@@ -40,6 +40,8 @@ WRITERS = [
 ]
 # Fills the journal of its one partition nearly alone, so that whole files of it become segments.
 BULK_WRITERS = [("idempotent-bulk", IDEMPOTENT, "none", BULK)]
+# The same when nobody else writes: then it does not depend on how fast each is.
+ALONE_WRITERS = [("idempotent-bulk-alone", IDEMPOTENT, "none", BULK)]
 
 
 def partitions_of(topic):
@@ -148,6 +150,14 @@ class Load:
         for name, producer in self.producers.items():
             left = producer.flush(STALL_SECONDS)
             demand(left == 0, f"{name} waits for {left} records after {STALL_SECONDS} s")
+
+
+def write_until_adopted(node, ledger, seed):
+    """Writes to the one partition only, until whole files of the journal are its segments."""
+    alone = Load(node, ledger, seed, ALONE_WRITERS)
+    alone.start()
+    wait_until(node.adopted_files, 120, "journal files become segments")
+    alone.finish()
 
 
 class Follower:

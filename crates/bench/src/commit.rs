@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use client::wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use client::wire::{OffsetCommitRequest, OffsetCommitResponse, Text};
+use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
 
 use crate::latency::{Latency, LatencyRecorder};
@@ -122,7 +122,12 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
 }
 
 /// One connection's commits: every group in turn whose number is this connection's, modulo their count.
-fn commit(options: &CommitOptions, topic: TopicId, number: u32, began: Instant) -> anyhow::Result<LatencyRecorder> {
+fn commit(
+    options: &CommitOptions,
+    topic: TopicId,
+    number: u32,
+    began: Instant,
+) -> anyhow::Result<LatencyRecorder> {
     let mut connection = Connection::connect(&options.bootstrap, &ConnectionOptions::default())?;
     let groups: Vec<Text> = (number..options.groups)
         .step_by(options.connections as usize)
@@ -157,7 +162,10 @@ fn receive(
     let outcomes = response.topics.iter().flat_map(|topic| &topic.partitions);
     for outcome in outcomes {
         if outcome.error_code != 0 {
-            bail!("a commit was refused: {:?}", ErrorCode::from_code(outcome.error_code));
+            bail!(
+                "a commit was refused: {:?}",
+                ErrorCode::from_code(outcome.error_code)
+            );
         }
     }
     latencies.record(sent.elapsed());

@@ -9,9 +9,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use client::wire::consumer_group_heartbeat::{Assignment, TopicPartitions};
 use client::wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Text};
+use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
 
 /// How long a topic may take to be there.
@@ -103,7 +103,11 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
     }
     let found = cluster.wait_topic(&options.topic, PATIENCE)?;
     if found.partitions.len() != options.partitions as usize {
-        bail!("topic {} has {} partitions: use another or delete it", options.topic, found.partitions.len());
+        bail!(
+            "topic {} has {} partitions: use another or delete it",
+            options.topic,
+            found.partitions.len()
+        );
     }
     // Makes the groups' topic, if there is none yet.
     cluster.group_offsets(&options.group)?;
@@ -115,7 +119,9 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
         heartbeats: 0,
     };
     let mut settled = Vec::new();
-    settled.push(group.settle("all joined", |group| (0..options.members).try_for_each(|number| group.join(number)))?);
+    settled.push(group.settle("all joined", |group| {
+        (0..options.members).try_for_each(|number| group.join(number))
+    })?);
     settled.push(group.settle("one more joined", |group| group.join(options.members))?);
     settled.push(group.settle("one left", Group::leave_first)?);
     while !group.members.is_empty() {
@@ -155,7 +161,11 @@ impl Group<'_> {
         after: &'static str,
         happens: impl FnOnce(&mut Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<Settled> {
-        let before: Vec<(Text, BTreeSet<i32>)> = self.members.iter().map(|member| (member.id.clone(), member.owns.clone())).collect();
+        let before: Vec<(Text, BTreeSet<i32>)> = self
+            .members
+            .iter()
+            .map(|member| (member.id.clone(), member.owns.clone()))
+            .collect();
         let heartbeats_before = self.heartbeats;
         let began = Instant::now();
         happens(self)?;
@@ -165,8 +175,16 @@ impl Group<'_> {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        let had = |id: &Text| before.iter().find(|(known, _)| known == id).map(|(_, owned)| owned);
-        let changed = self.members.iter().filter(|member| had(&member.id).is_none_or(|owned| *owned != member.owns));
+        let had = |id: &Text| {
+            before
+                .iter()
+                .find(|(known, _)| known == id)
+                .map(|(_, owned)| owned)
+        };
+        let changed = self
+            .members
+            .iter()
+            .filter(|member| had(&member.id).is_none_or(|owned| *owned != member.owns));
         let moved = self.members.iter().map(|member| match had(&member.id) {
             Some(owned) => member.owns.difference(owned).count(),
             None => member.owns.len(),
@@ -234,7 +252,10 @@ impl Member {
         let Some(Assignment { topic_partitions, .. }) = &response.assignment else {
             return is_new_epoch;
         };
-        let given: BTreeSet<i32> = topic_partitions.iter().flat_map(|topic| topic.partitions.iter().copied()).collect();
+        let given: BTreeSet<i32> = topic_partitions
+            .iter()
+            .flat_map(|topic| topic.partitions.iter().copied())
+            .collect();
         let is_new = given != self.owns;
         if is_new {
             self.owns = given;
@@ -268,12 +289,20 @@ impl MembersReport {
 
 impl fmt::Display for MembersReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "members      {} of {} partitions", self.members, self.partitions)?;
+        writeln!(
+            f,
+            "members      {} of {} partitions",
+            self.members, self.partitions
+        )?;
         for settled in &self.settled {
             writeln!(
                 f,
                 "{:<16} settled in {} s with {} heartbeats; {} members changed, {} partitions moved",
-                settled.after, settled.seconds, settled.heartbeats, settled.members_changed, settled.partitions_moved
+                settled.after,
+                settled.seconds,
+                settled.heartbeats,
+                settled.members_changed,
+                settled.partitions_moved
             )?;
         }
         Ok(())

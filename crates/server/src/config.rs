@@ -53,6 +53,8 @@ pub struct Config {
     pub topics: TopicDefaults,
     /// How retention is carried out.
     pub retention: RetentionSettings,
+    /// How compaction is carried out.
+    pub compaction: CompactionSettings,
     /// What is remembered of idempotent producers.
     pub producers: ProducerSettings,
     /// Consumer groups.
@@ -168,6 +170,17 @@ pub struct RetentionSettings {
     pub check_interval: Duration,
 }
 
+/// Keys under `compaction`. What is compacted, and when, is each topic's config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompactionSettings {
+    /// The time between two looks at what needs compaction.
+    pub check_interval: Duration,
+    /// Memory of each core for the keys of one pass, in bytes.
+    pub key_map_bytes: usize,
+    /// Bytes that compaction reads and writes in a second on each core, at most.
+    pub rate: u64,
+}
+
 /// Keys under `producers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerSettings {
@@ -279,6 +292,11 @@ impl Default for Config {
             },
             retention: RetentionSettings {
                 check_interval: Duration::from_secs(10),
+            },
+            compaction: CompactionSettings {
+                check_interval: Duration::from_secs(15),
+                key_map_bytes: 32 * MIB,
+                rate: 64 * MIB as u64,
             },
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),

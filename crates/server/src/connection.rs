@@ -1,10 +1,12 @@
 //! One client connection: frames in, answers out (`write`), in the order of the requests.
 //!
 //! Requests are started as they come and answered as they finish, but never out of order. Memory comes before reading:
-//! a large frame is read only when the core's budget has room for it, a connection has a bounded number of requests
-//! and bytes under way, and whoever is too slow is cut off. Nothing a client sends ends anything but its own connection.
+//! a large frame is read only when the core's budget has room for it, and nobody keeps such room in silence while others
+//! wait; a connection has a bounded number of requests and bytes under way, and whoever is too slow is cut off. Nothing a
+//! client sends ends anything but its own connection.
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
+mod frames;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -14,13 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use kafka_wire::{WireError, Writer, lone_batch_position};
-use storage::{BatchMemory, SharedMemory};
-use tokio::io::AsyncReadExt;
+use bytes::BytesMut;
+use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::accept::Seat;
@@ -29,17 +28,9 @@ use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::shard::count;
 
+use frames::{Frames, SILENCE_MAX};
 use write::{Queued, write_answers};
 
-/// A frame's size prefix.
-const PREFIX_BYTES: usize = 4;
-/// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
-const SMALL_FRAME_BYTES: usize = 64 << 10;
-/// Of a large frame, so much is looked at to see whether it is an append of one batch.
-const HEAD_BYTES: usize = 1 << 10;
-/// Made room for beyond what is asked for, at least and at most.
-const READ_BYTES_MIN: usize = 4 << 10;
-const READ_BYTES_MAX: usize = 64 << 10;
 /// How long the last answers of a connection that sends no more may take.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 /// A connection moves after so many partitions in a row, all of one other core.
@@ -54,6 +45,8 @@ pub(crate) enum ConnectionError {
     Malformed(#[from] WireError),
     #[error("a request did not arrive whole within {0:?}")]
     TooSlow(Duration),
+    #[error("nothing of a large request came for {SILENCE_MAX:?}, and others wait for its memory")]
+    Silent,
     #[error("idle for {0:?}")]
     Idle(Duration),
     #[error("an answer was not taken in time: {taken_bytes} of {total_bytes} bytes in {elapsed:?}")]
@@ -191,13 +184,7 @@ async fn converse(
     let (input, output) = stream.into_split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = Frames {
-        core: core.clone(),
-        input,
-        buffer: rest,
-        read_bytes: READ_BYTES_MIN,
-        any: false,
-    };
+    let mut frames = Frames::new(core.clone(), input, rest);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
@@ -264,135 +251,4 @@ async fn read_requests(
         }
     }
     Ok(ReadEnd::Done)
-}
-
-/// A request as it came.
-struct Received {
-    /// The frame without its size prefix.
-    request: Bytes,
-    /// What it was received into, if that is worth having back.
-    memory: Option<SharedMemory>,
-    core_budget: Option<OwnedSemaphorePermit>,
-}
-
-/// The frames of a connection's input.
-struct Frames {
-    core: Rc<Core>,
-    input: OwnedReadHalf,
-    buffer: BytesMut,
-    /// How much to make room for, after how much came lately.
-    read_bytes: usize,
-    /// Whether a whole request has ever come.
-    any: bool,
-}
-
-impl Frames {
-    /// The next request; `None` when the client is done.
-    async fn next(&mut self) -> Result<Option<Received>, ConnectionError> {
-        let limits = self.core.facts.config.limits.clone();
-        let patience = if self.any {
-            limits.connection_idle
-        } else {
-            limits.handshake
-        };
-        let filled = timeout(patience, self.fill(PREFIX_BYTES)).await;
-        if !filled.map_err(|_| ConnectionError::Idle(patience))?? {
-            return Ok(None);
-        }
-        let announced = i32::from_be_bytes(self.buffer[..PREFIX_BYTES].try_into().expect("four bytes"));
-        let size = usize::try_from(announced)
-            .ok()
-            .filter(|size| *size <= limits.request_bytes)
-            .ok_or(ConnectionError::RequestTooLarge {
-                size: announced.into(),
-                size_max: limits.request_bytes,
-            })?;
-        let core_budget = match size {
-            ..=SMALL_FRAME_BYTES => None,
-            _ => {
-                let units = self.core.budget_units(size);
-                let budget = Arc::clone(self.core.budget()).acquire_many_owned(units).await;
-                Some(budget.expect("the budget is never closed"))
-            }
-        };
-        let received = timeout(limits.handshake, self.receive(size)).await;
-        let received = received.map_err(|_| ConnectionError::TooSlow(limits.handshake))??;
-        self.any = true;
-        Ok(received.map(|(request, memory)| Received {
-            request,
-            memory,
-            core_budget,
-        }))
-    }
-
-    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before.
-    async fn receive(
-        &mut self,
-        size: usize,
-    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
-        if size >= BatchMemory::REQUEST_BYTES_MIN {
-            if !self.fill(PREFIX_BYTES + HEAD_BYTES).await? {
-                return Ok(None);
-            }
-            let head_end = self.buffer.len().min(PREFIX_BYTES + READ_BYTES_MIN);
-            if let Some(position) = lone_batch_position(&self.buffer[PREFIX_BYTES..head_end]) {
-                return self.receive_batch(BatchMemory::for_request(position, size)).await;
-            }
-        }
-        if !self.fill(PREFIX_BYTES + size).await? {
-            return Ok(None);
-        }
-        self.buffer.advance(PREFIX_BYTES);
-        Ok(Some((self.buffer.split_to(size).freeze(), None)))
-    }
-
-    /// An append of one large batch, received where it can stay until it is on the disk.
-    async fn receive_batch(
-        &mut self,
-        mut memory: BatchMemory,
-    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
-        self.buffer.advance(PREFIX_BYTES);
-        let here = self.buffer.len().min(memory.missing());
-        memory.rest().put_slice(&self.buffer.split_to(here));
-        // The next one's head is as small as this one's: what is read with it has to be copied.
-        self.read_bytes = READ_BYTES_MIN;
-        while memory.missing() > 0 {
-            let read = self.input.read_buf(&mut memory.rest()).await?;
-            if read == 0 {
-                return Ok(None);
-            }
-            count(&self.core.counters.received_bytes, read as u64);
-        }
-        let (request, memory) = memory.share();
-        Ok(Some((request, Some(memory))))
-    }
-
-    /// Reads until the buffer holds `length` bytes; false if the input ends before.
-    ///
-    /// A large frame is read up to its own end and into memory of just its size, so that nothing of it, and little of the
-    /// next one, is ever moved.
-    async fn fill(&mut self, length: usize) -> Result<bool, ConnectionError> {
-        while self.buffer.len() < length {
-            if self.buffer.is_empty() {
-                // An idle connection holds no buffer.
-                self.buffer = BytesMut::new();
-                self.input.readable().await?;
-            }
-            let missing = length - self.buffer.len();
-            let room = missing.max(self.read_bytes);
-            self.buffer.reserve(room);
-            let read = self.input.read_buf(&mut (&mut self.buffer).limit(room)).await?;
-            if read == 0 {
-                return Ok(false);
-            }
-            count(&self.core.counters.received_bytes, read as u64);
-            let fits_well = if read >= self.read_bytes {
-                self.read_bytes * 2
-            } else {
-                read
-            };
-            self.read_bytes = fits_well.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
-        }
-        Ok(true)
-    }
 }

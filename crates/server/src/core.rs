@@ -13,7 +13,6 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic};
 use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
-use tokio::sync::Semaphore;
 
 use crate::answer_budget::AnswerBudget;
 use crate::config::Config;
@@ -23,6 +22,7 @@ use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
+use crate::request_budget::RequestBudget;
 use crate::shard::Shard;
 
 /// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
@@ -30,9 +30,6 @@ pub(crate) const METADATA_PARTITION: PartitionId = PartitionId {
     topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
     index: 0,
 };
-
-/// Memory is lent out in units of this size.
-const BUDGET_UNIT_BYTES: usize = 1024;
 
 /// How often a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
@@ -102,9 +99,8 @@ pub(crate) struct Core {
     pub(crate) controller: Option<Controller>,
     /// Whether the node has begun to stop.
     draining: Cell<bool>,
-    /// Memory that requests under way on this core may take.
-    budget: Arc<Semaphore>,
-    budget_units: u32,
+    /// Memory that large requests under way on this core may take.
+    pub(crate) requests: RequestBudget,
     /// Memory that answers of this core's connections may take until they are written.
     pub(crate) answers: Rc<AnswerBudget>,
     shards: HashMap<usize, Rc<Shard>>,
@@ -120,8 +116,6 @@ impl Core {
         shards: Vec<Rc<Shard>>,
         recovered: Vec<RecoveredPartition>,
     ) -> Rc<Core> {
-        let units = facts.config.limits.in_flight_bytes_per_core / BUDGET_UNIT_BYTES;
-        let budget_units = u32::try_from(units.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         Rc::new(Core {
             index,
             metadata: RefCell::new(metadata),
@@ -132,8 +126,7 @@ impl Core {
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
             draining: Cell::new(false),
-            budget: Arc::new(Semaphore::new(budget_units as usize)),
-            budget_units,
+            requests: RequestBudget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
@@ -192,18 +185,6 @@ impl Core {
     /// This core's shards.
     pub(crate) fn shards(&self) -> impl Iterator<Item = &Rc<Shard>> {
         self.shards.values()
-    }
-
-    /// Units of the memory budget that `bytes` take, at most all there are.
-    pub(crate) fn budget_units(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES))
-            .unwrap_or(u32::MAX)
-            .min(self.budget_units)
-    }
-
-    /// The memory budget of requests under way.
-    pub(crate) fn budget(&self) -> &Arc<Semaphore> {
-        &self.budget
     }
 
     /// Takes what recovery found of a partition.

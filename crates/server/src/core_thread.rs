@@ -22,6 +22,8 @@ use crate::shard::{Flusher, Shard, ShardSettings};
 
 /// Threads that run a core's blocking storage jobs, at most.
 const STORAGE_THREADS_MAX: usize = 4;
+/// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
+const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
 
 /// What the thread of a core is given.
 pub(crate) struct CorePlan {
@@ -64,6 +66,7 @@ pub(crate) fn run_core(plan: CorePlan) {
                 drop(plan.opened);
                 let reading = tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
                 tokio::task::spawn_local(maintenance::keep(core.clone()));
+                tokio::task::spawn_local(maintenance::compact(core.clone()));
                 tokio::spawn(core.idle_poll.clone().run());
                 tokio::select! {
                     // Either way the core ends: told to, or because nobody can tell it any more.
@@ -99,6 +102,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
             layout_trigger_bytes: config.journal.layout_trigger,
             tail_cache_bytes: config.cache.tail_bytes / identity.journals,
             chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
+            superseded_bytes_max: SUPERSEDED_BYTES_MAX,
         };
         let (store, found) =
             Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;

@@ -16,6 +16,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
+        AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
         AppendRefusal::TooLarge { .. } => ErrorCode::MessageTooLarge,
         AppendRefusal::Timestamp { .. } => ErrorCode::InvalidTimestamp,
         AppendRefusal::Leader(error) => leader_code(error),

@@ -27,11 +27,12 @@ use crate::error_codes::coordinator_code;
 use host::GroupHost;
 use place::partition_of;
 
-/// How the groups' topic is kept: whole, as long as there is no compaction. A group's record grows with its members.
+/// How the groups' topic is kept: the last record of each key, in segments that are soon complete, as only those are
+/// compacted (Kafka's `offsets.topic.segment.bytes`). A group's record grows with its members.
 const TOPIC_CONFIG: [(&str, &str); 3] = [
-    ("retention.ms", "-1"),
-    ("retention.bytes", "-1"),
+    ("cleanup.policy", "compact"),
     ("max.message.bytes", "16777216"),
+    ("segment.bytes", "104857600"),
 ];
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
@@ -64,7 +65,9 @@ impl Core {
     /// # Errors
     /// No coordinator can be had now; the client asks again.
     pub(crate) async fn ask_coordinator(self: &Rc<Self>, request: Request) -> Result<Answer, ErrorCode> {
-        let group = request.group().expect("requests about all groups go to all coordinators");
+        let group = request
+            .group()
+            .expect("requests about all groups go to all coordinators");
         let topic = self.groups_topic().await?;
         let index = partition_of(group, topic.1);
         self.ask_partition(topic.0, index, request).await
@@ -91,7 +94,9 @@ impl Core {
         index: i32,
         request: Request,
     ) -> Result<Answer, ErrorCode> {
-        let owner = self.facts.core_of(self.facts.shard_of(PartitionId { topic, index }));
+        let owner = self
+            .facts
+            .core_of(self.facts.shard_of(PartitionId { topic, index }));
         let ask = move |core: Rc<Core>| async move {
             match core.groups.host(index) {
                 Some(host) => host.ask(request).await,
@@ -127,7 +132,9 @@ impl Core {
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count: 1,
-            config: TOPIC_CONFIG.map(|(name, value)| ConfigChange::set(name, value)).to_vec(),
+            config: TOPIC_CONFIG
+                .map(|(name, value)| ConfigChange::set(name, value))
+                .to_vec(),
         };
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {
@@ -209,4 +216,3 @@ fn settings(config: &crate::config::GroupSettings) -> groups::Settings {
 pub(crate) fn is_internal(topic: &str) -> bool {
     topic == GROUPS_TOPIC
 }
-

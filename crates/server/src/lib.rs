@@ -26,6 +26,7 @@ mod node;
 mod node_file;
 mod owner;
 mod producer_ids;
+mod request_budget;
 mod shard;
 
 pub use core_death::CoreDied;

@@ -1,10 +1,13 @@
-//! What a core does now and then: retention, forgetting silent producers, watching the free space.
+//! What a core does now and then: retention, compaction, forgetting silent producers, watching the free space.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use record::PartitionId;
+use storage::CompactionNeed;
+
 use crate::core::Core;
-use crate::shard::Shard;
+use crate::shard::{CompactionMeans, Shard};
 
 /// How often the free space is asked for.
 const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +50,35 @@ pub(crate) async fn keep(core: Rc<Core>) {
             retain(shard).await;
         }
     }
+}
+
+/// Compacts what needs it until the node stops: one partition of the core at a time, so that the memory for keys is there
+/// once for each core.
+pub(crate) async fn compact(core: Rc<Core>) {
+    let settings = &core.facts.config.compaction;
+    let means = CompactionMeans {
+        key_map_bytes: settings.key_map_bytes,
+        bytes_per_second: settings.rate,
+    };
+    loop {
+        tokio::time::sleep(settings.check_interval).await;
+        while let Some((shard, id)) = neediest(&core) {
+            shard.compact(id, &means).await;
+        }
+    }
+}
+
+/// The partition that needs compaction most, with its shard: one that has waited too long, else the dirtiest.
+fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
+    let needs = core
+        .shards()
+        .filter_map(|shard| shard.compaction_need().map(|(id, need)| (shard, id, need)));
+    let rank = |need: &CompactionNeed| (need.is_overdue, need.dirty_ratio);
+    let most = needs.max_by(|(.., one), (.., other)| {
+        let ((one_waits, one), (other_waits, other)) = (rank(one), rank(other));
+        one_waits.cmp(&other_waits).then(one.total_cmp(&other))
+    });
+    most.map(|(shard, id, _)| (shard.clone(), id))
 }
 
 async fn retain(shard: &Rc<Shard>) {

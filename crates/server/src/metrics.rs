@@ -96,9 +96,25 @@ pub(crate) struct JournalFigures {
     pub(crate) disk_reads: u64,
     pub(crate) layout_rounds: u64,
     pub(crate) faults: u64,
+    pub(crate) compaction: CompactionFigures,
     pub(crate) store: StoreStatus,
     /// Why appends are refused, if they are.
     pub(crate) refusal: Option<AppendRefusal>,
+}
+
+/// What the compaction of one journal's partitions has done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CompactionFigures {
+    pub(crate) passes: u64,
+    pub(crate) failures: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) time: Duration,
+    pub(crate) removed_records: u64,
+    pub(crate) removed_tombstones: u64,
+    pub(crate) freed_bytes: u64,
+    /// Bytes of complete segments that wait for a pass.
+    pub(crate) waiting_bytes: u64,
 }
 
 impl Snapshot {

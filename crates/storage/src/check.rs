@@ -109,7 +109,7 @@ impl Check<'_> {
     fn file_name(&self, id: &PartitionId, segment: &Segment) -> String {
         self.disk
             .root()
-            .join(path(id, segment.first))
+            .join(path(id, segment.name()))
             .display()
             .to_string()
     }
@@ -173,8 +173,9 @@ impl Check<'_> {
                 position: chunk.position,
                 what,
             };
+            let gaps = segment.generation > 0;
             let checked = read_piece(&file, &[chunk])
-                .and_then(|piece| check_chunk(&chunk, next, &piece.to_vec()).map_err(damaged));
+                .and_then(|piece| check_chunk(&chunk, next, gaps, &piece.to_vec()).map_err(damaged));
             match checked {
                 Ok(batches) => {
                     self.report.chunks += 1;
@@ -193,8 +194,8 @@ impl Check<'_> {
             .iter()
             .filter(|(removal, _)| removal.partition == log.id);
         let removed = removals.filter_map(|(removal, _)| removal.segment);
-        let known = log.segments.iter().map(|segment| segment.first).chain(removed);
-        let known: BTreeSet<_> = known.map(|first| path(&log.id, first)).collect();
+        let known = log.segments.iter().map(Segment::name).chain(removed);
+        let known: BTreeSet<_> = known.map(|name| path(&log.id, name)).collect();
         let directory = directory(&log.id);
         match self.disk.list(&directory) {
             Ok(names) => {
@@ -224,8 +225,10 @@ fn check_batch(bytes: &[u8]) -> Result<BatchHeader, String> {
     }
 }
 
-/// The number of batches of a chunk, which must begin at offset `next` and be as the table says.
-fn check_chunk(chunk: &Chunk, mut next: i64, content: &[u8]) -> Result<u64, String> {
+/// The number of batches of a chunk, which must be as the table says and begin at offset `next`; where compaction left
+/// gaps, the batches may begin behind that.
+fn check_chunk(chunk: &Chunk, mut next: i64, gaps: bool, content: &[u8]) -> Result<u64, String> {
+    let follows = |first: i64, next: i64| first == next || (gaps && first > next);
     if chunk.first != next {
         return Err(format!(
             "a chunk begins at offset {} where {next} is expected",
@@ -236,7 +239,7 @@ fn check_chunk(chunk: &Chunk, mut next: i64, content: &[u8]) -> Result<u64, Stri
     for batch in batches(content) {
         let (_, bytes) = batch.map_err(|error| error.to_string())?;
         let header = check_batch(bytes)?;
-        if header.base_offset.0 != next {
+        if !follows(header.base_offset.0, next) {
             return Err(format!(
                 "a batch begins at offset {} where {next} is expected",
                 header.base_offset

@@ -14,13 +14,14 @@ use platform::disk::Disk;
 use record::{PartitionId, TopicId};
 
 use crate::checksum::JournalIdentity;
+use crate::compaction::Cleaned;
 use crate::encoding::{Decoder, Encoder};
 use crate::fault::{Doing, Fault};
 use crate::journal::ReplayStart;
-use crate::segment::{AdoptedFile, Segment};
+use crate::segment::{AdoptedFile, Segment, SegmentName};
 
-/// The version that is written. Version 1 has no adopted files.
-const FORMAT_VERSION: u32 = 2;
+/// The version that is written. Version 1 has no adopted files, and neither 1 nor 2 knows of compaction.
+const FORMAT_VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"RWCHKPNT";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8;
 /// The directory of all journals' checkpoints.
@@ -29,6 +30,7 @@ pub(crate) const CHECKPOINTS: &str = "checkpoints";
 const FILE_BYTES_MAX: usize = 1 << 30;
 const SEGMENT_BYTES: usize = 8 * 5 + 4;
 const PARTITION_BYTES_MIN: usize = 20 + 8 + 8 + 8 + 4 + 4;
+const CLEANED_BYTES: usize = 8 + 8 + 8;
 const REMOVAL_BYTES: usize = 20 + 8;
 
 /// A partition as of a checkpoint.
@@ -38,6 +40,8 @@ pub(crate) struct PartitionCheckpoint {
     pub(crate) log_start: i64,
     pub(crate) laid_out: i64,
     pub(crate) segments: Vec<Segment>,
+    /// See `PartitionLog::cleaned`.
+    pub(crate) cleaned: Vec<Cleaned>,
     /// `state` reflects the records before this offset.
     pub(crate) state_next: i64,
     pub(crate) state: Vec<u8>,
@@ -48,7 +52,7 @@ pub(crate) struct PartitionCheckpoint {
 pub(crate) struct Removal {
     pub(crate) partition: PartitionId,
     /// The segment, or all of the partition.
-    pub(crate) segment: Option<i64>,
+    pub(crate) segment: Option<SegmentName>,
     /// The journal file that the segment adopted.
     pub(crate) adopted: Option<AdoptedFile>,
 }
@@ -152,13 +156,21 @@ impl Checkpoint {
                 encoder.i64(segment.max_timestamp_ms);
                 encoder.i64(segment.created_ms);
                 encoder.u32(u32::from(segment.sealed));
+                encoder.u32(segment.generation);
                 encode_adopted(&mut encoder, segment.adopted.as_ref());
+            }
+            encoder.u32(partition.cleaned.len() as u32);
+            for cleaned in &partition.cleaned {
+                encoder.i64(cleaned.until);
+                encoder.i64(cleaned.at_ms);
+                encoder.u64(cleaned.tombstones);
             }
         }
         encoder.u32(self.removals.len() as u32);
         for removal in &self.removals {
             encode_id(&mut encoder, &removal.partition);
-            encoder.i64(removal.segment.unwrap_or(-1));
+            encoder.i64(removal.segment.map_or(-1, |name| name.first));
+            encoder.u32(removal.segment.map_or(0, |name| name.generation));
             encode_adopted(&mut encoder, removal.adopted.as_ref());
         }
         encoder.bytes
@@ -219,11 +231,21 @@ fn decode_partition(version: u32, decoder: &mut Decoder<'_>) -> Option<Partition
     let segments = (0..count)
         .map(|_| decode_segment(version, decoder))
         .collect::<Option<Vec<_>>>()?;
+    let cleaned = match version {
+        1 | 2 => Vec::new(),
+        _ => {
+            let count = decoder.count(CLEANED_BYTES)?;
+            (0..count)
+                .map(|_| decode_cleaned(decoder))
+                .collect::<Option<Vec<_>>>()?
+        }
+    };
     Some(PartitionCheckpoint {
         id,
         log_start,
         laid_out,
         segments,
+        cleaned,
         state_next,
         state,
     })
@@ -241,7 +263,23 @@ fn decode_segment(version: u32, decoder: &mut Decoder<'_>) -> Option<Segment> {
             1 => true,
             _ => return None,
         },
+        generation: decode_generation(version, decoder)?,
         adopted: decode_adopted(version, decoder)?,
+    })
+}
+
+fn decode_generation(version: u32, decoder: &mut Decoder<'_>) -> Option<u32> {
+    match version {
+        1 | 2 => Some(0),
+        _ => decoder.u32(),
+    }
+}
+
+fn decode_cleaned(decoder: &mut Decoder<'_>) -> Option<Cleaned> {
+    Some(Cleaned {
+        until: decoder.i64()?,
+        at_ms: decoder.i64()?,
+        tombstones: decoder.u64()?,
     })
 }
 
@@ -263,9 +301,11 @@ fn decode_adopted(version: u32, decoder: &mut Decoder<'_>) -> Option<Option<Adop
 
 fn decode_removal(version: u32, decoder: &mut Decoder<'_>) -> Option<Removal> {
     let partition = decode_id(decoder)?;
-    let segment = match decoder.i64()? {
+    let first = decoder.i64()?;
+    let generation = decode_generation(version, decoder)?;
+    let segment = match first {
         -1 => None,
-        first @ 0.. => Some(first),
+        0.. => Some(SegmentName { first, generation }),
         // To take it for a whole partition would remove what nobody gave up.
         _ => return None,
     };

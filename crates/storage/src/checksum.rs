@@ -7,6 +7,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use record::{ClusterId, PartitionId};
 
 use crate::planted::{Bug, planted};
+use crate::segment::SegmentName;
 
 /// CRC-64/NVME over `identity` followed by `parts` in order.
 fn checksum(identity: &[u8], parts: &[&[u8]]) -> u64 {
@@ -84,8 +85,8 @@ impl FrameIdentity {
 pub(crate) struct SegmentIdentity {
     pub(crate) cluster: ClusterId,
     pub(crate) partition: PartitionId,
-    /// The first offset of the segment, which is also its file's name.
-    pub(crate) segment_first: i64,
+    /// Which of the partition's segments: also its file's name.
+    pub(crate) segment: SegmentName,
 }
 
 impl SegmentIdentity {
@@ -94,13 +95,16 @@ impl SegmentIdentity {
         if planted(Bug::SegmentWithoutIdentity) {
             return checksum(&[], &[bytes]);
         }
-        let mut identity = [0u8; 52];
+        let mut identity = [0u8; 56];
         identity[..16].copy_from_slice(&self.cluster.0);
         identity[16..32].copy_from_slice(&self.partition.topic.0);
         identity[32..36].copy_from_slice(&self.partition.index.to_le_bytes());
-        identity[36..44].copy_from_slice(&self.segment_first.to_le_bytes());
-        identity[44..].copy_from_slice(&position.to_le_bytes());
-        checksum(&identity, &[bytes])
+        identity[36..44].copy_from_slice(&self.segment.first.to_le_bytes());
+        identity[44..52].copy_from_slice(&position.to_le_bytes());
+        identity[52..].copy_from_slice(&self.segment.generation.to_le_bytes());
+        // Segments of layout had no generation when their format was fixed.
+        let length = if self.segment.generation == 0 { 52 } else { 56 };
+        checksum(&identity[..length], &[bytes])
     }
 }
 

@@ -77,6 +77,8 @@ pub struct SegmentListing {
     pub bytes: u64,
     /// Complete: never written again.
     pub sealed: bool,
+    /// How often it was compacted; offsets may be missing then.
+    pub compactions: u32,
     /// The greatest timestamp in it.
     pub max_timestamp_ms: i64,
     /// When it was begun.
@@ -188,6 +190,7 @@ pub fn list_segments(
                 next: Offset(segment.next),
                 bytes: segment.stored_bytes(),
                 sealed: segment.sealed,
+                compactions: segment.generation,
                 max_timestamp_ms: segment.max_timestamp_ms,
                 created_ms: segment.created_ms,
                 chunks: chunks.iter().map(list_chunk).collect(),

@@ -8,6 +8,7 @@ mod batch_bytes;
 mod check;
 mod checkpoint;
 mod checksum;
+mod compaction;
 mod encoding;
 mod fault;
 mod inspect;
@@ -21,11 +22,13 @@ mod store;
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check};
 pub use checksum::JournalIdentity;
+pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
 pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
 pub use partition::SegmentRolling;
 pub use store::{
-    Append, CheckpointJob, LayoutJob, Located, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Store, StoreConfig, StoreStatus,
+    Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,
+    Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition, RemovalJob, Store, StoreConfig,
+    StoreStatus,
 };

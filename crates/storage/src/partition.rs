@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 
 use record::PartitionId;
 
-use crate::segment::Segment;
+use crate::compaction::Cleaned;
+use crate::segment::{Segment, SegmentName};
 
 /// A batch in the journal.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +53,10 @@ pub(crate) struct PartitionLog {
     /// Segments hold what lies before this and has not been trimmed.
     pub(crate) laid_out: i64,
     pub(crate) segments: Vec<Segment>,
+    /// Segments that end at or before this are in the checkpoint on the disk.
+    pub(crate) recorded: i64,
+    /// The passes of compaction that count, oldest first; the last one says up to where there was one.
+    pub(crate) cleaned: Vec<Cleaned>,
     /// The last segment's end was written, or found whole, since the store was opened.
     pub(crate) end_is_known: bool,
     pub(crate) tail: VecDeque<TailBatch>,
@@ -68,6 +73,8 @@ impl PartitionLog {
             next: 0,
             laid_out: 0,
             segments: Vec::new(),
+            recorded: 0,
+            cleaned: Vec::new(),
             end_is_known: false,
             tail: VecDeque::new(),
             rolling,
@@ -101,11 +108,19 @@ impl PartitionLog {
         (index < self.segments.len()).then_some(index)
     }
 
-    /// The first offset that segments hold, or that the first one will hold.
-    pub(crate) fn kept_from(&self) -> i64 {
+    /// Whether this is one of its segments still.
+    pub(crate) fn has_segment(&self, name: SegmentName) -> bool {
+        let index = self
+            .segments
+            .partition_point(|segment| segment.first < name.first);
         self.segments
-            .first()
-            .map_or(self.laid_out, |segment| segment.first)
+            .get(index)
+            .is_some_and(|segment| segment.name() == name)
+    }
+
+    /// Whether a file of this name is one of its segments, or may come to be one by layout.
+    pub(crate) fn may_hold(&self, name: SegmentName) -> bool {
+        self.has_segment(name) || name.first >= self.laid_out
     }
 
     /// Whether some batches are in the journal only.
@@ -138,6 +153,18 @@ impl PartitionLog {
             && batch.next <= self.laid_out
             && batch.frame < resident_from
         {
+            self.tail.pop_front();
+        }
+    }
+
+    /// Forgets batches before `next` that compaction has gone over: from memory they would still be read as they were, also
+    /// after a tombstone behind them is gone.
+    pub(crate) fn forget_tail_before(&mut self, next: i64) {
+        assert!(
+            next <= self.laid_out,
+            "what is in the journal alone is not forgotten"
+        );
+        while self.tail.front().is_some_and(|batch| batch.next <= next) {
             self.tail.pop_front();
         }
     }

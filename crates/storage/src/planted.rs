@@ -44,6 +44,12 @@ pub(crate) enum Bug {
     GivenBackWhileRead,
     /// A journal file that could not be prepared is neither used nor removed any more.
     UnfitFileForgotten,
+    /// Compacted segments are removed before the checkpoint that names those in their place is durable.
+    SupersededRemovedEarly,
+    /// Compaction drops the latest record of some keys.
+    LatestRecordDropped,
+    /// The index of a compacted segment is used with the gaps that it has in the file.
+    GapsLeftInIndex,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
 }

@@ -21,6 +21,7 @@ const CONFIG: StoreConfig = StoreConfig {
     layout_trigger_bytes: 128 << 10,
     tail_cache_bytes: 64 << 10,
     chunk_cache_bytes: 1 << 20,
+    superseded_bytes_max: 64 << 20,
 };
 const ID: PartitionId = PartitionId {
     topic: TopicId([2; 16]),

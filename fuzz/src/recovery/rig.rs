@@ -23,6 +23,7 @@ const CONFIG: StoreConfig = StoreConfig {
     layout_trigger_bytes: 12 << 10,
     tail_cache_bytes: 8 << 10,
     chunk_cache_bytes: 32 << 10,
+    superseded_bytes_max: 1 << 20,
 };
 const ROLLING: SegmentRolling = SegmentRolling {
     bytes: 8 << 10,

@@ -40,6 +40,7 @@ const CONFIG: StoreConfig = StoreConfig {
     layout_trigger_bytes: 32 << 20,
     tail_cache_bytes: 128 * MIB,
     chunk_cache_bytes: 64 * MIB,
+    superseded_bytes_max: 64 << 20,
 };
 
 pub(crate) struct Journal {

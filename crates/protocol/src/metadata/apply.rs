@@ -186,7 +186,7 @@ impl Metadata {
                 config,
             } => {
                 self.check_new_topic(*id, name)?;
-                config.iter().try_for_each(ConfigChange::check)?;
+                check_changed(TopicConfig::new(), config)?;
                 self.check_replica_sets(0, partitions)
             }
             Command::DeleteTopic { id } => self.check_topic(*id).map(|_| ()),
@@ -205,8 +205,8 @@ impl Metadata {
                 self.check_replica_sets(got, partitions)
             }
             Command::SetTopicConfig { id, changes } => {
-                self.check_topic(*id)?;
-                Ok(changes.iter().try_for_each(ConfigChange::check)?)
+                let topic = self.check_topic(*id)?;
+                Ok(check_changed(topic.config.clone(), changes)?)
             }
             Command::SetBrokerConfig { broker, changes } => {
                 if let Some(node) = broker.filter(|node| !self.nodes.contains_key(node)) {
@@ -375,4 +375,10 @@ impl Metadata {
             "the epoch opened is in force"
         );
     }
+}
+
+/// Whether the changes may be made to a topic's configs, and what is set then goes together.
+fn check_changed(mut config: TopicConfig, changes: &[ConfigChange]) -> Result<(), ConfigError> {
+    config.change(changes)?;
+    config.check_together()
 }

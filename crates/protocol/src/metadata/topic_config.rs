@@ -13,7 +13,7 @@ use thiserror::Error;
 
 pub(super) use known::number;
 pub use known::{ConfigKind, KNOWN, KnownConfig, find};
-pub use settings::{TimestampType, TopicSettings};
+pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 
 /// Why a config was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -48,6 +48,36 @@ pub enum ConfigError {
         /// The value given.
         value: String,
     },
+    /// Not a list of words that are served, each once.
+    #[error("{name} must be some of {allowed:?} with commas between, {value:?} is not supported")]
+    NotAmong {
+        /// The config.
+        name: &'static str,
+        /// What may be in the list.
+        allowed: &'static [&'static str],
+        /// The value given.
+        value: String,
+    },
+    /// Not a number from 0 to 1.
+    #[error("{name} must be a number from 0 to 1, not {value:?}")]
+    NoShare {
+        /// The config.
+        name: &'static str,
+        /// The value given.
+        value: String,
+    },
+    /// Two configs of one topic that contradict each other.
+    #[error("{least} is {least_value}, more than {most}, which is {most_value}")]
+    Crossed {
+        /// The config that must not be more,
+        least: &'static str,
+        /// and its value.
+        least_value: i64,
+        /// The config that must not be less,
+        most: &'static str,
+        /// and its value.
+        most_value: i64,
+    },
     /// Not one of the values that are served.
     #[error("{name} must be one of {allowed:?}, {value:?} is not supported")]
     NotAllowed {
@@ -73,6 +103,8 @@ impl ConfigError {
             ConfigError::NotAllowed { allowed, value, .. } => {
                 ConfigError::NotAllowed { name, allowed, value }
             }
+            ConfigError::NotAmong { allowed, value, .. } => ConfigError::NotAmong { name, allowed, value },
+            ConfigError::NoShare { value, .. } => ConfigError::NoShare { name, value },
             other => other,
         }
     }
@@ -180,6 +212,26 @@ impl TopicConfig {
         Ok(())
     }
 
+    /// Whether the values that are set here go together. Only a topic's own are asked: of what is set for the topic and for
+    /// all, nobody may have seen both.
+    ///
+    /// # Errors
+    /// `Crossed`: records that may not be compacted yet and must be already are not for anybody to promise.
+    pub(super) fn check_together(&self) -> Result<(), ConfigError> {
+        const LEAST: &str = "min.compaction.lag.ms";
+        const MOST: &str = "max.compaction.lag.ms";
+        let number = |name| self.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+        match (number(LEAST), number(MOST)) {
+            (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
+                least: LEAST,
+                least_value,
+                most: MOST,
+                most_value,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The value set here, if one is.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<str>> {
@@ -252,8 +304,14 @@ mod tests {
     #[test]
     fn what_is_not_served_is_refused() {
         let wrong = [
-            ("cleanup.policy", "compact"),
-            ("cleanup.policy", "compact,delete"),
+            ("cleanup.policy", "archive"),
+            ("cleanup.policy", "compact,archive"),
+            ("cleanup.policy", "compact,compact"),
+            ("cleanup.policy", ""),
+            ("min.cleanable.dirty.ratio", "1.5"),
+            ("min.cleanable.dirty.ratio", "NaN"),
+            ("min.cleanable.dirty.ratio", "half"),
+            ("max.compaction.lag.ms", "0"),
             ("compression.type", "zstd"),
             ("retention.ms", "-2"),
             ("retention.ms", "7d"),
@@ -265,11 +323,52 @@ mod tests {
         for (name, value) in wrong {
             assert!(config(&[(name, value)]).is_err(), "{name}={value}");
         }
-        let refused = config(&[("cleanup.policy", "compact")]).expect_err("not served");
+        let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
         assert_eq!(
             refused.to_string(),
-            r#"cleanup.policy must be one of ["delete"], "compact" is not supported"#
+            r#"cleanup.policy must be some of ["compact", "delete"] with commas between, "archive" is not supported"#
         );
+        let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
+        let crossed = config(&crossed).expect("each is valid");
+        assert_eq!(
+            crossed
+                .check_together()
+                .expect_err("no record could be kept to it")
+                .to_string(),
+            "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
+        );
+    }
+
+    #[test]
+    fn what_a_policy_means() {
+        let settings = |policy: &str| {
+            let topic = config(&[
+                ("cleanup.policy", policy),
+                ("retention.ms", "5"),
+                ("retention.bytes", "6"),
+                ("min.cleanable.dirty.ratio", " 0.25 "),
+                ("delete.retention.ms", "7"),
+            ]);
+            TopicSettings::resolve(&topic.expect("valid"), &TopicConfig::new())
+        };
+        let compaction = Some(CompactionSettings {
+            lag_min: Duration::ZERO,
+            lag_max: Duration::from_millis(i64::MAX as u64),
+            dirty_share_min: Millionths(250_000),
+            tombstone_retention: Duration::from_millis(7),
+        });
+        let (age, bytes) = (Some(Duration::from_millis(5)), Some(6));
+        for (policy, retention, retention_bytes, compaction) in [
+            ("delete", age, bytes, None),
+            ("compact", None, None, compaction),
+            ("compact,delete", age, bytes, compaction),
+            (" delete , compact ", age, bytes, compaction),
+        ] {
+            let settings = settings(policy);
+            assert_eq!(settings.retention, retention, "{policy}");
+            assert_eq!(settings.retention_bytes, retention_bytes, "{policy}");
+            assert_eq!(settings.compaction, compaction, "{policy}");
+        }
     }
 
     #[test]

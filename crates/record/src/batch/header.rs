@@ -69,7 +69,7 @@ pub enum TimestampType {
 pub struct Attributes(pub u16);
 
 impl Attributes {
-    const COMPRESSION: u16 = 0b111;
+    pub(super) const COMPRESSION: u16 = 0b111;
     pub(super) const LOG_APPEND_TIME: u16 = 1 << 3;
     const TRANSACTIONAL: u16 = 1 << 4;
     const CONTROL: u16 = 1 << 5;

@@ -43,7 +43,7 @@ pub fn records(batch: &[u8], limits: &Limits) -> Result<Records, BatchError> {
     let body = &batch[BATCH_OVERHEAD_BYTES..header.length_bytes];
     let body = match header.attributes.compression()? {
         Compression::None => Bytes::copy_from_slice(body),
-        compression => decompress(compression, body, limits)?,
+        compression => Bytes::from(decompress(compression, body, limits)?),
     };
     Ok(Records {
         header,
@@ -55,7 +55,11 @@ pub fn records(batch: &[u8], limits: &Limits) -> Result<Records, BatchError> {
 }
 
 /// Grows with what really comes out, never by a claim.
-fn decompress(compression: Compression, compressed: &[u8], limits: &Limits) -> Result<Bytes, BatchError> {
+pub(super) fn decompress(
+    compression: Compression,
+    compressed: &[u8],
+    limits: &Limits,
+) -> Result<Vec<u8>, BatchError> {
     let mut decompressor = Decompressor::new(compression, compressed, limits)?;
     let mut body = Vec::new();
     let mut length = 0;
@@ -69,7 +73,7 @@ fn decompress(compression: Compression, compressed: &[u8], limits: &Limits) -> R
         }
     }
     body.truncate(length);
-    Ok(Bytes::from(body))
+    Ok(body)
 }
 
 /// The records of one batch. Ends after the first error.

@@ -2,6 +2,7 @@
 
 mod bombs;
 mod hostile;
+mod retain;
 mod round_trip;
 
 use super::header::{

@@ -20,6 +20,7 @@ pub(super) const BOOLEAN: i8 = 1;
 pub(super) const STRING: i8 = 2;
 pub(super) const INT: i8 = 3;
 pub(super) const LONG: i8 = 5;
+pub(super) const DOUBLE: i8 = 6;
 pub(super) const LIST: i8 = 7;
 
 /// A value's type as Kafka numbers it.
@@ -28,6 +29,7 @@ pub(super) fn type_code(kind: ConfigKind) -> i8 {
         ConfigKind::String => STRING,
         ConfigKind::Int => INT,
         ConfigKind::Long => LONG,
+        ConfigKind::Double => DOUBLE,
         ConfigKind::List => LIST,
     }
 }

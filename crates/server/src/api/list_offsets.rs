@@ -5,6 +5,7 @@
 //! from the log start on are found.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -319,7 +320,13 @@ fn find_in_batch(
     limits: &Limits,
 ) -> Result<Option<(Offset, i64)>, BatchError> {
     if pick == Pick::Newest && header.attributes.timestamp_type() == TimestampType::LogAppendTime {
-        return Ok(Some((header.last_offset(), header.max_timestamp_ms)));
+        // Compaction leaves the batch its last offset, and perhaps not the record that was there.
+        let is_whole = header.record_count == header.last_offset_delta.saturating_add(1);
+        let last = match is_whole {
+            true => Some(header.last_offset()),
+            false => last_record(batch, limits)?,
+        };
+        return Ok(last.map(|offset| (offset, header.max_timestamp_ms)));
     }
     let found = record::find_timestamp(batch, timestamp_ms, limits)?;
     match found {
@@ -334,6 +341,15 @@ fn find_in_batch(
         }
     }
     Ok(None)
+}
+
+fn last_record(batch: &[u8], limits: &Limits) -> Result<Option<Offset>, BatchError> {
+    let mut last = None;
+    record::visit_keys(batch, limits, |record| {
+        last = Some(record.offset);
+        ControlFlow::Continue(())
+    })?;
+    Ok(last)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ pub(crate) fn start(
         ApiKey::SyncGroup => call.answer(groups::sync_group),
         ApiKey::Heartbeat => call.answer(groups::heartbeat),
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
-        ApiKey::OffsetCommit => call.answer(groups::offset_commit),
+        ApiKey::OffsetCommit => call.answer_at_once(groups::offset_commit),
         ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
         ApiKey::OffsetDelete => call.answer(groups::offset_delete),
         ApiKey::DescribeGroups => call.answer(groups::describe_groups),
@@ -207,6 +207,30 @@ impl Call<'_> {
         let (core, version) = (self.core.clone(), self.header.api_version);
         Ok(Box::pin(async move {
             Some(encode(&handle(core, request, version).await))
+        }))
+    }
+
+    /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are
+    /// no larger than their requests.
+    fn answer_at_once<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+    ) -> Result<Answer, ConnectionError>
+    where
+        R: Request + 'static,
+        R::Response: Encode + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let begun = tokio::task::spawn_local(self.answer(handle)?);
+        Ok(Box::pin(async move {
+            match begun.await {
+                Ok(answer) => answer,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The core is ending.
+                    Err(_) => None,
+                },
+            }
         }))
     }
 

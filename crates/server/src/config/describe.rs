@@ -75,7 +75,8 @@ impl Config {
             KeyDescription {
                 kind: match entry.config.kind {
                     ConfigKind::Int | ConfigKind::Long => KeyKind::Number,
-                    ConfigKind::String | ConfigKind::List => KeyKind::Text,
+                    // A share has no kind of its own among the node's keys.
+                    ConfigKind::String | ConfigKind::List | ConfigKind::Double => KeyKind::Text,
                 },
                 value: entry.value.to_string(),
                 default: entry.config.default.to_owned(),

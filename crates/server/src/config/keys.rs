@@ -241,6 +241,24 @@ pub(super) static KEYS: &[Key] = &[
         "How often each core looks for records that have outlived their retention and producers that have expired.",
     ),
     number(
+        "compaction.check_interval",
+        |c| Slot::Time(&mut c.compaction.check_interval),
+        (10, DAY),
+        "How often each core looks for partitions that need compaction.",
+    ),
+    number(
+        "compaction.key_map_bytes",
+        |c| Slot::MemoryBytes(&mut c.compaction.key_map_bytes),
+        (64 * KIB, 64 * GIB),
+        "Memory of each core for the keys of a compaction, 24 bytes each; with more keys than fit it takes several passes.",
+    ),
+    number(
+        "compaction.rate",
+        |c| Slot::DiskBytes(&mut c.compaction.rate),
+        (64 * KIB, TIB),
+        "How many bytes a second the compaction of one core reads and writes at most.",
+    ),
+    number(
         "producers.expiration",
         |c| Slot::Time(&mut c.producers.expiration),
         (SECOND, 365 * DAY),

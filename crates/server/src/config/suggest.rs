@@ -10,13 +10,25 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "topics.auto_create"),
     ("broker.id", "node.id"),
     ("connections.max.idle.ms", "limits.connection_idle"),
-    ("group.consumer.heartbeat.interval.ms", "groups.consumer_heartbeat_interval"),
-    ("group.consumer.session.timeout.ms", "groups.consumer_session_timeout"),
-    ("group.initial.rebalance.delay.ms", "groups.initial_rebalance_delay"),
+    (
+        "group.consumer.heartbeat.interval.ms",
+        "groups.consumer_heartbeat_interval",
+    ),
+    (
+        "group.consumer.session.timeout.ms",
+        "groups.consumer_session_timeout",
+    ),
+    (
+        "group.initial.rebalance.delay.ms",
+        "groups.initial_rebalance_delay",
+    ),
     ("group.max.session.timeout.ms", "groups.session_timeout_max"),
     ("group.max.size", "groups.members_max"),
     ("group.min.session.timeout.ms", "groups.session_timeout_min"),
     ("listeners", "kafka.listen"),
+    ("log.cleaner.backoff.ms", "compaction.check_interval"),
+    ("log.cleaner.dedupe.buffer.size", "compaction.key_map_bytes"),
+    ("log.cleaner.io.max.bytes.per.second", "compaction.rate"),
     ("log.dir", "data"),
     ("log.dirs", "data"),
     ("log.retention.bytes", "topics.defaults.retention.bytes"),
@@ -68,7 +80,8 @@ pub(super) fn suggest(unknown: &str) -> Option<String> {
     let is_part = |key: &&String| {
         **key == wanted || key.ends_with(&format!(".{wanted}")) || key.starts_with(&format!("{wanted}."))
     };
-    if let Some(key) = all.iter().find(is_part) {
+    // The one with the least besides: `retention.ms` is not `delete.retention.ms`.
+    if let Some(key) = all.iter().filter(is_part).min_by_key(|key| key.len()) {
         return Some(key.clone());
     }
     let last = last_part(&wanted);

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
+    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, StoredRecord, Ticket,
+    TopicChange,
 };
 use record::{BatchBuilder, Compression, PartitionId};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -17,13 +18,19 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::replay::replay;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest, Shard};
 
-/// Changes that come together ride in one batch up to this size.
+/// Changes that come while a batch is on its way ride in the next one, up to this size.
 const BATCH_BYTES: usize = 512 << 10;
 
 /// A batch on its way into the log, and the changes in it.
 struct Appending {
     ids: Vec<PersistId>,
     outcome: oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>,
+}
+
+/// Changes that wait for their batch.
+struct Gathering {
+    batch: BatchBuilder,
+    ids: Vec<PersistId>,
 }
 
 /// See the module.
@@ -33,6 +40,9 @@ pub(super) struct GroupHost {
     coordinator: RefCell<Coordinator>,
     waiting: RefCell<HashMap<Ticket, oneshot::Sender<Answer>>>,
     next_ticket: Cell<u64>,
+    gathering: RefCell<Gathering>,
+    /// Batches whose outcome is not known yet.
+    under_way: Cell<usize>,
     appending: mpsc::UnboundedSender<Appending>,
     /// When the clock will wake the coordinator.
     wakes_at: Cell<Option<Duration>>,
@@ -61,6 +71,11 @@ impl GroupHost {
             coordinator: RefCell::new(coordinator),
             waiting: RefCell::new(HashMap::new()),
             next_ticket: Cell::new(0),
+            gathering: RefCell::new(Gathering {
+                batch: BatchBuilder::new(Compression::None),
+                ids: Vec::new(),
+            }),
+            under_way: Cell::new(0),
             appending,
             wakes_at: Cell::new(None),
             look_again: Notify::new(),
@@ -128,9 +143,6 @@ impl GroupHost {
         if self.closed.get() {
             return;
         }
-        let now_ms = self.shard.clock.wall_ms();
-        let mut batch = BatchBuilder::new(Compression::None);
-        let mut ids = Vec::new();
         loop {
             let action = self.coordinator.borrow_mut().next_action();
             match action {
@@ -141,19 +153,11 @@ impl GroupHost {
                         let _ = reply.send(answer);
                     }
                 }
-                Some(Action::Persist { id, records }) => {
-                    for record in &records {
-                        batch.append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
-                    }
-                    ids.push(id);
-                    if batch.length_bytes() >= BATCH_BYTES {
-                        self.append(&mut batch, std::mem::take(&mut ids));
-                    }
-                }
+                Some(Action::Persist { id, records }) => self.gather(id, &records),
             }
         }
-        if !ids.is_empty() {
-            self.append(&mut batch, ids);
+        if self.under_way.get() == 0 {
+            self.append();
         }
         let deadline = self.coordinator.borrow().deadline();
         if deadline.is_some_and(|at| self.wakes_at.get().is_none_or(|wakes_at| at < wakes_at)) {
@@ -161,11 +165,34 @@ impl GroupHost {
         }
     }
 
-    fn append(&self, batch: &mut BatchBuilder, ids: Vec<PersistId>) {
+    fn gather(&self, id: PersistId, records: &[StoredRecord]) {
+        let now_ms = self.shard.clock.wall_ms();
+        let mut gathering = self.gathering.borrow_mut();
+        for record in records {
+            gathering
+                .batch
+                .append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
+        }
+        gathering.ids.push(id);
+        let is_full = gathering.batch.length_bytes() >= BATCH_BYTES;
+        drop(gathering);
+        if is_full {
+            self.append();
+        }
+    }
+
+    /// Appends what was gathered, if anything was.
+    fn append(&self) {
+        let mut gathering = self.gathering.borrow_mut();
+        if gathering.ids.is_empty() {
+            return;
+        }
+        let ids = std::mem::take(&mut gathering.ids);
         let (reply, outcome) = oneshot::channel();
+        self.under_way.set(self.under_way.get() + 1);
         self.shard.append(AppendRequest {
             partition: self.partition,
-            batch: batch.build().into(),
+            batch: gathering.batch.build().into(),
             acks: Acks::Quorum,
             reply,
         });
@@ -189,6 +216,7 @@ impl GroupHost {
                     .borrow_mut()
                     .handle_persisted(self.now(), id, result);
             }
+            self.under_way.set(self.under_way.get() - 1);
             self.act();
         }
     }

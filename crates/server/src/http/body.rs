@@ -91,7 +91,7 @@ pub(super) struct HeldBody {
 
 impl HeldBody {
     /// The body of an answer on `line`, which is cut if the answer is not taken in time.
-    pub(super) fn new(bytes: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
+    pub(super) fn hold(bytes: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
         let seconds = bytes.len() as u64 / limits.taken_bytes_per_second_min;
         let deadline = Instant::now() + limits.taken_wait + Duration::from_secs(seconds);
         Body::new(HeldBody {

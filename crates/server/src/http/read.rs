@@ -242,7 +242,7 @@ fn respond(
 ) -> Response {
     let next = page.next;
     let text = page.finish(stands);
-    let mut response = Response::new(HeldBody::new(text, room, line, &app.limits));
+    let mut response = Response::new(HeldBody::hold(text, room, line, &app.limits));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type.name()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -21,7 +21,9 @@ impl From<AppendRefusal> for Problem {
         let kind = match &refusal {
             AppendRefusal::UnknownPartition => Kind::UnknownPartition,
             AppendRefusal::TooLarge { .. } => Kind::BodyTooLarge,
-            AppendRefusal::Batch(_) | AppendRefusal::Timestamp { .. } => Kind::InvalidRecord,
+            AppendRefusal::Batch(_) | AppendRefusal::Timestamp { .. } | AppendRefusal::WithoutKey { .. } => {
+                Kind::InvalidRecord
+            }
             AppendRefusal::Trim(TrimError::OutOfRange { .. }) => Kind::OffsetOutOfRange,
             // What is appended here has no producer whose sequence could be wrong.
             AppendRefusal::Leader(_) => Kind::Unavailable,

@@ -277,7 +277,7 @@ fn an_answer_that_is_not_taken_in_time_has_its_connection_cut_and_gives_its_room
     let (server, address) = serve(limits, 0, |app| {
         let large = |State(app): State<Arc<App>>, Extension(line): Extension<Line>| async move {
             let room = app.answers.room(ANSWER_BYTES).await;
-            HeldBody::new(vec![0; ANSWER_BYTES], room, &line, &app.limits)
+            HeldBody::hold(vec![0; ANSWER_BYTES], room, &line, &app.limits)
         };
         let left = |State(app): State<Arc<App>>| async move {
             let mut room = app.answers.no_room();

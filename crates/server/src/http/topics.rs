@@ -254,7 +254,9 @@ pub(super) async fn configs(
         .ask_metadata(move |core| async move {
             core.with_metadata(|metadata| {
                 let topic = metadata.topic_named(&wanted)?;
-                let configs = KNOWN.iter().map(|config| told(config, &metadata.topic_config_values(&topic.config, config)));
+                let configs = KNOWN
+                    .iter()
+                    .map(|config| told(config, &metadata.topic_config_values(&topic.config, config)));
                 Some(configs.collect::<Vec<_>>())
             })
         })

@@ -16,7 +16,9 @@ use crate::shard::AppendRefusal;
 
 use super::render::PREFIX;
 use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE};
-use super::{CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render};
+use super::{
+    CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render,
+};
 
 /// Where the documentation's table stands.
 const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -38,6 +40,17 @@ fn journal(index: usize) -> JournalFigures {
         disk_reads: 6,
         layout_rounds: 7,
         faults: 8,
+        compaction: CompactionFigures {
+            passes: 21,
+            failures: 22,
+            read_bytes: 23,
+            written_bytes: 24,
+            time: Duration::from_millis(25),
+            removed_records: 26,
+            removed_tombstones: 27,
+            freed_bytes: 28,
+            waiting_bytes: 29,
+        },
         store: StoreStatus {
             unflushed_bytes: 9,
             journal_bytes: 10,

@@ -3,12 +3,13 @@
 //! Read `Shard::append_one` from top to bottom: it is the way of a batch from the produce handler to the journal. What
 //! follows is in `background.rs`: the flush, and the leader's commit that answers the producer.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use protocol::Durability;
 use protocol::leader::{Append, AppendError, Checked, TrimError};
 use protocol::metadata::topic_config::TimestampType;
-use record::{BatchError, Examined, Offset, PartitionId};
+use record::{BatchError, BatchHeader, Examined, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
@@ -57,6 +58,8 @@ pub(crate) enum AppendRefusal {
     TooLarge { bytes: usize, bytes_max: u32 },
     #[error("timestamp {timestamp_ms} is further from the broker's time than the topic allows")]
     Timestamp { timestamp_ms: i64 },
+    #[error("the record at place {place} of the batch has no key; the topic is compacted (cleanup.policy)")]
+    WithoutKey { place: i64 },
     #[error(transparent)]
     Leader(AppendError),
     #[error(transparent)]
@@ -262,7 +265,25 @@ impl Shard {
         if check_time && !self.timestamp_is_near(partition, timestamp_ms) {
             return Err(AppendRefusal::Timestamp { timestamp_ms });
         }
+        if partition.topic.compaction.is_some() {
+            self.check_keys(&examined.header, batch)?;
+        }
         Ok(examined)
+    }
+
+    /// That compaction will know what each record supersedes. One record without a key has the whole batch refused, as in
+    /// Kafka.
+    fn check_keys(&self, header: &BatchHeader, batch: &[u8]) -> Result<(), AppendRefusal> {
+        let mut without_key = None;
+        let looked = record::visit_keys(batch, &self.settings.batch_limits, |record| match record.key {
+            Some(_) => ControlFlow::Continue(()),
+            None => {
+                without_key = Some(record.offset.0 - header.base_offset.0);
+                ControlFlow::Break(())
+            }
+        });
+        looked.map_err(AppendRefusal::Batch)?;
+        without_key.map_or(Ok(()), |place| Err(AppendRefusal::WithoutKey { place }))
     }
 
     fn timestamp_is_near(&self, partition: &Partition, timestamp_ms: i64) -> bool {

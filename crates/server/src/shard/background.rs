@@ -242,6 +242,7 @@ impl Shard {
         let (job, result) = run(job, |job| job.run()).await;
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
+        self.checkpointed.notify_waiters();
         match checkpointed {
             Ok(()) => self.append_stalled(),
             Err(error) => self.rest_after(&error).await,

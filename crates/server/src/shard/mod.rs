@@ -5,6 +5,7 @@
 
 mod append;
 mod background;
+mod compaction;
 mod partition;
 mod read;
 
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 
 pub(crate) use append::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
+pub(crate) use compaction::CompactionMeans;
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
 
@@ -52,6 +54,14 @@ pub(crate) struct ShardCounters {
     pub(crate) disk_reads: Cell<u64>,
     pub(crate) layout_rounds: Cell<u64>,
     pub(crate) faults: Cell<u64>,
+    pub(crate) compaction_passes: Cell<u64>,
+    pub(crate) compaction_failures: Cell<u64>,
+    pub(crate) compaction_read_bytes: Cell<u64>,
+    pub(crate) compaction_written_bytes: Cell<u64>,
+    pub(crate) compaction_time: Cell<Duration>,
+    pub(crate) compacted_records: Cell<u64>,
+    pub(crate) compacted_tombstones: Cell<u64>,
+    pub(crate) compacted_bytes: Cell<u64>,
 }
 
 /// Adds to a counter.
@@ -93,6 +103,10 @@ pub(crate) struct Shard {
     phase: Cell<Phase>,
     /// Background work failed while appends are stalled: they may be for long.
     starved: Notify,
+    /// A checkpoint was written, or failed to be.
+    checkpointed: Notify,
+    /// Partitions whose compaction failed, and until when they are left alone.
+    compaction_rests: RefCell<HashMap<PartitionId, Duration>>,
     flusher: Flusher,
     /// How long a flush took lately, smoothed.
     usual_flush: Cell<Duration>,
@@ -123,6 +137,8 @@ impl Shard {
             disk_full: Cell::new(false),
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
+            checkpointed: Notify::new(),
+            compaction_rests: RefCell::new(HashMap::new()),
             flusher,
             // Unknown is slow: the first flush does not run on the core.
             usual_flush: Cell::new(background::CORE_FLUSH_TIME_MAX * 2),

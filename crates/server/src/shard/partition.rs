@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
 use record::Offset;
-use storage::SegmentRolling;
+use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::{Notify, oneshot};
 
 use super::append::{AppendOutcome, AppendRefusal};
@@ -30,12 +31,30 @@ pub(crate) struct Partition {
     readers_swept: usize,
 }
 
-/// The store's rolling rule out of a topic's settings.
+/// The store's rolling rule out of a topic's settings. As in Kafka, a segment that is to be compacted in time is complete in
+/// time.
 pub(super) fn rolling(topic: &TopicSettings) -> SegmentRolling {
+    let lag_max = topic
+        .compaction
+        .map_or(Duration::MAX, |compaction| compaction.lag_max);
     SegmentRolling {
         bytes: topic.segment_bytes_max,
-        age_ms: i64::try_from(topic.segment_age_max.as_millis()).unwrap_or(i64::MAX),
+        age_ms: whole_ms(topic.segment_age_max.min(lag_max)),
     }
+}
+
+/// The store's rule for compaction out of a topic's settings, if it is compacted.
+pub(super) fn compaction_policy(topic: &TopicSettings) -> Option<CompactionPolicy> {
+    topic.compaction.map(|compaction| CompactionPolicy {
+        min_lag_ms: whole_ms(compaction.lag_min),
+        max_lag_ms: whole_ms(compaction.lag_max),
+        dirty_ratio_min: compaction.dirty_share_min.as_share(),
+        delete_retention_ms: whole_ms(compaction.tombstone_retention),
+    })
+}
+
+fn whole_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Partition {

@@ -42,7 +42,8 @@ fn what_is_appended_in_each_form_is_read_by_a_kafka_client() {
         .iter()
         .map(|record| (record.offset.0, record.key.as_deref(), record.value.as_deref()))
         .collect();
-    let expected: Vec<(i64, Option<&[u8]>, Option<&[u8]>)> = vec![
+    type Told<'a> = (i64, Option<&'a [u8]>, Option<&'a [u8]>);
+    let expected: Vec<Told> = vec![
         (0, Some(b"k"), Some(b"v")),
         (1, Some(b"\xff"), None),
         (2, None, Some(b"one")),

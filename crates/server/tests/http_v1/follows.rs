@@ -115,7 +115,7 @@ fn what_is_trimmed_before_it_was_sent_ends_the_stream_with_what_is_left() {
     let (_node, http) = start();
     // More than the node, the network and the client hold for a client that does not read.
     let line = "x".repeat(100 << 10);
-    let lines = vec![line.as_str(); 8].join("\n");
+    let lines = [line.as_str(); 8].join("\n");
     for _ in 0..24 {
         append(&http, &lines);
     }

@@ -142,7 +142,7 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
         (config("retention.ms", Some("soon")), ErrorCode::InvalidConfig),
         (config("retention.ms", None), ErrorCode::InvalidConfig),
         (
-            config("cleanup.policy", Some("compact")),
+            config("cleanup.policy", Some("archive")),
             ErrorCode::InvalidConfig,
         ),
         (

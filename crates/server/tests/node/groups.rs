@@ -1,14 +1,16 @@
 //! Consumer groups over the wire: members join, commit, leave and come back, over restarts; and what nobody should send.
 
 use bytes::Bytes;
+use kafka_wire::describe_configs::DescribeConfigsResource;
 use kafka_wire::join_group::JoinGroupRequestProtocol;
 use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_wire::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics};
 use kafka_wire::sync_group::SyncGroupRequestAssignment;
 use kafka_wire::{
-    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-    ErrorCode, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    ListGroupsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest, Text,
+    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, ErrorCode, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, SyncGroupRequest, Text,
 };
 
 use crate::support::{TestNode, Wire, batch, now_ms};
@@ -66,7 +68,10 @@ fn join_alone(wire: &mut Wire) -> (Text, i32) {
         ..SyncGroupRequest::default()
     };
     let synced = wire.call(3, &sync);
-    assert_eq!((synced.error_code, &synced.assignment[..]), (0, &b"everything"[..]));
+    assert_eq!(
+        (synced.error_code, &synced.assignment[..]),
+        (0, &b"everything"[..])
+    );
     (joined.member_id, joined.generation_id)
 }
 
@@ -148,7 +153,9 @@ fn topic_id(wire: &mut Wire) -> record::TopicId {
         ..MetadataRequest::default()
     };
     let topics = wire.call(12, &all).topics;
-    let orders = topics.iter().find(|topic| topic.name.as_deref() == Some("orders"));
+    let orders = topics
+        .iter()
+        .find(|topic| topic.name.as_deref() == Some("orders"));
     orders.expect("it was made").topic_id
 }
 
@@ -182,7 +189,10 @@ fn a_coordinator_is_found_in_every_version() {
         ..FindCoordinatorRequest::default()
     };
     let refused = wire.call(3, &transaction);
-    assert_eq!(code(refused.error_code), ErrorCode::TransactionalIdAuthorizationFailed);
+    assert_eq!(
+        code(refused.error_code),
+        ErrorCode::TransactionalIdAuthorizationFailed
+    );
 }
 
 #[test]
@@ -197,29 +207,55 @@ fn members_join_commit_and_leave() {
         member_id: member.clone(),
         ..HeartbeatRequest::default()
     };
-    assert_eq!(code(wire.call(4, &heartbeat(generation)).error_code), ErrorCode::None);
+    assert_eq!(
+        code(wire.call(4, &heartbeat(generation)).error_code),
+        ErrorCode::None
+    );
     let stale = wire.call(4, &heartbeat(generation - 1));
     assert_eq!(code(stale.error_code), ErrorCode::IllegalGeneration);
 
     for version in 2..=9 {
         let request = commit(&member, generation, "orders", 100 + i64::from(version));
-        assert_eq!(commit_code(&mut wire, version, &request), ErrorCode::None, "version {version}");
-        assert_eq!(committed(&mut wire, 5), (100 + i64::from(version), "so far".to_owned()));
+        assert_eq!(
+            commit_code(&mut wire, version, &request),
+            ErrorCode::None,
+            "version {version}"
+        );
+        assert_eq!(
+            committed(&mut wire, 5),
+            (100 + i64::from(version), "so far".to_owned())
+        );
     }
     for version in 1..=10 {
-        assert_eq!(committed(&mut wire, version), (109, "so far".to_owned()), "version {version}");
+        assert_eq!(
+            committed(&mut wire, version),
+            (109, "so far".to_owned()),
+            "version {version}"
+        );
     }
     let refusals = [
-        (commit(&member, generation + 1, "orders", 1), ErrorCode::IllegalGeneration),
-        (commit("somebody", generation, "orders", 1), ErrorCode::UnknownMemberId),
-        (commit(&member, generation, "nowhere", 1), ErrorCode::UnknownTopicOrPartition),
+        (
+            commit(&member, generation + 1, "orders", 1),
+            ErrorCode::IllegalGeneration,
+        ),
+        (
+            commit("somebody", generation, "orders", 1),
+            ErrorCode::UnknownMemberId,
+        ),
+        (
+            commit(&member, generation, "nowhere", 1),
+            ErrorCode::UnknownTopicOrPartition,
+        ),
     ];
     for (request, expected) in refusals {
         assert_eq!(commit_code(&mut wire, 8, &request), expected);
     }
     let mut talkative = commit(&member, generation, "orders", 1);
     talkative.topics[0].partitions[0].committed_metadata = Some(Text::from("x".repeat(5_000)));
-    assert_eq!(commit_code(&mut wire, 8, &talkative), ErrorCode::OffsetMetadataTooLarge);
+    assert_eq!(
+        commit_code(&mut wire, 8, &talkative),
+        ErrorCode::OffsetMetadataTooLarge
+    );
     assert_eq!(committed(&mut wire, 7).0, 109, "what is refused changes nothing");
 
     let leave = LeaveGroupRequest {
@@ -228,7 +264,10 @@ fn members_join_commit_and_leave() {
         ..LeaveGroupRequest::default()
     };
     assert_eq!(code(wire.call(1, &leave).error_code), ErrorCode::None);
-    assert_eq!(code(wire.call(4, &heartbeat(generation)).error_code), ErrorCode::UnknownMemberId);
+    assert_eq!(
+        code(wire.call(4, &heartbeat(generation)).error_code),
+        ErrorCode::UnknownMemberId
+    );
 }
 
 #[test]
@@ -242,7 +281,11 @@ fn groups_and_their_offsets_are_there_after_restarts() {
 
     let node = node.kill_and_restart();
     let mut wire = node.connect();
-    assert_eq!(committed(&mut wire, 8).0, 41, "what was acknowledged outlives a crash");
+    assert_eq!(
+        committed(&mut wire, 8).0,
+        41,
+        "what was acknowledged outlives a crash"
+    );
     // The member does not notice: its generation goes on.
     let heartbeat = HeartbeatRequest {
         group_id: Text::from("readers"),
@@ -286,13 +329,23 @@ fn operators_list_describe_and_delete() {
         panic!("one member: {:?}", described.members);
     };
     assert_eq!(
-        (&only.member_id, only.client_id.as_str(), only.client_host.as_str()),
+        (
+            &only.member_id,
+            only.client_id.as_str(),
+            only.client_host.as_str()
+        ),
         (&member, "test", "/127.0.0.1")
     );
     let listed = wire.call(5, &ListGroupsRequest::default()).groups;
     let listed: Vec<_> = listed
         .iter()
-        .map(|group| (group.group_id.as_str(), group.group_state.as_str(), group.group_type.as_str()))
+        .map(|group| {
+            (
+                group.group_id.as_str(),
+                group.group_state.as_str(),
+                group.group_type.as_str(),
+            )
+        })
         .collect();
     assert_eq!(listed, [("readers", "Stable", "classic")]);
 
@@ -303,7 +356,10 @@ fn operators_list_describe_and_delete() {
         let results = wire.call(2, &delete).results;
         results.iter().map(|result| code(result.error_code)).collect()
     };
-    assert_eq!(codes(&mut wire), [ErrorCode::NonEmptyGroup, ErrorCode::GroupIdNotFound]);
+    assert_eq!(
+        codes(&mut wire),
+        [ErrorCode::NonEmptyGroup, ErrorCode::GroupIdNotFound]
+    );
     let leave = LeaveGroupRequest {
         group_id: Text::from("readers"),
         member_id: member,
@@ -329,7 +385,12 @@ fn a_consumer_group_gets_its_partitions_from_the_node() {
         ..ConsumerGroupHeartbeatRequest::default()
     };
     let joined = patiently(|| wire.call(1, &joining), |answer| answer.error_code);
-    assert_eq!(code(joined.error_code), ErrorCode::None, "{:?}", joined.error_message);
+    assert_eq!(
+        code(joined.error_code),
+        ErrorCode::None,
+        "{:?}",
+        joined.error_message
+    );
     let assigned = joined.assignment.expect("all partitions are free");
     assert_eq!(assigned.topic_partitions[0].partitions, [0, 1, 2]);
     assert!(joined.member_epoch > 0 && joined.heartbeat_interval_ms > 0);
@@ -338,14 +399,20 @@ fn a_consumer_group_gets_its_partitions_from_the_node() {
         member_epoch: -7,
         ..joining.clone()
     };
-    assert_eq!(code(wire.call(1, &nonsense).error_code), ErrorCode::InvalidRequest);
+    assert_eq!(
+        code(wire.call(1, &nonsense).error_code),
+        ErrorCode::InvalidRequest
+    );
     let hostile = ConsumerGroupHeartbeatRequest {
         member_id: Text::from("two"),
         subscribed_topic_names: None,
         subscribed_topic_regex: Some(Text::from("(a{1000}){1000}")),
         ..joining.clone()
     };
-    assert_eq!(code(wire.call(1, &hostile).error_code), ErrorCode::InvalidRegularExpression);
+    assert_eq!(
+        code(wire.call(1, &hostile).error_code),
+        ErrorCode::InvalidRegularExpression
+    );
 
     let leaving = ConsumerGroupHeartbeatRequest {
         member_epoch: -1,
@@ -372,6 +439,17 @@ fn the_groups_topic_is_the_nodes_own() {
     assert_eq!(topics.len(), 1);
     assert!(topics[0].is_internal && topics[0].name.as_deref() == Some("__consumer_offsets"));
 
+    let configs = DescribeConfigsRequest {
+        resources: vec![DescribeConfigsResource {
+            resource_type: 2,
+            resource_name: Text::from("__consumer_offsets"),
+            configuration_keys: Some(vec![Text::from("cleanup.policy")]),
+        }],
+        ..DescribeConfigsRequest::default()
+    };
+    let told = wire.call(4, &configs).results.remove(0).configs.remove(0);
+    assert_eq!(told.value.as_deref(), Some("compact"));
+
     let produced = wire.produce("__consumer_offsets", 0, batch(&[(now_ms(), "x")]));
     assert_eq!(code(produced.error_code), ErrorCode::InvalidTopicException);
     let delete = DeleteTopicsRequest {
@@ -385,7 +463,10 @@ fn the_groups_topic_is_the_nodes_own() {
 /// A member that waits for others does not keep the node from stopping.
 #[test]
 fn a_join_under_way_ends_when_the_node_drains() {
-    let mut node = TestNode::start_with(&[("groups.initial_rebalance_delay", "1h"), ("groups.session_timeout_max", "2h")]);
+    let mut node = TestNode::start_with(&[
+        ("groups.initial_rebalance_delay", "1h"),
+        ("groups.session_timeout_max", "2h"),
+    ]);
     let mut wire = node.connect();
     let first = join(&mut wire, 5, "");
     let request = JoinGroupRequest {
@@ -406,7 +487,10 @@ fn a_join_under_way_ends_when_the_node_drains() {
     let mut other = node.connect();
     loop {
         let listed = other.call(4, &ListGroupsRequest::default()).groups;
-        if listed.iter().any(|group| group.group_state.as_str() == "PreparingRebalance") {
+        if listed
+            .iter()
+            .any(|group| group.group_state.as_str() == "PreparingRebalance")
+        {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -10,6 +10,7 @@ mod support;
 mod administration;
 mod altering;
 mod batches;
+mod compaction;
 mod configs;
 mod creation;
 mod directories;

@@ -132,7 +132,7 @@ impl TestNode {
 
     /// Status line, head and body of what the node answers over HTTP.
     pub(crate) fn get(&self, path: &str) -> String {
-        http_get(self.node.as_ref().expect("it runs").http_address(), path)
+        http_get(self.http_address(), path)
     }
 
     /// A figure of the node by its name in /metrics, summed over its labels.

@@ -27,12 +27,20 @@ fn checkpoint() -> Checkpoint {
                 max_timestamp_ms: -1,
                 created_ms: 77,
                 sealed: index + 1 < segments,
+                generation: if index == 0 && segments > 1 { 4 } else { 0 },
                 adopted: (number == 1 && index == 1).then_some(AdoptedFile {
                     number: 12,
                     sequence: 3,
                     salt: u64::MAX,
                     bytes: 1 << 20,
                 }),
+            })
+            .collect(),
+        cleaned: (1..segments)
+            .map(|pass| Cleaned {
+                until: 7 * pass,
+                at_ms: 1_000 * pass,
+                tombstones: 3,
             })
             .collect(),
         state_next: 99,
@@ -53,7 +61,10 @@ fn checkpoint() -> Checkpoint {
         removals: vec![
             whole,
             Removal {
-                segment: Some(0),
+                segment: Some(SegmentName {
+                    first: 0,
+                    generation: 2,
+                }),
                 adopted: Some(AdoptedFile {
                     number: 13,
                     sequence: 2,
@@ -101,7 +112,7 @@ fn content_that_does_not_add_up_is_none() {
 /// One change that no store makes.
 type Forge = fn(&mut Checkpoint);
 
-const FORGERIES: [(&str, Forge); 22] = [
+const FORGERIES: [(&str, Forge); 26] = [
     ("a position in the header", |forged| forged.replay.position = 0),
     ("a position between blocks", |forged| forged.replay.position += 1),
     ("a position beyond all files", |forged| {
@@ -162,6 +173,18 @@ const FORGERIES: [(&str, Forge); 22] = [
     }),
     ("an open segment before others", |forged| {
         forged.partitions[1].segments[0].sealed = false
+    }),
+    ("a compacted segment that is open", |forged| {
+        forged.partitions[1].segments[2].generation = 1
+    }),
+    ("a compacted segment that is a journal file", |forged| {
+        forged.partitions[1].segments[1].generation = 1
+    }),
+    ("a pass beyond what was laid out", |forged| {
+        forged.partitions[1].cleaned[1].until = 31
+    }),
+    ("passes out of order", |forged| {
+        forged.partitions[1].cleaned.swap(0, 1)
     }),
     ("a partition twice", |forged| {
         forged.partitions[2] = forged.partitions[1].clone()

@@ -122,7 +122,19 @@ impl PartitionCheckpoint {
                 "the state ends at offset {state_next}, before offset {laid_out} that was laid out"
             ));
         }
-        self.verify_segments()
+        self.verify_segments()?;
+        self.verify_cleaned()
+    }
+
+    /// Passes of compaction reach further and further, and never beyond what was laid out.
+    fn verify_cleaned(&self) -> Result<(), String> {
+        let reach = self.cleaned.iter().map(|cleaned| cleaned.until);
+        let ascends = reach.clone().is_sorted_by(|one, next| one < next);
+        if !ascends || reach.clone().any(|until| until <= 0 || until > self.laid_out) {
+            let reach: Vec<_> = reach.collect();
+            return Err(format!("it was compacted up to the offsets {reach:?}"));
+        }
+        Ok(())
     }
 
     /// Segments follow each other up to where the journal goes on, and only the last one may be open.
@@ -142,6 +154,12 @@ impl PartitionCheckpoint {
             if segment.adopted.is_some() && !segment.sealed {
                 return Err(format!(
                     "the segment of offset {first} is a journal file, but open"
+                ));
+            }
+            let laid_out_only = segment.sealed && segment.adopted.is_none();
+            if segment.generation > 0 && !laid_out_only {
+                return Err(format!(
+                    "the segment of offset {first} was compacted, but is open or a journal file"
                 ));
             }
             if !segment.sealed && index + 1 < self.segments.len() {

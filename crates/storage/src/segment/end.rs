@@ -27,7 +27,7 @@ pub(crate) fn open_segment(
     partition: &PartitionId,
     segment: &Segment,
 ) -> Result<SegmentFile, Fault> {
-    let relative = path(partition, segment.first);
+    let relative = path(partition, segment.name());
     let name = disk.root().join(&relative).display().to_string();
     let adopted = segment
         .adopted

@@ -10,6 +10,7 @@ mod read;
 pub(crate) mod table;
 mod write;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -27,11 +28,48 @@ use crate::checksum::SegmentIdentity;
 /// A loaded index: all chunks of a segment in order.
 pub(crate) type Table = Arc<Vec<Chunk>>;
 
+/// Which of a partition's segments. Two of the same first offset are never of the same generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SegmentName {
+    /// The first offset.
+    pub(crate) first: i64,
+    /// How often it was compacted: 0 is what layout wrote.
+    pub(crate) generation: u32,
+}
+
+impl SegmentName {
+    /// The name of a file, if it is that of a segment.
+    pub(crate) fn of_file(file: &str) -> Option<SegmentName> {
+        let stem = file.strip_suffix(".segment")?;
+        let (first, generation) = match stem.split_once('.') {
+            Some((first, generation)) => (first, generation.parse().ok()?),
+            None => (stem, 0),
+        };
+        let name = SegmentName {
+            first: i64::try_from(first.parse::<u64>().ok()?).ok()?,
+            generation,
+        };
+        // Nothing that only looks like a name: another spelling would be another file.
+        (name.to_string() == file).then_some(name)
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.generation {
+            0 => write!(formatter, "{:020}.segment", self.first),
+            generation => write!(formatter, "{:020}.{generation}.segment", self.first),
+        }
+    }
+}
+
 /// What the node keeps in memory of each segment: everything else is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first offset, which names the file.
     pub(crate) first: i64,
+    /// See `SegmentName`. Of a compacted segment offsets may be missing, but for the one before `next`.
+    pub(crate) generation: u32,
     /// The offset after the last one.
     pub(crate) next: i64,
     /// The file's bytes that count.
@@ -50,6 +88,7 @@ impl Segment {
     pub(crate) fn new(first: i64, created_ms: i64) -> Segment {
         Segment {
             first,
+            generation: 0,
             next: first,
             end: 0,
             max_timestamp_ms: i64::MIN,
@@ -64,11 +103,18 @@ impl Segment {
         self.end + self.adopted.map_or(0, |file| file.bytes)
     }
 
+    pub(crate) fn name(&self) -> SegmentName {
+        SegmentName {
+            first: self.first,
+            generation: self.generation,
+        }
+    }
+
     pub(crate) fn identity(&self, cluster: ClusterId, partition: PartitionId) -> SegmentIdentity {
         SegmentIdentity {
             cluster,
             partition,
-            segment_first: self.first,
+            segment: self.name(),
         }
     }
 }
@@ -81,9 +127,9 @@ pub(crate) fn directory(partition: &PartitionId) -> PathBuf {
 /// The directory of all partitions' directories.
 pub(crate) const PARTITIONS: &str = "partitions";
 
-/// The file of the segment that begins at `first`.
-pub(crate) fn path(partition: &PartitionId, first: i64) -> PathBuf {
-    directory(partition).join(format!("{first:020}.segment"))
+/// The file of a segment.
+pub(crate) fn path(partition: &PartitionId, name: SegmentName) -> PathBuf {
+    directory(partition).join(name.to_string())
 }
 
 #[cfg(test)]

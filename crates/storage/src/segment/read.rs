@@ -11,6 +11,7 @@ use super::piece::{Piece, Stretch};
 use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Fault};
+use crate::planted::{Bug, planted};
 
 /// An open segment file and what identifies its bytes.
 #[derive(Clone)]
@@ -108,7 +109,7 @@ impl SegmentFile {
     }
 }
 
-/// All chunks of the segment, in order: the runs are followed back from the end.
+/// All chunks of the segment, in order and without gaps between them: the runs are followed back from the end.
 pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Chunk>, Fault> {
     let mut tables = Vec::new();
     let mut end = segment.end;
@@ -120,7 +121,7 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
         tables.push(file.table(&trailer, end)?);
         end = trailer.previous_end;
     }
-    let chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
+    let mut chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
     let covers = chunks.first().is_some_and(|chunk| chunk.first >= segment.first)
         && chunks.last().is_some_and(|chunk| chunk.next == segment.next)
         && chunks
@@ -135,7 +136,20 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
             ),
         ));
     }
+    if segment.generation > 0 && !planted(Bug::GapsLeftInIndex) {
+        close_gaps(&mut chunks, segment.first);
+    }
     Ok(chunks)
+}
+
+/// Has each chunk begin where the one before ends: a reader at an offset that compaction took finds what comes next, and
+/// pieces of a segment follow each other, whatever is missing between them.
+fn close_gaps(chunks: &mut [Chunk], segment_first: i64) {
+    let mut next = segment_first;
+    for chunk in chunks {
+        chunk.first = next;
+        next = chunk.next;
+    }
 }
 
 /// Neighbouring chunks, at least one. Each is checked; adjacent ones are read in one go.

@@ -15,8 +15,10 @@ use platform::disk::BLOCK_BYTES;
 use crate::checksum::SegmentIdentity;
 use crate::journal::frame::{get_u32, get_u64, put_u32, put_u64};
 
-/// The version of the segment's layout that this code writes and reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The version of a segment that layout wrote.
+const LAID_OUT_VERSION: u32 = 1;
+/// The version of a segment that compaction wrote: offsets may be missing in it, and its identity has a generation.
+const COMPACTED_VERSION: u32 = 2;
 /// A chunk is closed by the batch that fills it to this size.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) const ENTRY_BYTES: usize = 40;
@@ -43,7 +45,7 @@ pub(crate) fn encode_table(chunks: &[Chunk]) -> Vec<u8> {
         put_u64(entry, 0, chunk.first as u64);
         put_u64(entry, 8, chunk.position);
         put_u32(entry, 16, chunk.length);
-        // A chunk spans far fewer than 2^32 offsets: each record takes at least a byte of it.
+        // Each record takes at least a byte, and where compaction left gaps the writer ends chunks in time.
         put_u32(
             entry,
             20,
@@ -66,6 +68,13 @@ pub(crate) fn decode_table(bytes: &[u8]) -> Vec<Chunk> {
         checksum: get_u64(entry, 32),
     };
     bytes.chunks_exact(ENTRY_BYTES).map(decode).collect()
+}
+
+fn version_of(identity: &SegmentIdentity) -> u32 {
+    match identity.segment.generation {
+        0 => LAID_OUT_VERSION,
+        _ => COMPACTED_VERSION,
+    }
 }
 
 /// The end of a run.
@@ -95,7 +104,7 @@ impl Trailer {
         );
         let mut bytes = [0u8; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&TRAILER_MAGIC);
-        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        put_u32(&mut bytes, 8, version_of(identity));
         put_u32(&mut bytes, 12, self.chunk_count);
         put_u64(&mut bytes, 16, self.table_position);
         put_u64(&mut bytes, 24, self.table_checksum);
@@ -119,7 +128,7 @@ impl Trailer {
             return Err(TrailerError::Damaged);
         }
         match get_u32(bytes, 8) {
-            FORMAT_VERSION => Ok(Trailer {
+            version if version == version_of(identity) => Ok(Trailer {
                 chunk_count: get_u32(bytes, 12),
                 table_position: get_u64(bytes, 16),
                 table_checksum: get_u64(bytes, 24),

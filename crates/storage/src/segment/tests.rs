@@ -20,7 +20,10 @@ fn identity() -> SegmentIdentity {
     SegmentIdentity {
         cluster: ClusterId([1; 16]),
         partition,
-        segment_first: FIRST,
+        segment: SegmentName {
+            first: FIRST,
+            generation: 0,
+        },
     }
 }
 
@@ -64,6 +67,7 @@ fn write(file: &SegmentFile, runs: &[&[usize]], seal: bool) -> (Segment, Vec<Chu
     }
     let segment = Segment {
         first: FIRST,
+        generation: 0,
         next,
         end,
         max_timestamp_ms: 0,
@@ -162,7 +166,17 @@ fn the_same_bytes_elsewhere_are_not_believed() {
             ..ours
         },
         SegmentIdentity {
-            segment_first: FIRST + 1,
+            segment: SegmentName {
+                first: FIRST + 1,
+                generation: 0,
+            },
+            ..ours
+        },
+        SegmentIdentity {
+            segment: SegmentName {
+                first: FIRST,
+                generation: 1,
+            },
             ..ours
         },
     ];
@@ -259,4 +273,55 @@ fn an_unknown_version_says_which() {
         Trailer::decode(&bytes, &ours, 4_096),
         Err(TrailerError::UnknownVersion(9))
     );
+}
+
+#[test]
+fn names_and_files_are_the_same_both_ways() {
+    let name = |first, generation| SegmentName { first, generation };
+    let files = [
+        (name(0, 0), "00000000000000000000.segment"),
+        (name(17, 3), "00000000000000000017.3.segment"),
+        (
+            name(i64::MAX, u32::MAX),
+            "09223372036854775807.4294967295.segment",
+        ),
+    ];
+    for (name, file) in files {
+        assert_eq!(name.to_string(), file);
+        assert_eq!(SegmentName::of_file(file), Some(name));
+    }
+    let others = [
+        "17.segment",
+        "00000000000000000017.0.segment",
+        "00000000000000000017.03.segment",
+        "00000000000000000017.3.1.segment",
+        "00000000000000000017",
+        "-0000000000000000017.segment",
+        "000000.journal",
+    ];
+    for other in others {
+        assert_eq!(SegmentName::of_file(other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_chunk_ends_before_its_span_is_beyond_what_the_table_can_say() {
+    let far = 3_000_000_000;
+    let batch = |first| Batch {
+        first,
+        next: first + 10,
+        max_timestamp_ms: 0,
+        bytes: Bytes::from_static(b"batch"),
+    };
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let run = Run {
+        identity: identity(),
+        start: 0,
+        seal: None,
+    };
+    let sparse = [batch(FIRST), batch(FIRST + far), batch(FIRST + 2 * far)];
+    let (chunks, _) = write_run(&*file.file, &run, &sparse).expect("nothing fails");
+    let spans: Vec<_> = chunks.iter().map(|chunk| chunk.next - chunk.first).collect();
+    assert_eq!(spans, [far + 10, 10]);
 }

@@ -85,6 +85,7 @@ fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk
         let mut next = first.first;
         while let Some((batch, behind)) = rest.split_first()
             && slab.filled() - start < CHUNK_BYTES
+            && batch.next - first.first <= i64::from(u32::MAX)
         {
             assert!(
                 batch.first >= next,

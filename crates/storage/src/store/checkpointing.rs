@@ -53,6 +53,7 @@ impl Store {
         assert!(self.checkpoint_is_due(), "a checkpoint ends a finished round");
         let round = self.round.as_mut().expect("one is due");
         round.checkpointing = true;
+        self.compaction_unrecorded = false;
         let frame = round.before_frame;
         let replay = self.journal.replay_start(frame);
         let partition = |log: &PartitionLog| {
@@ -65,6 +66,7 @@ impl Store {
                 id: log.id,
                 log_start: log.log_start,
                 laid_out: log.laid_out,
+                cleaned: log.cleaned.clone(),
                 segments: log.segments.clone(),
                 state_next: state_next.0,
                 state: state.to_vec(),
@@ -79,6 +81,7 @@ impl Store {
             .iter()
             .map(|(removal, _)| *removal)
             .chain(self.removing)
+            .chain(self.superseded.iter().map(|superseded| superseded.removal))
             .collect();
         if planted(Bug::ReleasedBeforeCheckpoint) {
             self.journal.release_before(&replay, &self.adopted);
@@ -107,7 +110,10 @@ impl Store {
     pub fn checkpointed(&mut self, job: CheckpointJob, result: io::Result<()>) -> io::Result<()> {
         let round = self.round.take().expect("a checkpoint belongs to a round");
         assert!(round.checkpointing, "a checkpoint ends once");
-        result?;
+        if let Err(error) = result {
+            self.compaction_unrecorded |= !self.superseded.is_empty();
+            return Err(error);
+        }
         let given_up = self.given_up_meanwhile(&job.checkpoint);
         let mut held = self.adopted.clone();
         held.extend(
@@ -116,6 +122,7 @@ impl Store {
                 .filter_map(|removal| Some(removal.adopted?.sequence)),
         );
         self.journal.release_before(&job.checkpoint.replay, &held);
+        self.note_recorded(&job.checkpoint);
         let staged = self.journal.staged_before().saturating_sub(1);
         self.removals
             .extend(given_up.into_iter().map(|removal| (removal, staged)));
@@ -135,7 +142,7 @@ impl Store {
                 });
                 removals.extend(given_up.map(|file| Removal {
                     partition: partition.id,
-                    segment: is_known.then_some(segment.first),
+                    segment: is_known.then_some(segment.name()),
                     adopted: Some(file),
                 }));
             }

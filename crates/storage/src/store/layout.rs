@@ -42,16 +42,19 @@ impl Store {
         let (occupied, most) = self.journal.occupied_bytes();
         // Also with nothing to lay out: trims fill the journal too, and a checkpoint that failed is still owed.
         self.round.is_none()
-            && self.has_unreleased()
-            && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)
+            && (self.compaction_unrecorded
+                || (self.has_unreleased()
+                    && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)))
     }
 
     /// Begins a round over everything that is durable now. Does nothing while one is under way, or with nothing to do.
     pub fn begin_layout(&mut self) {
-        if self.round.is_some() || self.journal.dead().is_some() || !self.has_unreleased() {
+        let is_wanted = self.has_unreleased() || self.compaction_unrecorded;
+        if self.round.is_some() || self.journal.dead().is_some() || !is_wanted {
             return;
         }
-        let before_frame = self.layout_end();
+        // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
+        let before_frame = self.layout_end().max(self.journal.released_before());
         self.laid_out_before = before_frame;
         let waiting = std::mem::take(&mut self.unlaid);
         self.bytes_since_round = 0;
@@ -221,7 +224,7 @@ impl Store {
 
     /// Adds the run to the segment's index, if that is in memory and ends where the run begins.
     fn extend_table(&mut self, job: &LayoutJob, done: &LaidOut) {
-        let key = (job.partition, done.segment.first);
+        let key = (job.partition, done.segment.name());
         let run_first = job.batches.first().map(|batch| batch.first);
         let table = self
             .tables

@@ -11,12 +11,14 @@ use super::returning::Lease;
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
 use crate::journal::{FrameBatches, RereadError};
-use crate::segment::{Piece, Segment, SegmentFile, Table, open_segment, pieces_of, read_piece, read_table};
+use crate::segment::{
+    Piece, Segment, SegmentFile, SegmentName, Table, open_segment, pieces_of, read_piece, read_table,
+};
 
 /// A read that needs the disk.
 pub struct ReadJob {
     pub(super) wanted: Wanted,
-    source: Box<Source>,
+    source: Source,
 }
 
 pub(super) enum Source {
@@ -24,7 +26,7 @@ pub(super) enum Source {
         frames: Vec<FrameBatches>,
         identity: JournalIdentity,
     },
-    Segment(SegmentSource),
+    Segment(Box<SegmentSource>),
 }
 
 pub(super) struct SegmentSource {
@@ -42,13 +44,15 @@ pub(super) struct SegmentSource {
 /// What a job brought, for `finish_read` or `finish_read_ahead`.
 pub struct ReadOutcome {
     pub(super) wanted: Wanted,
+    /// What it read, if not the journal.
+    pub(super) segment: Option<SegmentName>,
     pub(super) result: Result<Loaded, Failed>,
 }
 
 pub(super) enum Loaded {
     Journal(Vec<Bytes>),
     Segment {
-        segment_first: i64,
+        segment: SegmentName,
         file: SegmentFile,
         table: Table,
         pieces: Vec<Piece>,
@@ -63,15 +67,12 @@ pub(super) enum Failed {
 
 impl ReadJob {
     pub(super) fn new(wanted: Wanted, source: Source) -> ReadJob {
-        ReadJob {
-            wanted,
-            source: Box::new(source),
-        }
+        ReadJob { wanted, source }
     }
 
     /// The same, but to the end of a piece.
     pub(super) fn of_whole_pieces(mut self) -> ReadJob {
-        if let Source::Segment(source) = &mut *self.source {
+        if let Source::Segment(source) = &mut self.source {
             source.whole_pieces = true;
         }
         self
@@ -84,12 +85,16 @@ impl ReadJob {
 
     /// Does the reading; blocks.
     pub fn run(self) -> ReadOutcome {
-        let result = match &*self.source {
-            Source::Journal { frames, identity } => read_frames(frames, identity),
-            Source::Segment(source) => source.load(&self.wanted).map_err(Failed::Fault),
+        let (segment, result) = match &self.source {
+            Source::Journal { frames, identity } => (None, read_frames(frames, identity)),
+            Source::Segment(source) => {
+                let loaded = source.load(&self.wanted).map_err(Failed::Fault);
+                (Some(source.segment.name()), loaded)
+            }
         };
         ReadOutcome {
             wanted: self.wanted,
+            segment,
             result,
         }
     }
@@ -128,7 +133,7 @@ impl SegmentSource {
             .map(|chunks| read_piece(&file, chunks))
             .collect::<Result<_, _>>()?;
         Ok(Loaded::Segment {
-            segment_first: self.segment.first,
+            segment: self.segment.name(),
             file,
             table,
             pieces,

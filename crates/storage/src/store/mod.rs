@@ -4,6 +4,7 @@
 //! commits nothing: its owner does, and asks here for bytes only up to where readers may see.
 
 mod checkpointing;
+mod compacting;
 mod layout;
 mod load;
 mod open;
@@ -21,7 +22,9 @@ use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
 
+pub use crate::compaction::CompactionJob;
 pub use checkpointing::CheckpointJob;
+pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
 pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
@@ -34,6 +37,7 @@ use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use compacting::{Compaction, Superseded};
 use layout::Round;
 use pieces::{ByteWeight, PieceCache, SegmentKey};
 use read_ahead::ReadAhead;
@@ -57,6 +61,9 @@ pub struct StoreConfig {
     pub tail_cache_bytes: usize,
     /// Memory for chunks and indexes that were read from segments lately.
     pub chunk_cache_bytes: usize,
+    /// Compaction waits for a checkpoint when this many bytes of segments are only kept until then; a larger group waits by
+    /// itself.
+    pub superseded_bytes_max: u64,
 }
 
 /// How a batch is to be appended, validated and numbered by the caller.
@@ -125,6 +132,11 @@ pub struct Store {
     laid_out_before: u64,
     removals: VecDeque<(Removal, u64)>,
     removing: Option<Removal>,
+    /// Segments that compaction has put others in the place of: they go once a checkpoint that does not name them is durable.
+    superseded: Vec<Superseded>,
+    /// What compaction came to should be in a checkpoint soon, and is not yet.
+    compaction_unrecorded: bool,
+    compaction: Option<Compaction>,
     returning: Vec<Returning>,
     /// Of adopted files that were read, by their sequences: who holds one is reading.
     leases: HashMap<u64, Arc<()>>,

@@ -131,6 +131,9 @@ impl Store {
             laid_out_before: 0,
             removals: replay.removals,
             removing: None,
+            superseded: Vec::new(),
+            compaction_unrecorded: false,
+            compaction: None,
             returning: Vec::new(),
             leases: HashMap::new(),
             short_of_space: false,
@@ -184,6 +187,8 @@ impl Replay {
         log.laid_out = partition.laid_out;
         log.next = partition.laid_out;
         log.segments = partition.segments;
+        log.recorded = partition.laid_out;
+        log.cleaned = partition.cleaned;
         self.state_next.insert(id, partition.state_next);
         let recovered = RecoveredPartition {
             id,
@@ -280,7 +285,7 @@ impl Replay {
             self.removals.push_back((
                 Removal {
                     partition: id,
-                    segment: Some(segment.first),
+                    segment: Some(segment.name()),
                     adopted: segment.adopted,
                 },
                 frame,
@@ -348,14 +353,14 @@ impl Replay {
         }
         // Or files would go that hold what is kept, or that layout is about to begin.
         for (removal, _) in &self.removals {
-            let kept_from = self.logs.get(&removal.partition).map(PartitionLog::kept_from);
-            if kept_from.is_some_and(|kept_from| removal.segment.is_none_or(|first| first >= kept_from)) {
+            let log = self.logs.get(&removal.partition);
+            if log.is_some_and(|log| removal.segment.is_none_or(|name| log.may_hold(name))) {
                 return Err(format!(
                     "of {} it gives up what is kept: {}",
                     removal.partition,
                     removal
                         .segment
-                        .map_or_else(|| "all".into(), |first| format!("the segment of offset {first}"))
+                        .map_or_else(|| "all".into(), |name| format!("the segment {name}"))
                 ));
             }
         }

@@ -10,11 +10,12 @@ use record::{BatchHeader, PartitionId};
 
 use super::Store;
 use super::read::Wanted;
-use crate::segment::{Chunk, PIECE_BYTES, Piece, Segment, SegmentFile, Table};
+use crate::segment::{Chunk, PIECE_BYTES, Piece, Segment, SegmentFile, SegmentName, Table};
 
-pub(super) type SegmentKey = (PartitionId, i64);
+/// The name has a generation: what was read before a compaction is never taken for what is there since.
+pub(super) type SegmentKey = (PartitionId, SegmentName);
 /// A segment, and which piece of it.
-pub(super) type PieceKey = (PartitionId, i64, u64);
+pub(super) type PieceKey = (PartitionId, SegmentName, u64);
 pub(super) type PieceCache = Cache<PieceKey, Piece, ByteWeight>;
 
 /// The share of the cache for pieces that were asked for more than once. What is read ahead lives in the rest until it is
@@ -56,14 +57,9 @@ pub(super) fn piece_cache(bytes_max: usize) -> PieceCache {
 }
 
 /// The piece of a segment that holds `offset`, if its index says that one does.
-pub(super) fn piece_key(
-    partition: PartitionId,
-    segment_first: i64,
-    table: &[Chunk],
-    offset: i64,
-) -> Option<PieceKey> {
+pub(super) fn piece_key((partition, segment): SegmentKey, table: &[Chunk], offset: i64) -> Option<PieceKey> {
     let chunk = table.get(table.partition_point(|chunk| chunk.next <= offset))?;
-    Some((partition, segment_first, chunk.position / PIECE_BYTES))
+    Some((partition, segment, chunk.position / PIECE_BYTES))
 }
 
 /// The neighbouring chunks that a read wants: the one with its first offset, and as many more as it may take. Or whole
@@ -106,7 +102,7 @@ impl Store {
             return;
         }
         for piece in pieces {
-            let Some(key) = piece_key(segment.0, segment.1, &table, piece.next() - 1) else {
+            let Some(key) = piece_key(segment, &table, piece.next() - 1) else {
                 continue;
             };
             // A part of it may be here already, from a read that needed no more.
@@ -118,13 +114,9 @@ impl Store {
     }
 
     /// Whether the segment is still its partition's.
-    pub(super) fn has_segment(&self, (partition, first): SegmentKey) -> bool {
+    pub(super) fn has_segment(&self, (partition, name): SegmentKey) -> bool {
         let log = self.partitions.get(&partition);
-        log.is_some_and(|log| {
-            log.segments
-                .binary_search_by_key(&first, |segment| segment.first)
-                .is_ok()
-        })
+        log.is_some_and(|log| log.has_segment(name))
     }
 }
 

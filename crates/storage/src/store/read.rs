@@ -176,7 +176,7 @@ impl Store {
             from: wanted.from.max(segment.first),
             ..wanted
         };
-        if let Some(table) = self.tables.get(&(wanted.partition, segment.first)).cloned()
+        if let Some(table) = self.tables.get(&(wanted.partition, segment.name())).cloned()
             && let Some(read) = self.read_cached(&table, &segment, &wanted)
         {
             return Ok(read);
@@ -190,7 +190,7 @@ impl Store {
     /// What the cache has of a read, up to the first gap; `None` if that is nothing.
     fn read_cached(&mut self, table: &Table, segment: &Segment, wanted: &Wanted) -> Option<Read> {
         let mut cut = Cut::new(wanted);
-        while let Some(key) = piece_key(wanted.partition, segment.first, table, cut.next())
+        while let Some(key) = piece_key((wanted.partition, segment.name()), table, cut.next())
             && let Some(piece) = self.pieces.get(&key).filter(|piece| piece.holds(cut.next()))
             && cut.take(piece)
         {}
@@ -212,7 +212,7 @@ impl Store {
     }
 
     pub(super) fn plan_segment(&mut self, segment: Segment, wanted: Wanted) -> ReadJob {
-        let key: SegmentKey = (wanted.partition, segment.first);
+        let key: SegmentKey = (wanted.partition, segment.name());
         let source = SegmentSource {
             disk: self.disk.clone(),
             segment,
@@ -226,7 +226,7 @@ impl Store {
             _lease: self.lease(&segment),
             whole_pieces: false,
         };
-        ReadJob::new(wanted, Source::Segment(source))
+        ReadJob::new(wanted, Source::Segment(Box::new(source)))
     }
 
     /// Takes a job's outcome: caches what it read and returns the batches. If the data moved meanwhile, another
@@ -236,10 +236,13 @@ impl Store {
     /// `Fault` if the bytes are damaged or unreadable; as `read` if they were given up meanwhile.
     pub fn finish_read(&mut self, outcome: ReadOutcome) -> Result<Read, ReadError> {
         let wanted = outcome.wanted;
+        let gone = outcome
+            .segment
+            .is_some_and(|segment| !self.has_segment((wanted.partition, segment)));
         match outcome.result {
             Ok(Loaded::Journal(batches)) => Ok(Read::Ready(batches)),
             Ok(Loaded::Segment {
-                segment_first,
+                segment,
                 file,
                 table,
                 pieces,
@@ -249,7 +252,7 @@ impl Store {
                     cut.take(piece);
                 }
                 let found = self.finish_cut(cut, &wanted);
-                self.keep_loaded((wanted.partition, segment_first), file, table, pieces);
+                self.keep_loaded((wanted.partition, segment), file, table, pieces);
                 Ok(found.unwrap_or(Read::Ready(Vec::new())))
             }
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) && wanted.bytes_max == 0 => {
@@ -257,6 +260,9 @@ impl Store {
             }
             // Trimmed or deleted while the job ran: that the file is gone is no damage.
             Err(Failed::Fault(_)) if self.was_given_up(&wanted) => self.read_again(&wanted),
+            // Compacted while the job ran: the records are in another segment. An index is asked for again by who wants it.
+            Err(Failed::Fault(_)) if gone && wanted.bytes_max == 0 => Ok(Read::Ready(Vec::new())),
+            Err(Failed::Fault(_)) if gone => self.read_again(&wanted),
             Err(Failed::Fault(fault)) => Err(fault.into()),
             Err(Failed::Moved) => self.read_moved(wanted),
         }
@@ -320,7 +326,7 @@ impl Store {
         let log_start = log.log_start;
         if let Some(table) = self
             .tables
-            .get(&(id, segment.first))
+            .get(&(id, segment.name()))
             .filter(|table| covers(table, &segment))
         {
             let chunk = table.iter().find(|chunk| chunk.max_timestamp_ms >= timestamp_ms);

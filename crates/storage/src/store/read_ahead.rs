@@ -257,7 +257,7 @@ impl Store {
         if in_memory || first < log.log_start || self.ahead.is_loading(partition, first) {
             return Next::Nothing;
         }
-        let table = self.tables.peek(&(partition, segment.first));
+        let table = self.tables.peek(&(partition, segment.name()));
         match table.filter(|table| covers(table, &segment)) {
             Some(table) => self.missing_of(stream, &segment, table, first),
             None => Next::Load(segment, first, None),
@@ -267,7 +267,7 @@ impl Store {
     /// What a stream needs of a segment whose index is here.
     fn missing_of(&self, stream: &Stream, segment: &Segment, table: &[Chunk], first: i64) -> Next {
         let cached = |offset: i64| {
-            let key = piece_key(stream.partition, segment.first, table, offset)?;
+            let key = piece_key((stream.partition, segment.name()), table, offset)?;
             self.pieces.peek(&key).filter(|piece| piece.holds(offset))
         };
         if let Some(piece) = cached(first) {
@@ -299,16 +299,16 @@ impl Store {
         let load = loads.swap_remove(place);
         match outcome.result {
             Ok(Loaded::Segment {
-                segment_first,
+                segment,
                 file,
                 table,
                 pieces,
-            }) if self.has_segment((partition, segment_first)) => {
+            }) if self.has_segment((partition, segment)) => {
                 if !load.end_is_known {
                     let found = pieces.iter().map(|piece| (piece.next(), piece.held_bytes()));
                     self.ahead.move_on(&load, found);
                 }
-                self.keep_loaded((partition, segment_first), file, table, pieces);
+                self.keep_loaded((partition, segment), file, table, pieces);
             }
             // Given up meanwhile; or a failure. Whoever reads there is told, until then it is not tried again.
             _ => self.ahead.forget(partition),

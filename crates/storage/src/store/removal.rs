@@ -67,8 +67,8 @@ impl RemovalJob {
         }
         let partition = directory(&removal.partition);
         match (removal.segment, removal.adopted) {
-            (Some(first), _) => {
-                self.disk.remove(&path(&removal.partition, first))?;
+            (Some(name), _) => {
+                self.disk.remove(&path(&removal.partition, name))?;
                 self.sync(&partition)?;
             }
             // One of the files of a partition that goes as a whole.
@@ -131,7 +131,7 @@ impl Store {
         for segment in log.trim(log_start, stepping && !planted(Bug::RunInTrimmedSegment)) {
             let removal = Removal {
                 partition: id,
-                segment: Some(segment.first),
+                segment: Some(segment.name()),
                 adopted: self.forget_segment(id, &segment),
             };
             self.removals.push_back((removal, frame));
@@ -140,9 +140,9 @@ impl Store {
 
     /// Drops what is in memory of a segment. Returns the journal file that it adopted, if that is to be removed with it:
     /// one that recovery still needs goes back to the journal.
-    fn forget_segment(&mut self, id: PartitionId, segment: &Segment) -> Option<AdoptedFile> {
-        self.files.remove(&(id, segment.first));
-        self.tables.remove(&(id, segment.first));
+    pub(super) fn forget_segment(&mut self, id: PartitionId, segment: &Segment) -> Option<AdoptedFile> {
+        self.files.remove(&(id, segment.name()));
+        self.tables.remove(&(id, segment.name()));
         let adopted = segment.adopted?;
         self.adopted.remove(&adopted.sequence);
         let is_needed = self.journal.has_file(adopted.sequence) && !planted(Bug::AdoptedFileRemoved);

@@ -2,6 +2,9 @@
 //! to it: crashes at every point, damage of every byte, failures of every call; and that these tests catch planted bugs.
 
 mod adoption;
+mod compacted;
+mod compaction;
+mod compaction_beside;
 mod corruption;
 mod crashes;
 mod failures;

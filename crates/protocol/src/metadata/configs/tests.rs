@@ -251,6 +251,49 @@ fn a_wish_is_granted_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_topics_own_lags_go_together_and_those_of_others_are_nobodys_fault() {
+    let mut log = Log::new(&[]);
+    let topic = ConfigTarget::Topic(TOPIC);
+    log.set(topic, "cleanup.policy", "compact");
+    log.set(topic, "min.compaction.lag.ms", "10");
+    let less = ConfigWish::Edit(vec![edit("max.compaction.lag.ms", ConfigOperation::Set, "9")]);
+    let crossed = |refused| {
+        matches!(
+            refused,
+            Err(PlanError::Refused(ApplyError::Config(
+                ConfigError::Crossed { .. }
+            )))
+        )
+    };
+    assert!(crossed(log.wish(topic, &less)));
+    let new = NewTopic {
+        id: TopicId([2; 16]),
+        name: "table".into(),
+        partition_count: 1,
+        replica_count: 1,
+        config: vec![
+            ConfigChange::set("max.compaction.lag.ms", "9"),
+            ConfigChange::set("min.compaction.lag.ms", "10"),
+        ],
+    };
+    assert!(crossed(
+        log.image.plan_topic(&new, &PlanLimits::default()).map(|_| ())
+    ));
+    // Set in different places, each by itself is as good as the other.
+    log.set(ConfigTarget::AllBrokers, "log.cleaner.max.compaction.lag.ms", "9");
+    log.set(
+        ConfigTarget::Broker(NODE),
+        "log.cleaner.min.compaction.lag.ms",
+        "12",
+    );
+    let compaction = log.settings().compaction.expect("it is compacted");
+    assert_eq!(
+        (compaction.lag_min, compaction.lag_max),
+        (Duration::from_millis(10), Duration::from_millis(9))
+    );
+}
+
+#[test]
 fn what_is_replayed_is_what_was_done() {
     let started_with = [ConfigChange::set("retention.bytes", "77")];
     let mut log = Log::new(&started_with);

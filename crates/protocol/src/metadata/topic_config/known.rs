@@ -11,14 +11,23 @@ pub enum ConfigKind {
     Int,
     /// A 64-bit number.
     Long,
+    /// A number with a fraction.
+    Double,
     /// Words with commas between.
     List,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    Range { min: i64, max: i64 },
+    Range {
+        min: i64,
+        max: i64,
+    },
     OneOf(&'static [&'static str]),
+    /// Some of these words, each once, with commas between.
+    SomeOf(&'static [&'static str]),
+    /// From 0 to 1.
+    Share,
 }
 
 /// A config that a topic can have.
@@ -69,8 +78,34 @@ impl KnownConfig {
                 };
                 allowed.contains(&value.trim()).then_some(()).ok_or_else(refused)
             }
+            Rule::SomeOf(allowed) => {
+                let refused = || ConfigError::NotAmong {
+                    name: self.name,
+                    allowed,
+                    value: value.to_owned(),
+                };
+                let named: Vec<&str> = words(value).collect();
+                let is_new = |(index, word): (usize, &&str)| !named[..index].contains(word);
+                let fits =
+                    named.iter().all(|word| allowed.contains(word)) && named.iter().enumerate().all(is_new);
+                fits.then_some(()).ok_or_else(refused)
+            }
+            Rule::Share => {
+                let refused = || ConfigError::NoShare {
+                    name: self.name,
+                    value: value.to_owned(),
+                };
+                let share = value.trim().parse::<f64>();
+                let fits = share.is_ok_and(|share| (0.0..=1.0).contains(&share));
+                fits.then_some(()).ok_or_else(refused)
+            }
         }
     }
+}
+
+/// The words of a list.
+pub(super) fn words(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim)
 }
 
 /// The config called `name`.
@@ -124,19 +159,33 @@ const fn word(
 
 /// Every config that is served, sorted by name.
 pub static KNOWN: &[KnownConfig] = &[
-    word(
-        "cleanup.policy",
-        ConfigKind::List,
-        "delete",
-        &["delete"],
-        "What happens to old records: they are deleted by age and size. Compaction is not served.",
-    ),
+    KnownConfig {
+        name: "cleanup.policy",
+        default: "delete",
+        kind: ConfigKind::List,
+        documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both.",
+        rule: Rule::SomeOf(&["compact", "delete"]),
+    },
     word(
         "compression.type",
         ConfigKind::String,
         "producer",
         &["producer"],
         "How batches are stored: always as the producer sent them.",
+    ),
+    number(
+        "delete.retention.ms",
+        ConfigKind::Long,
+        "86400000",
+        0,
+        "How long the record that says that a key is gone is kept after the compaction that found it first.",
+    ),
+    number(
+        "max.compaction.lag.ms",
+        ConfigKind::Long,
+        "9223372036854775807",
+        1,
+        "How long a segment that is complete may wait for its compaction, however few others wait.",
     ),
     number(
         "max.message.bytes",
@@ -165,6 +214,20 @@ pub static KNOWN: &[KnownConfig] = &[
         "CreateTime",
         &["CreateTime", "LogAppendTime"],
         "Whether records keep the timestamp of their producer or get that of their append.",
+    ),
+    KnownConfig {
+        name: "min.cleanable.dirty.ratio",
+        default: "0.5",
+        kind: ConfigKind::Double,
+        documentation: "The share of a partition's complete segments that no compaction has seen, above which one begins.",
+        rule: Rule::Share,
+    },
+    number(
+        "min.compaction.lag.ms",
+        ConfigKind::Long,
+        "0",
+        0,
+        "How old the newest record of a segment must be before the segment is compacted.",
     ),
     number(
         "min.insync.replicas",

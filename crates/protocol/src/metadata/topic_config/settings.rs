@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::known::words;
 use super::{ConfigKind, TopicConfig, find};
 use crate::leader::Durability;
 
@@ -14,13 +15,40 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
+/// A share of one, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millionths(pub u32);
+
+impl Millionths {
+    /// The share as a number from 0 to 1.
+    #[must_use]
+    pub fn as_share(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
+/// How a topic is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionSettings {
+    /// `min.compaction.lag.ms`.
+    pub lag_min: Duration,
+    /// `max.compaction.lag.ms`.
+    pub lag_max: Duration,
+    /// `min.cleanable.dirty.ratio`.
+    pub dirty_share_min: Millionths,
+    /// `delete.retention.ms`.
+    pub tombstone_retention: Duration,
+}
+
 /// The settings in force for one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// `retention.ms`; `None` keeps segments for ever.
+    /// `retention.ms`; `None` keeps segments for ever, as topics do that are only compacted.
     pub retention: Option<Duration>,
-    /// `retention.bytes` of each partition; `None` keeps all.
+    /// `retention.bytes` of each partition; `None` keeps all, likewise.
     pub retention_bytes: Option<u64>,
+    /// Set if `cleanup.policy` says `compact`: then each record must have a key.
+    pub compaction: Option<CompactionSettings>,
     /// `segment.bytes`.
     pub segment_bytes_max: u64,
     /// `segment.ms`.
@@ -44,9 +72,14 @@ impl TopicSettings {
     #[must_use]
     pub fn resolve(topic: &TopicConfig, cluster: &TopicConfig) -> TopicSettings {
         let values = Values { topic, cluster };
+        let policy = |wanted| words(values.text("cleanup.policy")).any(|word| word == wanted);
+        let deletes = policy("delete");
+        let retention = || values.unless_negative("retention.ms").map(Duration::from_millis);
+        let retention_bytes = || values.unless_negative("retention.bytes");
         TopicSettings {
-            retention: values.unless_negative("retention.ms").map(Duration::from_millis),
-            retention_bytes: values.unless_negative("retention.bytes"),
+            retention: deletes.then(retention).flatten(),
+            retention_bytes: deletes.then(retention_bytes).flatten(),
+            compaction: policy("compact").then(|| values.compaction()),
             segment_bytes_max: values.natural("segment.bytes"),
             segment_age_max: Duration::from_millis(values.natural("segment.ms")),
             batch_bytes_max: values.small("max.message.bytes"),
@@ -83,6 +116,20 @@ impl Values<'_> {
     fn number(&self, name: &str) -> i64 {
         debug_assert!(find(name).is_ok_and(|known| matches!(known.kind, ConfigKind::Int | ConfigKind::Long)));
         self.text(name).parse().expect("only valid numbers are set")
+    }
+
+    fn compaction(&self) -> CompactionSettings {
+        let time = |name| Duration::from_millis(self.natural(name));
+        let share: f64 = self
+            .text("min.cleanable.dirty.ratio")
+            .parse()
+            .expect("only valid shares are set");
+        CompactionSettings {
+            lag_min: time("min.compaction.lag.ms"),
+            lag_max: time("max.compaction.lag.ms"),
+            dirty_share_min: Millionths((share * 1e6).round() as u32),
+            tombstone_retention: time("delete.retention.ms"),
+        }
     }
 
     fn unless_negative(&self, name: &str) -> Option<u64> {

@@ -13,8 +13,8 @@ use kafka_wire::{
     DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
 };
 use protocol::groups::{
-    Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember, GroupState,
-    ListGroups, NamedPartitions, Request,
+    Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember,
+    GroupState, ListGroups, NamedPartitions, Request,
 };
 
 use super::{Refusal, ask, for_each, name, names, optional_text, text};
@@ -141,7 +141,11 @@ fn told_member(member: &DescribedConsumerMember) -> Member {
         subscribed_topic_regex: optional_text(member.regex.as_ref()),
         assignment: told_assignment(&member.assignment),
         target_assignment: told_assignment(&member.target),
-        member_type: if member.is_classic { CLASSIC_MEMBER } else { CONSUMER_MEMBER },
+        member_type: if member.is_classic {
+            CLASSIC_MEMBER
+        } else {
+            CONSUMER_MEMBER
+        },
     }
 }
 

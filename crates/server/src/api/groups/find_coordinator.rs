@@ -21,7 +21,11 @@ pub(in crate::api) async fn find_coordinator(
 ) -> FindCoordinatorResponse {
     let outcome = check(&request);
     let outcome = match outcome {
-        Ok(()) => core.groups_topic().await.map(drop).map_err(|code| (code, "the groups' topic is not there yet; try again")),
+        Ok(()) => core
+            .groups_topic()
+            .await
+            .map(drop)
+            .map_err(|code| (code, "the groups' topic is not there yet; try again")),
         Err(refused) => Err(refused),
     };
     let found = |key: Text| coordinator(&core, key, outcome);
@@ -50,7 +54,10 @@ fn check(request: &FindCoordinatorRequest) -> Result<(), (ErrorCode, &'static st
             ErrorCode::TransactionalIdAuthorizationFailed,
             "transactions are not supported yet; leave transactional.id unset",
         )),
-        _ => Err((ErrorCode::InvalidRequest, "only consumer groups have coordinators here")),
+        _ => Err((
+            ErrorCode::InvalidRequest,
+            "only consumer groups have coordinators here",
+        )),
     }
 }
 
@@ -71,7 +78,10 @@ fn coordinator(core: &Core, key: Text, outcome: Result<(), (ErrorCode, &'static 
             ..Coordinator::default()
         },
         (outcome, _) => {
-            let unknown = (ErrorCode::CoordinatorNotAvailable, "this node has not told its address yet; try again");
+            let unknown = (
+                ErrorCode::CoordinatorNotAvailable,
+                "this node has not told its address yet; try again",
+            );
             let (code, message) = outcome.err().unwrap_or(unknown);
             Coordinator {
                 key,

@@ -10,8 +10,8 @@ use kafka_wire::{
     LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse, Text,
 };
 use protocol::groups::{
-    Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol, Request,
-    SyncGroup,
+    Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol,
+    Request, SyncGroup,
 };
 
 use super::{Client, ask, name, optional_name, optional_text, random, text, time};
@@ -68,7 +68,9 @@ pub(in crate::api) async fn join_group(
     match ask(&core, Request::Join(join), pick).await {
         Ok(Ok(joined)) => told_joined(joined),
         Ok(Err(member)) => {
-            let code = group_code(&GroupError::MemberIdRequired { member: member.clone() });
+            let code = group_code(&GroupError::MemberIdRequired {
+                member: member.clone(),
+            });
             not_joined(text(&member), code.code())
         }
         Err(refusal) => not_joined(member_id, refusal.code.code()),

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use kafka_wire::offset_commit::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use kafka_wire::offset_delete::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_wire::offset_fetch::{
-    OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+    OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 };
 use kafka_wire::{
     ErrorCode, OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse,
@@ -17,7 +18,8 @@ use kafka_wire::{
 };
 use protocol::groups::{
     Answer, CommitOffsets, CommitPartition, CommittedOffset, DeleteOffsets, FetchOffsets, FetchTopic,
-    FetchedPartition, FetchedTopic, GroupError, Name, OffsetCommitter, PartitionOutcome, Request, TopicPartition,
+    FetchedPartition, FetchedTopic, GroupError, Name, OffsetCommitter, PartitionOutcome, Request,
+    TopicPartition,
 };
 use record::{Epoch, Offset, TopicId};
 
@@ -49,24 +51,30 @@ pub(in crate::api) async fn offset_commit(
                 .ok_or(ErrorCode::UnknownTopicOrPartition),
             _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         });
-        topics.map(|topic| topic.map(|topic| (Name::clone(&topic.name), topic.id))).collect()
+        topics
+            .map(|topic| topic.map(|topic| (Name::clone(&topic.name), topic.id)))
+            .collect()
     });
     let mut partitions = Vec::new();
     for (topic, found) in request.topics.iter().zip(&found) {
-        let Ok((topic_name, topic_id)) = found else { continue };
-        partitions.extend(topic.partitions.iter().map(|partition| CommitPartition {
-            partition: TopicPartition {
-                topic: Name::clone(topic_name),
-                index: partition.partition_index,
-            },
-            topic_id: *topic_id,
-            committed: CommittedOffset {
-                offset: Offset(partition.committed_offset),
-                leader_epoch: (partition.committed_leader_epoch >= 0)
-                    .then_some(Epoch(partition.committed_leader_epoch)),
-                metadata: name(partition.committed_metadata.as_ref().unwrap_or(&Text::default())),
-            },
-        }));
+        let Ok((topic_name, topic_id)) = found else {
+            continue;
+        };
+        partitions.extend(
+            topic.partitions.iter().map(|partition| CommitPartition {
+                partition: TopicPartition {
+                    topic: Name::clone(topic_name),
+                    index: partition.partition_index,
+                },
+                topic_id: *topic_id,
+                committed: CommittedOffset {
+                    offset: Offset(partition.committed_offset),
+                    leader_epoch: (partition.committed_leader_epoch >= 0)
+                        .then_some(Epoch(partition.committed_leader_epoch)),
+                    metadata: name(partition.committed_metadata.as_ref().unwrap_or(&Text::default())),
+                },
+            }),
+        );
     }
     let commit = CommitOffsets {
         group: name(&request.group_id),
@@ -88,13 +96,16 @@ pub(in crate::api) async fn offset_commit(
     };
     let mut outcomes = Outcomes::new(outcomes, version);
     let topics = request.topics.into_iter().zip(found).map(|(topic, found)| {
-        let partitions = topic.partitions.iter().map(|partition| OffsetCommitResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: match &found {
-                Ok(_) => outcomes.next_code(),
-                Err(code) => code.code(),
-            },
-        });
+        let partitions = topic
+            .partitions
+            .iter()
+            .map(|partition| OffsetCommitResponsePartition {
+                partition_index: partition.partition_index,
+                error_code: match &found {
+                    Ok(_) => outcomes.next_code(),
+                    Err(code) => code.code(),
+                },
+            });
         OffsetCommitResponseTopic {
             partitions: partitions.collect(),
             name: topic.name,
@@ -130,8 +141,14 @@ impl Outcomes {
 
     fn next_code(&mut self) -> i16 {
         let next = || {
-            let outcome = self.each.next().expect("one outcome for each partition asked").outcome;
-            outcome.err().map_or(0, |error| known_code(group_code(&error), self.version).code())
+            let outcome = self
+                .each
+                .next()
+                .expect("one outcome for each partition asked")
+                .outcome;
+            outcome
+                .err()
+                .map_or(0, |error| known_code(group_code(&error), self.version).code())
         };
         self.all.unwrap_or_else(next)
     }
@@ -185,14 +202,9 @@ fn pick_fetched(answer: Answer) -> Option<Result<Vec<FetchedTopic>, GroupError>>
     }
 }
 
-/// The first versions have no place for an error but beside each partition.
+/// The error stands beside each partition: the first versions have no other place for it, and some clients take an answer
+/// without partitions for "nothing committed", whatever else it says.
 fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16) -> OffsetFetchResponse {
-    if version >= FIRST_WITH_FETCH_ERROR {
-        return OffsetFetchResponse {
-            error_code: code.code(),
-            ..OffsetFetchResponse::default()
-        };
-    }
     let nothing = |topic: FetchTopic| FetchedTopic {
         topic: topic.topic,
         partitions: topic
@@ -207,6 +219,11 @@ fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16)
     let topics = topics.unwrap_or_default().into_iter().map(nothing);
     OffsetFetchResponse {
         topics: topics.map(|topic| told_topic(&topic, code.code())).collect(),
+        error_code: if version >= FIRST_WITH_FETCH_ERROR {
+            code.code()
+        } else {
+            0
+        },
         ..OffsetFetchResponse::default()
     }
 }
@@ -250,7 +267,9 @@ async fn fetch_group(
         for topic in topics {
             let found = match by_id {
                 true => core.with_metadata(|metadata| {
-                    metadata.topic(topic.topic_id).map(|topic| Name::clone(&topic.name))
+                    metadata
+                        .topic(topic.topic_id)
+                        .map(|topic| Name::clone(&topic.name))
                 }),
                 false => Some(name(&topic.name)),
             };
@@ -289,13 +308,16 @@ async fn fetch_group(
 }
 
 fn unknown_topic(topic: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
-    let partitions = topic.partition_indexes.iter().map(|index| OffsetFetchResponsePartitions {
-        partition_index: *index,
-        committed_offset: NO_OFFSET,
-        committed_leader_epoch: NO_EPOCH,
-        metadata: Some(Text::default()),
-        error_code: ErrorCode::UnknownTopicId.code(),
-    });
+    let partitions = topic
+        .partition_indexes
+        .iter()
+        .map(|index| OffsetFetchResponsePartitions {
+            partition_index: *index,
+            committed_offset: NO_OFFSET,
+            committed_leader_epoch: NO_EPOCH,
+            metadata: Some(Text::default()),
+            error_code: ErrorCode::UnknownTopicId.code(),
+        });
     OffsetFetchResponseTopics {
         name: Text::default(),
         topic_id: topic.topic_id,
@@ -304,10 +326,16 @@ fn unknown_topic(topic: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics 
 }
 
 /// Topics by id: those that are gone have none, and are left out.
-fn told_group_topics(core: &Rc<Core>, fetched: &[FetchedTopic], by_id: bool) -> Vec<OffsetFetchResponseTopics> {
+fn told_group_topics(
+    core: &Rc<Core>,
+    fetched: &[FetchedTopic],
+    by_id: bool,
+) -> Vec<OffsetFetchResponseTopics> {
     let ids: HashMap<&str, TopicId> = core.with_metadata(|metadata| {
         let known = |topic: &&FetchedTopic| metadata.topic_named(&topic.topic).map(|found| found.id);
-        let found = fetched.iter().filter_map(|topic| Some((&*topic.topic, known(&topic)?)));
+        let found = fetched
+            .iter()
+            .filter_map(|topic| Some((&*topic.topic, known(&topic)?)));
         found.collect()
     });
     let told = |topic: &FetchedTopic| {
@@ -341,9 +369,15 @@ pub(in crate::api) async fn offset_delete(
 ) -> OffsetDeleteResponse {
     let is_known: Vec<bool> = core.with_metadata(|metadata| {
         let topics = request.topics.iter();
-        topics.map(|topic| metadata.topic_named(&topic.name).is_some()).collect()
+        topics
+            .map(|topic| metadata.topic_named(&topic.name).is_some())
+            .collect()
     });
-    let known = request.topics.iter().zip(&is_known).filter(|(_, is_known)| **is_known);
+    let known = request
+        .topics
+        .iter()
+        .zip(&is_known)
+        .filter(|(_, is_known)| **is_known);
     let partitions = known.flat_map(|(topic, _)| {
         topic.partitions.iter().map(|partition| TopicPartition {
             topic: name(&topic.name),
@@ -369,13 +403,16 @@ pub(in crate::api) async fn offset_delete(
     };
     let mut outcomes = Outcomes::new(Ok(outcomes), version);
     let topics = request.topics.into_iter().zip(is_known).map(|(topic, is_known)| {
-        let partitions = topic.partitions.iter().map(|partition| OffsetDeleteResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: match is_known {
-                true => outcomes.next_code(),
-                false => ErrorCode::UnknownTopicOrPartition.code(),
-            },
-        });
+        let partitions = topic
+            .partitions
+            .iter()
+            .map(|partition| OffsetDeleteResponsePartition {
+                partition_index: partition.partition_index,
+                error_code: match is_known {
+                    true => outcomes.next_code(),
+                    false => ErrorCode::UnknownTopicOrPartition.code(),
+                },
+            });
         OffsetDeleteResponseTopic {
             partitions: partitions.collect(),
             name: topic.name,
@@ -386,5 +423,37 @@ pub(in crate::api) async fn offset_delete(
         error_code: 0,
         throttle_time_ms: 0,
         topics,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_fetch_says_so_beside_every_partition() {
+        let asked = || {
+            Some(vec![FetchTopic {
+                topic: "orders".into(),
+                partitions: vec![0, 7],
+            }])
+        };
+        let code = ErrorCode::CoordinatorLoadInProgress;
+        for (version, at_the_top) in [(1, 0), (2, code.code()), (7, code.code())] {
+            let refused = refused_fetch(asked(), code, version);
+            assert_eq!(refused.error_code, at_the_top);
+            let told: Vec<_> = refused.topics[0]
+                .partitions
+                .iter()
+                .map(|partition| {
+                    (
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.error_code,
+                    )
+                })
+                .collect();
+            assert_eq!(told, [(0, NO_OFFSET, code.code()), (7, NO_OFFSET, code.code())]);
+        }
     }
 }

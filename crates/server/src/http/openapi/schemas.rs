@@ -131,7 +131,10 @@ fn topics() -> Vec<(&'static str, Value)> {
     let config = [
         ("name", text()),
         ("value", text()),
-        ("source", json!({ "enum": ["topic", "broker", "brokers", "start", "default"] })),
+        (
+            "source",
+            json!({ "enum": ["topic", "broker", "brokers", "start", "default"] }),
+        ),
         ("documentation", text()),
     ];
     vec![

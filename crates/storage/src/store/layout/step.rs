@@ -192,7 +192,7 @@ impl LayoutJob {
 
     fn create_file(&self, directory_may_be_lost: bool) -> Result<SegmentFile, Fault> {
         let segment = &self.fresh.segment;
-        let relative = path(&self.partition, segment.first);
+        let relative = path(&self.partition, segment.name());
         let name = self.disk.root().join(&relative).display().to_string();
         let file = self
             .create_at(&relative, self.is_first || directory_may_be_lost)

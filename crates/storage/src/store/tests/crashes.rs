@@ -7,7 +7,7 @@ use record::PartitionId;
 use super::history::History;
 use super::returning::assert_accounted;
 use super::rig::{batch, config, open, partition, rolling, stage};
-use super::workload::{Driver, Op, draw, draw_returns};
+use super::workload::{CompactionCounts, Driver, Op, draw, draw_compacting, draw_returns, with_compaction};
 use crate::store::StoreConfig;
 
 #[derive(Debug, Default)]
@@ -20,6 +20,7 @@ pub(super) struct Counts {
     removed_files: usize,
     returned_files: usize,
     deleted_partitions: usize,
+    compacted: CompactionCounts,
 }
 
 impl Counts {
@@ -48,6 +49,11 @@ impl Counts {
         self.removed_files += other.removed_files;
         self.returned_files += other.returned_files;
         self.deleted_partitions += other.deleted_partitions;
+        self.compacted.passes += other.compacted.passes;
+        self.compacted.rewritten += other.compacted.rewritten;
+        self.compacted.abandoned += other.compacted.abandoned;
+        self.compacted.records_removed += other.compacted.records_removed;
+        self.compacted.tombstones_removed += other.compacted.tombstones_removed;
     }
 
     fn assert_all_reached(&self) {
@@ -71,13 +77,29 @@ pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: boo
     enumerate_run(config(), &draw(seed, steps), seed, limit, sector_tears)
 }
 
+/// The same of a run that compacts.
+pub(super) fn enumerate_compacting(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = draw_compacting(seed, steps);
+    enumerate_run(config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
 /// The same for a workload in which journal files become segments and journal files again.
 pub(super) fn enumerate_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
-    let mut config = config();
-    // With three files the journal has hardly ever a use of one more.
-    config.journal.files_max = 6;
     let ops = draw_returns(seed, steps);
-    enumerate_run(config, &ops, seed, limit, seed.is_multiple_of(2))
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
+/// And for one in which compaction, too, takes the place of such files.
+pub(super) fn enumerate_compacted_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = with_compaction(seed, draw_returns(seed, steps));
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
+/// With three files the journal has hardly ever a use of one more.
+fn returning_config() -> StoreConfig {
+    let mut config = config();
+    config.journal.files_max = 6;
+    config
 }
 
 fn enumerate_run(
@@ -89,9 +111,12 @@ fn enumerate_run(
 ) -> Result<Counts, String> {
     let disk = SimulatedDisk::new();
     disk.set_sector_tears(sector_tears);
-    let mut driver = Driver::with(&disk, config).map_err(|fault| fault.to_string())?;
+    let mut driver = Driver::for_ops(&disk, config, ops).map_err(|fault| fault.to_string())?;
     driver.run(ops);
-    let mut counts = Counts::default();
+    let mut counts = Counts {
+        compacted: driver.compacted,
+        ..Counts::default()
+    };
     counts.add_operations(&disk);
     counts.returned_files += driver.returned_files;
     for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
@@ -217,6 +242,38 @@ fn every_crash_state_recovers() {
 }
 
 #[test]
+fn every_crash_state_of_a_compacting_run_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=6 {
+        total.add(&enumerate_compacting(seed, 110, 6).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    total.assert_all_reached();
+    let CompactionCounts {
+        passes,
+        rewritten,
+        records_removed,
+        tombstones_removed,
+        ..
+    } = total.compacted;
+    assert!(
+        passes >= 10 && rewritten >= 10 && records_removed >= 30 && tombstones_removed >= 5,
+        "the runs reach what they are for: {total:?}"
+    );
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to recovery"]
+fn every_crash_state_of_many_compacting_runs_recovers() {
+    let mut total = Counts::default();
+    for seed in 100..160 {
+        total.add(&enumerate_compacting(seed, 140, 24).unwrap_or_else(|why| panic!("{why}")));
+        total.add(&enumerate_compacted_returns(seed, 140, 24).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+}
+
+#[test]
 fn every_crash_state_of_files_on_their_way_back_recovers() {
     let mut total = Counts::default();
     for seed in 1..=4 {
@@ -224,6 +281,19 @@ fn every_crash_state_of_files_on_their_way_back_recovers() {
     }
     eprintln!("crash states: {total:?}");
     assert!(total.returned_files >= 10, "{total:?}");
+}
+
+#[test]
+fn every_crash_state_of_compacted_files_on_their_way_back_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=4 {
+        total.add(&enumerate_compacted_returns(seed, 140, 4).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    assert!(
+        total.returned_files >= 5 && total.compacted.rewritten >= 5 && total.compacted.abandoned >= 1,
+        "{total:?}"
+    );
 }
 
 #[test]

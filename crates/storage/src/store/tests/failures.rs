@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use super::history::History;
-use super::rig::open;
-use super::workload::{Driver, Op, draw};
+use super::rig::{config, open};
+use super::workload::{Driver, Op, draw, draw_compacting};
 
 const EIO: i32 = 5;
 
@@ -59,7 +59,7 @@ fn check_cuts(disk: &SimulatedDisk, history: &History, cuts: u64) -> Result<(), 
 
 fn calls_of(ops: &[Op]) -> u64 {
     let disk = SimulatedDisk::new();
-    let mut driver = Driver::new(&disk).expect("nothing is wrong with the disk");
+    let mut driver = Driver::for_ops(&disk, config(), ops).expect("nothing is wrong with the disk");
     driver.run(ops);
     driver.settle();
     disk.call_count()
@@ -67,11 +67,14 @@ fn calls_of(ops: &[Op]) -> u64 {
 
 /// Lets every `stride`-th call of a drawn run fail in every way; the number of runs.
 pub(super) fn sweep(seed: u64, steps: usize, stride: usize) -> Result<usize, String> {
-    let ops = draw(seed, steps);
+    sweep_ops(seed, &draw(seed, steps), stride)
+}
+
+fn sweep_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
     let mut runs = 0;
     for (shift, kind) in KINDS.into_iter().enumerate() {
-        for index in (shift as u64 % stride as u64..calls_of(&ops)).step_by(stride) {
-            run_with_failure(&ops, index, kind)
+        for index in (shift as u64 % stride as u64..calls_of(ops)).step_by(stride) {
+            run_with_failure(ops, index, kind)
                 .map_err(|why| format!("seed {seed}, {kind:?} at call {index}: {why}"))?;
             runs += 1;
         }
@@ -82,7 +85,7 @@ pub(super) fn sweep(seed: u64, steps: usize, stride: usize) -> Result<usize, Str
 fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), String> {
     let disk = SimulatedDisk::new();
     let hit = failing(&disk, index, kind);
-    let Ok(mut driver) = Driver::new(&disk) else {
+    let Ok(mut driver) = Driver::for_ops(&disk, config(), ops) else {
         disk.clear_faults();
         return Driver::new(&disk)
             .map(|_| ())
@@ -138,14 +141,17 @@ fn check_death(driver: &Driver, hit: Option<&Call>, kind: FaultKind) -> Result<(
 /// Kills the process before every `stride`-th call, starts it again on the same disk, and cuts the power then: what the
 /// second process found must stay.
 pub(super) fn kill(seed: u64, steps: usize, stride: usize) -> Result<usize, String> {
+    kill_ops(seed, &draw(seed, steps), stride)
+}
+
+fn kill_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
     struct Killed;
-    let ops = draw(seed, steps);
     let mut kills = 0;
     let disk = SimulatedDisk::new();
     drop(Driver::new(&disk));
-    for index in (disk.call_count()..calls_of(&ops)).step_by(stride) {
+    for index in (disk.call_count()..calls_of(ops)).step_by(stride) {
         let disk = SimulatedDisk::new();
-        let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
+        let mut driver = Driver::for_ops(&disk, config(), ops).map_err(|fault| fault.to_string())?;
         disk.fail_when(move |call| {
             if call.index == index {
                 resume_unwind(Box::new(Killed))
@@ -153,7 +159,7 @@ pub(super) fn kill(seed: u64, steps: usize, stride: usize) -> Result<usize, Stri
                 None
             }
         });
-        let run = catch_unwind(AssertUnwindSafe(|| driver.run(&ops)));
+        let run = catch_unwind(AssertUnwindSafe(|| driver.run(ops)));
         if let Err(cause) = run
             && !cause.is::<Killed>()
         {
@@ -230,6 +236,14 @@ fn any_call_of_a_run_may_fail() {
 }
 
 #[test]
+fn any_call_of_a_compacting_run_may_fail_and_the_process_be_killed_before_it() {
+    let runs = sweep_ops(1, &draw_compacting(1, 90), 7).unwrap_or_else(|why| panic!("{why}"));
+    let kills = kill_ops(5, &draw_compacting(5, 100), 5).unwrap_or_else(|why| panic!("{why}"));
+    eprintln!("{runs} runs with one failed call each, {kills} processes killed");
+    assert!(runs > 150 && kills > 30);
+}
+
+#[test]
 fn any_call_of_a_recovery_may_fail() {
     let runs = sweep_recovery(4, 100, 23).unwrap_or_else(|why| panic!("{why}"));
     eprintln!("{runs} recoveries with one failed call each");
@@ -255,5 +269,10 @@ fn every_call_of_many_runs_may_fail() {
     let runs = sum(&mut (100..115).map(|seed| sweep(seed, 120, 1)));
     let recoveries = sum(&mut (100..110).map(|seed| sweep_recovery(seed, 120, 7)));
     let kills = sum(&mut (100..140).map(|seed| kill(seed, 150, 1)));
+    let compacting = sum(&mut (100..110).map(|seed| sweep_ops(seed, &draw_compacting(seed, 120), 1)));
+    let compacting_kills = sum(&mut (100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
+    eprintln!(
+        "{compacting} compacting runs with a failed call, {compacting_kills} compacting processes killed"
+    );
     eprintln!("{runs} runs and {recoveries} recoveries with a failed call, {kills} processes killed");
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use record::PartitionId;
 
+use super::compacted::{Checked, compare_compacted};
 use super::rig::read_all;
 use crate::store::{Recovered, Store};
 
@@ -38,11 +39,14 @@ pub(super) type State = BTreeMap<PartitionId, Expected>;
 
 #[derive(Default)]
 pub(super) struct History {
+    /// The store compacts: of each key at least the latest record must be there, and nothing that was not appended.
+    pub(super) compacted: bool,
     /// With the frame that each is part of.
     events: Vec<(u64, Event)>,
     /// After so many operations of the disk, so many frames had been acknowledged.
     acknowledged: Vec<(u64, u64)>,
     states: std::cell::RefCell<HashMap<u64, Rc<State>>>,
+    checked: std::cell::RefCell<Checked>,
 }
 
 impl History {
@@ -51,8 +55,14 @@ impl History {
             self.events.last().is_none_or(|(last, _)| *last <= frame),
             "frames follow each other"
         );
-        self.states.borrow_mut().clear();
+        self.forget_states();
         self.events.push((frame, event));
+    }
+
+    /// What was derived from the events so far.
+    fn forget_states(&mut self) {
+        self.states.get_mut().clear();
+        self.checked.get_mut().clear();
     }
 
     pub(super) fn acknowledge(&mut self, operations: u64, frames: u64) {
@@ -71,7 +81,7 @@ impl History {
 
     /// A recovery found so many frames: they count as acknowledged now, and what was staged in later ones is forgotten.
     pub(super) fn recovered(&mut self, operations: u64, frames: u64) {
-        self.states.borrow_mut().clear();
+        self.forget_states();
         self.events.retain(|(frame, _)| *frame < frames);
         self.acknowledge(operations, frames);
     }
@@ -120,7 +130,10 @@ impl History {
         for (partition, expected) in recovered.partitions.iter().zip(state.values()) {
             check_replay(partition, expected)?;
         }
-        let compared = compare(store, &state)?;
+        let compared = match self.compacted {
+            false => compare(store, &state)?,
+            true => compare_compacted(store, &state, &mut self.checked.borrow_mut())?,
+        };
         Ok((frames, compared))
     }
 }

@@ -3,10 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::adoption::trim_what_was_just_adopted;
+use super::compaction_beside::trim_what_a_pass_reads;
 use super::corruption::{Victim, swap_twins};
-use super::crashes::{enumerate, enumerate_returns};
+use super::crashes::{enumerate, enumerate_compacting, enumerate_returns};
 use super::failures::{kill, sweep};
 use super::open_segments::damage_every_end;
+use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
 use crate::planted::{Bug, with};
@@ -122,6 +124,21 @@ fn an_adopted_file_that_is_removed_too_early_is_caught() {
     catches(Bug::AdoptedFileRemoved, trim_what_was_just_adopted);
 }
 
+/// The same runs as in `crashes`, compacting.
+fn compacting_crashes() -> Result<(), String> {
+    (1..=6).try_for_each(|seed| enumerate_compacting(seed, 110, 8).map(|_| ()))
+}
+
+#[test]
+fn superseded_segments_that_are_removed_too_early_are_caught() {
+    catches(Bug::SupersededRemovedEarly, compacting_crashes);
+}
+
+#[test]
+fn a_dropped_latest_record_is_caught() {
+    catches(Bug::LatestRecordDropped, compacting_crashes);
+}
+
 #[test]
 fn a_file_given_back_before_its_checkpoint_is_caught() {
     catches(Bug::GivenBackBeforeCheckpoint, || {
@@ -135,6 +152,16 @@ fn a_file_given_back_while_it_is_read_is_caught() {
 }
 
 #[test]
+fn a_file_given_back_while_a_pass_reads_it_is_caught() {
+    catches(Bug::GivenBackWhileRead, trim_what_a_pass_reads);
+}
+
+#[test]
+fn gaps_left_in_an_index_are_caught() {
+    catches(Bug::GapsLeftInIndex, read_over_gaps);
+}
+
+#[test]
 fn an_unfit_file_that_is_forgotten_is_caught() {
     catches(Bug::UnfitFileForgotten, fail_to_prepare_a_free_file);
 }
@@ -144,4 +171,5 @@ fn without_a_bug_the_same_runs_pass() {
     sweep(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
     kill(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
     enumerate(1, 60, 8, false).unwrap_or_else(|why| panic!("{why}"));
+    enumerate_compacting(1, 60, 8).unwrap_or_else(|why| panic!("{why}"));
 }

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use platform::disk::SimulatedDisk;
-use record::Offset;
+use record::{BatchBuilder, Compression, Offset, batches};
 
+use super::compaction::{all, run_pass};
 use super::rig::{Rig, batch, config, partition, stage};
 use crate::store::{Read, ReadError, ReadJob, StoreConfig};
 
@@ -14,8 +15,8 @@ const BATCHES: i64 = 40;
 const ADOPTED: u8 = 3;
 const COPIED: u8 = 0;
 
-/// Batches of one record each, laid out in segments of several pieces, and nothing in memory.
-fn laid_out(number: u8, chunk_cache_bytes: usize) -> (Rig, Vec<Bytes>) {
+/// An empty partition whose segments have several pieces.
+fn empty(number: u8, chunk_cache_bytes: usize) -> Rig {
     let mut config = StoreConfig {
         chunk_cache_bytes,
         ..config()
@@ -23,12 +24,18 @@ fn laid_out(number: u8, chunk_cache_bytes: usize) -> (Rig, Vec<Bytes>) {
     config.journal.file_bytes = 4 << 20;
     config.journal.files_max = 16;
     let mut rig = Rig::on(SimulatedDisk::new(), config);
-    let id = partition(number);
     let rolling = crate::partition::SegmentRolling {
         bytes: if number == ADOPTED { 4 << 20 } else { 3 << 20 },
         age_ms: 60_000,
     };
-    rig.store.open_partition(id, rolling);
+    rig.store.open_partition(partition(number), rolling);
+    rig
+}
+
+/// Batches of one record each, laid out in segments of several pieces, and nothing in memory.
+fn laid_out(number: u8, chunk_cache_bytes: usize) -> (Rig, Vec<Bytes>) {
+    let mut rig = empty(number, chunk_cache_bytes);
+    let id = partition(number);
     let mut appended = Vec::new();
     for fill in 0..BATCHES {
         let bytes = batch(1, VALUE_BYTES, fill, fill as u64);
@@ -106,6 +113,59 @@ fn who_reads_on_waits_for_the_disk_no_more() {
         assert!(appended.starts_with(&found));
         assert_eq!(waits, 2, "only until it is known that somebody reads on");
     }
+}
+
+/// Somebody reads on over what compaction has left, and waits no more often than without gaps.
+pub(super) fn read_over_gaps() -> Result<(), String> {
+    for number in [ADOPTED, COPIED] {
+        let mut rig = empty(number, 32 << 20);
+        let id = partition(number);
+        for offset in 0..BATCHES {
+            // Two of three have the key of those before them.
+            let key = if offset % 3 == 0 { offset } else { -1 };
+            let mut builder = BatchBuilder::new(Compression::None);
+            let value = vec![b'v'; VALUE_BYTES];
+            builder.append(offset, Some(&key.to_le_bytes()), Some(&value), &[]);
+            stage(&mut rig.store, id, &builder.build()).expect("there is room");
+            rig.flush();
+            rig.prepare();
+        }
+        rig.lay_out();
+        assert!(rig.store.begin_compaction(id, &all(&rig)));
+        run_pass(&mut rig);
+        rig.lay_out();
+        let (mut rig, _) = rig.restart();
+
+        let in_memory_from = rig.store.partitions[&id].laid_out;
+        let (mut offsets, mut from, mut waits) = (Vec::new(), 0, 0);
+        while from < in_memory_from {
+            let found = match find(&mut rig, number, from, 700 << 10).expect("all is well") {
+                Found::Batches(found) => found,
+                Found::AfterLoading(found) => {
+                    waits += 1;
+                    found
+                }
+                Found::UnderWay => panic!("every load has ended"),
+            };
+            for batch in batches(&found.concat()) {
+                let (header, _) = batch.expect("batches are read whole");
+                from = header.next_offset().0;
+                offsets.push(header.base_offset.0);
+            }
+            read_ahead(&mut rig);
+        }
+        let missing = (0..from).filter(|offset| !offsets.contains(offset)).count();
+        assert!(missing > 15, "{missing} of {from} are gone");
+        if waits != 2 {
+            return Err(format!("waited for {waits} reads instead of the first two"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gaps_that_compaction_left_do_not_stop_it() {
+    read_over_gaps().unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]

@@ -47,6 +47,7 @@ pub(crate) fn config() -> StoreConfig {
         layout_trigger_bytes: 12 << 10,
         tail_cache_bytes: 12 << 10,
         chunk_cache_bytes: 64 << 10,
+        superseded_bytes_max: 12 << 10,
     }
 }
 
@@ -65,6 +66,26 @@ pub(crate) fn batch(records: i64, value_bytes: usize, timestamp_ms: i64, fill: u
         let mut value = vec![0; value_bytes];
         random.fill(&mut value);
         builder.append(timestamp_ms + record, None, Some(&value), &[]);
+    }
+    builder.build()
+}
+
+/// A batch of records whose keys are few, one in five of them a tombstone.
+pub(crate) fn keyed_batch(records: i64, value_bytes: usize, timestamp_ms: i64, fill: u64) -> Bytes {
+    let mut random = platform::random::SeededRandom::new(fill);
+    let codec = [Compression::None, Compression::Lz4][random.below(2) as usize];
+    let mut builder = BatchBuilder::new(codec).with_producer(4, 1, (fill % 1_000) as i32);
+    for record in 0..records {
+        let mut value = vec![0; value_bytes];
+        random.fill(&mut value);
+        let key = random.below(12).to_string();
+        let value = (!random.chance(1, 5)).then_some(&value[..]);
+        builder.append(
+            timestamp_ms + record,
+            Some(key.as_bytes()),
+            value,
+            &[(b"h", value.map(|_| &b"x"[..]))],
+        );
     }
     builder.build()
 }
@@ -303,6 +324,16 @@ pub(crate) fn read(
 
 /// All batches from the log's start on, `bytes_max` at a time; each whole and following the one before.
 pub(crate) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
+    read_log(store, id, bytes_max, false)
+}
+
+/// The same; where compaction was there may be `gaps` between batches.
+pub(crate) fn read_log(
+    store: &mut Store,
+    id: PartitionId,
+    bytes_max: usize,
+    gaps: bool,
+) -> Result<Vec<u8>, ReadError> {
     let (log_start, next) = store.bounds(id).ok_or(ReadError::UnknownPartition(id))?;
     let (mut all, mut from) = (Vec::new(), log_start.0);
     while from < next.0 {
@@ -311,7 +342,7 @@ pub(crate) fn read_all(store: &mut Store, id: PartitionId, bytes_max: usize) -> 
         for batch in batches(&bytes) {
             let (header, _) = batch.expect("batches are read whole");
             assert!(
-                header.base_offset.0 <= from && from < header.next_offset().0,
+                (gaps || header.base_offset.0 <= from) && from < header.next_offset().0,
                 "{id} goes on at {from}"
             );
             from = header.next_offset().0;

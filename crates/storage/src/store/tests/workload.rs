@@ -1,16 +1,21 @@
 //! A run over a simulated disk, drawn from a seed or given: several partitions, flushes with appends arriving meanwhile,
 //! background jobs one at a time with everything else between their planning, running and applying.
 
+mod compacting;
+
 use platform::disk::SimulatedDisk;
 use platform::random::SeededRandom;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
 use super::returning::assert_accounted;
-use super::rig::{batch, begin_checkpoint, config, open_as, partition, rolling, stage};
+use super::rig::{batch, begin_checkpoint, config, keyed_batch, open_as, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
 use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
+
+use compacting::Compacting;
+pub(super) use compacting::{CompactionCounts, EAGER, order};
 
 pub(super) const PARTITIONS: u8 = 4;
 
@@ -31,6 +36,8 @@ pub(super) enum Op {
     Delete {
         partition: u8,
     },
+    /// Plans the next step of compaction, runs the one that was planned, or applies the one that was run.
+    Compact,
     /// Ends the process when all is flushed, and starts it again.
     Restart,
 }
@@ -50,6 +57,8 @@ pub(super) struct Driver {
     generations: [u8; PARTITIONS as usize],
     flush: Option<Flush>,
     job: Option<Job>,
+    compacting: Option<Compacting>,
+    pub(super) compacted: CompactionCounts,
     now_ms: i64,
     fill: u64,
     /// Errors are expected; then an append may also be refused.
@@ -66,7 +75,7 @@ impl Driver {
         Driver::with(disk, config())
     }
 
-    pub(super) fn with(disk: &SimulatedDisk, config: StoreConfig) -> Result<Driver, Fault> {
+    fn with(disk: &SimulatedDisk, config: StoreConfig) -> Result<Driver, Fault> {
         let (store, _) = open_as(disk, config)?;
         Ok(Driver {
             disk: disk.clone(),
@@ -75,6 +84,8 @@ impl Driver {
             generations: [0; PARTITIONS as usize],
             flush: None,
             job: None,
+            compacting: None,
+            compacted: CompactionCounts::default(),
             now_ms: 1_000,
             fill: 0,
             errors_expected: false,
@@ -82,6 +93,13 @@ impl Driver {
             returned_files: 0,
             died_at: None,
         })
+    }
+
+    /// For these steps: if some of them compact, what is appended has keys.
+    pub(super) fn for_ops(disk: &SimulatedDisk, config: StoreConfig, ops: &[Op]) -> Result<Driver, Fault> {
+        let mut driver = Driver::with(disk, config)?;
+        driver.history.compacted = ops.iter().any(|op| matches!(op, Op::Compact));
+        Ok(driver)
     }
 
     pub(super) fn id(&self, number: u8) -> PartitionId {
@@ -108,6 +126,7 @@ impl Driver {
             Op::Background => self.background(),
             Op::Trim { partition, eighths } => self.trim(partition, i64::from(eighths)),
             Op::Delete { partition } => self.delete(partition),
+            Op::Compact => self.compact(),
             Op::Restart => self.restart(),
         }
     }
@@ -115,7 +134,11 @@ impl Driver {
     fn append(&mut self, number: u8, value_bytes: usize) {
         let id = self.id(number);
         self.fill += 1;
-        let bytes = batch(1 + i64::from(number % 3), value_bytes, self.now_ms, self.fill);
+        let records = 1 + i64::from(number % 3);
+        let bytes = match self.history.compacted {
+            false => batch(records, value_bytes, self.now_ms, self.fill),
+            true => keyed_batch(records, value_bytes, self.now_ms, self.fill),
+        };
         let staged = self.with_room(|store| stage(store, id, &bytes));
         if let Some(bytes) = staged {
             let next = self.store.bounds(id).expect("appended to").1.0;
@@ -322,7 +345,7 @@ impl Driver {
 
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
-        (self.flush, self.job) = (None, None);
+        (self.flush, self.job, self.compacting) = (None, None, None);
         let (mut store, recovered) =
             open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self
@@ -383,6 +406,22 @@ fn dominate(op: Op, random: &mut SeededRandom) -> Op {
         },
         other => other,
     }
+}
+
+/// As `draw`, with steps of compaction among them.
+pub(super) fn draw_compacting(seed: u64, count: usize) -> Vec<Op> {
+    with_compaction(seed, draw(seed, count))
+}
+
+/// The same steps with some of compaction among them.
+pub(super) fn with_compaction(seed: u64, ops: Vec<Op>) -> Vec<Op> {
+    let mut random = SeededRandom::new(seed ^ 0xc0);
+    ops.into_iter()
+        .flat_map(|op| {
+            let steps = random.below(4) as usize;
+            std::iter::once(op).chain(std::iter::repeat_n(Op::Compact, steps))
+        })
+        .collect()
 }
 
 fn draw_one(random: &mut SeededRandom) -> Op {

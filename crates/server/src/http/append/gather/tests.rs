@@ -22,7 +22,7 @@ fn records(gathered: &Gathered) -> Vec<Record> {
 }
 
 fn values(body: &[u8], form: &Form) -> Vec<Vec<u8>> {
-    let gathered = gather(body, form).ok().expect("a sound body");
+    let gathered = gather(body, form).expect("a sound body");
     assert_eq!(gathered.len(), 1);
     assert_eq!(gathered[0].partition, 3);
     let records = records(&gathered[0]);
@@ -56,7 +56,7 @@ fn other_bytes_are_one_record_whatever_they_are() {
 fn json_records_keep_all_they_say() {
     let body = br#"[{"key":"k","value_base64":"/w==","timestamp":5,
         "headers":[{"key":"h","value":"x"},{"key":"n"}]}, {"key":"gone","value":null}]"#;
-    let gathered = gather(body, &form(MediaType::Json)).ok().expect("sound");
+    let gathered = gather(body, &form(MediaType::Json)).expect("sound");
     let records = records(&gathered[0]);
     assert_eq!(records[0].timestamp_ms, 5);
     assert_eq!(records[0].key.as_deref(), Some(&b"k"[..]));
@@ -115,7 +115,7 @@ fn keys_choose_partitions_as_kafkas_clients_do_and_the_keyless_stay_together() {
         ..form(MediaType::Json)
     };
     let body = br#"[{"key":"21","value":"a"},{"key":"foobar","value":"b"},{"key":"21","value":"c"}]"#;
-    let gathered = gather(body, &keyed).ok().expect("sound");
+    let gathered = gather(body, &keyed).expect("sound");
     let places: Vec<(i32, i32)> = gathered.iter().map(|one| (one.partition, one.count)).collect();
     let of = |key: &[u8]| partition_of(key, 7) as i32;
     let mut expected = vec![(of(b"21"), 2), (of(b"foobar"), 1)];
@@ -125,16 +125,13 @@ fn keys_choose_partitions_as_kafkas_clients_do_and_the_keyless_stay_together() {
         partition: None,
         ..form(MediaType::Text)
     };
-    let gathered = gather(b"a\nb\nc", &lines).ok().expect("sound");
+    let gathered = gather(b"a\nb\nc", &lines).expect("sound");
     assert_eq!((gathered.len(), gathered[0].count), (1, 3));
     let lines = Form {
         key: Some(b"foobar".to_vec()),
         ..lines
     };
-    assert_eq!(
-        gather(b"a", &lines).ok().expect("sound")[0].partition,
-        of(b"foobar")
-    );
+    assert_eq!(gather(b"a", &lines).expect("sound")[0].partition, of(b"foobar"));
 }
 
 #[test]

@@ -1,0 +1,200 @@
+//! The frames of a connection's input: where a large one is read to, and how long each may take.
+//!
+//! Memory comes before reading. Who announces much shows some of it first, and nobody keeps room in silence while others wait.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_wire::lone_batch_position;
+use storage::{BatchMemory, SharedMemory};
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::ConnectionError;
+use crate::core::Core;
+use crate::shard::count;
+
+/// A frame's size prefix.
+const PREFIX_BYTES: usize = 4;
+/// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
+const SMALL_FRAME_BYTES: usize = 64 << 10;
+/// Of a large frame, so much is looked at to see whether it is an append of one batch.
+const HEAD_BYTES: usize = 1 << 10;
+/// Made room for beyond what is asked for, at least and at most.
+const READ_BYTES_MIN: usize = 4 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
+/// How long nothing may come of a large request while others wait for the memory that is kept for it.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// A request as it came.
+pub(super) struct Received {
+    /// The frame without its size prefix.
+    pub(super) request: Bytes,
+    /// What it was received into, if that is worth having back.
+    pub(super) memory: Option<SharedMemory>,
+    pub(super) core_budget: Option<OwnedSemaphorePermit>,
+}
+
+/// The frames of a connection's input.
+pub(super) struct Frames {
+    core: Rc<Core>,
+    pub(super) input: OwnedReadHalf,
+    pub(super) buffer: BytesMut,
+    /// How much to make room for, after how much came lately.
+    read_bytes: usize,
+    /// Whether a whole request has ever come.
+    any: bool,
+}
+
+impl Frames {
+    /// `rest` is what was read already.
+    pub(super) fn new(core: Rc<Core>, input: OwnedReadHalf, rest: BytesMut) -> Frames {
+        Frames {
+            core,
+            input,
+            buffer: rest,
+            read_bytes: READ_BYTES_MIN,
+            any: false,
+        }
+    }
+
+    /// The next request; `None` when the client is done.
+    pub(super) async fn next(&mut self) -> Result<Option<Received>, ConnectionError> {
+        let limits = self.core.facts.config.limits.clone();
+        let patience = if self.any {
+            limits.connection_idle
+        } else {
+            limits.handshake
+        };
+        let filled = timeout(patience, self.fill(PREFIX_BYTES)).await;
+        if !filled.map_err(|_| ConnectionError::Idle(patience))?? {
+            return Ok(None);
+        }
+        let announced = i32::from_be_bytes(self.buffer[..PREFIX_BYTES].try_into().expect("four bytes"));
+        let size = usize::try_from(announced)
+            .ok()
+            .filter(|size| *size <= limits.request_bytes)
+            .ok_or(ConnectionError::RequestTooLarge {
+                size: announced.into(),
+                size_max: limits.request_bytes,
+            })?;
+        let core_budget = match size {
+            ..=SMALL_FRAME_BYTES => None,
+            _ => {
+                // Whoever announces much shows some of it, before room for the rest is kept from others.
+                let shown = timeout(limits.handshake, self.fill(PREFIX_BYTES + HEAD_BYTES)).await;
+                if !shown.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
+                    return Ok(None);
+                }
+                Some(self.core.requests.acquire(size).await)
+            }
+        };
+        let received = timeout(limits.handshake, self.receive(size)).await;
+        let received = received.map_err(|_| ConnectionError::TooSlow(limits.handshake))??;
+        self.any = true;
+        Ok(received.map(|(request, memory)| Received {
+            request,
+            memory,
+            core_budget,
+        }))
+    }
+
+    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before.
+    async fn receive(
+        &mut self,
+        size: usize,
+    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
+        if size >= BatchMemory::REQUEST_BYTES_MIN {
+            if !self.fill(PREFIX_BYTES + HEAD_BYTES).await? {
+                return Ok(None);
+            }
+            let head_end = self.buffer.len().min(PREFIX_BYTES + READ_BYTES_MIN);
+            if let Some(position) = lone_batch_position(&self.buffer[PREFIX_BYTES..head_end]) {
+                return self.receive_batch(BatchMemory::for_request(position, size)).await;
+            }
+        }
+        while self.buffer.len() < PREFIX_BYTES + size {
+            let core = self.core.clone();
+            if !unless_starving(&core, self.fill_once(PREFIX_BYTES + size)).await? {
+                return Ok(None);
+            }
+        }
+        self.buffer.advance(PREFIX_BYTES);
+        Ok(Some((self.buffer.split_to(size).freeze(), None)))
+    }
+
+    /// An append of one large batch, received where it can stay until it is on the disk.
+    async fn receive_batch(
+        &mut self,
+        mut memory: BatchMemory,
+    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
+        self.buffer.advance(PREFIX_BYTES);
+        let here = self.buffer.len().min(memory.missing());
+        memory.rest().put_slice(&self.buffer.split_to(here));
+        // The next one's head is as small as this one's: what is read with it has to be copied.
+        self.read_bytes = READ_BYTES_MIN;
+        while memory.missing() > 0 {
+            let read = unless_starving(&self.core, self.input.read_buf(&mut memory.rest())).await?;
+            if read == 0 {
+                return Ok(None);
+            }
+            count(&self.core.counters.received_bytes, read as u64);
+        }
+        let (request, memory) = memory.share();
+        Ok(Some((request, Some(memory))))
+    }
+
+    /// Reads until the buffer holds `length` bytes; false if the input ends before.
+    ///
+    /// A large frame is read up to its own end and into memory of just its size, so that nothing of it, and little of the
+    /// next one, is ever moved.
+    async fn fill(&mut self, length: usize) -> Result<bool, ConnectionError> {
+        while self.buffer.len() < length {
+            if !self.fill_once(length).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads once towards `length` bytes; false if the input has ended. Nothing is lost if it is dropped while it waits.
+    async fn fill_once(&mut self, length: usize) -> Result<bool, ConnectionError> {
+        if self.buffer.is_empty() {
+            // An idle connection holds no buffer.
+            self.buffer = BytesMut::new();
+            self.input.readable().await?;
+        }
+        let missing = length - self.buffer.len();
+        let room = missing.max(self.read_bytes);
+        self.buffer.reserve(room);
+        let read = self.input.read_buf(&mut (&mut self.buffer).limit(room)).await?;
+        if read == 0 {
+            return Ok(false);
+        }
+        count(&self.core.counters.received_bytes, read as u64);
+        let fits_well = if read >= self.read_bytes {
+            self.read_bytes * 2
+        } else {
+            read
+        };
+        self.read_bytes = fits_well.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        Ok(true)
+    }
+}
+
+/// Waits for input of a request, but not while it is silent and others wait for the memory that is kept for it.
+async fn unless_starving<T, E: Into<ConnectionError>>(
+    core: &Core,
+    input: impl Future<Output = Result<T, E>>,
+) -> Result<T, ConnectionError> {
+    tokio::pin!(input);
+    loop {
+        match timeout(SILENCE_MAX, &mut input).await {
+            Ok(result) => return result.map_err(Into::into),
+            Err(_) if core.requests.is_wanted() => return Err(ConnectionError::Silent),
+            Err(_) => {}
+        }
+    }
+}

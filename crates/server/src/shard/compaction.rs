@@ -1,0 +1,218 @@
+//! Compaction of one partition at a time: which one needs it, and its steps, with a rest after each.
+//!
+//! A step is a job of the store and runs on a thread of the pool. It reads and writes little, and rests at least as long as it
+//! took: what flushes and readers lose to it is bounded whatever there is to compact. The core decides when a core's shards
+//! take turns (`maintenance`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use record::PartitionId;
+use storage::{Compacted, CompactionNeed, CompactionOrder};
+
+use super::partition::compaction_policy;
+use super::{Phase, Shard, count};
+
+/// How long a partition is left alone after its compaction failed: damage does not heal, and a full disk takes its time.
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
+/// How long to wait at most before looking again whether a checkpoint has been written.
+const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait while appends are stalled: layout needs the disk more then.
+const STALLED_PAUSE: Duration = Duration::from_millis(50);
+
+/// What compaction may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompactionMeans {
+    /// Memory for keys.
+    pub(crate) key_map_bytes: usize,
+    /// Read and written together.
+    pub(crate) bytes_per_second: u64,
+}
+
+/// What a pass has come to.
+#[derive(Debug, Default)]
+struct Outcome {
+    bytes_read: u64,
+    bytes_written: u64,
+    records_removed: u64,
+    bytes_freed: u64,
+}
+
+impl Shard {
+    /// The partition of this shard that needs compaction most, if one does and it may be done now.
+    pub(crate) fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
+        if self.phase.get() != Phase::Serving || self.disk_full.get() {
+            return None;
+        }
+        let now = self.clock.monotonic();
+        self.compaction_rests.borrow_mut().retain(|_, until| *until > now);
+        let rests = self.compaction_rests.borrow();
+        let needs = self.compaction_needs();
+        needs
+            .into_iter()
+            .filter(|(id, _)| !rests.contains_key(id))
+            .max_by(|(_, one), (_, other)| {
+                let overdue = one.is_overdue.cmp(&other.is_overdue);
+                overdue.then(one.dirty_ratio.total_cmp(&other.dirty_ratio))
+            })
+    }
+
+    /// Bytes of complete segments that wait for a pass that is due.
+    pub(crate) fn compaction_waiting_bytes(&self) -> u64 {
+        let needs = self.compaction_needs();
+        needs.iter().map(|(_, need)| need.dirty_bytes).sum()
+    }
+
+    fn compaction_needs(&self) -> Vec<(PartitionId, CompactionNeed)> {
+        let now_ms = self.clock.wall_ms();
+        let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
+        if store.dead().is_some() {
+            return Vec::new();
+        }
+        let needs = partitions.iter().filter_map(|(id, partition)| {
+            let policy = compaction_policy(&partition.topic)?;
+            let need = store.compaction_need(*id, &policy, partition.leader.tail(), now_ms)?;
+            Some((*id, need))
+        });
+        needs.collect()
+    }
+
+    /// Makes a whole pass over a partition, or as much of one as its fate allows.
+    pub(crate) async fn compact(self: &Rc<Self>, id: PartitionId, means: &CompactionMeans) {
+        let order = self.compaction_order(id, means);
+        let begun = order.is_some_and(|order| self.store.borrow_mut().begin_compaction(id, &order));
+        if !begun {
+            // It was needed a moment ago; whatever this is, it is not to be asked for without end.
+            return self.rest_from_compacting(id);
+        }
+        let began = self.clock.monotonic();
+        let mut outcome = Outcome::default();
+        while self.store.borrow().is_compacting() {
+            if self.phase.get() != Phase::Serving || self.store.borrow().dead().is_some() {
+                self.store.borrow_mut().end_compaction();
+                return;
+            }
+            if !self.compact_a_step(id, means, &mut outcome).await {
+                return;
+            }
+        }
+        self.background.notify_one();
+        count(&self.counters.compaction_passes, 1);
+        tracing::info!(
+            shard = self.index,
+            partition = %id,
+            bytes_read = outcome.bytes_read,
+            bytes_written = outcome.bytes_written,
+            bytes_freed = outcome.bytes_freed,
+            records_removed = outcome.records_removed,
+            seconds = (self.clock.monotonic() - began).as_secs_f64(),
+            "a partition was compacted"
+        );
+    }
+
+    fn compaction_order(&self, id: PartitionId, means: &CompactionMeans) -> Option<CompactionOrder> {
+        let partitions = self.partitions.borrow();
+        let partition = partitions.get(&id)?;
+        Some(CompactionOrder {
+            policy: compaction_policy(&partition.topic)?,
+            committed: partition.leader.tail(),
+            now_ms: self.clock.wall_ms(),
+            limits: self.settings.batch_limits,
+            key_map_bytes: means.key_map_bytes,
+        })
+    }
+
+    /// The next step of the pass under way, and the rest after it. False if it failed: then the pass is over.
+    async fn compact_a_step(
+        self: &Rc<Self>,
+        id: PartitionId,
+        means: &CompactionMeans,
+        outcome: &mut Outcome,
+    ) -> bool {
+        if !self.stalled.borrow().is_empty() {
+            tokio::time::sleep(STALLED_PAUSE).await;
+            return true;
+        }
+        let job = self.store.borrow_mut().next_compaction();
+        let Some(mut job) = job else {
+            // What was put in place is to be recorded first.
+            self.background.notify_one();
+            let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.checkpointed.notified()).await;
+            return true;
+        };
+        let began = self.clock.monotonic();
+        let (job, result) = tokio::task::spawn_blocking(move || {
+            let result = job.run();
+            (job, result)
+        })
+        .await
+        .expect("a storage job does not panic, and is not cancelled while its shard lives");
+        let took = self.clock.monotonic() - began;
+        let bytes = result
+            .as_ref()
+            .map_or(0, |done| done.bytes_read + done.bytes_written);
+        if let Ok(done) = &result {
+            outcome.bytes_read += done.bytes_read;
+            outcome.bytes_written += done.bytes_written;
+            count(&self.counters.compaction_read_bytes, done.bytes_read);
+            count(&self.counters.compaction_written_bytes, done.bytes_written);
+        }
+        let total = self.counters.compaction_time.get() + took;
+        self.counters.compaction_time.set(total);
+        let now_ms = self.clock.wall_ms();
+        let compacted = self.store.borrow_mut().compacted(job, result, now_ms);
+        match compacted {
+            Ok(Compacted::Rewritten {
+                records_removed,
+                tombstones_removed,
+                bytes_freed,
+            }) => {
+                outcome.records_removed += records_removed;
+                outcome.bytes_freed += bytes_freed;
+                count(&self.counters.compacted_records, records_removed);
+                count(&self.counters.compacted_tombstones, tombstones_removed);
+                count(&self.counters.compacted_bytes, bytes_freed);
+            }
+            Ok(Compacted::More | Compacted::Done | Compacted::Abandoned) => {}
+            Err(fault) => {
+                count(&self.counters.compaction_failures, 1);
+                count(&self.counters.faults, 1);
+                tracing::warn!(
+                    shard = self.index,
+                    partition = %id,
+                    %fault,
+                    "a compaction failed; nothing is lost, and it will be tried again"
+                );
+                self.rest_from_compacting(id);
+                return false;
+            }
+        }
+        tokio::time::sleep(rest_after(took, bytes, means.bytes_per_second)).await;
+        true
+    }
+
+    fn rest_from_compacting(&self, id: PartitionId) {
+        let until = self.clock.monotonic() + REST_AFTER_FAILURE;
+        self.compaction_rests.borrow_mut().insert(id, until);
+    }
+}
+
+/// As long as the step took, and longer if it has moved more bytes than its share.
+fn rest_after(took: Duration, bytes: u64, bytes_per_second: u64) -> Duration {
+    let share = Duration::from_secs_f64(bytes as f64 / bytes_per_second.max(1) as f64);
+    share.saturating_sub(took).max(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_rests_as_long_as_it_took_and_as_its_bytes_cost() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest_after(ms(3), 0, 1 << 20), ms(3));
+        assert_eq!(rest_after(ms(100), 1 << 20, 1 << 20), ms(900));
+        assert_eq!(rest_after(ms(700), 1 << 20, 1 << 20), ms(700));
+        assert_eq!(rest_after(ms(5_000), 1 << 20, 1 << 20), ms(5_000));
+    }
+}

@@ -1,0 +1,145 @@
+//! Writes the segment that takes the place of others: runs of a bounded size, each synced, the last one sealing it.
+//!
+//! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. Blocks.
+
+use record::BatchHeader;
+
+use super::source::Place;
+use crate::fault::{Doing, Failed, Fault};
+use crate::planted::{Bug, planted};
+use crate::segment::{Batch, Chunk, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
+
+/// Batches are gathered up to this size: what one run holds in memory, twice while it is written.
+const RUN_BYTES: usize = 1 << 20;
+
+pub(super) struct Output {
+    place: Place,
+    file: SegmentFile,
+    segment: Segment,
+    chunks: Vec<Chunk>,
+    gathered: Vec<Batch>,
+    gathered_bytes: usize,
+}
+
+impl Output {
+    /// Begins the file of `segment`, of which only its name, its end and its age count.
+    pub(super) fn create(place: &Place, segment: Segment) -> Result<Output, Fault> {
+        let relative = path(&place.partition, segment.name());
+        let name = place.disk.root().join(&relative).display().to_string();
+        let file = place
+            .disk
+            .create(&relative)
+            .map_err(|error| Doing::Creating.failed(error).at(&name))?;
+        Ok(Output {
+            place: place.clone(),
+            file: SegmentFile {
+                file,
+                identity: segment.identity(place.journal.cluster, place.partition),
+                path: name,
+                adopted: None,
+            },
+            segment: Segment {
+                end: 0,
+                max_timestamp_ms: i64::MIN,
+                sealed: true,
+                adopted: None,
+                ..segment
+            },
+            chunks: Vec::new(),
+            gathered: Vec::new(),
+            gathered_bytes: 0,
+        })
+    }
+
+    /// Adds one batch behind those before it. Takes a copy: a slice would keep all that was read with it in memory.
+    pub(super) fn push(&mut self, header: &BatchHeader, bytes: Vec<u8>) -> Result<(), Fault> {
+        if self.gathered_bytes >= RUN_BYTES {
+            self.write(false)?;
+        }
+        self.gathered_bytes += bytes.len();
+        self.gathered.push(Batch {
+            first: header.base_offset.0,
+            next: header.next_offset().0,
+            max_timestamp_ms: header.max_timestamp_ms,
+            bytes: bytes.into(),
+        });
+        Ok(())
+    }
+
+    /// Seals the segment; all of it is durable on return, its name too.
+    ///
+    /// # Errors
+    /// The disk's; or damage, if the batches do not end where the segments did that they come from.
+    pub(super) fn finish(&mut self) -> Result<Segment, Fault> {
+        let reached = self
+            .gathered
+            .last()
+            .map_or(self.segment.first, |batch| batch.next);
+        if reached != self.segment.next {
+            let what = format!(
+                "the batches before it end at offset {reached} instead of {}",
+                self.segment.next
+            );
+            return Err(Fault::Damaged {
+                file: self.file.path.clone(),
+                position: 0,
+                what,
+            });
+        }
+        self.write(true)?;
+        if !planted(Bug::NamesNotSynced) {
+            self.place
+                .disk
+                .sync_directory(&directory(&self.place.partition))
+                .map_err(|error| Doing::Syncing.failed(error).at(&self.file.path))?;
+        }
+        Ok(self.segment)
+    }
+
+    fn write(&mut self, seal: bool) -> Result<(), Fault> {
+        let batches = std::mem::take(&mut self.gathered);
+        self.gathered_bytes = 0;
+        let run = Run {
+            identity: self.file.identity,
+            start: self.segment.end,
+            seal: seal.then_some(&self.chunks[..]),
+        };
+        let (chunks, end) =
+            write_run(&*self.file.file, &run, &batches).map_err(|failed| failed.at(&self.file.path))?;
+        self.segment.end = end;
+        let newest = batches.iter().map(|batch| batch.max_timestamp_ms).max();
+        self.segment.max_timestamp_ms = self.segment.max_timestamp_ms.max(newest.unwrap_or(i64::MIN));
+        self.chunks.extend(chunks);
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub(super) fn written(&self) -> u64 {
+        self.segment.end
+    }
+
+    /// Takes the file away again: nothing names it.
+    pub(super) fn abandon(self) {
+        let path = path(&self.place.partition, self.segment.name());
+        if let Err(error) = self.place.disk.remove(&path) {
+            tracing::warn!(%error, file = self.file.path, "an unfinished compacted segment is left; the next pass removes it");
+        }
+    }
+}
+
+/// Removes what passes before this one left unfinished: compacted segments that are not `known`. Only one pass at a time
+/// writes such files, and this one has not begun to.
+pub(super) fn remove_leftovers(place: &Place, known: &[SegmentName]) -> Result<(), Fault> {
+    let directory = directory(&place.partition);
+    let at = |failed: Failed| failed.at(place.disk.root().join(&directory).display().to_string());
+    let names = place.disk.list(&directory);
+    let names = names.map_err(|error| at(Doing::Reading.failed(error)))?;
+    for name in names.iter().filter_map(|name| SegmentName::of_file(name)) {
+        if name.generation > 0 && !known.contains(&name) {
+            let path = path(&place.partition, name);
+            let removed = place.disk.remove(&path);
+            removed.map_err(|error| at(Doing::Removing.failed(error)))?;
+        }
+    }
+    Ok(())
+}

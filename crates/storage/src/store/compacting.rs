@@ -1,0 +1,397 @@
+//! Compaction as the store sees it: which partition needs it, what a pass may touch, and when what it wrote counts.
+//!
+//! ```text
+//!   segments of the partition    | A | B | C |   D   |  open |  journal only
+//!   a pass reads and writes      |-- A.1 ----|                          one at a time in a store
+//!   put in place: in memory      |    A.1    |   D   |  open |          readers see it at once
+//!   the next checkpoint                                                 from then on it counts after a crash
+//!   removed                       A, B, C
+//! ```
+//! A crash before that checkpoint finds A, B and C, after it A.1: the files of the others are kept until it is durable. How much
+//! may be on the disk twice for that is bounded. Only complete segments that are committed and in a durable checkpoint are
+//! touched; never what the journal alone has.
+
+use platform::random::random_bytes;
+use record::{Limits, Offset, PartitionId};
+
+use super::Store;
+use crate::checkpoint::{Checkpoint, Removal};
+use crate::compaction::{
+    Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten, StepResult,
+    tombstones_end,
+};
+use crate::fault::Fault;
+use crate::partition::PartitionLog;
+use crate::planted::{Bug, planted};
+use crate::segment::{Segment, SegmentName};
+
+/// What a pass is to do and may use.
+#[derive(Debug, Clone, Copy)]
+pub struct CompactionOrder {
+    /// When what goes.
+    pub policy: CompactionPolicy,
+    /// The committed tail: nothing behind it is touched.
+    pub committed: Offset,
+    /// The wall time.
+    pub now_ms: i64,
+    /// What one compressed batch may unpack to.
+    pub limits: Limits,
+    /// Memory for the keys of the dirty part, `KEY_BYTES` each. With more keys than fit the pass does not reach the end, and
+    /// another follows.
+    pub key_map_bytes: usize,
+}
+
+/// Why a partition should be compacted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompactionNeed {
+    /// Bytes of complete segments that no pass has seen.
+    pub dirty_bytes: u64,
+    /// Their share of all bytes that a pass would read.
+    pub dirty_ratio: f64,
+    /// Something has waited longer than it may.
+    pub is_overdue: bool,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compacted {
+    /// The pass goes on: ask for the next step.
+    More,
+    /// A segment was put in the place of others, and the pass goes on: when there is no next step, after a checkpoint.
+    Rewritten {
+        /// Records that went, tombstones among them.
+        records_removed: u64,
+        /// Tombstones whose time was over.
+        tombstones_removed: u64,
+        /// Bytes that segments take less.
+        bytes_freed: u64,
+    },
+    /// The pass is over.
+    Done,
+    /// The pass is over and came to nothing more: what it read was trimmed or deleted.
+    Abandoned,
+}
+
+/// A segment that another took the place of.
+pub(super) struct Superseded {
+    pub(super) removal: Removal,
+    bytes: u64,
+}
+
+/// The pass under way.
+pub(super) struct Compaction {
+    partition: PartitionId,
+    /// None while a step is out.
+    pass: Option<Box<Pass>>,
+}
+
+impl Store {
+    /// Whether a partition should be compacted, and how badly. A look at numbers in memory.
+    pub fn compaction_need(
+        &self,
+        id: PartitionId,
+        policy: &CompactionPolicy,
+        committed: Offset,
+        now_ms: i64,
+    ) -> Option<CompactionNeed> {
+        let log = self.partitions.get(&id)?;
+        let segments = self.cleanable(log, policy, committed, now_ms);
+        let dirty_from = dirty_from(log);
+        let oldest_ms = now_ms.saturating_sub(policy.max_lag_ms);
+        let (mut bytes, mut dirty_bytes, mut is_overdue) = (0, 0, false);
+        for segment in segments {
+            bytes += segment.stored_bytes();
+            let dirty = dirty_share(segment, dirty_from);
+            dirty_bytes += dirty;
+            is_overdue |= dirty > 0 && segment.created_ms < oldest_ms;
+        }
+        let dirty_ratio = dirty_bytes as f64 / (bytes as f64).max(1.0);
+        let end = segments.last().map_or(0, |last| last.next);
+        let expired = log.cleaned.iter().any(|cleaned| {
+            cleaned.tombstones > 0
+                && cleaned.until <= end
+                && tombstones_end(cleaned, policy.delete_retention_ms) <= now_ms
+        });
+        let is_needed = expired || (dirty_bytes > 0 && (is_overdue || dirty_ratio > policy.dirty_ratio_min));
+        is_needed.then_some(CompactionNeed {
+            dirty_bytes,
+            dirty_ratio,
+            is_overdue,
+        })
+    }
+
+    /// Begins a pass over a partition. False if one is under way, or there is nothing that may be touched.
+    pub fn begin_compaction(&mut self, id: PartitionId, order: &CompactionOrder) -> bool {
+        let Some(log) = self.partitions.get(&id) else {
+            return false;
+        };
+        let segments = self
+            .cleanable(log, &order.policy, order.committed, order.now_ms)
+            .to_vec();
+        if self.compaction.is_some() || self.journal.dead().is_some() || segments.is_empty() {
+            return false;
+        }
+        let (known, cleaned) = (self.files_of(log), log.cleaned.clone());
+        let reach = Reach {
+            log_start: log.log_start,
+            dirty_from: dirty_from(log),
+            segment_bytes_max: log.rolling.bytes,
+        };
+        let leases = segments
+            .iter()
+            .filter_map(|segment| Some((segment.name(), self.lease(segment)?)))
+            .collect();
+        let [low, high] = [random_bytes(), random_bytes()];
+        let means = Means {
+            limits: order.limits,
+            hash_key: [u64::from_le_bytes(low), u64::from_le_bytes(high)],
+            key_map_bytes: order.key_map_bytes,
+            delete_retention_ms: order.policy.delete_retention_ms,
+            now_ms: order.now_ms,
+        };
+        let pass = Pass::new(
+            (self.disk.clone(), self.config.identity, id),
+            reach,
+            &means,
+            segments,
+            leases,
+            known,
+            cleaned,
+        );
+        self.compaction = Some(Compaction {
+            partition: id,
+            pass: Some(Box::new(pass)),
+        });
+        true
+    }
+
+    /// Whether a pass is under way.
+    pub fn is_compacting(&self) -> bool {
+        self.compaction.is_some()
+    }
+
+    /// The next step of the pass under way; none while one is out, or while too much is on the disk twice and waits for a
+    /// checkpoint.
+    pub fn next_compaction(&mut self) -> Option<CompactionJob> {
+        if self.too_much_is_superseded() || self.journal.dead().is_some() {
+            return None;
+        }
+        let pass = self.compaction.as_mut()?.pass.take()?;
+        Some(CompactionJob { pass })
+    }
+
+    /// Gives the pass under way up, when no step is out. What it has put in place stays.
+    pub fn end_compaction(&mut self) {
+        if self
+            .compaction
+            .as_ref()
+            .is_some_and(|compaction| compaction.pass.is_some())
+        {
+            self.compaction = None;
+            self.compaction_unrecorded |= !self.superseded.is_empty();
+        }
+    }
+
+    fn too_much_is_superseded(&self) -> bool {
+        let bytes: u64 = self.superseded.iter().map(|superseded| superseded.bytes).sum();
+        bytes > 0 && bytes >= self.config.superseded_bytes_max
+    }
+
+    /// Applies a step's outcome. `now_ms` is the wall time.
+    ///
+    /// # Errors
+    /// The step's own: the pass is given up, and nothing is lost. What it has put in place stays.
+    pub fn compacted(
+        &mut self,
+        job: CompactionJob,
+        result: Result<StepResult, Fault>,
+        now_ms: i64,
+    ) -> Result<Compacted, Fault> {
+        let compaction = self.compaction.take().expect("a step belongs to a pass");
+        assert!(compaction.pass.is_none(), "a step ends once");
+        let compacted = self.apply_step(compaction.partition, job, result, now_ms);
+        // With the pass over, or no room for its next step, what it came to is to be recorded now.
+        let is_over = self.compaction.is_none() && !self.superseded.is_empty();
+        self.compaction_unrecorded |= is_over || self.too_much_is_superseded();
+        compacted
+    }
+
+    fn apply_step(
+        &mut self,
+        partition: PartitionId,
+        job: CompactionJob,
+        result: Result<StepResult, Fault>,
+        now_ms: i64,
+    ) -> Result<Compacted, Fault> {
+        let step = match result {
+            Ok(done) => done.step,
+            // That files are gone is no damage then.
+            Err(_) if self.was_taken_away(partition, job.pass.segments()) => return Ok(Compacted::Abandoned),
+            Err(fault) => return Err(fault),
+        };
+        let going_on = Compaction {
+            partition,
+            pass: Some(job.pass),
+        };
+        match step {
+            CompactionStep::More => {
+                self.compaction = Some(going_on);
+                Ok(Compacted::More)
+            }
+            CompactionStep::Rewritten(rewritten) => {
+                let Some(bytes_freed) = self.put_in_place(partition, &rewritten) else {
+                    return Ok(Compacted::Abandoned);
+                };
+                self.compaction = Some(going_on);
+                Ok(Compacted::Rewritten {
+                    records_removed: rewritten.records_removed,
+                    tombstones_removed: rewritten.tombstones_removed,
+                    bytes_freed,
+                })
+            }
+            CompactionStep::Done(cleaned) => {
+                self.remember_pass(partition, cleaned, now_ms);
+                Ok(Compacted::Done)
+            }
+        }
+    }
+
+    /// Keeps what a pass that is carried through found. Until its end readers saw what its tombstones have ended: from now on
+    /// they have their time.
+    fn remember_pass(&mut self, id: PartitionId, mut cleaned: Vec<Cleaned>, now_ms: i64) {
+        let Some(log) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        let reached_before = log.cleaned.last().map_or(0, |last| last.until);
+        if let Some(last) = cleaned.last_mut().filter(|last| last.until > reached_before) {
+            last.at_ms = last.at_ms.max(now_ms);
+        }
+        log.cleaned = cleaned;
+        self.compaction_unrecorded = true;
+    }
+
+    /// Whether not all of these are segments of the partition any more.
+    fn was_taken_away(&self, id: PartitionId, segments: &[Segment]) -> bool {
+        segments
+            .iter()
+            .any(|segment| !self.has_segment((id, segment.name())))
+    }
+
+    /// Puts a compacted segment in the place of those that it was made of, if these are still there. Returns how many bytes
+    /// less it takes.
+    fn put_in_place(&mut self, id: PartitionId, rewritten: &Rewritten) -> Option<u64> {
+        let Rewritten { old, new, .. } = rewritten;
+        let log = self.partitions.get_mut(&id)?;
+        let place = log.segments.iter().position(|segment| segment.name() == old[0]);
+        let range = place.map(|first| first..first + old.len());
+        let range = range.filter(|range| {
+            let present = log.segments.get(range.clone()).unwrap_or_default();
+            present.iter().map(Segment::name).eq(old.iter().copied())
+        });
+        let Some(range) = range else {
+            // Trimmed while it was written: the file is nobody's.
+            self.removals.push_back((removal(id, new.name()), 0));
+            return None;
+        };
+        assert!(
+            new.sealed && new.end > 0 && new.next <= log.laid_out,
+            "a compacted segment is complete and holds only what was laid out"
+        );
+        let gone: Vec<Segment> = log.segments.splice(range, [*new]).collect();
+        assert!(
+            gone.first().map(|first| first.first) == Some(new.first)
+                && gone.last().map(|last| last.next) == Some(new.next),
+            "a compacted segment spans the offsets of those that it was made of"
+        );
+        log.forget_tail_before(new.next);
+        let mut bytes = 0;
+        for segment in &gone {
+            bytes += segment.stored_bytes();
+            let adopted = self.forget_segment(id, segment);
+            let removal = Removal {
+                adopted,
+                ..removal(id, segment.name())
+            };
+            match planted(Bug::SupersededRemovedEarly) {
+                true => self.removals.push_back((removal, 0)),
+                false => self.superseded.push(Superseded {
+                    removal,
+                    bytes: segment.stored_bytes(),
+                }),
+            }
+        }
+        Some(bytes.saturating_sub(new.stored_bytes()))
+    }
+
+    /// Takes note of what a checkpoint says that is durable now: segments in it may be compacted, and those that it does not
+    /// name, because others took their place, may go.
+    pub(super) fn note_recorded(&mut self, checkpoint: &Checkpoint) {
+        for partition in &checkpoint.partitions {
+            if let Some(log) = self.partitions.get_mut(&partition.id) {
+                log.recorded = partition.laid_out;
+            }
+        }
+        if self.superseded.is_empty() {
+            return;
+        }
+        let may_go = |superseded: &mut Superseded| checkpoint.removals.contains(&superseded.removal);
+        let gone = self.superseded.extract_if(.., may_go);
+        self.removals
+            .extend(gone.map(|superseded| (superseded.removal, 0)));
+    }
+
+    /// The segments that a pass may rewrite: from the first one on, complete, committed, recorded, and old enough.
+    fn cleanable<'a>(
+        &self,
+        log: &'a PartitionLog,
+        policy: &CompactionPolicy,
+        committed: Offset,
+        now_ms: i64,
+    ) -> &'a [Segment] {
+        let end = committed.0.min(log.recorded);
+        let youngest_ms = now_ms.saturating_sub(policy.min_lag_ms);
+        let is_cleanable = |segment: &&Segment| {
+            // An adopted file that the journal has not let go of yet goes back to it when its segment goes.
+            let is_journals = segment
+                .adopted
+                .is_some_and(|file| self.journal.has_file(file.sequence));
+            segment.sealed
+                && segment.next <= end
+                && !is_journals
+                && (policy.min_lag_ms == 0 || segment.max_timestamp_ms <= youngest_ms)
+        };
+        let count = log.segments.iter().take_while(is_cleanable).count();
+        &log.segments[..count]
+    }
+
+    /// The names that files of a partition may have: of its segments, and of what is still to be removed.
+    fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
+        let waiting = self.removals.iter().map(|(removal, _)| removal);
+        let superseded = self.superseded.iter().map(|superseded| &superseded.removal);
+        let removals = waiting.chain(&self.removing).chain(superseded);
+        let removed = removals.filter(|removal| removal.partition == log.id);
+        let removed = removed.filter_map(|removal| removal.segment);
+        log.segments.iter().map(Segment::name).chain(removed).collect()
+    }
+}
+
+fn removal(partition: PartitionId, name: SegmentName) -> Removal {
+    Removal {
+        partition,
+        segment: Some(name),
+        adopted: None,
+    }
+}
+
+/// Where the part begins that no pass has seen.
+fn dirty_from(log: &PartitionLog) -> i64 {
+    let cleaned = log.cleaned.last().map_or(0, |last| last.until);
+    cleaned.max(log.log_start)
+}
+
+/// The bytes of a segment that no pass has seen, if its offsets have about the same size.
+fn dirty_share(segment: &Segment, dirty_from: i64) -> u64 {
+    let span = segment.next - segment.first;
+    let dirty = (segment.next - dirty_from.max(segment.first)).max(0);
+    (u128::from(segment.stored_bytes()) * dirty as u128 / span as u128) as u64
+}
