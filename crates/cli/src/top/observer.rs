@@ -17,7 +17,7 @@ use crate::time::now_ms;
 /// Between two questions that measure how fast the node answers.
 const QUESTION_PERIOD: Duration = Duration::from_millis(20);
 /// How long the node may take for a question.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Groups whose lag is looked up each time: each costs some questions.
 const GROUPS_MAX: usize = 50;
 

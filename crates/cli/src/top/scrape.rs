@@ -7,7 +7,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// How long connecting, and each read and write, may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer: that of a node with hundreds of cores is well below.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
