@@ -8,9 +8,8 @@ use client::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 use serde_json::{Value, json};
 
 use crate::node_options::key_and_value;
-use crate::output::table;
+use crate::output::{or_dash, table, tell};
 use crate::remote::Remote;
-use crate::topic::{or_dash, tell};
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {

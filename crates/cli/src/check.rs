@@ -1,15 +1,15 @@
 //! `ropewalk check`: verifies every stored byte of a directory at rest, and changes nothing.
 
-use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use storage::{CheckProgress, CheckReport};
+use storage::CheckReport;
 
 use crate::directory::RestingDirectory;
-use crate::output::Output;
+use crate::output::{Output, counted};
+use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,33 +33,26 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     let mut output = Output::open();
     let mut faults = 0;
     for identity in resting.identity.journal_identities() {
-        let report = storage::check(&resting.disk, &identity, &mut show_progress)?;
-        clear_progress();
+        let journal = identity.journal;
+        let mut progress = Progress::new(format!("journal {journal}"));
+        let report = storage::check(&resting.disk, &identity, &mut |done| {
+            progress.show(done.bytes, done.bytes_total, done.file);
+        })?;
+        // Before anything is printed where it was drawn.
+        drop(progress);
         faults += report.faults.len();
         match arguments.json {
-            true => output.json(&as_json(identity.journal, &report))?,
-            false => output.line(as_text(identity.journal, &report))?,
+            true => output.json(&as_json(journal, &report))?,
+            false => output.line(as_text(journal, &report))?,
         }
+        output.flush()?;
     }
-    output.flush()?;
     match faults {
         0 => Ok(()),
-        1 => bail!("one place is damaged; restore it from a replica or a backup"),
-        _ => bail!("{faults} places are damaged; restore them from a replica or a backup"),
-    }
-}
-
-fn show_progress(progress: CheckProgress<'_>) {
-    if stderr().is_terminal() {
-        let percent = 100 * progress.bytes / progress.bytes_total.max(1);
-        // A progress line that cannot be written is no reason to stop.
-        let _ = write!(stderr(), "\r\x1b[K{percent:3} %  {}", progress.file);
-    }
-}
-
-fn clear_progress() {
-    if stderr().is_terminal() {
-        let _ = write!(stderr(), "\r\x1b[K");
+        _ => bail!(
+            "{} found: restore from a replica or a backup what is named",
+            counted(faults, "damaged place")
+        ),
     }
 }
 

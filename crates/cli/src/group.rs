@@ -2,14 +2,14 @@
 
 mod reset;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{Cluster, GroupDescription, GroupOffset, OffsetQuery};
+use client::{Cluster, ErrorCode, GroupDescription, GroupOffset, OffsetQuery};
 use serde_json::{Value, json};
 
-use crate::output::{Output, table};
+use crate::output::{or_dash, table, tell};
 use crate::remote::Remote;
 
 const EXAMPLES: &str = "\
@@ -149,9 +149,13 @@ fn progress(
         }
     }
     let topics: Vec<String> = progress.keys().map(|(topic, _)| topic.clone()).collect();
-    for name in topics.into_iter().collect::<std::collections::BTreeSet<_>>() {
-        // A topic that was deleted has no tail any more.
-        let Ok(topic) = cluster.topic(&name) else { continue };
+    for name in topics.into_iter().collect::<BTreeSet<_>>() {
+        let topic = match cluster.topic(&name) {
+            Ok(topic) => topic,
+            // A topic that was deleted has no tail any more.
+            Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => continue,
+            Err(error) => return Err(error.into()),
+        };
         for (index, tail) in cluster.offsets(&topic, OffsetQuery::Latest)? {
             if let Some(entry) = progress.get_mut(&(name.clone(), index)) {
                 entry.tail = tail.map(|offset| offset.0);
@@ -229,24 +233,10 @@ fn as_text(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress
                 or_dash(progress.committed),
                 or_dash(progress.tail),
                 or_dash(progress.lag()),
-                progress.member.clone().unwrap_or_else(|| "-".to_owned()),
+                or_dash(progress.member.as_ref()),
             ]
         }));
         text = format!("{text}\n\n{}", table(&rows));
     }
     text
-}
-
-fn or_dash(value: Option<i64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
-/// Prints one of two.
-fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
-    let mut output = Output::open();
-    match as_json {
-        true => output.json(&json)?,
-        false => output.line(text)?,
-    }
-    output.flush()
 }

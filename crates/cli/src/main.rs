@@ -6,25 +6,30 @@
 mod bench_command;
 mod change_config;
 mod check;
+mod completions;
 mod consume;
 mod directory;
+mod escapes;
 mod failure;
 mod group;
 mod inspect;
 mod logging;
+mod man;
 mod node_options;
 mod output;
 mod produce;
+mod progress;
 mod remote;
 mod serve;
 mod show_config;
 mod signals;
 mod time;
+mod top;
 mod topic;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Every core allocates and frees on its own thread; glibc's arenas would make them meet.
 #[global_allocator]
@@ -63,7 +68,7 @@ enum Command {
     Topic(topic::TopicArguments),
     /// List, describe, reset or delete consumer groups
     Group(group::GroupArguments),
-    /// Append the lines of standard input to a topic
+    /// Append records from standard input or files to a topic
     Produce(produce::ProduceArguments),
     /// Print a topic's records
     Consume(consume::ConsumeArguments),
@@ -71,8 +76,19 @@ enum Command {
     Check(check::CheckArguments),
     /// List what the journals and segments of a directory at rest hold
     Inspect(inspect::InspectArguments),
+    /// Watch a node that runs: rates, latency, flushes, caches, lag
+    Top(top::TopArguments),
     /// Measure: what the machine allows, how fast a broker appends and is read
     Bench(bench_command::BenchArguments),
+    /// Print a script with which a shell completes this command line
+    Completions(completions::CompletionsArguments),
+    /// Write manual pages
+    Man(man::ManArguments),
+}
+
+/// The whole command line, for what is made from it.
+fn command_line() -> clap::Command {
+    Arguments::command()
 }
 
 fn main() -> ExitCode {
@@ -85,10 +101,16 @@ fn main() -> ExitCode {
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench_command::run(arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error),
     }
 }
+
+#[cfg(test)]
+mod examples;

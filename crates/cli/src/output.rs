@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use anyhow::Result;
+use serde_json::Value;
 
 /// Nobody reads our output any more.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +28,13 @@ impl Output {
         outcome(writeln!(self.writer, "{text}"))
     }
 
+    /// Writes text.
+    pub(crate) fn text(&mut self, text: impl Display) -> Result<()> {
+        outcome(write!(self.writer, "{text}"))
+    }
+
     /// Writes a JSON value on one line.
-    pub(crate) fn json(&mut self, value: &serde_json::Value) -> Result<()> {
+    pub(crate) fn json(&mut self, value: &Value) -> Result<()> {
         self.line(value)
     }
 
@@ -49,6 +55,26 @@ fn outcome(written: io::Result<()>) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(OutputClosed.into()),
         Err(error) => Err(anyhow::Error::new(error).context("standard output cannot be written")),
     }
+}
+
+/// Prints one of two: text for people, or JSON.
+pub(crate) fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
+    let mut output = Output::open();
+    match as_json {
+        true => output.json(&json)?,
+        false => output.line(text)?,
+    }
+    output.flush()
+}
+
+/// A value, or a dash where there is none.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// `1 partition`, `2 partitions`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Rows of text as columns of equal width; the first row is the heading.

@@ -1,77 +1,143 @@
-//! `ropewalk produce`: appends the lines of standard input to a topic.
+//! `ropewalk produce`: appends what stands in standard input or files to a topic, a record for each line unless told
+//! otherwise.
 //!
-//! Lines are gathered while the last batch is under way: a typed line goes out at once, a piped file in large batches. The
+//! Records are gathered while the last batch is under way: a typed line goes out at once, a piped file in large batches. The
 //! command ends when everything is acknowledged, and fails if anything was not.
 
-mod lines;
+mod appender;
+mod draft;
+mod inputs;
+mod pace;
+mod pieces;
 
-use std::sync::mpsc::TryRecvError;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::{IsTerminal, stderr, stdin};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
-use client::{Acks, Cluster, Completion, Producer, ProducerOptions, TopicMetadata, partition_of};
+use clap::builder::NonEmptyStringValueParser;
+use client::{Acks, Cluster, Compression, TopicMetadata};
 
-use self::lines::{Lines, standard_input};
+use self::appender::Appender;
+use self::draft::Reading;
+use self::inputs::{Inputs, News};
+use self::pieces::Pieces;
+use crate::escapes::unescaped;
 use crate::failure::note;
+use crate::output::counted;
+use crate::progress::Progress;
 use crate::remote::{Remote, topic_or_new};
 
-/// What a batch gathers before it is sent: well below the least that brokers accept by default, 1 MiB.
-const BATCH_BYTES: usize = 128 << 10;
-
-const EXAMPLES: &str = "\
-Examples:
-  printf 'one\\ntwo\\n' | ropewalk produce greetings
-  ropewalk produce orders --key-separator : < orders.txt     each line is KEY:VALUE
+const EXAMPLES: &str = r"Examples:
+  printf 'one\ntwo\n' | ropewalk produce greetings
+  ropewalk produce orders --key-separator : orders.txt       each line is KEY:VALUE
   tail -f app.log | ropewalk produce logs --partition 0
+  ropewalk produce pictures --whole --header type=png a.png b.png
+  ropewalk produce load --rate 1000 --compression zstd lines.txt
+  ropewalk consume orders --json | ropewalk produce copy --json
 
-Each line is one record. Records with a key go to the partition that Kafka's clients choose for it.";
+Each line is one record, or with --whole each input. Records with a key go to the partition that Kafka's clients choose
+for it. --json reads key, value, headers and timestamp_ms; a value of null is a tombstone.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProduceArguments {
     /// The topic; made with the node's defaults if it does not exist
     topic: String,
+    /// Files to read, - for standard input; without one, standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     remote: Remote,
-    /// What stands between key and value in each line; without it, records have no key
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    /// The key of every record; without it, and without a separator, records have none
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["key_separator", "json"])]
+    key: Option<String>,
+    /// What stands between key and value in each line
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["json", "whole"])]
     key_separator: Option<String>,
+    /// A header for every record; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
+    header: Vec<Header>,
+    /// What stands between records; \0 and \t are understood
+    #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
+    delimiter: Delimiter,
+    /// Make each input one record, whatever is in it
+    #[arg(long)]
+    whole: bool,
+    /// Read each line as JSON, as `ropewalk consume --json` prints it
+    #[arg(long)]
+    json: bool,
     /// The partition to append to; without it, by key, or in turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
     /// When a record counts as appended: all (committed), 1 (the leader has it) or 0 (it was sent)
     #[arg(long, default_value = "all", value_parser = str::parse::<Acks>)]
     acks: Acks,
+    /// How batches are compressed: none, gzip, snappy, lz4 or zstd
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = compression)]
+    compression: Compression,
+    /// Append no more than this many records a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
     /// Fail if the topic does not exist
     #[arg(long)]
     no_create: bool,
 }
 
+/// A header's name and value.
+type Header = (Vec<u8>, Option<Vec<u8>>);
+
+fn header(text: &str) -> Result<Header, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), Some(value.into()))),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+/// Bytes that stand between records.
+#[derive(Clone)]
+struct Delimiter(Vec<u8>);
+
+fn delimiter(text: &str) -> Result<Delimiter, String> {
+    match unescaped(text)? {
+        bytes if bytes.is_empty() => {
+            Err("nothing separates nothing; --whole makes each input one record".to_owned())
+        }
+        bytes => Ok(Delimiter(bytes)),
+    }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    let known = [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ];
+    let found = known.into_iter().find(|codec| codec.to_string() == text);
+    found.ok_or_else(|| "expected none, gzip, snappy, lz4 or zstd".to_owned())
+}
+
 pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
+    let inputs = Inputs::open(&arguments.files)?;
     let mut cluster = arguments.remote.connect()?;
     let topic = topic(arguments, &mut cluster)?;
-    let mut appender = Appender::new(arguments, cluster, &topic)?;
-    let chunks = standard_input()?;
-    let mut lines = Lines::default();
-    loop {
-        let chunk = match chunks.try_recv() {
-            Ok(chunk) => chunk,
-            // Nothing to gather: send what there is, and learn what became of it, before waiting for more.
-            Err(TryRecvError::Empty) => {
-                appender.flush()?;
-                match chunks.recv() {
-                    Ok(chunk) => chunk,
-                    Err(_) => break,
-                }
-            }
-            Err(TryRecvError::Disconnected) => break,
-        };
-        let chunk = chunk.context("standard input cannot be read")?;
-        lines.take(&chunk, |line| appender.append(line))?;
+    let appender = Appender::new(arguments, cluster, &topic)?;
+    if arguments.files.is_empty() && stdin().is_terminal() {
+        note("each line that you type is a record; Ctrl-D ends");
     }
-    lines.end(|line| appender.append(line))?;
-    appender.flush()
+    let appended = Intake::new(arguments, &inputs, appender).run()?;
+    if stderr().is_terminal() {
+        let appended = usize::try_from(appended).unwrap_or(usize::MAX);
+        note(&format!(
+            "appended {} to {}",
+            counted(appended, "record"),
+            topic.name
+        ));
+    }
+    Ok(())
 }
 
 fn topic(arguments: &ProduceArguments, cluster: &mut Cluster) -> Result<TopicMetadata> {
@@ -85,139 +151,137 @@ fn topic(arguments: &ProduceArguments, cluster: &mut Cluster) -> Result<TopicMet
     Ok(topic)
 }
 
-/// Sends records to the partitions they belong to.
-struct Appender<'a> {
-    arguments: &'a ProduceArguments,
-    cluster: Cluster,
-    topic: &'a str,
-    /// One for each partition, made when the first record goes there.
-    producers: Vec<Option<Producer>>,
-    /// The partition that the next record without a key goes to.
-    turn: usize,
-    lines: u64,
-    appended: u64,
+/// Takes the inputs in and appends what is in them.
+struct Intake<'a> {
+    inputs: &'a Inputs,
+    appender: Appender<'a>,
+    reading: Reading,
+    pieces: Pieces,
+    /// `line`, or `record` where lines mean nothing.
+    noun: &'static str,
+    /// Which input is being read, and pieces that came of it.
+    input: usize,
+    count: u64,
 }
 
-impl<'a> Appender<'a> {
-    fn new(
-        arguments: &'a ProduceArguments,
-        cluster: Cluster,
-        topic: &'a TopicMetadata,
-    ) -> Result<Appender<'a>> {
-        let count = topic.partitions.len();
-        let turn = arguments.partition.map_or(0, |partition| partition as usize);
-        if turn >= count {
-            bail!(
-                "topic {} has no partition {turn}, its last one is {}",
-                topic.name,
-                count as i64 - 1
-            );
+impl<'a> Intake<'a> {
+    fn new(arguments: &ProduceArguments, inputs: &'a Inputs, appender: Appender<'a>) -> Intake<'a> {
+        let reading = match (&arguments.key_separator, arguments.json) {
+            (_, true) => Reading::Json,
+            (Some(separator), false) => Reading::KeyAndValue {
+                separator: separator.clone(),
+            },
+            (None, false) => Reading::Value {
+                key: arguments.key.as_ref().map(|key| key.as_bytes().to_vec()),
+            },
+        };
+        let delimiter = &arguments.delimiter.0;
+        Intake {
+            inputs,
+            appender,
+            reading,
+            pieces: Pieces::new((!arguments.whole).then(|| delimiter.clone())),
+            noun: if !arguments.whole && delimiter == b"\n" {
+                "line"
+            } else {
+                "record"
+            },
+            input: 0,
+            count: 0,
         }
-        let producers = (0..count).map(|_| None).collect();
-        Ok(Appender {
-            arguments,
-            cluster,
-            topic: &topic.name,
-            producers,
-            turn,
-            lines: 0,
-            appended: 0,
-        })
     }
 
-    fn append(&mut self, line: &[u8]) -> Result<()> {
-        self.lines += 1;
-        let (key, value) = match &self.arguments.key_separator {
-            None => (None, line),
-            Some(separator) => {
-                let parts = split_at(line, separator.as_bytes());
-                let (key, value) = parts
-                    .with_context(|| format!("line {} has no key separator {separator:?}", self.lines))?;
-                (Some(key), value)
+    /// Appends everything, and tells how many records that were.
+    fn run(mut self) -> Result<u64> {
+        // A file's size tells how much is left; of a pipe nothing does.
+        let bytes_total = self.inputs.bytes_total;
+        let mut progress = bytes_total.map(|bytes| (Progress::new("appending"), bytes));
+        let news = self.inputs.read()?;
+        let mut taken_bytes = 0;
+        while let Some(news) = self.next(&news)? {
+            match news {
+                News::Chunk(chunk) => {
+                    taken_bytes += chunk.len() as u64;
+                    self.take(&chunk)?;
+                }
+                News::End(_) => self.end_input()?,
+                News::Failed(index, error) => {
+                    let name = self.inputs.name(index);
+                    return Err(anyhow!(error).context(format!("{name} cannot be read")));
+                }
             }
-        };
-        let partition = match key {
-            Some(key) if self.arguments.partition.is_none() => partition_of(key, self.producers.len()),
-            _ => self.turn,
-        };
-        if self.producer(partition)?.gathered_bytes() + line.len() > BATCH_BYTES {
-            self.send(partition)?;
+            if let Some((progress, bytes)) = &mut progress {
+                progress.show(taken_bytes, *bytes, &self.inputs.name(self.input_shown()));
+            }
         }
-        self.producer(partition)?.append(now_ms(), key, Some(value), &[]);
+        self.appender.flush()?;
+        Ok(self.appender.appended)
+    }
+
+    /// The next news. Nothing to gather: then what there is is sent, and what became of it learned, before waiting for more.
+    fn next(&mut self, news: &Receiver<News>) -> Result<Option<News>> {
+        match news.try_recv() {
+            Ok(news) => Ok(Some(news)),
+            Err(TryRecvError::Disconnected) => Ok(None),
+            Err(TryRecvError::Empty) => {
+                self.appender.flush()?;
+                match news.recv() {
+                    Ok(news) => Ok(Some(news)),
+                    Err(RecvError) => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8]) -> Result<()> {
+        let Intake {
+            appender,
+            reading,
+            count,
+            ..
+        } = self;
+        let place = (self.noun, self.inputs, self.input);
+        self.pieces
+            .take(chunk, |piece| append(appender, reading, count, place, piece))
+    }
+
+    fn end_input(&mut self) -> Result<()> {
+        let Intake {
+            appender,
+            reading,
+            count,
+            ..
+        } = self;
+        let place = (self.noun, self.inputs, self.input);
+        self.pieces
+            .end(|piece| append(appender, reading, count, place, piece))?;
+        (self.input, self.count) = (self.input + 1, 0);
         Ok(())
     }
 
-    fn producer(&mut self, partition: usize) -> Result<&mut Producer> {
-        let place = &mut self.producers[partition];
-        if place.is_none() {
-            let options = ProducerOptions {
-                acks: self.arguments.acks,
-                idempotent: self.arguments.acks == Acks::All,
-                ..ProducerOptions::default()
-            };
-            *place = Some(Producer::new(
-                &mut self.cluster,
-                self.topic,
-                partition as i32,
-                options,
-            )?);
-        }
-        Ok(place.as_mut().expect("made just now"))
-    }
-
-    /// Sends what was gathered for a partition, if anything was.
-    fn send(&mut self, partition: usize) -> Result<()> {
-        let Some(producer) = &mut self.producers[partition] else {
-            return Ok(());
-        };
-        if producer.gathered_records() == 0 {
-            return Ok(());
-        }
-        producer.send(&mut self.cluster);
-        let completions = producer.poll(&mut self.cluster, Duration::ZERO);
-        if self.arguments.partition.is_none() && partition == self.turn {
-            self.turn = (self.turn + 1) % self.producers.len();
-        }
-        self.take_in(completions)
-    }
-
-    /// Sends everything gathered and waits until all of it is acknowledged.
-    fn flush(&mut self) -> Result<()> {
-        for partition in 0..self.producers.len() {
-            self.send(partition)?;
-        }
-        for partition in 0..self.producers.len() {
-            let Some(producer) = &mut self.producers[partition] else {
-                continue;
-            };
-            let completions = producer.flush(&mut self.cluster);
-            self.take_in(completions)?;
-        }
-        Ok(())
-    }
-
-    fn take_in(&mut self, completions: Vec<Completion>) -> Result<()> {
-        for completion in completions {
-            completion
-                .outcome
-                .with_context(|| format!("after {} appended records", self.appended))?;
-            self.appended += completion.records as u64;
-        }
-        Ok(())
+    fn input_shown(&self) -> usize {
+        // Behind the last there is none.
+        self.input.min(self.inputs.count() - 1)
     }
 }
 
-/// What stands before and behind the first `separator`.
-fn split_at<'a>(line: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = line
-        .windows(separator.len())
-        .position(|window| window == separator)?;
-    Some((&line[..at], &line[at + separator.len()..]))
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+/// Appends what a piece stands for. A piece that stands for nothing is told with its place in the input.
+fn append(
+    appender: &mut Appender<'_>,
+    reading: &Reading,
+    count: &mut u64,
+    (noun, inputs, input): (&str, &Inputs, usize),
+    piece: &[u8],
+) -> Result<()> {
+    *count += 1;
+    let draft = reading.draft(piece).map_err(|fault| {
+        let of = match inputs.count() {
+            1 => String::new(),
+            _ => format!(" of {}", inputs.name(input)),
+        };
+        anyhow!("{noun} {count}{of} {fault}")
+    })?;
+    appender.append(&draft)
 }
 
 #[cfg(test)]
@@ -225,10 +289,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_split_at_the_first_separator() {
-        assert_eq!(split_at(b"a::b::c", b"::"), Some((&b"a"[..], &b"b::c"[..])));
-        assert_eq!(split_at(b":b", b":"), Some((&b""[..], &b"b"[..])));
-        assert_eq!(split_at(b"ab", b":"), None);
-        assert_eq!(split_at(b"", b":"), None);
+    fn headers_separators_and_codecs_are_read() {
+        let text = |text: &str| text.as_bytes().to_vec();
+        assert_eq!(header("a=b=c"), Ok((text("a"), Some(text("b=c")))));
+        assert_eq!(header("a="), Ok((text("a"), Some(Vec::new()))));
+        assert!(header("a").is_err() && header("=b").is_err());
+        assert!(delimiter("").is_err() && delimiter(r"\q").is_err());
+        assert_eq!(delimiter(r"\0").expect("known").0, [0]);
+        assert_eq!(compression("zstd"), Ok(Compression::Zstd));
+        assert!(compression("zip").is_err());
     }
 }

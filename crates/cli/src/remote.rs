@@ -19,7 +19,11 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) fn connect(&self) -> Result<Cluster> {
-        Ok(Cluster::connect(&self.bootstrap, ConnectionOptions::default())?)
+        self.connect_with(ConnectionOptions::default())
+    }
+
+    pub(crate) fn connect_with(&self, options: ConnectionOptions) -> Result<Cluster> {
+        Ok(Cluster::connect(&self.bootstrap, options)?)
     }
 }
 

@@ -1,22 +1,26 @@
-//! `ropewalk topic`: creates, lists, describes and deletes topics, on any broker that speaks Kafka's protocol.
+//! `ropewalk topic`: creates, lists, describes, grows, trims and deletes topics, on any broker that speaks Kafka's protocol.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use client::{Cluster, ConfigEntry, ConfigResource, NewTopic, OffsetQuery, TopicMetadata};
+use client::{Cluster, ConfigEntry, ConfigResource, ErrorCode, NewTopic, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
 use crate::node_options::key_and_value;
-use crate::output::{Output, table};
+use crate::output::{counted, or_dash, table, tell};
 use crate::remote::{Remote, create_topic};
+use crate::time::{now_ms, written_ms};
 
 const EXAMPLES: &str = "\
 Examples:
   ropewalk topic create orders --partitions 4 --config retention.ms=86400000
   ropewalk topic create scratch --config ropewalk.durability=memory
+  ropewalk topic create orders --if-absent        as part of a script
   ropewalk topic list
   ropewalk topic describe orders
   ropewalk config set --topic orders retention.ms=3600000
+  ropewalk topic grow orders --partitions 8
+  ropewalk topic trim orders --partition 2 --before 1000
   ropewalk topic delete orders";
 
 #[derive(Args)]
@@ -34,8 +38,12 @@ enum TopicCommand {
     List(Everywhere),
     /// Show a topic's partitions, offsets and configs
     Describe(OneTopic),
+    /// Give a topic more partitions; keys may go to others of them from then on
+    Grow(GrowArguments),
+    /// Give up a partition's oldest records
+    Trim(TrimArguments),
     /// Delete a topic and every record in it
-    Delete(OneTopic),
+    Delete(DeleteArguments),
 }
 
 #[derive(Args)]
@@ -68,6 +76,59 @@ struct CreateArguments {
     /// A topic config, such as retention.ms=60000; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = key_and_value)]
     config: Vec<(String, String)>,
+    /// Leave a topic of that name as it is, in place of failing
+    #[arg(long)]
+    if_absent: bool,
+}
+
+#[derive(Args)]
+struct DeleteArguments {
+    #[command(flatten)]
+    topic: OneTopic,
+    /// Do nothing if there is no topic of that name, in place of failing
+    #[arg(long)]
+    if_present: bool,
+}
+
+#[derive(Args)]
+struct GrowArguments {
+    #[command(flatten)]
+    topic: OneTopic,
+    /// How many partitions it is to have in all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: i32,
+}
+
+#[derive(Args)]
+struct TrimArguments {
+    #[command(flatten)]
+    topic: OneTopic,
+    /// The partition
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    partition: i32,
+    /// Give up what stands before this offset, before the first record not older than this time or age, or everything: tail
+    #[arg(long, value_name = "WHERE", value_parser = bound)]
+    before: Bound,
+}
+
+/// What is left begins here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Offset(i64),
+    /// Milliseconds since 1970.
+    Time(i64),
+    Tail,
+}
+
+fn bound(text: &str) -> Result<Bound, String> {
+    let offset = text.parse::<i64>().ok();
+    match (text, offset) {
+        ("tail", _) => Ok(Bound::Tail),
+        (_, Some(offset)) if offset >= 0 => Ok(Bound::Offset(offset)),
+        _ => written_ms(text, now_ms()).map(Bound::Time).ok_or_else(|| {
+            "expected an offset, tail, a time such as 2026-01-31T12:00:00Z, or an age such as 7d".to_owned()
+        }),
+    }
 }
 
 pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
@@ -75,6 +136,8 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
         TopicCommand::Create(arguments) => create(arguments),
         TopicCommand::List(arguments) => list(&arguments),
         TopicCommand::Describe(arguments) => describe(&arguments),
+        TopicCommand::Grow(arguments) => grow(&arguments),
+        TopicCommand::Trim(arguments) => trim(&arguments),
         TopicCommand::Delete(arguments) => delete(&arguments),
     }
 }
@@ -88,27 +151,82 @@ fn create(arguments: CreateArguments) -> Result<()> {
         configs: arguments.config,
     };
     let mut cluster = everywhere.remote.connect()?;
-    let made = create_topic(&mut cluster, &topic)?;
+    let (made, is_new) = match create_topic(&mut cluster, &topic) {
+        Err(error) if arguments.if_absent && error.code() == Some(ErrorCode::TopicAlreadyExists) => {
+            (cluster.topic(&topic.name)?, false)
+        }
+        made => (made?, true),
+    };
     let partitions = made.partitions.len();
-    let text = format!(
-        "created topic {} with {}",
-        made.name,
-        counted(partitions, "partition")
-    );
+    let counted = counted(partitions, "partition");
+    let text = match is_new {
+        true => format!("created topic {} with {counted}", made.name),
+        false => format!("topic {} exists, with {counted}", made.name),
+    };
+    let json = match is_new {
+        true => json!({ "created": made.name, "partitions": partitions }),
+        false => json!({ "exists": made.name, "partitions": partitions }),
+    };
+    tell(everywhere.json, text, json)
+}
+
+fn delete(arguments: &DeleteArguments) -> Result<()> {
+    let OneTopic { name, everywhere } = &arguments.topic;
+    match everywhere.remote.connect()?.delete_topic(name) {
+        Err(error) if arguments.if_present && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
+            let text = format!("there is no topic {name}");
+            tell(everywhere.json, text, json!({ "absent": name }))
+        }
+        deleted => {
+            deleted?;
+            tell(
+                everywhere.json,
+                format!("deleted topic {name}"),
+                json!({ "deleted": name }),
+            )
+        }
+    }
+}
+
+fn grow(arguments: &GrowArguments) -> Result<()> {
+    let OneTopic { name, everywhere } = &arguments.topic;
+    let mut cluster = everywhere.remote.connect()?;
+    let before = cluster.topic(name)?.partitions.len();
+    let wanted = arguments.partitions;
+    if i64::from(wanted) <= before as i64 {
+        bail!("topic {name} has {before} partitions already; a topic only grows");
+    }
+    cluster.create_partitions(name, wanted)?;
     tell(
         everywhere.json,
-        text,
-        json!({ "created": made.name, "partitions": partitions }),
+        format!("topic {name} has {wanted} partitions, {before} before"),
+        json!({ "grown": name, "partitions": wanted, "partitions_before": before }),
     )
 }
 
-fn delete(arguments: &OneTopic) -> Result<()> {
-    let name = &arguments.name;
-    arguments.everywhere.remote.connect()?.delete_topic(name)?;
+fn trim(arguments: &TrimArguments) -> Result<()> {
+    let OneTopic { name, everywhere } = &arguments.topic;
+    let partition = arguments.partition;
+    let mut cluster = everywhere.remote.connect()?;
+    let tail = cluster
+        .offset(name, partition, OffsetQuery::Latest)?
+        .unwrap_or(Offset::ZERO);
+    let before = match arguments.before {
+        Bound::Tail => tail,
+        Bound::Offset(offset) => Offset(offset),
+        // Everything is older.
+        Bound::Time(ms) => cluster
+            .offset(name, partition, OffsetQuery::Timestamp(ms))?
+            .unwrap_or(tail),
+    };
+    if before > tail {
+        bail!("offset {before} does not exist yet: partition {partition} of topic {name} goes on at {tail}");
+    }
+    let first = cluster.delete_records(name, partition, before)?;
     tell(
-        arguments.everywhere.json,
-        format!("deleted topic {name}"),
-        json!({ "deleted": name }),
+        everywhere.json,
+        format!("partition {partition} of topic {name} begins at offset {first}"),
+        json!({ "trimmed": name, "partition": partition, "first_offset": first.0 }),
     )
 }
 
@@ -140,11 +258,7 @@ fn describe(arguments: &OneTopic) -> Result<()> {
     let mut cluster = arguments.everywhere.remote.connect()?;
     let topic = cluster.topic(&arguments.name)?;
     let configs = cluster.configs(&ConfigResource::Topic(arguments.name.clone()))?;
-    let extents = topic
-        .partitions
-        .iter()
-        .map(|partition| extent(&mut cluster, &topic.name, partition.index));
-    let extents: Vec<_> = extents.collect::<Result<_>>()?;
+    let extents = extents(&mut cluster, &topic)?;
     let json = as_json(&topic, &extents, &configs);
     tell(
         arguments.everywhere.json,
@@ -159,16 +273,15 @@ struct Extent {
     tail: Option<i64>,
 }
 
-fn extent(cluster: &mut Cluster, topic: &str, partition: i32) -> Result<Extent> {
-    let mut ask = |query| {
-        cluster
-            .offset(topic, partition, query)
-            .map(|offset| offset.map(|offset| offset.0))
+/// Of each partition, by ascending index: two questions to each leader.
+fn extents(cluster: &mut Cluster, topic: &TopicMetadata) -> Result<Vec<Extent>> {
+    let mut ask = |query| cluster.offsets(topic, query);
+    let (firsts, tails) = (ask(OffsetQuery::Earliest)?, ask(OffsetQuery::Latest)?);
+    let extent = |((_, first), (_, tail)): ((i32, Option<Offset>), (i32, Option<Offset>))| Extent {
+        first: first.map(|offset| offset.0),
+        tail: tail.map(|offset| offset.0),
     };
-    Ok(Extent {
-        first: ask(OffsetQuery::Earliest)?,
-        tail: ask(OffsetQuery::Latest)?,
-    })
+    Ok(firsts.into_iter().zip(tails).map(extent).collect())
 }
 
 fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -> Value {
@@ -212,21 +325,16 @@ fn as_text(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
     )
 }
 
-pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `1 partition`, `2 partitions`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Prints one of two.
-pub(crate) fn tell(as_json: bool, text: String, json: Value) -> Result<()> {
-    let mut output = Output::open();
-    match as_json {
-        true => output.json(&json)?,
-        false => output.line(text)?,
+    #[test]
+    fn a_bound_is_an_offset_a_time_or_the_tail() {
+        assert_eq!(bound("5"), Ok(Bound::Offset(5)));
+        assert_eq!(bound("tail"), Ok(Bound::Tail));
+        assert_eq!(bound("@5"), Ok(Bound::Time(5)));
+        assert!(matches!(bound("7d"), Ok(Bound::Time(_))));
+        assert!(bound("-5").is_err() && bound("head").is_err());
     }
-    output.flush()
 }

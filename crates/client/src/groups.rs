@@ -325,7 +325,15 @@ fn describe_classic(connection: &mut Connection, name: &str) -> Result<GroupDesc
     let Some(group) = response.groups.into_iter().next() else {
         return Err(ClientError::NotAnswered { operation });
     };
-    done(operation, group.error_code, group.error_message.as_ref())?;
+    done(operation.as_str(), group.error_code, group.error_message.as_ref())?;
+    // What brokers say of a group that is not there, before they got an error code for it (KIP-1043).
+    if group.group_state.as_str() == "Dead" {
+        return Err(ClientError::broker(
+            operation,
+            ErrorCode::GroupIdNotFound.code(),
+            None,
+        ));
+    }
     let members = group.members.iter().map(|member| GroupMember {
         id: String::from(&member.member_id),
         instance: member.group_instance_id.as_ref().map(String::from),

@@ -1,57 +1,92 @@
-//! Records on standard output: values as they are, one a line, or JSON.
+//! Records on standard output: as a format says, or as JSON.
+//!
+//! What is printed stays in the buffer until `flush`: whoever waits for more records has to flush before.
 
 use anyhow::Result;
 use client::{Fetched, Record};
 use serde_json::{Map, Value, json};
 
+use super::format::{Format, hexadecimal};
+use super::range::Until;
 use crate::output::Output;
+
+/// What each record becomes.
+pub(super) enum Shape {
+    /// Text, and what ends each record.
+    Text { format: Format, delimiter: Vec<u8> },
+    /// An object on a line of its own.
+    Json,
+}
 
 pub(super) struct Printer {
     output: Output,
-    json: bool,
-    key_separator: Option<String>,
+    shape: Shape,
+    topic: String,
+    until: Option<Until>,
     /// How many more records are wanted; `None` for all.
     left: Option<u64>,
+}
+
+/// What is to be done after a fetch was printed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Go on.
+    Continue,
+    /// Read no more of this partition.
+    EndPartition,
+    /// Read no more at all.
+    End,
 }
 
 impl Printer {
     pub(super) fn new(
         output: Output,
-        json: bool,
-        key_separator: Option<String>,
+        shape: Shape,
+        topic: &str,
+        until: Option<Until>,
         max: Option<u64>,
     ) -> Printer {
         Printer {
             output,
-            json,
-            key_separator,
+            shape,
+            topic: topic.to_owned(),
+            until,
             left: max,
         }
     }
 
-    /// Prints what was fetched, and tells whether more is wanted.
-    pub(super) fn print(&mut self, partition: i32, fetched: &Fetched) -> Result<bool> {
+    /// Prints what was fetched, as far as it is wanted.
+    pub(super) fn print(&mut self, partition: i32, fetched: &Fetched) -> Result<Then> {
         for record in fetched.records() {
-            if self.left == Some(0) {
-                break;
+            let record = record?;
+            if self.until.is_some_and(|until| until.excludes(&record)) {
+                return Ok(Then::EndPartition);
             }
-            self.print_one(partition, &record?)?;
+            self.print_one(partition, &record)?;
             self.left = self.left.map(|left| left - 1);
+            if self.left == Some(0) {
+                return Ok(Then::End);
+            }
         }
-        self.output.flush()?;
-        Ok(self.left != Some(0))
+        match self.until {
+            Some(until) if until.is_reached(fetched.next_offset()) => Ok(Then::EndPartition),
+            _ => Ok(Then::Continue),
+        }
+    }
+
+    /// Hands everything printed to the reader.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.output.flush()
     }
 
     fn print_one(&mut self, partition: i32, record: &Record) -> Result<()> {
-        if self.json {
-            return self.output.json(&as_json(partition, record));
+        match &self.shape {
+            Shape::Json => self.output.json(&as_json(partition, record)),
+            Shape::Text { format, delimiter } => {
+                format.write(&mut self.output, &self.topic, partition, record)?;
+                self.output.bytes(delimiter)
+            }
         }
-        if let Some(separator) = &self.key_separator {
-            self.output.bytes(record.key.as_deref().unwrap_or_default())?;
-            self.output.bytes(separator.as_bytes())?;
-        }
-        self.output.bytes(record.value.as_deref().unwrap_or_default())?;
-        self.output.bytes(b"\n")
     }
 }
 
@@ -78,10 +113,7 @@ fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]
     let (name, value) = match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => (name.to_owned(), Value::Null),
         Some((_, Ok(text))) => (name.to_owned(), text.into()),
-        Some((bytes, Err(_))) => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            (format!("{name}_hex"), hex.into())
-        }
+        Some((bytes, Err(_))) => (format!("{name}_hex"), hexadecimal(bytes).into()),
     };
     object.insert(name, value);
 }

@@ -1,12 +1,15 @@
 //! `ropewalk group reset`: plans where a group is to go on, says so, and sets it unless it is a rehearsal.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Result, bail};
 use clap::Args;
-use client::{Cluster, GroupOffset, Offset, OffsetQuery, TopicMetadata};
+use client::{Cluster, ErrorCode, GroupOffset, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
-use super::{OneGroup, or_dash, tell};
-use crate::output::table;
+use super::OneGroup;
+use crate::failure::note;
+use crate::output::{counted, or_dash, table, tell};
 use crate::time::instant_ms;
 
 #[derive(Args)]
@@ -14,8 +17,8 @@ pub(super) struct ResetArguments {
     #[command(flatten)]
     group: OneGroup,
     /// A topic, or one partition of it as TOPIC:PARTITION; may be repeated. Without it, whatever the group has committed
-    #[arg(long = "topic", value_name = "TOPIC[:PARTITION]")]
-    topics: Vec<String>,
+    #[arg(long = "topic", value_name = "TOPIC[:PARTITION]", value_parser = named)]
+    topics: Vec<Named>,
     #[command(flatten)]
     target: Target,
     /// Only show what would be set
@@ -51,52 +54,64 @@ struct Move {
     to: i64,
 }
 
+/// What `--topic` names: a topic, or one partition of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    topic: String,
+    partition: Option<i32>,
+}
+
+/// A topic's name has no colon.
+fn named(text: &str) -> Result<Named, String> {
+    let (topic, partition) = match text.split_once(':') {
+        Some((topic, index)) => (topic, index.parse::<i32>().ok().filter(|index| *index >= 0)),
+        None => (text, None),
+    };
+    match topic.is_empty() || (partition.is_none() && text.contains(':')) {
+        true => Err("expected TOPIC or TOPIC:PARTITION".to_owned()),
+        false => Ok(Named {
+            topic: topic.to_owned(),
+            partition,
+        }),
+    }
+}
+
 pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
     let name = &arguments.group.name;
     let mut cluster = arguments.group.everywhere.remote.connect()?;
     let members = match cluster.group(name) {
         Ok(group) => group.members.len(),
         // A group that is not there yet may be told where to begin.
-        Err(error) if error.code() == Some(client::ErrorCode::GroupIdNotFound) => 0,
+        Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) => 0,
         Err(error) => return Err(error.into()),
     };
     if members > 0 {
-        bail!("group {name} has {members} members; stop them first, or they would overwrite what is set");
+        let members = counted(members, "member");
+        bail!("group {name} has {members}; stop its consumers first, or they would overwrite what is set");
     }
-    let committed = cluster.group_offsets(name)?;
-    let partitions = partitions(&mut cluster, arguments, &committed)?;
-    if partitions.is_empty() {
+    let moves = moves(&mut cluster, arguments)?;
+    if moves.is_empty() {
         bail!("group {name} has committed nothing; name what to set with --topic");
     }
-    let mut moves = Vec::new();
-    for (topic, partition) in partitions {
-        let from = committed
-            .iter()
-            .find(|found| found.topic == topic && found.partition == partition)
-            .map(|found| found.offset.0);
-        let to = target(&mut cluster, &arguments.target, &topic, partition, from)?;
-        moves.push(Move {
-            topic,
-            partition,
-            from,
-            to,
-        });
-    }
     if !arguments.dry_run {
-        let offsets: Vec<GroupOffset> = moves
-            .iter()
-            .map(|found| GroupOffset {
-                topic: found.topic.clone(),
-                partition: found.partition,
-                offset: Offset(found.to),
-            })
-            .collect();
+        let offset = |found: &Move| GroupOffset {
+            topic: found.topic.clone(),
+            partition: found.partition,
+            offset: Offset(found.to),
+        };
+        let offsets: Vec<GroupOffset> = moves.iter().map(offset).collect();
         cluster.set_group_offsets(name, &offsets)?;
     }
+<<<<<<< HEAD
+    let done = match arguments.dry_run {
+        true => "would be set",
+        false => "were set",
+=======
     let done = if arguments.dry_run {
         "would be set"
     } else {
         "were set"
+>>>>>>> next
     };
     tell(
         arguments.group.everywhere.json,
@@ -105,6 +120,42 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
     )
 }
 
+<<<<<<< HEAD
+/// Where everything goes that was named, or that the group has committed. What it committed of a topic or a partition that
+/// is gone stays as it is.
+fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>> {
+    let committed = cluster.group_offsets(&arguments.group.name)?;
+    let is_named = !arguments.topics.is_empty();
+    let mut moves = Vec::new();
+    for (name, wanted) in wanted(&arguments.topics, &committed) {
+        let topic = match cluster.topic(&name) {
+            Err(error) if !is_named && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
+                note(&format!("topic {name} is gone"));
+                continue;
+            }
+            found => found?,
+        };
+        let there: BTreeSet<i32> = topic.partitions.iter().map(|partition| partition.index).collect();
+        if let Some(absent) = wanted.iter().flatten().find(|index| !there.contains(index))
+            && is_named
+        {
+            bail!(
+                "topic {name} has no partition {absent}, its last one is {}",
+                there.len() as i64 - 1
+            );
+        }
+        let reach = Reach::ask(cluster, &topic, &arguments.target)?;
+        let is_wanted = |index: &i32| wanted.as_ref().is_none_or(|wanted| wanted.contains(index));
+        for partition in there.into_iter().filter(is_wanted) {
+            let is_its = |found: &&GroupOffset| found.topic == name && found.partition == partition;
+            let from = committed.iter().find(is_its).map(|found| found.offset.0);
+            moves.push(Move {
+                to: reach.target(&arguments.target, &name, partition, from)?,
+                topic: name.clone(),
+                partition,
+                from,
+            });
+=======
 /// What is to be set: what was named, or all that the group has committed.
 fn partitions(
     cluster: &mut Cluster,
@@ -137,17 +188,85 @@ fn partitions(
                     .iter()
                     .map(|found| (name.to_owned(), found.index)),
             ),
+>>>>>>> next
         }
     }
-    partitions.sort();
-    partitions.dedup();
-    Ok(partitions)
+    Ok(moves)
 }
 
-fn has(topic: &TopicMetadata, index: i32) -> bool {
-    topic.partitions.iter().any(|partition| partition.index == index)
+/// The topics, each with its partitions; `None` is all of them.
+fn wanted(named: &[Named], committed: &[GroupOffset]) -> BTreeMap<String, Option<BTreeSet<i32>>> {
+    let named = named.iter().map(|named| (named.topic.clone(), named.partition));
+    let committed = committed
+        .iter()
+        .map(|found| (found.topic.clone(), Some(found.partition)));
+    let all: Vec<_> = match named.len() {
+        0 => committed.collect(),
+        _ => named.collect(),
+    };
+    let mut wanted: BTreeMap<String, Option<BTreeSet<i32>>> = BTreeMap::new();
+    for (topic, partition) in all {
+        let of_topic = wanted.entry(topic).or_insert_with(|| Some(BTreeSet::new()));
+        match (partition, of_topic) {
+            (None, whole) => *whole = None,
+            (Some(index), Some(partitions)) => {
+                partitions.insert(index);
+            }
+            (Some(_), None) => {}
+        }
+    }
+    wanted
 }
 
+<<<<<<< HEAD
+/// What a topic's partitions hold, and what is looked for in them.
+struct Reach {
+    first: BTreeMap<i32, i64>,
+    tail: BTreeMap<i32, i64>,
+    /// The first offset that is not older than the wanted time; none where all are.
+    at_time: BTreeMap<i32, i64>,
+}
+
+impl Reach {
+    fn ask(cluster: &mut Cluster, topic: &TopicMetadata, target: &Target) -> Result<Reach> {
+        let mut ask = |query| -> Result<BTreeMap<i32, i64>> {
+            let offsets = cluster.offsets(topic, query)?;
+            let known = offsets
+                .into_iter()
+                .filter_map(|(index, offset)| Some((index, offset?.0)));
+            Ok(known.collect())
+        };
+        Ok(Reach {
+            first: ask(OffsetQuery::Earliest)?,
+            tail: ask(OffsetQuery::Latest)?,
+            at_time: match target.to_time {
+                Some(ms) => ask(OffsetQuery::Timestamp(ms))?,
+                None => BTreeMap::new(),
+            },
+        })
+    }
+
+    /// Where a partition goes on that has got to `from`, kept within what there is.
+    fn target(&self, target: &Target, topic: &str, partition: i32, from: Option<i64>) -> Result<i64> {
+        let first = self.first.get(&partition).copied().unwrap_or(0);
+        // Whatever a broker says, there is no room before the first.
+        let tail = self.tail.get(&partition).copied().unwrap_or(first).max(first);
+        let wanted = match (target.to_offset, target.to_time, target.shift) {
+            (Some(offset), ..) => offset,
+            // Nothing is as young: what comes next is.
+            (_, Some(_), _) => self.at_time.get(&partition).copied().unwrap_or(tail),
+            (.., Some(records)) => match from {
+                Some(from) => from.saturating_add(records),
+                None => bail!(
+                    "the group has committed nothing in partition {partition} of {topic}: there is nothing to shift"
+                ),
+            },
+            _ if target.to_latest => tail,
+            _ => first,
+        };
+        Ok(wanted.clamp(first, tail))
+    }
+=======
 fn target(
     cluster: &mut Cluster,
     target: &Target,
@@ -184,6 +303,7 @@ fn target(
         _ => bail!("say where to: --to-earliest, --to-latest, --to-offset, --to-time or --shift"),
     };
     Ok(wanted.clamp(first, tail))
+>>>>>>> next
 }
 
 fn as_table(moves: &[Move]) -> String {
@@ -200,4 +320,74 @@ fn as_json(name: &str, moves: &[Move], was_set: bool) -> Value {
         json!({ "topic": found.topic, "partition": found.partition, "from": found.from, "to": found.to })
     });
     json!({ "group": name, "set": was_set, "partitions": moves.collect::<Value>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_or_one_partition_is_named() {
+        let of = |topic: &str, partition| {
+            Ok(Named {
+                topic: topic.to_owned(),
+                partition,
+            })
+        };
+        assert_eq!(named("orders"), of("orders", None));
+        assert_eq!(named("orders:3"), of("orders", Some(3)));
+        for text in ["", ":3", "orders:", "orders:x", "orders:-1", "a:b:1"] {
+            assert!(named(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_topic_named_whole_is_whole_whatever_else_is_named() {
+        let name = |text| named(text).expect("a name");
+        let all = wanted(&[name("a:1"), name("a"), name("b:2"), name("b:0")], &[]);
+        assert_eq!(all["a"], None);
+        assert_eq!(all["b"], Some(BTreeSet::from([0, 2])));
+        let committed = [GroupOffset {
+            topic: "c".to_owned(),
+            partition: 4,
+            offset: Offset(9),
+        }];
+        assert_eq!(wanted(&[], &committed)["c"], Some(BTreeSet::from([4])));
+        assert!(!wanted(&[name("a")], &committed).contains_key("c"));
+    }
+
+    #[test]
+    fn a_target_stays_within_what_there_is() {
+        let reach = Reach {
+            first: BTreeMap::from([(0, 5)]),
+            tail: BTreeMap::from([(0, 10)]),
+            at_time: BTreeMap::new(),
+        };
+        let none = || Target {
+            to_earliest: false,
+            to_latest: false,
+            to_offset: None,
+            to_time: None,
+            shift: None,
+        };
+        let to = |target: Target, from| reach.target(&target, "t", 0, from).ok();
+        let offset = |offset| Target {
+            to_offset: Some(offset),
+            ..none()
+        };
+        let shift = |records| Target {
+            shift: Some(records),
+            ..none()
+        };
+        assert_eq!(to(offset(1), None), Some(5));
+        assert_eq!(to(offset(i64::MAX), None), Some(10));
+        assert_eq!(to(shift(i64::MIN), Some(7)), Some(5));
+        assert_eq!(to(shift(2), Some(7)), Some(9));
+        assert_eq!(to(shift(2), None), None);
+        let time = Target {
+            to_time: Some(1),
+            ..none()
+        };
+        assert_eq!(to(time, None), Some(10), "nothing is as young");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::support::{Ran, ropewalk, run};
 
@@ -15,12 +15,14 @@ fn help_teaches_by_example() {
         "topic",
         "produce",
         "consume",
+        "top",
         "bench",
         "A first session:",
     ] {
         assert!(help.contains(part), "{help}");
     }
-    for command in ["serve", "config", "topic", "produce", "consume", "bench"] {
+    let commands = "serve config topic group produce consume check inspect top bench completions man";
+    for command in commands.split(' ') {
         let help = run(&[command, "--help"]).printed();
         assert!(help.contains(&format!("  ropewalk {command} ")), "{help}");
     }
@@ -41,7 +43,32 @@ fn a_senseless_command_line_exits_with_2() {
         &["produce", "t", "--acks", "2"],
         &["produce", "t", "--key-separator", ""],
         &["consume", "t", "--from", "oldest"],
+        &["consume", "t", "--from", "2026-01-31"],
+        &["consume", "t", "--from", "5", "--last", "5"],
+        &["consume", "t", "--last", "0"],
+        &["consume", "t", "--until", "latest"],
         &["consume", "t", "--max", "0"],
+        &["consume", "t", "--partition", "0,x"],
+        &["consume", "t", "--format", "{vlaue}"],
+        &["consume", "t", "--format", "value"],
+        &["consume", "t", "--format", "{value}", "--json"],
+        &["consume", "t", "--delimiter", r"\q"],
+        &["produce", "t", "--rate", "0"],
+        &["produce", "t", "--compression", "zip"],
+        &["produce", "t", "--header", "name"],
+        &["produce", "t", "--delimiter", ""],
+        &["produce", "t", "--key", "a", "--key-separator", ":"],
+        &["produce", "t", "--json", "--key-separator", ":"],
+        &["topic", "grow", "t"],
+        &["topic", "trim", "t", "--partition", "0", "--before", "soon"],
+        &["group", "reset", "g"],
+        &["group", "reset", "g", "--to-latest", "--topic", "orders:x"],
+        &["group", "reset", "g", "--to-latest", "--to-earliest"],
+        &["group", "reset", "g", "--to-time", "yesterday"],
+        &["top", "--interval", "0"],
+        &["top", "--http", "https://h:1"],
+        &["completions", "tcsh"],
+        &["man"],
         &["topic", "create", "t", "--partitions", "0"],
         &["config", "get"],
         &["config", "get", "--topic", "t", "--all-nodes"],
@@ -58,6 +85,137 @@ fn a_senseless_command_line_exits_with_2() {
             "{arguments:?}: {ran:?}"
         );
     }
+}
+
+#[test]
+fn what_is_senseless_is_told_with_what_would_make_sense() {
+    for (arguments, remedy) in [
+        (
+            &["consume", "t", "--format", "{vlaue}"],
+            "there is no {vlaue}; there are {topic} {partition}",
+        ),
+        (&["consume", "t", "--format", "{value"], "{{ stands for a brace"),
+        (
+            &["consume", "t", "--until", "soon"],
+            "an offset, a time such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            &["consume", "t", "--delimiter", r"\q"],
+            r"there is no \q; \n, \t, \r, \0, \\ and \xHH are known",
+        ),
+        (&["produce", "t", "--header", "name"], "expected NAME=VALUE"),
+        (&["produce", "t", "--rate", "0"], "0 is not in 1.."),
+        (
+            &["produce", "t", "--compression", "zip"],
+            "expected none, gzip, snappy, lz4 or zstd",
+        ),
+        (
+            &["produce", "t", "--delimiter", ""],
+            "--whole makes each input one record",
+        ),
+        (&["top", "--http", "nowhere", "--once"], "expected HOST:PORT"),
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains(remedy), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_before_a_node_is_asked() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().to_str().expect("text");
+    let absent = format!("{path}/../absent");
+    let complaints: &[(&[&str], String)] = &[
+        (
+            &["consume", "t", "--from", "10", "--until", "10"],
+            "nothing lies between --from 10 and --until 10; --until must be greater".to_owned(),
+        ),
+        (
+            &["consume", "t", "--from", "@2000", "--until", "@1000"],
+            "nothing lies between --from 1970-01-01T00:00:02.000Z and --until 1970-01-01T00:00:01.000Z; --until must be later"
+                .to_owned(),
+        ),
+        (
+            &["produce", "t", &absent],
+            format!("{absent} cannot be read: No such file or directory (os error 2)"),
+        ),
+        (
+            &["produce", "t", path],
+            format!("{path} is a directory; name the files in it"),
+        ),
+        (&["check", &absent], format!("{absent} is not a directory")),
+        (&["inspect", &absent], format!("{absent} is not a directory")),
+    ];
+    for (arguments, expected) in complaints {
+        assert_eq!(run(arguments).complaint(), format!("error: {expected}"));
+    }
+}
+
+#[test]
+fn a_shell_script_and_manual_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]).printed();
+        for word in ["ropewalk", "consume", "key-separator"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let pages = directory.path().join("man/man1");
+    let wrote = run(&["man", pages.to_str().expect("text")]).printed();
+    let count = fs::read_dir(&pages).expect("made").count();
+    assert!(wrote.starts_with(&format!("wrote {count} pages to ")), "{wrote}");
+    for (page, text) in [
+        ("ropewalk.1", "consume"),
+        ("ropewalk-topic-create.1", "partitions"),
+        ("ropewalk-consume.1", "Examples"),
+    ] {
+        let page = fs::read_to_string(pages.join(page)).expect("a page for each command");
+        assert!(page.contains(text), "{page}");
+    }
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("writable");
+    let complaint = run(&["man", file.to_str().expect("text")]).complaint();
+    assert!(
+        complaint.starts_with(&format!(
+            "error: manual pages cannot be written to {}: ",
+            file.display()
+        )),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn bash_understands_its_script() {
+    let script = run(&["completions", "bash"]).printed();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("ropewalk.bash");
+    fs::write(&path, script).expect("writable");
+    // Completes as bash would after `ropewalk cons`.
+    let ask = format!(
+        "source {}; COMP_WORDS=(ropewalk cons); COMP_CWORD=1; _ropewalk ropewalk cons ropewalk; echo \"${{COMPREPLY[@]}}\"",
+        path.display()
+    );
+    let answer = Command::new("bash").args(["-c", &ask]).output();
+    let Ok(answer) = answer else {
+        eprintln!("there is no bash here");
+        return;
+    };
+    assert_eq!(
+        String::from_utf8_lossy(&answer.stdout).trim(),
+        "consume",
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn top_says_where_it_looked() {
+    let complaint = run(&["top", "--once", "--http", "127.77.0.1:9"]).complaint();
+    assert!(
+        complaint.starts_with("error: the metrics of http://127.77.0.1:9 cannot be read: "),
+        "{complaint}"
+    );
+    assert!(complaint.ends_with("--http names another address"), "{complaint}");
 }
 
 #[test]
@@ -161,6 +319,7 @@ fn no_node_is_said_with_a_way_out() {
         &["topic", "list"],
         &["consume", "t"],
         &["produce", "t"],
+        &["group", "list"],
         &["bench", "read"],
     ];
     for command in commands {
@@ -202,10 +361,11 @@ fn a_node_that_cannot_start_says_why() {
 
 #[test]
 fn a_reader_that_went_away_is_no_failure() {
-    for arguments in [["config"], ["--help"]] {
+    let whole: [&[&str]; 3] = [&["config"], &["--help"], &["completions", "zsh"]];
+    for arguments in whole {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let mut command = ropewalk(&arguments);
+        let mut command = ropewalk(arguments);
         let output = command
             .stdout(writer)
             .stderr(Stdio::piped())

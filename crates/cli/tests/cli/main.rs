@@ -2,5 +2,7 @@
 
 mod command_line;
 mod embedded;
+mod operating;
+mod records;
 mod session;
 mod support;

@@ -112,6 +112,15 @@ impl RunningNode {
         }
     }
 
+    /// Where it serves HTTP, as `host:port`.
+    pub(crate) fn http_address(&self) -> String {
+        let line = |line: &String| line.strip_prefix("  http   http://").map(str::to_owned);
+        self.greeting
+            .iter()
+            .find_map(line)
+            .expect("the greeting tells it")
+    }
+
     /// Runs a tool against this node.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         self.run_with_input(arguments, b"")

@@ -1,0 +1,119 @@
+//! Test: every command that help texts and documents show is one that this program understands.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+
+use crate::{Arguments, command_line};
+
+/// Documents with commands in them, from the root of the source tree.
+const DOCUMENTS: &[&str] = &["README.md", "docs/cli.md", "docs/comparing.md", "docs/configs.md"];
+
+#[test]
+fn every_example_can_be_parsed() {
+    let mut texts = Vec::new();
+    gather_help(&command_line(), &mut texts);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for name in DOCUMENTS {
+        let text = fs::read_to_string(root.join(name)).expect("a document of the source tree");
+        texts.push(((*name).to_owned(), code_of(&text)));
+    }
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (place, text) in &texts {
+        for line in text.lines() {
+            for words in commands_of(line) {
+                count += 1;
+                if let Err(error) = Arguments::try_parse_from(&words)
+                    && error.exit_code() != 0
+                {
+                    wrong.push(format!("{place}: {}: {error}", words.join(" ")));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 50, "only {count} examples were found");
+}
+
+fn gather_help(command: &clap::Command, texts: &mut Vec<(String, String)>) {
+    if let Some(help) = command.get_after_help() {
+        texts.push((format!("{} --help", command.get_name()), help.to_string()));
+    }
+    for inner in command.get_subcommands() {
+        gather_help(inner, texts);
+    }
+}
+
+/// What stands in a document's fenced blocks.
+fn code_of(text: &str) -> String {
+    let mut inside = false;
+    let mut code = String::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if inside {
+            code.push_str(line);
+            code.push('\n');
+        }
+    }
+    code
+}
+
+/// The words of each `ropewalk` command in a line, as a shell would take it apart. What stands behind two spaces explains,
+/// and what stands in backticks is only spoken of.
+fn commands_of(line: &str) -> Vec<Vec<String>> {
+    let line: String = line.split('`').step_by(2).collect();
+    let mut commands = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut spaces = 0;
+    let mut redirected = false;
+    for letter in line.trim().chars().chain([' ']) {
+        spaces = if letter == ' ' && quote.is_none() {
+            spaces + 1
+        } else {
+            0
+        };
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(letter),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, ' ') if spaces >= 2 => break,
+            (None, ' ' | '|' | '<' | '>' | '#' | '&') => {
+                let last = commands.last_mut().expect("never empty");
+                if let Some(word) = word.take()
+                    && !redirected
+                {
+                    last.push(word);
+                }
+                match letter {
+                    '|' | '&' => {
+                        commands.push(Vec::new());
+                        redirected = false;
+                    }
+                    '<' | '>' => redirected = true,
+                    '#' => break,
+                    _ => {}
+                }
+            }
+            (None, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    commands.retain(|words| words.first().is_some_and(|word| word == "ropewalk"));
+    commands
+}
+
+#[test]
+fn a_line_is_taken_apart_as_by_a_shell() {
+    let line = r"  printf 'a b\n' | ropewalk produce t --key-separator ': ' < in.txt   as it is | ropewalk consume no";
+    assert_eq!(
+        commands_of(line),
+        [["ropewalk", "produce", "t", "--key-separator", ": "]]
+    );
+    assert!(commands_of("kcat -b host; see `ropewalk topic list`").is_empty());
+}

@@ -1,0 +1,96 @@
+//! Frames, segments and chunks, each as text for people and as JSON for scripts.
+
+use serde_json::{Value, json};
+use storage::{ChunkListing, EntryListing, FrameListing, SegmentListing};
+
+use crate::output::counted;
+
+pub(super) fn frame_as_text(frame: &FrameListing) -> String {
+    let mut text = format!(
+        "frame {}: {} bytes at {} of {}",
+        frame.frame, frame.bytes, frame.position, frame.file
+    );
+    for entry in &frame.entries {
+        text += &match entry {
+            EntryListing::Batch {
+                partition,
+                epoch,
+                first,
+                next,
+                bytes,
+            } => {
+                format!("\n  batch   {partition} offsets {first}..{next} epoch {epoch} {bytes} bytes")
+            }
+            EntryListing::Trim { partition, log_start } => {
+                format!("\n  trim    {partition} below offset {log_start}")
+            }
+            EntryListing::Delete { partition } => format!("\n  delete  {partition}"),
+        };
+    }
+    text
+}
+
+pub(super) fn frame_as_json(frame: &FrameListing) -> Value {
+    let entry = |entry: &EntryListing| match entry {
+        EntryListing::Batch {
+            partition,
+            epoch,
+            first,
+            next,
+            bytes,
+        } => json!({
+            "kind": "batch", "partition": partition.to_string(), "epoch": epoch.0,
+            "first_offset": first.0, "next_offset": next.0, "bytes": bytes,
+        }),
+        EntryListing::Trim { partition, log_start } => {
+            json!({"kind": "trim", "partition": partition.to_string(), "log_start": log_start.0})
+        }
+        EntryListing::Delete { partition } => json!({"kind": "delete", "partition": partition.to_string()}),
+    };
+    json!({
+        "frame": frame.frame, "file": frame.file, "position": frame.position, "bytes": frame.bytes,
+        "entries": frame.entries.iter().map(entry).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn segment_as_text(segment: &SegmentListing) -> String {
+    let state = if segment.sealed { "sealed" } else { "open" };
+    let mut text = format!(
+        "segment {} offsets {}..{} {} bytes in {} {state}: {}",
+        segment.partition,
+        segment.first,
+        segment.next,
+        segment.bytes,
+        counted(segment.chunks.len(), "chunk"),
+        segment.file
+    );
+    if let Some(file) = &segment.adopted {
+        text += &format!("\n  batches in {file}");
+    }
+    text
+}
+
+pub(super) fn segment_as_json(segment: &SegmentListing) -> Value {
+    json!({
+        "partition": segment.partition.to_string(), "file": segment.file, "adopted_file": segment.adopted, "sealed": segment.sealed,
+        "first_offset": segment.first.0, "next_offset": segment.next.0, "bytes": segment.bytes,
+        "max_timestamp_ms": segment.max_timestamp_ms, "created_ms": segment.created_ms,
+        "chunks": segment.chunks.len(),
+    })
+}
+
+pub(super) fn chunk_as_text(chunk: &ChunkListing) -> String {
+    format!(
+        "  chunk   offsets {}..{} {} bytes at {} checksum {:016x}",
+        chunk.first, chunk.next, chunk.bytes, chunk.position, chunk.checksum
+    )
+}
+
+pub(super) fn chunk_as_json(segment: &SegmentListing, chunk: &ChunkListing) -> Value {
+    json!({
+        "partition": segment.partition.to_string(), "segment": segment.first.0,
+        "first_offset": chunk.first.0, "next_offset": chunk.next.0, "position": chunk.position,
+        "bytes": chunk.bytes, "max_timestamp_ms": chunk.max_timestamp_ms,
+        "checksum": format!("{:016x}", chunk.checksum),
+    })
+}

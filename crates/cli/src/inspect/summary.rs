@@ -1,0 +1,99 @@
+//! What a directory holds of each partition, in one line each.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use storage::{EntryListing, FrameListing, SegmentListing};
+
+use crate::output::{or_dash, table};
+
+/// Sums by partition.
+#[derive(Default)]
+pub(super) struct Summary {
+    partitions: BTreeMap<String, Sum>,
+}
+
+#[derive(Default)]
+struct Sum {
+    /// The least and the greatest bounds of what is stored; `None` if nothing is.
+    first: Option<i64>,
+    next: Option<i64>,
+    segments: u64,
+    segment_bytes: u64,
+    /// Of the journal, what segments do not hold: batches and their bytes.
+    batches: u64,
+    batch_bytes: u64,
+}
+
+impl Sum {
+    fn reach(&mut self, first: i64, next: i64) {
+        self.first = Some(self.first.map_or(first, |known| known.min(first)));
+        self.next = Some(self.next.map_or(next, |known| known.max(next)));
+    }
+}
+
+impl Summary {
+    /// Takes in what one journal holds, and the segments of its partitions.
+    pub(super) fn add(&mut self, frames: Vec<FrameListing>, segments: Vec<SegmentListing>) {
+        for segment in segments {
+            let sum = self.partitions.entry(segment.partition.to_string()).or_default();
+            sum.reach(segment.first.0, segment.next.0);
+            sum.segments += 1;
+            sum.segment_bytes += segment.bytes;
+        }
+        for entry in frames.into_iter().flat_map(|frame| frame.entries) {
+            if let EntryListing::Batch {
+                partition,
+                first,
+                next,
+                bytes,
+                ..
+            } = entry
+            {
+                let sum = self.partitions.entry(partition.to_string()).or_default();
+                sum.reach(first.0, next.0);
+                sum.batches += 1;
+                sum.batch_bytes += u64::from(bytes);
+            }
+        }
+    }
+
+    pub(super) fn as_text(&self) -> String {
+        if self.partitions.is_empty() {
+            return "nothing is stored".to_owned();
+        }
+        let heading = [
+            "partition",
+            "first",
+            "next",
+            "segments",
+            "bytes",
+            "journaled batches",
+            "bytes",
+        ];
+        let mut rows = vec![heading.map(str::to_owned).to_vec()];
+        rows.extend(self.partitions.iter().map(|(partition, sum)| {
+            vec![
+                partition.clone(),
+                or_dash(sum.first),
+                or_dash(sum.next),
+                sum.segments.to_string(),
+                sum.segment_bytes.to_string(),
+                sum.batches.to_string(),
+                sum.batch_bytes.to_string(),
+            ]
+        }));
+        table(&rows)
+    }
+
+    pub(super) fn as_json(&self) -> Vec<Value> {
+        let line = |(partition, sum): (&String, &Sum)| {
+            json!({
+                "partition": partition, "first_offset": sum.first, "next_offset": sum.next,
+                "segments": sum.segments, "segment_bytes": sum.segment_bytes,
+                "journaled_batches": sum.batches, "journaled_bytes": sum.batch_bytes,
+            })
+        };
+        self.partitions.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! `ropewalk top`: watches a node that runs. Live on a terminal; as text or JSON for scripts.
+//!
+//! It only asks, and asks little: the node's metrics over HTTP, and consumer groups by Kafka's protocol.
+
+mod exposition;
+mod frame;
+mod observer;
+mod scrape;
+mod screen;
+mod terminal;
+mod units;
+mod view;
+
+use std::io::{IsTerminal, stdout};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+
+use self::observer::Observer;
+use self::scrape::http_address;
+use self::view::View;
+use crate::output::Output;
+use crate::remote::Remote;
+
+const EXAMPLES: &str = "\
+Examples:
+  ropewalk top                                    live; q ends, p pauses
+  ropewalk top --http log.example:8092 --bootstrap log.example:9092
+  ropewalk top --once                             one look, as text
+  ropewalk top --json --interval 10 >> figures.ndjson
+  ropewalk top --once --json | jq .appended.records_per_second
+
+Rates are means over the interval. How long answers take is measured from here, network included, with the smallest
+question that there is.";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TopArguments {
+    /// The node's HTTP address
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8092", value_parser = http_address)]
+    http: String,
+    #[command(flatten)]
+    remote: Remote,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
+    /// Look for one interval, print what was seen and end
+    #[arg(long)]
+    once: bool,
+    /// Print one JSON object for each interval
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
+    let observer = Observer::new(&arguments.http, &arguments.remote);
+    let mut watch = Watch::begin(observer, Duration::from_secs(arguments.interval))?;
+    let is_watched = stdout().is_terminal() && !arguments.json;
+    if is_watched && !arguments.once {
+        return screen::run(watch, &arguments.http);
+    }
+    let mut output = Output::open();
+    loop {
+        let view = watch.next()?;
+        match arguments.json {
+            true => output.json(&view.as_json())?,
+            false => output.line(view.as_text())?,
+        }
+        output.flush()?;
+        // Text without end is of no use to a script.
+        if arguments.once || !arguments.json {
+            return Ok(());
+        }
+    }
+}
+
+/// One look after the other.
+struct Watch {
+    observer: Observer,
+    interval: Duration,
+    before: observer::Observation,
+}
+
+impl Watch {
+    /// Takes the first look.
+    fn begin(mut observer: Observer, interval: Duration) -> Result<Watch> {
+        let before = observer.observe(Instant::now())?;
+        Ok(Watch {
+            observer,
+            interval,
+            before,
+        })
+    }
+
+    /// Waits for the interval, and gives what happened in it. After an error it may be called again.
+    fn next(&mut self) -> Result<View> {
+        let now = self.observer.observe(Instant::now() + self.interval)?;
+        let view = View::between(&self.before, &now);
+        self.before = now;
+        Ok(view)
+    }
+}

@@ -1,0 +1,153 @@
+//! The metrics of a node as it tells them (OpenMetrics text), and sums over them.
+
+use std::collections::BTreeMap;
+
+/// Samples by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Exposition {
+    samples: BTreeMap<String, Vec<Sample>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Sample {
+    labels: Vec<(String, String)>,
+    value: f64,
+}
+
+impl Exposition {
+    /// Reads a text of metrics.
+    ///
+    /// # Errors
+    /// The line that is none.
+    pub(super) fn parse(text: &str) -> Result<Exposition, String> {
+        let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+        for line in text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
+            let (name, sample) = sample(line).ok_or_else(|| {
+                let begin: String = line.chars().take(60).collect();
+                format!("{begin:?} is no metric")
+            })?;
+            samples.entry(name).or_default().push(sample);
+        }
+        Ok(Exposition { samples })
+    }
+
+    /// The sum of a metric over all its labels; `None` if nothing is told of it.
+    pub(super) fn sum(&self, name: &str) -> Option<f64> {
+        let samples = self.samples.get(name)?;
+        Some(samples.iter().map(|sample| sample.value).sum())
+    }
+
+    /// The sum of a metric over what is of one core.
+    pub(super) fn of_core(&self, name: &str, core: &str) -> Option<f64> {
+        let samples = self.samples.get(name)?;
+        let of_core = samples.iter().filter(|sample| sample.label("core") == Some(core));
+        Some(of_core.map(|sample| sample.value).sum())
+    }
+
+    /// The cores that anything is told of, by number.
+    pub(super) fn cores(&self) -> Vec<String> {
+        let up = self.samples.get("ropewalk_core_up");
+        let labels = up.into_iter().flatten().filter_map(|sample| sample.label("core"));
+        let mut cores: Vec<String> = labels.map(str::to_owned).collect();
+        cores.sort_by_key(|core| core.parse::<u64>().unwrap_or(u64::MAX));
+        cores
+    }
+
+    /// A label of the only sample of a metric.
+    pub(super) fn label(&self, name: &str, label: &str) -> Option<&str> {
+        self.samples.get(name)?.first()?.label(label)
+    }
+}
+
+impl Sample {
+    fn label(&self, name: &str) -> Option<&str> {
+        let found = self.labels.iter().find(|(label, _)| label == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// `name value` or `name{label="value",...} value`; a time behind it is left aside.
+fn sample(line: &str) -> Option<(String, Sample)> {
+    let (name, labels, rest) = match line.find(['{', ' '])? {
+        at if line[at..].starts_with('{') => {
+            let (labels, rest) = labels(&line[at + 1..])?;
+            (&line[..at], labels, rest)
+        }
+        at => (&line[..at], Vec::new(), &line[at..]),
+    };
+    let value = rest.split_whitespace().next()?.parse().ok()?;
+    (!name.is_empty()).then(|| (name.to_owned(), Sample { labels, value }))
+}
+
+type Labels = Vec<(String, String)>;
+
+/// The labels up to the closing brace, and what stands behind it.
+fn labels(text: &str) -> Option<(Labels, &str)> {
+    let mut labels = Vec::new();
+    let mut rest = text;
+    loop {
+        if let Some(behind) = rest.strip_prefix('}') {
+            return Some((labels, behind));
+        }
+        let (name, behind) = rest.split_once("=\"")?;
+        let (value, behind) = quoted(behind)?;
+        labels.push((name.to_owned(), value));
+        rest = behind.strip_prefix(',').unwrap_or(behind);
+    }
+}
+
+/// A label's value up to its closing quote, and what stands behind it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => match letters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_summed_and_told_apart_by_core() {
+        let text = "# HELP x y\n# TYPE x counter\nplain 7\nrequests_total{core=\"0\"} 3\n\
+            requests_total{core=\"10\"} 4.5 1700000000\nropewalk_core_up{core=\"10\"} 1\nropewalk_core_up{core=\"9\"} 0\n\
+            build_info{version=\"1 \\\"x\\\",}\"} 1\n# EOF\n";
+        let read = Exposition::parse(text).expect("metrics");
+        assert_eq!(read.sum("plain"), Some(7.0));
+        assert_eq!(read.sum("requests_total"), Some(7.5));
+        assert_eq!(read.of_core("requests_total", "10"), Some(4.5));
+        assert_eq!(read.of_core("requests_total", "1"), Some(0.0));
+        assert_eq!(read.sum("absent"), None);
+        assert_eq!(read.cores(), ["9", "10"]);
+        assert_eq!(read.label("build_info", "version"), Some("1 \"x\",}"));
+    }
+
+    #[test]
+    fn what_is_no_metric_is_told() {
+        for text in [
+            "<html>",
+            "x",
+            "x y",
+            "x{a=\"b\" 1",
+            "x{a=\"b\"}",
+            "x{a=b} 1",
+            "{} 1",
+            " 1",
+        ] {
+            assert!(Exposition::parse(text).is_err(), "{text}");
+        }
+    }
+}

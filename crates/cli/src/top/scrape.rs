@@ -1,0 +1,171 @@
+//! Asks a node for its metrics over HTTP: one request on a connection of its own.
+//!
+//! HTTP/1.0, so that the answer ends where the connection does. Nothing is believed beyond a limit of size and time.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long connecting, and each read and write, may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest answer: that of a node with hundreds of cores is well below.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// Why there are no metrics.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScrapeError {
+    /// Nobody answers there.
+    #[error(
+        "the metrics of http://{address} cannot be read: {source}; `ropewalk serve` starts a node, --http names another address"
+    )]
+    Unreachable {
+        /// As it was given.
+        address: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Something else than metrics came.
+    #[error(
+        "http://{address}/metrics is not what a node of Ropewalk serves: {what}; --http names the node's HTTP address, not Kafka's"
+    )]
+    Strange {
+        /// As it was given.
+        address: String,
+        /// What came.
+        what: String,
+    },
+}
+
+/// Takes `host:port`, also as a URL.
+///
+/// # Errors
+/// What is expected, for the command line.
+pub(super) fn http_address(text: &str) -> Result<String, String> {
+    let bare = text.strip_prefix("http://").unwrap_or(text);
+    let bare = bare.strip_suffix('/').unwrap_or(bare);
+    match bare.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !bare.contains('/') && port.parse::<u16>().is_ok() => {
+            Ok(bare.to_owned())
+        }
+        _ => Err("expected HOST:PORT, such as 127.0.0.1:8092".to_owned()),
+    }
+}
+
+/// The text of the metrics of the node at `address`.
+pub(super) fn scrape(address: &str) -> Result<String, ScrapeError> {
+    let answer = ask(address).map_err(|source| ScrapeError::Unreachable {
+        address: address.to_owned(),
+        source,
+    })?;
+    body_of(&answer).map_err(|what| ScrapeError::Strange {
+        address: address.to_owned(),
+        what,
+    })
+}
+
+fn ask(address: &str) -> io::Result<Vec<u8>> {
+    let mut stream = connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// Tries every address that the name stands for.
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for candidate in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&candidate, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The body of an answer that says 200.
+fn body_of(answer: &[u8]) -> Result<String, String> {
+    if answer.len() as u64 > ANSWER_BYTES_MAX {
+        return Err(format!(
+            "its answer is longer than {} MiB",
+            ANSWER_BYTES_MAX >> 20
+        ));
+    }
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+    let Some(end) = end else {
+        return Err("it does not answer as HTTP does".to_owned());
+    };
+    let head = String::from_utf8_lossy(&answer[..end]);
+    let status = head.lines().next().unwrap_or_default();
+    match status.split_whitespace().collect::<Vec<_>>()[..] {
+        [protocol, "200", ..] if protocol.starts_with("HTTP/1.") => {}
+        _ => {
+            return Err(format!(
+                "it answers {:?}",
+                status.chars().take(60).collect::<String>()
+            ));
+        }
+    }
+    let body = &answer[end + 4..];
+    let announced = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>().ok())?
+    });
+    if announced.is_some_and(|announced| announced != body.len()) {
+        return Err("its answer ends early".to_owned());
+    }
+    String::from_utf8(body.to_vec()).map_err(|_| "its answer is no text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_a_url() {
+        for text in ["h:1", "http://h:1", "http://h:1/"] {
+            assert_eq!(http_address(text).as_deref(), Ok("h:1"), "{text}");
+        }
+        assert_eq!(http_address("[::1]:8092").as_deref(), Ok("[::1]:8092"));
+        for text in [
+            "",
+            "h",
+            ":1",
+            "h:x",
+            "h:70000",
+            "https://h:1",
+            "http://h:1/metrics",
+        ] {
+            assert!(http_address(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_answer_of_200_is_taken() {
+        let whole = b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+        assert_eq!(body_of(whole).as_deref(), Ok("abc"));
+        assert_eq!(body_of(b"HTTP/1.1 200 OK\r\n\r\n").as_deref(), Ok(""));
+        for (answer, expected) in [
+            (
+                &b"HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nabc"[..],
+                "its answer ends early",
+            ),
+            (
+                b"HTTP/1.0 404 Not Found\r\n\r\n",
+                "it answers \"HTTP/1.0 404 Not Found\"",
+            ),
+            (b"\0\0\0\x05junk", "it does not answer as HTTP does"),
+            (b"", "it does not answer as HTTP does"),
+            (b"SSH-2.0 200 x\r\n\r\n", "it answers \"SSH-2.0 200 x\""),
+            (b"HTTP/1.0 200 OK\r\n\r\n\xff", "its answer is no text"),
+        ] {
+            assert_eq!(body_of(answer).expect_err("not whole"), expected);
+        }
+    }
+}

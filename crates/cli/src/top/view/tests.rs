@@ -1,0 +1,97 @@
+//! Figures of two looks at a node that was not there.
+
+use std::time::{Duration, Instant};
+
+use super::super::exposition::Exposition;
+use super::super::observer::{GroupLag, Lag, Observation};
+use super::*;
+
+/// A look `seconds` after `began` with these counters.
+fn look(began: Instant, seconds: u64, records: u64, flushes: u64) -> Observation {
+    let text = format!(
+        "ropewalk_build_info{{version=\"1.2.3\"}} 1\nropewalk_uptime_seconds {seconds}\n\
+         ropewalk_core_up{{core=\"0\"}} 1\nropewalk_core_up{{core=\"1\"}} 0\n\
+         ropewalk_connections{{core=\"0\"}} 3\n\
+         ropewalk_appended_records_total{{core=\"0\",journal=\"0\"}} {records}\n\
+         ropewalk_appended_records_total{{core=\"0\",journal=\"1\"}} {records}\n\
+         ropewalk_flushes_total{{core=\"0\",journal=\"0\"}} {flushes}\n\
+         ropewalk_flush_seconds_total{{core=\"0\",journal=\"0\"}} {}\n\
+         ropewalk_faults_total{{core=\"0\",journal=\"0\"}} 0\n",
+        flushes as f64 / 1_000.0
+    );
+    Observation {
+        at: began + Duration::from_secs(seconds),
+        time_ms: 5,
+        metrics: Exposition::parse(&text).expect("metrics"),
+        answers: (1..=200).map(Duration::from_millis).collect(),
+        lag: Lag {
+            groups: vec![GroupLag {
+                name: "billing".to_owned(),
+                state: "Stable".to_owned(),
+                records: 42,
+            }],
+            left_out: 7,
+            error: None,
+        },
+    }
+}
+
+/// Four seconds, 1,000 records each.
+pub(in super::super) fn a_view() -> View {
+    let began = Instant::now();
+    View::between(&look(began, 10, 5_000, 100), &look(began, 14, 7_000, 180))
+}
+
+#[test]
+fn rates_and_means_are_over_the_interval() {
+    let view = a_view();
+    assert_eq!(view.appended_records, Some(1_000.0));
+    assert_eq!(view.flushes, Some(20.0));
+    assert!(view.flush_seconds.is_some_and(|mean| (mean - 0.001).abs() < 1e-9));
+    assert_eq!(view.cores.len(), 2);
+    assert_eq!(view.cores[0].records, Some(1_000.0));
+    assert!(!view.cores[1].is_up);
+    assert_eq!(view.read_bytes, None, "not told");
+    let answers = view.answers.expect("some were asked for");
+    assert_eq!(
+        (answers.count, answers.p50, answers.p99, answers.max),
+        (200, 0.1, 0.198, 0.2)
+    );
+}
+
+#[test]
+fn a_node_that_started_again_has_no_negative_rates() {
+    let began = Instant::now();
+    let view = View::between(&look(began, 10, 5_000, 100), &look(began, 11, 30, 2));
+    assert_eq!(view.appended_records, Some(60.0));
+    assert!(view.cores[0].records.is_some_and(|rate| rate >= 0.0));
+}
+
+#[test]
+fn the_same_figures_are_told_as_text_and_as_json() {
+    let view = a_view();
+    let text = view.as_text();
+    for part in [
+        "node      1.2.3, up 14 s, 3 connections, - CPUs, -",
+        "appends   1 k records/s  -/s  - batches/s",
+        "answers   p50 100 ms  p99 198 ms  max 200 ms  of 200",
+        "flushes   20/s  1 ms each",
+        "1 (silent)",
+        "billing  Stable  42",
+        "7 more groups",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let json = view.as_json();
+    assert_eq!(json["appended"]["records_per_second"], 1_000.0);
+    assert_eq!(json["groups"][0]["lag"], 42);
+    assert_eq!(json["read"]["bytes_per_second"], Value::Null);
+    assert_eq!(json["answers"]["p99_seconds"], 0.198);
+}
+
+#[test]
+fn one_answer_is_every_percentile() {
+    let only = Answers::of(&[Duration::from_millis(3)]).expect("one");
+    assert_eq!((only.p50, only.p99, only.max), (0.003, 0.003, 0.003));
+    assert_eq!(Answers::of(&[]), None);
+}

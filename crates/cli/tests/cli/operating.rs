@@ -1,0 +1,256 @@
+//! What an operator does: groups, growing and trimming, watching a node, and looking into its directory at rest.
+
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::{RunningNode, run};
+
+fn node() -> (TempDir, RunningNode) {
+    let directory = tempdir().expect("a temporary directory");
+    let node = RunningNode::start(&directory);
+    (directory, node)
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn with_records(node: &RunningNode, topic: &str) {
+    // Records as old as these would be given up at once.
+    let create = ["topic", "create", topic, "--config", "retention.ms=-1"];
+    node.run(&create).printed();
+    let lines: String = (0..10)
+        .map(|number| {
+            format!(
+                "{{\"value\": \"{number}\", \"timestamp_ms\": {}}}\n",
+                1_000 * number
+            )
+        })
+        .collect();
+    node.run_with_input(&["produce", topic, "--json"], lines.as_bytes())
+        .printed();
+}
+
+#[test]
+fn a_group_is_put_elsewhere_and_its_lag_is_shown() {
+    let (_directory, node) = node();
+    with_records(&node, "orders");
+    assert_eq!(
+        node.run(&["group", "list"]).printed(),
+        "there are no groups; a consumer with a group.id makes one\n"
+    );
+    let reset = |target: &[&str]| {
+        let all = [
+            &["group", "reset", "billing", "--topic", "orders", "--json"],
+            target,
+        ]
+        .concat();
+        let set = parsed(&node.run(&all).printed());
+        (
+            set["set"].clone(),
+            set["partitions"][0]["from"].clone(),
+            set["partitions"][0]["to"].clone(),
+        )
+    };
+    let (yes, no) = (Value::from(true), Value::from(false));
+    let offset = |offset: i64| Value::from(offset);
+    assert_eq!(
+        reset(&["--to-offset", "4", "--dry-run"]),
+        (no, Value::Null, offset(4))
+    );
+    assert_eq!(
+        reset(&["--to-offset", "4"]),
+        (yes.clone(), Value::Null, offset(4))
+    );
+    assert_eq!(reset(&["--shift", "-3"]), (yes.clone(), offset(4), offset(1)));
+    assert_eq!(
+        reset(&["--shift", "-3"]),
+        (yes.clone(), offset(1), offset(0)),
+        "not below the first"
+    );
+    assert_eq!(
+        reset(&["--to-time", "@6500"]),
+        (yes.clone(), offset(0), offset(7))
+    );
+    assert_eq!(reset(&["--to-latest"]), (yes.clone(), offset(7), offset(10)));
+    assert_eq!(reset(&["--to-earliest"]), (yes.clone(), offset(10), offset(0)));
+    assert_eq!(reset(&["--to-offset", "8"]), (yes, offset(0), offset(8)));
+
+    let described = parsed(&node.run(&["group", "describe", "billing", "--json"]).printed());
+    assert_eq!(
+        (&described["lag"], &described["partitions"][0]["lag"]),
+        (&offset(2), &offset(2))
+    );
+    let text = node.run(&["group", "describe", "billing"]).printed();
+    assert!(text.starts_with("group billing is Empty ("), "{text}");
+    assert!(
+        text.contains("orders  0          8          10    2    -"),
+        "{text}"
+    );
+    assert!(node.run(&["group", "list"]).printed().contains("billing  Empty"));
+    assert_eq!(
+        node.run(&["group", "delete", "billing"]).printed(),
+        "deleted group billing\n"
+    );
+}
+
+#[test]
+fn what_a_group_cannot_do_is_told() {
+    let (_directory, node) = node();
+    with_records(&node, "orders");
+    for (arguments, expected) in [
+        (&["group", "describe", "nobody"][..], "GROUP_ID_NOT_FOUND"),
+        (
+            &["group", "delete", "nobody"],
+            "`ropewalk group list` shows what there is",
+        ),
+        (
+            &["group", "reset", "nobody", "--to-latest"],
+            "group nobody has committed nothing; name what to set with --topic",
+        ),
+        (
+            &["group", "reset", "nobody", "--topic", "orders:7", "--to-latest"],
+            "topic orders has no partition 7, its last one is 0",
+        ),
+        (
+            &["group", "reset", "nobody", "--topic", "orders", "--shift", "1"],
+            "there is nothing to shift",
+        ),
+        (
+            &["group", "reset", "nobody", "--topic", "absent", "--to-latest"],
+            "`ropewalk topic list` shows what there is",
+        ),
+    ] {
+        let complaint = node.run(arguments).complaint();
+        assert!(complaint.contains(expected), "{arguments:?}: {complaint}");
+    }
+}
+
+#[test]
+fn a_topic_grows_and_is_trimmed() {
+    let (_directory, node) = node();
+    with_records(&node, "orders");
+    let grow = ["topic", "grow", "orders", "--partitions", "3"];
+    assert_eq!(
+        node.run(&grow).printed(),
+        "topic orders has 3 partitions, 1 before\n"
+    );
+    assert_eq!(
+        node.run(&grow).complaint(),
+        "error: topic orders has 3 partitions already; a topic only grows"
+    );
+    let trim = |before: &str| {
+        let arguments = [
+            "topic",
+            "trim",
+            "orders",
+            "--partition",
+            "0",
+            "--before",
+            before,
+            "--json",
+        ];
+        parsed(&node.run(&arguments).printed())["first_offset"].clone()
+    };
+    assert_eq!(trim("3"), 3);
+    assert_eq!(trim("@4500"), 5);
+    assert_eq!(node.run(&["consume", "orders", "--max", "1"]).printed(), "5\n");
+    assert_eq!(trim("tail"), 10);
+    let beyond = ["topic", "trim", "orders", "--partition", "0", "--before", "11"];
+    assert_eq!(
+        node.run(&beyond).complaint(),
+        "error: offset 11 does not exist yet: partition 0 of topic orders goes on at 10"
+    );
+
+    let create = ["topic", "create", "orders", "--if-absent"];
+    assert_eq!(
+        node.run(&create).printed(),
+        "topic orders exists, with 3 partitions\n"
+    );
+    let delete = ["topic", "delete", "orders", "--if-present"];
+    assert_eq!(node.run(&delete).printed(), "deleted topic orders\n");
+    assert_eq!(node.run(&delete).printed(), "there is no topic orders\n");
+    let climbing = node.run(&["topic", "create", "../orders"]).complaint();
+    assert!(climbing.contains("INVALID_TOPIC"), "{climbing}");
+}
+
+#[test]
+fn a_running_node_is_watched() {
+    let (_directory, node) = node();
+    with_records(&node, "orders");
+    node.run(&[
+        "group",
+        "reset",
+        "billing",
+        "--topic",
+        "orders",
+        "--to-offset",
+        "4",
+    ])
+    .printed();
+    let http = node.http_address();
+    let once = ["top", "--once", "--http", &http];
+    let text = node.run(&once).printed();
+    for part in [
+        "node      ",
+        "appends   ",
+        "flushes   ",
+        "caches    ",
+        "billing  Empty  6",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let figures = parsed(&node.run(&[&once[..], &["--json"]].concat()).printed());
+    assert_eq!(figures["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(figures["groups"][0]["lag"], 6);
+    assert_eq!(figures["groups_error"], Value::Null);
+    assert_eq!(figures["cores"].as_array().map(Vec::len), Some(2));
+    assert_eq!(figures["faults"], 0.0);
+    assert!(figures["answers"]["count"].as_u64() > Some(0), "{figures}");
+    for path in [
+        &["appended", "records_per_second"],
+        &["flushes", "per_second"],
+        &["journal", "bytes"],
+    ] {
+        assert!(figures[path[0]][path[1]].is_number(), "{path:?}: {figures}");
+    }
+    let kafka = run(&["top", "--once", "--http", &node.address]).complaint();
+    assert!(kafka.contains("/metrics"), "{kafka}");
+}
+
+#[test]
+fn a_directory_at_rest_is_looked_into() {
+    let (directory, node) = node();
+    with_records(&node, "orders");
+    let id = parsed(&node.run(&["topic", "describe", "orders", "--json"]).printed())["id"].clone();
+    let partition = format!("{}-0", id.as_str().expect("text"));
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("text");
+    let busy = run(&["inspect", data]).complaint();
+    assert_eq!(
+        busy,
+        format!("error: {data} is in use by a running node; stop it first")
+    );
+    assert_eq!(node.end_with("-TERM").code, Some(0));
+
+    let checked = run(&["check", data]);
+    assert_eq!(checked.err, "", "no bar where no terminal is");
+    assert!(checked.printed().lines().all(|line| line.ends_with(": sound")));
+
+    let text = run(&["inspect", data]).printed();
+    let line = text.lines().find(|line| line.starts_with(&partition));
+    assert!(line.is_some_and(|line| line.contains(" 0      10 ")), "{text}");
+    let only = run(&["inspect", data, "--partition", &partition, "--json"]).printed();
+    assert_eq!(only.lines().count(), 1);
+    assert_eq!(parsed(&only)["next_offset"], 10);
+    for what in ["journal", "segments", "index"] {
+        for line in run(&["inspect", data, what, "--json"]).printed().lines() {
+            assert!(parsed(line).is_object(), "{what}: {line}");
+        }
+    }
+    let absent = run(&["inspect", data, "journal", "--partition", "0-0"]).complaint();
+    assert_eq!(
+        absent,
+        format!("error: there is nothing of partition 0-0; `ropewalk inspect {data}` lists what there is")
+    );
+}
