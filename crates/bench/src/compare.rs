@@ -4,6 +4,7 @@
 //! driver (`work`), and everything that was found is one value (`results`) of which all reports are made (`report`).
 //! Apart from the suites, which name those that a publication compares, no system is known by name here.
 
+mod asking;
 mod assemble;
 mod child;
 pub mod diff;
@@ -24,6 +25,7 @@ pub mod results;
 mod runner;
 mod server;
 mod suite;
+mod watchdog;
 mod work;
 
 use std::collections::BTreeMap;
@@ -38,11 +40,11 @@ pub use self::results::Results;
 pub use self::suite::Suite;
 
 use self::fleet::Fleet;
-use self::peer::{Peers, System};
+use self::peer::Peers;
 use self::plan::Plan;
 use self::record::{Asked, Line, Moment, Record};
 use self::reserve::Reserve;
-use self::runner::{Runner, Setting, ways};
+use self::runner::{Runner, Setting};
 use self::suite::Scale;
 use crate::floor::{self, FloorOptions};
 
@@ -114,36 +116,15 @@ pub struct CompareOptions {
 /// # Errors
 /// If it cannot begin, was interrupted, or its reports cannot be written.
 pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Result<Vec<String>> {
-    ensure!(
-        options.seconds.is_finite() && options.seconds > 0.0,
-        "--seconds must be more than 0"
-    );
-    let warmup = options.warmup_seconds;
-    ensure!(
-        warmup.is_finite() && warmup > 0.0,
-        "--warmup-seconds must be more than 0"
-    );
-    ensure!(
-        options.scale.is_finite() && options.scale > 0.0,
-        "--scale must be more than 0"
-    );
-    let silent_max =
-        Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")?;
+    let silent_max = check(options)?;
     let peers = Peers::read(&options.peers)?;
     let systems = peers.choose(&options.systems, OWN)?;
-    let broken = peers.broken_among(&options.systems);
-    let broken: Vec<_> = broken
-        .map(|(folder, why)| assemble::broken(folder, why))
-        .collect();
+    let broken = broken(&peers, options);
     ensure!(
         !systems.is_empty() || !broken.is_empty(),
         "there is no system in {}",
         options.peers.display()
     );
-    for system in &broken {
-        let why = system.failed.as_deref().unwrap_or_default();
-        eprintln!("{} cannot take part: {why}", system.name);
-    }
     let plans = choose_plans(options)?;
     fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
     let mut record = Record::open(&options.out.join("runs.jsonl"), &asked(options)?)?;
@@ -163,24 +144,12 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         warmup_seconds: options.warmup_seconds,
         interrupt,
     };
-    let logs = fs::canonicalize(&options.out)?.join("logs");
-    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
-    let fleet = Fleet::new(
-        options.nodes,
-        directories.paths.clone(),
-        logs,
-        silent_max,
-        interrupt,
-    );
+    let paths = directories.paths.clone();
+    let fleet = Fleet::new(options.nodes, paths, logs(options)?, silent_max, interrupt);
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
     // From here on everything is measured: nothing may keep it from being written.
     drop(reserve);
-    let mut moment = self::moment();
-    match measure_floors(options, &directories.paths[0]) {
-        Ok(floors) => moment.floors = floors,
-        Err(error) => eprintln!("the floors could not be measured again: {error:#}"),
-    }
-    record.add(Line::Moment(moment));
+    record.add(Line::Moment(moment_after(options, &directories.paths[0])));
     let frame = assemble::Frame {
         suite: options.suite.name().to_owned(),
         command: command.to_owned(),
@@ -189,16 +158,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         machine: machine::describe(&directories.paths[0]),
         broken,
     };
-    let is_asked = |system: &System| {
-        let mut asked = plans.iter().flat_map(|plan| ways(&setting, plan));
-        asked.any(|way| way.system == *system)
-    };
-    let asked: Vec<System> = systems
-        .iter()
-        .filter(|system| is_asked(system))
-        .cloned()
-        .collect();
-    let results = assemble::results(frame, &asked, &plans, &record, |plan| ways(&setting, plan));
+    let results = assemble::results(frame, &plans, &record, &setting);
     write_somewhere(&results, &options.out)?;
     let mut failures = assemble::failures(&results);
     if let Some(trouble) = record.write() {
@@ -207,6 +167,35 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         ));
     }
     Ok(failures)
+}
+
+/// Refuses numbers that mean nothing. How long a client may be silent.
+fn check(options: &CompareOptions) -> Result<Duration> {
+    for (name, value) in [
+        ("--seconds", options.seconds),
+        ("--warmup-seconds", options.warmup_seconds),
+        ("--scale", options.scale),
+    ] {
+        ensure!(value.is_finite() && value > 0.0, "{name} must be more than 0");
+    }
+    Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")
+}
+
+/// The systems that were asked for and cannot take part, for the report; told at once as well.
+fn broken(peers: &Peers, options: &CompareOptions) -> Vec<results::SystemFacts> {
+    let broken = peers.broken_among(&options.systems);
+    let broken = broken.map(|(folder, why)| {
+        eprintln!("{folder} cannot take part: {why}");
+        assemble::broken(folder, why)
+    });
+    broken.collect()
+}
+
+/// Where systems and drivers say what goes wrong.
+fn logs(options: &CompareOptions) -> Result<PathBuf> {
+    let logs = fs::canonicalize(&options.out)?.join("logs");
+    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    Ok(logs)
 }
 
 /// Into `out`; if that cannot be written, into the folder for temporary files: a comparison of hours is not lost.
@@ -309,6 +298,15 @@ fn moment() -> Moment {
         load,
         floors: BTreeMap::new(),
     }
+}
+
+/// The same at the end, with the floors as they are then.
+fn moment_after(options: &CompareOptions, data: &Path) -> Moment {
+    let floors = measure_floors(options, data).unwrap_or_else(|error| {
+        eprintln!("the floors could not be measured again: {error:#}");
+        BTreeMap::new()
+    });
+    Moment { floors, ..moment() }
 }
 
 /// Where the data of systems is while they run: on the disk, and on a RAM disk if some table wants one. Removed at the end.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::asking::ways;
 use super::figures;
 use super::fleet::Way;
 use super::identity;
@@ -9,6 +10,7 @@ use super::peer::System;
 use super::plan::{Plan, RowPlan};
 use super::record::{CellKey, Line, Moment, Record, Run};
 use super::results::{Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts};
+use super::runner::Setting;
 
 /// What is known besides plans and runs.
 pub(super) struct Frame {
@@ -21,23 +23,21 @@ pub(super) struct Frame {
     pub(super) broken: Vec<SystemFacts>,
 }
 
-/// Everything as one value. `ways` says who is asked in a table.
-pub(super) fn results(
-    frame: Frame,
-    systems: &[System],
-    plans: &[Plan],
-    record: &Record,
-    ways: impl Fn(&Plan) -> Vec<Way>,
-) -> Results {
+/// Everything as one value.
+pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &Setting<'_>) -> Results {
     let moments: Vec<&Moment> = record.lines.iter().filter_map(moment).collect();
     let at = |moment: Option<&&Moment>| moment.map(|moment| moment.at.clone()).unwrap_or_default();
     let load = |moment: Option<&&Moment>| moment.map_or(0.0, |moment| moment.load);
     let (first, last) = (moments.first(), moments.last());
+    let ways: Vec<Vec<Way>> = plans.iter().map(|plan| ways(setting, plan)).collect();
     let experiments: Vec<Experiment> = plans
         .iter()
-        .map(|plan| experiment(plan, &frame.command, record, &ways(plan)))
+        .zip(&ways)
+        .map(|(plan, ways)| experiment(plan, &frame.command, record, ways))
         .collect();
-    let measured = systems.iter().map(|system| facts(system, record, &experiments));
+    let is_asked = |system: &&System| ways.iter().flatten().any(|way| way.system == **system);
+    let asked = setting.systems.iter().filter(is_asked);
+    let measured = asked.map(|system| facts(system, record, &experiments));
     Results {
         schema: SCHEMA,
         suite: frame.suite,

@@ -1,5 +1,5 @@
 //! Whether the user wants a comparison to end, which every wait asks; and everything that was started, to be killed at once if the
-//! user wants that.
+//! user wants that, and also if this process is killed.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::watchdog::Watchdog;
 
 /// Set once, by a signal.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +25,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Started {
     groups: BTreeSet<u32>,
+    /// Knows the groups as well. There is none before anything is started.
+    watchdog: Option<Watchdog>,
     /// Nothing may be started any more.
     is_over: bool,
 }
@@ -67,8 +71,14 @@ impl Interrupt {
         if started.is_over {
             bail!(Interrupted);
         }
+        if started.watchdog.is_none() {
+            started.watchdog = Some(Watchdog::start()?);
+        }
         let child = command.spawn()?;
         started.groups.insert(child.id());
+        if let Some(watchdog) = &mut started.watchdog {
+            watchdog.started(child.id());
+        }
         Ok(child)
     }
 
@@ -78,6 +88,9 @@ impl Interrupt {
         let mut started = self.started();
         if started.groups.remove(&leader) {
             kill_group(leader, Signal::KILL);
+            if let Some(watchdog) = &mut started.watchdog {
+                watchdog.killed(leader);
+            }
         }
     }
 

@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::Clients;
+use super::asking::{reason_not_to_ask, ways};
 use super::fleet::{Fleet, Way};
 use super::identity;
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
-use super::plan::{Load, Plan, Rate, RowPlan, Who, Work};
+use super::plan::{Load, Plan, Rate, RowPlan, Work};
 use super::progress::Progress;
 use super::record::{CellKey, Line, Record, Run};
 use super::report::measured::Measured as Figure;
-use super::results::{Cell, DriverFacts, Survives};
+use super::results::{Cell, DriverFacts};
 use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
@@ -162,21 +163,10 @@ impl<'a> Runner<'a> {
     fn repetition(&mut self, row: &RowPlan, cell: &mut Measured, repetition: u32) -> Result<()> {
         self.setting.interrupt.check()?;
         let estimate = row.work.seconds(self.setting.seconds);
-        let what = format!(
-            "{} · {} · {} · {} · {} of {}",
-            cell.key.experiment,
-            cell.key.row,
-            cell.way.system.variant.title,
-            cell.key.driver,
-            repetition + 1,
-            self.setting.repetitions.max(repetition + 1)
-        );
+        let what = self.title(cell, repetition);
         self.progress.begin();
-        let before = self
-            .record
-            .runs(&cell.key, &cell.identity)
-            .any(|run| run.repetition == repetition);
-        if before {
+        let mut before = self.record.runs(&cell.key, &cell.identity);
+        if before.any(|run| run.repetition == repetition) {
             self.progress.end(&what, estimate, "made before");
             return Ok(());
         }
@@ -198,13 +188,30 @@ impl<'a> Runner<'a> {
             }
         };
         self.progress.end(&what, estimate, &found);
+        self.keep(run);
+        Ok(())
+    }
+
+    /// A run, as it is told.
+    fn title(&self, cell: &Measured, repetition: u32) -> String {
+        format!(
+            "{} · {} · {} · {} · {} of {}",
+            cell.key.experiment,
+            cell.key.row,
+            cell.way.system.variant.title,
+            cell.key.driver,
+            repetition + 1,
+            self.setting.repetitions.max(repetition + 1)
+        )
+    }
+
+    fn keep(&mut self, run: Run) {
         self.record.add(Line::Run(run));
         if let Some(trouble) = self.record.write()
             && !std::mem::replace(&mut self.is_trouble_told, true)
         {
             eprintln!("the record of runs cannot be written ({trouble}); runs are kept in memory meanwhile");
         }
-        Ok(())
     }
 
     /// A run with what came of it.
@@ -389,17 +396,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Why a system is not asked for a workload, which is no failure: it is not meant for it, or promises nothing about it.
-fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String> {
-    let largest = system.peer.file.record_bytes_max;
-    if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
-        return Some(format!("meant for records of up to {largest} B"));
-    }
-    let is_crashed = matches!(row.work, Work::Restart(_));
-    (is_crashed && system.variant.survives == Survives::Nothing)
-        .then(|| "promises nothing after a crash of its process".to_owned())
-}
-
 /// A run in a few words.
 fn found(outcome: &Result<Outcome>) -> String {
     let outcome = match outcome {
@@ -416,31 +412,4 @@ fn found(outcome: &Result<Outcome>) -> String {
             .map(|records| format!("{records} verified")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// Who is asked in a table, through which drivers.
-pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
-    let is_asked = |system: &&System| match plan.who {
-        Who::Logs => !system.peer.file.serve.is_empty(),
-        Who::Variants(names) => names.contains(&system.variant.name.as_str()),
-    };
-    let mut ways = Vec::new();
-    for system in setting.systems.iter().filter(is_asked) {
-        let common = system
-            .variant
-            .also
-            .iter()
-            .filter(|_| setting.clients == Clients::All);
-        for name in std::iter::once(&system.variant.driver).chain(common) {
-            ways.push(Way {
-                system: system.clone(),
-                driver: setting
-                    .peers
-                    .driver(name)
-                    .expect("drivers were checked when they were read"),
-                in_memory: plan.in_memory,
-            });
-        }
-    }
-    ways
 }

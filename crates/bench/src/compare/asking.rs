@@ -1,0 +1,46 @@
+//! Who is asked what: the systems of a table and the drivers that drive them, and what a system is not meant for.
+
+use super::Clients;
+use super::fleet::Way;
+use super::peer::System;
+use super::plan::{Plan, RowPlan, Who, Work};
+use super::results::Survives;
+use super::runner::Setting;
+
+/// Who is asked in a table, through which drivers.
+pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
+    let is_asked = |system: &&System| match plan.who {
+        Who::Logs => !system.peer.file.serve.is_empty(),
+        Who::Variants(names) => names.contains(&system.variant.name.as_str()),
+    };
+    let mut ways = Vec::new();
+    for system in setting.systems.iter().filter(is_asked) {
+        let common = system
+            .variant
+            .also
+            .iter()
+            .filter(|_| setting.clients == Clients::All);
+        for name in std::iter::once(&system.variant.driver).chain(common) {
+            ways.push(Way {
+                system: system.clone(),
+                driver: setting
+                    .peers
+                    .driver(name)
+                    .expect("drivers were checked when they were read"),
+                in_memory: plan.in_memory,
+            });
+        }
+    }
+    ways
+}
+
+/// Why a system is not asked for a workload, which is no failure: it is not meant for it, or promises nothing about it.
+pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String> {
+    let largest = system.peer.file.record_bytes_max;
+    if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
+        return Some(format!("meant for records of up to {largest} B"));
+    }
+    let is_crashed = matches!(row.work, Work::Restart(_));
+    (is_crashed && system.variant.survives == Survives::Nothing)
+        .then(|| "promises nothing after a crash of its process".to_owned())
+}
