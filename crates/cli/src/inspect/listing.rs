@@ -54,7 +54,11 @@ pub(super) fn frame_as_json(frame: &FrameListing) -> Value {
 }
 
 pub(super) fn segment_as_text(segment: &SegmentListing) -> String {
-    let state = if segment.sealed { "sealed" } else { "open" };
+    let state = match (segment.sealed, segment.compactions) {
+        (false, _) => "open".to_owned(),
+        (true, 0) => "sealed".to_owned(),
+        (true, passes) => format!("compacted {passes}"),
+    };
     let mut text = format!(
         "segment {} offsets {}..{} {} bytes in {} {state}: {}",
         segment.partition,
@@ -73,6 +77,7 @@ pub(super) fn segment_as_text(segment: &SegmentListing) -> String {
 pub(super) fn segment_as_json(segment: &SegmentListing) -> Value {
     json!({
         "partition": segment.partition.to_string(), "file": segment.file, "adopted_file": segment.adopted, "sealed": segment.sealed,
+        "compactions": segment.compactions,
         "first_offset": segment.first.0, "next_offset": segment.next.0, "bytes": segment.bytes,
         "max_timestamp_ms": segment.max_timestamp_ms, "created_ms": segment.created_ms,
         "chunks": segment.chunks.len(),
