@@ -204,7 +204,7 @@ impl<'a> Intake<'a> {
                     taken_bytes += chunk.len() as u64;
                     self.take(&chunk)?;
                 }
-                News::End(_) => self.end_input()?,
+                News::End => self.end_input()?,
                 News::Failed(index, error) => {
                     let name = self.inputs.name(index);
                     return Err(anyhow!(error).context(format!("{name} cannot be read")));

@@ -165,8 +165,11 @@ impl<'a> Runner<'a> {
         let estimate = row.work.seconds(self.setting.seconds);
         let what = self.title(cell, repetition);
         self.progress.begin();
-        let mut before = self.record.runs(&cell.key, &cell.identity);
-        if before.any(|run| run.repetition == repetition) {
+        let is_made = self
+            .record
+            .runs(&cell.key, &cell.identity)
+            .any(|run| run.repetition == repetition);
+        if is_made {
             self.progress.end(&what, estimate, "made before");
             return Ok(());
         }

@@ -53,7 +53,11 @@ impl Watchdog {
     }
 
     fn tell(&mut self, what: &str, group: u32) {
-        let input = self.shell.stdin.as_mut().expect("it was piped, and is taken by drop only");
+        let input = self
+            .shell
+            .stdin
+            .as_mut()
+            .expect("it was piped, and is taken by drop only");
         // Somebody has killed it: then nobody watches, which harms nothing that is measured.
         let _ = writeln!(input, "{what} {group}");
     }

@@ -7,13 +7,16 @@ use serde_json::{Map, Value};
 
 use super::pieces::find;
 
+/// A header's name and value.
+pub(super) type Header = (Vec<u8>, Option<Vec<u8>>);
+
 /// A record to be appended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Draft<'a> {
     pub(super) key: Option<Cow<'a, [u8]>>,
     pub(super) value: Option<Cow<'a, [u8]>>,
     /// Names and values in their order.
-    pub(super) headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub(super) headers: Vec<Header>,
     /// `None` is now.
     pub(super) timestamp_ms: Option<i64>,
 }
@@ -83,7 +86,7 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
     Ok(draft)
 }
 
-fn take_headers(object: &mut Map<String, Value>) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+fn take_headers(object: &mut Map<String, Value>) -> Result<Vec<Header>> {
     let headers = match object.remove("headers") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Array(headers)) => headers,

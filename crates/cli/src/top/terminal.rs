@@ -3,7 +3,7 @@
 //! What every terminal has understood for decades suffices (ECMA-48), so no library stands between.
 
 use std::fs::File;
-use std::io::{self, Read, Write, stdout};
+use std::io::{self, BufReader, Read, Write, stdout};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -65,7 +65,7 @@ impl Terminal {
         let (give, take) = channel();
         let keyboard = self.keyboard.try_clone()?;
         let read = move || {
-            for key in keyboard.bytes().map_while(Result::ok) {
+            for key in BufReader::new(keyboard).bytes().map_while(Result::ok) {
                 if give.send(key).is_err() {
                     return;
                 }

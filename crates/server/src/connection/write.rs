@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PATIENCE_WHEN_SCARCE: Duration = Duration::from_secs(20);
 /// What a client must take of an answer on average, after that patience.
 const TAKEN_BYTES_PER_SECOND_MIN: u64 = 64 << 10;
+/// Answers that are ready at the same time go out together, up to so many bytes: a flush that makes several appends of a
+/// connection durable costs the node one write then, and the client one wake-up.
+const TOGETHER_BYTES: usize = 16 << 10;
 /// How often a write that does not get on looks whether it should go on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -53,26 +56,51 @@ impl Queued {
             frame,
             _held: held,
             _permits: self.permits,
+            others: Vec::new(),
         }
     }
 }
+
+/// An answer that is being worked on.
+type Working = LocalBoxFuture<'static, Ready>;
 
 /// An answer that is ready, if one is wanted, and the memory that it and its request hold.
 struct Ready {
     frame: Option<Frame>,
     _held: Option<Held>,
     _permits: RequestPermits,
+    /// Those whose frames are part of this one's.
+    others: Vec<Ready>,
+}
+
+impl Ready {
+    fn bytes(&self) -> usize {
+        self.frame.as_ref().map_or(0, |frame| frame.total_bytes)
+    }
+
+    /// Has the answer behind this one go out with it.
+    fn add(&mut self, mut next: Ready) {
+        match (&mut self.frame, next.frame.take()) {
+            (Some(frame), Some(more)) => {
+                frame.total_bytes += more.total_bytes;
+                frame.chunks.extend(more.chunks);
+            }
+            (frame @ None, more) => *frame = more,
+            (Some(_), None) => {}
+        }
+        self.others.push(next);
+    }
 }
 
 /// Writes answers in the order of their requests. While one is written the next one is worked on, never more: a client
-/// that takes nothing makes this node hold two answers.
+/// that takes nothing makes this node hold two answers, or one and a handful of small ones.
 pub(super) async fn write_answers(
     core: &Rc<Core>,
     mut output: OwnedWriteHalf,
     mut answers: mpsc::Receiver<Queued>,
 ) -> Result<OwnedWriteHalf, ConnectionError> {
     let budget = &core.answers;
-    let mut ahead: Option<LocalBoxFuture<'static, Ready>> = None;
+    let mut ahead: Option<Working> = None;
     loop {
         let mut ready = match ahead.take() {
             Some(ready) => ready.await,
@@ -81,12 +109,12 @@ pub(super) async fn write_answers(
                 None => return Ok(output),
             },
         };
+        ahead = gather(&mut ready, || {
+            let queued = answers.try_recv().ok()?;
+            Some(queued.ready(budget.clone()).boxed_local())
+        });
         let Some(frame) = ready.frame.take() else { continue };
         count(&core.counters.sent_bytes, frame.total_bytes as u64);
-        ahead = answers
-            .try_recv()
-            .ok()
-            .map(|queued| queued.ready(budget.clone()).boxed_local());
         let writing = write_frame(&mut output, frame, budget);
         ahead = match ahead {
             None => {
@@ -99,11 +127,27 @@ pub(super) async fn write_answers(
     }
 }
 
+/// Adds to an answer those behind it that are ready by now and small; gives back the next one, which goes out later.
+fn gather(ready: &mut Ready, mut next: impl FnMut() -> Option<Working>) -> Option<Working> {
+    loop {
+        let mut working = next()?;
+        // Before a large answer is on its way, nothing is done for the one behind it.
+        if ready.bytes() >= TOGETHER_BYTES {
+            return Some(working);
+        }
+        match (&mut working).now_or_never() {
+            None => return Some(working),
+            Some(behind) if ready.bytes() + behind.bytes() <= TOGETHER_BYTES => ready.add(behind),
+            Some(behind) => return Some(std::future::ready(behind).boxed_local()),
+        }
+    }
+}
+
 /// Does both, until the writing is done.
 async fn write_and_work_on(
     writing: impl Future<Output = Result<(), ConnectionError>>,
-    next: LocalBoxFuture<'static, Ready>,
-) -> Result<Option<LocalBoxFuture<'static, Ready>>, ConnectionError> {
+    next: Working,
+) -> Result<Option<Working>, ConnectionError> {
     tokio::pin!(writing);
     match select(writing, next).await {
         Either::Left((written, next)) => written.map(|()| Some(next)),

@@ -1,14 +1,22 @@
 //! Who takes an answer fast enough, and who is cut off when. Time stands still but for what is waited for.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::{pending, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use kafka_wire::Frame;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::{PATIENCE, PATIENCE_WHEN_SCARCE, Pace, TAKEN_BYTES_PER_SECOND_MIN, write_frame};
+use super::{
+    PATIENCE, PATIENCE_WHEN_SCARCE, Pace, Ready, TAKEN_BYTES_PER_SECOND_MIN, TOGETHER_BYTES, Working, gather,
+    write_frame,
+};
 use crate::answer_budget::AnswerBudget;
 use crate::connection::ConnectionError;
 
@@ -126,4 +134,77 @@ fn a_whole_answer_has_a_bounded_time() {
     assert!(pace.check(last - SECOND, PATIENCE).is_ok());
     let cut_off = pace.check(last, PATIENCE);
     assert!(is_cut_off(&cut_off));
+}
+
+/// An answer of `bytes` times its number; none of it if `bytes` is zero.
+fn answer(number: u8, bytes: usize) -> Ready {
+    let permit = Arc::new(Semaphore::new(1)).try_acquire_owned();
+    let frame = Frame {
+        chunks: vec![Bytes::from(vec![number; bytes])],
+        total_bytes: bytes,
+    };
+    Ready {
+        frame: (bytes > 0).then_some(frame),
+        _held: None,
+        _permits: (permit.expect("it is free"), None),
+        others: Vec::new(),
+    }
+}
+
+/// What goes out with the first answer, and how many of those behind it were begun.
+fn gathered(first: Ready, behind: Vec<Working>) -> (Vec<u8>, Option<Working>, usize) {
+    let (mut first, mut behind) = (first, VecDeque::from(behind));
+    let next = gather(&mut first, || behind.pop_front());
+    let frame = first.frame.take();
+    let chunks = frame.map_or_else(Vec::new, |frame| frame.chunks);
+    (chunks.concat(), next, behind.len())
+}
+
+fn done(answer: Ready) -> Working {
+    ready(answer).boxed_local()
+}
+
+#[test]
+fn what_is_ready_goes_out_together_and_in_order_up_to_the_first_that_is_not() {
+    let behind = vec![
+        done(answer(2, 2)),
+        done(answer(0, 0)),
+        done(answer(3, 1)),
+        pending().boxed_local(),
+        done(answer(4, 1)),
+    ];
+    let (sent, next, left) = gathered(answer(1, 3), behind);
+    assert_eq!(sent, [1, 1, 1, 2, 2, 3]);
+    assert!(next.expect("it is worked on").now_or_never().is_none());
+    assert_eq!(left, 1, "what is behind an answer that is not ready waits for it");
+    let (sent, next, _) = gathered(answer(0, 0), vec![done(answer(1, 1)), done(answer(0, 0))]);
+    assert_eq!(sent, [1], "an append that wants no answer stops none");
+    assert!(next.is_none());
+}
+
+#[test]
+fn large_answers_go_out_alone() {
+    let behind = || {
+        vec![
+            done(answer(2, TOGETHER_BYTES - 3)),
+            done(answer(3, 9)),
+            done(answer(4, 1)),
+        ]
+    };
+    let (sent, next, left) = gathered(answer(1, 3), behind());
+    assert_eq!((sent.len(), left), (TOGETHER_BYTES, 1));
+    let next = next.expect("there was no room for it").now_or_never();
+    assert_eq!(next.expect("it was ready").bytes(), 9);
+    let began = std::rc::Rc::new(std::cell::Cell::new(false));
+    let told = began.clone();
+    let behind = async move {
+        told.set(true);
+        answer(2, 1)
+    };
+    let (sent, next, _) = gathered(answer(1, TOGETHER_BYTES), vec![behind.boxed_local()]);
+    assert_eq!(sent.len(), TOGETHER_BYTES);
+    assert!(
+        next.is_some() && !began.get(),
+        "a large answer does not wait for what is behind it"
+    );
 }
