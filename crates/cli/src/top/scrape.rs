@@ -67,13 +67,25 @@ fn ask(address: &str) -> io::Result<Vec<u8>> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(
-        stream,
-        "GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )?;
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer)?;
-    Ok(answer)
+    let mut converse = || -> io::Result<()> {
+        stream.write_all(request.as_bytes())?;
+        let mut input = (&mut stream).take(ANSWER_BYTES_MAX + 1);
+        input.read_to_end(&mut answer).map(drop)
+    };
+    match converse() {
+        // Who hangs up in the middle of a question speaks something else: what it has said is judged.
+        Err(error) if is_hung_up(&error) => Ok(answer),
+        outcome => outcome.map(|()| answer),
+    }
+}
+
+fn is_hung_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// Tries every address that the name stands for.
