@@ -136,10 +136,7 @@ pub(super) async fn of_topic(
 }
 
 /// Answers `GET /v1/configs`.
-pub(super) async fn of_node(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Json<Configs>, Problem> {
+pub(super) async fn of_node(State(app): State<Arc<App>>, request: Request) -> Result<Json<Configs>, Problem> {
     Query::read(request.uri().query(), &[])?;
     let configs = describe(&app, &Resource::node(&app), None).await?;
     Ok(Json(Configs { configs }))
@@ -216,7 +213,9 @@ async fn describe(
                 .results
         })
         .await?;
-    let described = described.pop().expect("one resource is asked for, one is answered");
+    let described = described
+        .pop()
+        .expect("one resource is asked for, one is answered");
     resource.check(described.error_code, described.error_message.as_ref())?;
     Ok(described.configs.iter().map(Config::of).collect())
 }

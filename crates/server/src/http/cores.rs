@@ -100,8 +100,9 @@ pub(super) async fn stands_of(
     partitions: impl Iterator<Item = Result<PartitionId, ErrorCode>>,
 ) -> Vec<Option<Stands>> {
     let questions = partitions.map(|partition| partition.map(|id| (id, ())));
-    let look =
-        |shard: Rc<Shard>, id, ()| async move { Stands::of(&shard, id).map_err(|refusal| read_code(&refusal)) };
+    let look = |shard: Rc<Shard>, id, ()| async move {
+        Stands::of(&shard, id).map_err(|refusal| read_code(&refusal))
+    };
     let found = ask_owners(core, questions.collect(), look).await;
     found.into_iter().map(Result::ok).collect()
 }
@@ -259,9 +260,10 @@ impl Cores {
     /// # Errors
     /// It is gone, or the node is stopping.
     pub(super) async fn stands(&self, partition: PartitionId) -> Result<Stands, Unread> {
-        let stands = self.ask_owner(partition, move |shard| async move {
-            Stands::of(&shard, partition)
-        });
+        let stands = self.ask_owner(
+            partition,
+            move |shard| async move { Stands::of(&shard, partition) },
+        );
         Ok(stands.await??)
     }
 

@@ -134,7 +134,10 @@ mod tests {
     fn a_member_that_is_named_twice_is_there_twice() {
         type Two = Members<Option<String>, 2>;
         let Members(members) = serde_json::from_str::<Two>(r#"{"a":"1","a":null}"#).expect("sound");
-        assert_eq!(members, [("a".to_owned(), Some("1".to_owned())), ("a".to_owned(), None)]);
+        assert_eq!(
+            members,
+            [("a".to_owned(), Some("1".to_owned())), ("a".to_owned(), None)]
+        );
         for text in ["{}", "[]", r#"{"a":1}"#, r#"{"a":"1","b":"2","c":"3"}"#] {
             assert!(serde_json::from_str::<Two>(text).is_err(), "{text}");
         }

@@ -89,7 +89,8 @@ impl From<GroupError> for Problem {
         let problem = |kind| Problem::new(kind, error.to_string());
         match &error {
             GroupError::GroupNotFound { group } => {
-                Problem::new(Kind::UnknownGroup, format!("there is no group {group:?}")).with("group", &**group)
+                Problem::new(Kind::UnknownGroup, format!("there is no group {group:?}"))
+                    .with("group", &**group)
             }
             GroupError::NonEmptyGroup { members } => problem(Kind::GroupNotEmpty).with("members", *members),
             GroupError::SubscribedToTopic { .. } => problem(Kind::GroupNotEmpty),
@@ -197,6 +198,9 @@ mod tests {
         assert_eq!(problem["type"], "urn:ropewalk:problem:group-not-empty");
         assert!(problem["detail"].to_string().contains("stop them first"));
         let problem = Problem::from(GroupError::NonEmptyGroup { members: 3 }).json();
-        assert_eq!((&problem["status"], &problem["members"]), (&409.into(), &3.into()));
+        assert_eq!(
+            (&problem["status"], &problem["members"]),
+            (&409.into(), &3.into())
+        );
     }
 }

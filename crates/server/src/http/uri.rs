@@ -182,7 +182,12 @@ mod tests {
         assert!(query.number("key", 0..=9).is_err());
         assert_eq!(query.number("offset", 0..=9).expect("absent"), None::<i32>);
         assert!(!query.switch("dry_run").expect("absent"));
-        for (query, said) in [("key=true", Some(true)), ("key=false", Some(false)), ("key", None), ("key=1", None)] {
+        for (query, said) in [
+            ("key=true", Some(true)),
+            ("key=false", Some(false)),
+            ("key", None),
+            ("key=1", None),
+        ] {
             let query = Query::read(Some(query), &["key"]).expect("sound");
             assert_eq!(query.switch("key").ok(), said);
         }

@@ -82,7 +82,12 @@ impl Http {
     }
 
     pub(crate) fn patch(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
-        self.send("PATCH", path, &[("content-type", "application/json")], body.as_ref())
+        self.send(
+            "PATCH",
+            path,
+            &[("content-type", "application/json")],
+            body.as_ref(),
+        )
     }
 
     /// Creates a topic of one partition, or says what is wrong.

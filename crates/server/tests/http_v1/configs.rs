@@ -43,7 +43,10 @@ fn a_topics_configs_are_set_and_given_up() {
     let rehearsed = http.patch(&format!("{OF_TOPIC}?dry_run=true"), body);
     assert_eq!(rehearsed.json()["dry_run"], true);
     assert_eq!(config(&rehearsed, "retention.ms"), pair("40000", "start"));
-    assert_eq!(config(&http.get(OF_TOPIC), "retention.ms"), pair("40000", "start"));
+    assert_eq!(
+        config(&http.get(OF_TOPIC), "retention.ms"),
+        pair("40000", "start")
+    );
 
     let changed = http.patch(OF_TOPIC, body);
     assert_eq!(changed.json()["dry_run"], false);
@@ -64,7 +67,10 @@ fn a_topics_configs_are_set_and_given_up() {
             .error_code,
         0
     );
-    assert_eq!(config(&http.get(OF_TOPIC), "retention.ms"), pair("60000", "topic"));
+    assert_eq!(
+        config(&http.get(OF_TOPIC), "retention.ms"),
+        pair("60000", "topic")
+    );
 }
 
 #[test]
@@ -98,9 +104,16 @@ fn nodes_have_configs_of_their_own_and_together() {
     let all = http.get(OF_NODES);
     assert_eq!(entry(&all, named)["read_only"], false);
     let fixed = entry(&all, "cores");
-    assert_eq!((&fixed["read_only"], &fixed["value"]), (&true.into(), &"2".into()));
+    assert_eq!(
+        (&fixed["read_only"], &fixed["value"]),
+        (&true.into(), &"2".into())
+    );
     assert_eq!(fixed["source"], "start");
-    assert!(fixed["documentation"].as_str().is_some_and(|text| !text.is_empty()));
+    assert!(
+        fixed["documentation"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    );
 }
 
 #[test]
@@ -110,12 +123,24 @@ fn what_cannot_be_set_changes_nothing() {
     for (path, body, word) in [
         (OF_TOPIC, r#"{"retention.millis":"1"}"#, "retention.millis"),
         (OF_TOPIC, r#"{"retention.ms":"soon"}"#, "retention.ms"),
-        (OF_TOPIC, r#"{"retention.ms":"1","segment.bytes":"-5"}"#, "segment.bytes"),
+        (
+            OF_TOPIC,
+            r#"{"retention.ms":"1","segment.bytes":"-5"}"#,
+            "segment.bytes",
+        ),
         (OF_TOPIC, r#"{"retention.ms":"1","retention.ms":"2"}"#, "twice"),
-        (OF_TOPIC, r#"{"file.delete.delay.ms":"1"}"#, "file.delete.delay.ms"),
+        (
+            OF_TOPIC,
+            r#"{"file.delete.delay.ms":"1"}"#,
+            "file.delete.delay.ms",
+        ),
         (OF_NODES, r#"{"cores":"4"}"#, "while the node runs"),
         (OF_NODES, r#"{"log.retention.years":"1"}"#, "log.retention.years"),
-        ("/v1/configs?scope=node", r#"{"log.segment.bytes":"x"}"#, "log.segment.bytes"),
+        (
+            "/v1/configs?scope=node",
+            r#"{"log.segment.bytes":"x"}"#,
+            "log.segment.bytes",
+        ),
     ] {
         let query = if path.contains('?') { "&" } else { "?" };
         for path in [path.to_owned(), format!("{path}{query}dry_run=true")] {
@@ -179,6 +204,11 @@ fn queries_and_topics_that_are_not_there() {
         expect(&answer, 400, "malformed-query", parameter);
         assert_eq!(answer.json()["parameter"], parameter);
     }
-    expect(&http.get("/v1/configs?scope=node"), 400, "malformed-query", "scope");
+    expect(
+        &http.get("/v1/configs?scope=node"),
+        400,
+        "malformed-query",
+        "scope",
+    );
     assert_ne!(config(&http.get(OF_TOPIC), "retention.ms").0, "1");
 }

@@ -19,7 +19,11 @@ fn start() -> (TestNode, Http) {
     http.create("orders", 3);
     let mut wire = node.connect();
     for timestamp_ms in [1, 2, 3, 4, 5].map(|minute| now_ms() - 600_000 + minute * 60_000) {
-        assert_eq!(wire.produce("orders", 0, batch(&[(timestamp_ms, "x")])).error_code, 0);
+        assert_eq!(
+            wire.produce("orders", 0, batch(&[(timestamp_ms, "x")]))
+                .error_code,
+            0
+        );
     }
     let trimmed = http.delete("/v1/topics/orders/partitions/0/records?before=1");
     assert_eq!(trimmed.status, 200, "{}", trimmed.text());
@@ -32,7 +36,10 @@ fn set(http: &Http, entries: &Value) -> Answer {
 
 /// Sets an offset of the first partition.
 fn set_first(http: &Http, offset: &Value) -> Answer {
-    set(http, &json!([{ "topic": "orders", "partition": 0, "offset": offset }]))
+    set(
+        http,
+        &json!([{ "topic": "orders", "partition": 0, "offset": offset }]),
+    )
 }
 
 fn ok(answer: &Answer) -> Value {
@@ -54,13 +61,19 @@ fn a_group_is_told_where_to_go_on() {
             { "topic": "orders", "partition": 2, "before": before_of(&before), "offset": 0 },
         ])
     };
-    assert_eq!(ok(&rehearsed), json!({ "dry_run": true, "offsets": places(Value::Null) }));
+    assert_eq!(
+        ok(&rehearsed),
+        json!({ "dry_run": true, "offsets": places(Value::Null) })
+    );
     expect(&http.get(GROUP), 404, "unknown-group", "billing");
     // To ask for what is not there has not even made the topic that groups are kept in.
     assert_eq!(http.get("/v1/status").json()["topics"], 1);
 
     let done = set(&http, &body);
-    assert_eq!(ok(&done), json!({ "dry_run": false, "offsets": places(Value::Null) }));
+    assert_eq!(
+        ok(&done),
+        json!({ "dry_run": false, "offsets": places(Value::Null) })
+    );
     let again = set_first(&http, &json!("earliest"));
     assert_eq!(
         ok(&again)["offsets"],
@@ -75,7 +88,12 @@ fn a_group_is_told_where_to_go_on() {
         ])
     );
     assert_eq!(
-        (&group["type"], &group["state"], &group["member_count"], &group["members"]),
+        (
+            &group["type"],
+            &group["state"],
+            &group["member_count"],
+            &group["members"]
+        ),
         (&"classic".into(), &"Empty".into(), &0.into(), &json!([]))
     );
     assert_eq!((&group["protocol"], &group["next"]), (&Value::Null, &Value::Null));
@@ -135,7 +153,10 @@ fn groups_are_listed_by_name_some_at_a_time() {
     let first = ok(&http.get("/v1/groups?limit=2"));
     assert_eq!((names(&first).len(), &first["next"]), (2, &"b &é".into()));
     let rest = ok(&http.get("/v1/groups?limit=3&after=b%20%26%C3%A9"));
-    assert_eq!((names(&rest), &rest["next"]), (["c", "d", "e"].map(str::to_owned).to_vec(), &Value::Null));
+    assert_eq!(
+        (names(&rest), &rest["next"]),
+        (["c", "d", "e"].map(str::to_owned).to_vec(), &Value::Null)
+    );
     assert_eq!(ok(&http.get("/v1/groups/b%20%26%C3%A9"))["name"], "b &é");
 }
 
@@ -158,9 +179,22 @@ fn offsets_go_by_partition_some_at_a_time() {
         (places.collect::<Vec<_>>(), group["next"].clone())
     };
     let (first, next) = page("limit=10");
-    assert_eq!((first.len(), first[9].as_str(), next), (10, "many:9", "many:9".into()));
-    assert_eq!(page("limit=10&after=many:9").0, ["many:10", "many:11", "orders:0"]);
-    for query in ["after=many", "after=many:x", "after=:-1", "limit=0", "limit=10001", "state=Empty"] {
+    assert_eq!(
+        (first.len(), first[9].as_str(), next),
+        (10, "many:9", "many:9".into())
+    );
+    assert_eq!(
+        page("limit=10&after=many:9").0,
+        ["many:10", "many:11", "orders:0"]
+    );
+    for query in [
+        "after=many",
+        "after=many:x",
+        "after=:-1",
+        "limit=0",
+        "limit=10001",
+        "state=Empty",
+    ] {
         let answer = http.get(&format!("{GROUP}?{query}"));
         expect(&answer, 400, "malformed-query", "");
     }
@@ -174,7 +208,12 @@ fn a_group_with_members_is_seen_and_left_alone() {
     member.commit("orders", 0, 2, "so far");
     let group = ok(&http.get(GROUP));
     assert_eq!(
-        (&group["state"], &group["protocol_type"], &group["protocol"], &group["epoch"]),
+        (
+            &group["state"],
+            &group["protocol_type"],
+            &group["protocol"],
+            &group["epoch"]
+        ),
         (&"Stable".into(), &"consumer".into(), &"range".into(), &1.into())
     );
     assert_eq!(
@@ -220,14 +259,21 @@ fn assignments_that_are_not_partitions_are_told_as_nothing() {
     let (node, http) = start();
     for (group, protocol_type, assignment) in [
         ("broken", "consumer", Assignment::Bytes(b"everything")),
-        ("endless", "consumer", Assignment::Bytes(b"\x00\x00\x7f\xff\xff\xff")),
+        (
+            "endless",
+            "consumer",
+            Assignment::Bytes(b"\x00\x00\x7f\xff\xff\xff"),
+        ),
         ("negative", "consumer", Assignment::Of("orders", &[-1])),
         ("workers", "connect", Assignment::Of("orders", &[0])),
     ] {
         let _member = ClassicMember::join(&node, group, protocol_type, assignment);
         let told = ok(&http.get(&format!("/v1/groups/{group}")));
         assert_eq!(told["members"][0]["assignment"], Value::Null, "{group}");
-        assert_eq!((&told["protocol_type"], &told["offsets"]), (&protocol_type.into(), &json!([])));
+        assert_eq!(
+            (&told["protocol_type"], &told["offsets"]),
+            (&protocol_type.into(), &json!([]))
+        );
     }
 }
 
@@ -237,7 +283,12 @@ fn a_group_by_the_next_protocol_is_told_alike() {
     let mut member = ConsumerMember::join(&node, "billing", "one", "orders");
     let group = ok(&http.get(GROUP));
     assert_eq!(
-        (&group["type"], &group["state"], &group["protocol"], &group["member_count"]),
+        (
+            &group["type"],
+            &group["state"],
+            &group["protocol"],
+            &group["member_count"]
+        ),
         (&"consumer".into(), &"Stable".into(), &"uniform".into(), &1.into())
     );
     assert!(group["epoch"].as_i64() > Some(0));
@@ -247,12 +298,7 @@ fn a_group_by_the_next_protocol_is_told_alike() {
     );
     assert_eq!(group["offsets"].as_array().map(Vec::len), Some(3));
     assert_eq!(ok(&http.get("/v1/groups"))["groups"][0]["type"], "consumer");
-    expect(
-        &set_first(&http, &json!(1)),
-        409,
-        "group-not-empty",
-        "1 members",
-    );
+    expect(&set_first(&http, &json!(1)), 409, "group-not-empty", "1 members");
     expect(&http.delete(GROUP), 409, "group-not-empty", "1 members");
     member.leave();
     ok(&set_first(&http, &json!(1)));
@@ -323,7 +369,10 @@ fn groups_that_are_not_there_and_names_that_none_can_have() {
         let path = format!("/v1/groups/{name}/offsets");
         expect(&http.patch(&path, body), 400, "malformed-path", "in the path");
     }
-    assert_eq!(ok(&http.get("/v1/groups"))["groups"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        ok(&http.get("/v1/groups"))["groups"].as_array().map(Vec::len),
+        Some(1)
+    );
 }
 
 #[test]
@@ -331,12 +380,42 @@ fn places_that_are_not_there_set_nothing() {
     let (_node, http) = start();
     let sound = json!({ "topic": "orders", "partition": 1, "offset": 0 });
     for (entry, status, kind, word) in [
-        (json!({ "topic": "nowhere", "partition": 0, "offset": 0 }), 404, "unknown-topic", "nowhere"),
-        (json!({ "topic": "orders", "partition": 3, "offset": 0 }), 404, "unknown-partition", "only 0 to 2"),
-        (json!({ "topic": "orders", "partition": -1, "offset": 0 }), 404, "unknown-partition", "only 0 to 2"),
-        (json!({ "topic": "orders", "partition": 0, "offset": 0 }), 416, "offset-out-of-range", "from 1 to 5"),
-        (json!({ "topic": "orders", "partition": 0, "offset": 6 }), 416, "offset-out-of-range", "from 1 to 5"),
-        (json!({ "topic": "orders", "partition": 0, "offset": i64::MAX }), 416, "offset-out-of-range", "from 1 to 5"),
+        (
+            json!({ "topic": "nowhere", "partition": 0, "offset": 0 }),
+            404,
+            "unknown-topic",
+            "nowhere",
+        ),
+        (
+            json!({ "topic": "orders", "partition": 3, "offset": 0 }),
+            404,
+            "unknown-partition",
+            "only 0 to 2",
+        ),
+        (
+            json!({ "topic": "orders", "partition": -1, "offset": 0 }),
+            404,
+            "unknown-partition",
+            "only 0 to 2",
+        ),
+        (
+            json!({ "topic": "orders", "partition": 0, "offset": 0 }),
+            416,
+            "offset-out-of-range",
+            "from 1 to 5",
+        ),
+        (
+            json!({ "topic": "orders", "partition": 0, "offset": 6 }),
+            416,
+            "offset-out-of-range",
+            "from 1 to 5",
+        ),
+        (
+            json!({ "topic": "orders", "partition": 0, "offset": i64::MAX }),
+            416,
+            "offset-out-of-range",
+            "from 1 to 5",
+        ),
     ] {
         let answer = set(&http, &json!([sound, entry]));
         expect(&answer, status, kind, word);
@@ -354,12 +433,27 @@ fn bodies_that_set_nothing() {
         ("{}", "an array"),
         ("[]", "no entry"),
         ("[7]", "line 1"),
-        (r#"[{"topic":"orders","partition":0}]"#, "an offset or a timestamp"),
-        (r#"[{"topic":"orders","partition":0,"offset":-1}]"#, "expected an offset"),
-        (r#"[{"topic":"orders","partition":0,"offset":"first"}]"#, "expected an offset"),
-        (r#"[{"topic":"orders","partition":0,"offset":1,"timestamp":1}]"#, "not both"),
+        (
+            r#"[{"topic":"orders","partition":0}]"#,
+            "an offset or a timestamp",
+        ),
+        (
+            r#"[{"topic":"orders","partition":0,"offset":-1}]"#,
+            "expected an offset",
+        ),
+        (
+            r#"[{"topic":"orders","partition":0,"offset":"first"}]"#,
+            "expected an offset",
+        ),
+        (
+            r#"[{"topic":"orders","partition":0,"offset":1,"timestamp":1}]"#,
+            "not both",
+        ),
         (r#"[{"topic":"orders","partition":0,"timestamp":-1}]"#, "1970"),
-        (r#"[{"topic":"orders","partition":99999999999,"offset":1}]"#, "partition"),
+        (
+            r#"[{"topic":"orders","partition":99999999999,"offset":1}]"#,
+            "partition",
+        ),
         (r#"[{"topic":"orders","offset":1}]"#, "partition"),
         (r#"[{"topic":"orders","partition":0,"offset":1,"lag":1}]"#, "lag"),
         (
@@ -378,7 +472,10 @@ fn bodies_that_set_nothing() {
         "malformed-body",
         "10000 entries",
     );
-    let large = format!("[{{\"topic\":\"{}\",\"partition\":0,\"offset\":0}}]", "x".repeat(1 << 20));
+    let large = format!(
+        "[{{\"topic\":\"{}\",\"partition\":0,\"offset\":0}}]",
+        "x".repeat(1 << 20)
+    );
     let answer = http.patch(OFFSETS, large);
     expect(&answer, 413, "body-too-large", "1048576");
     assert_eq!(answer.json()["bytes_max"], 1 << 20);

@@ -75,7 +75,12 @@ fn all_that_is_described_can_be_called_and_answers_as_it_says() {
                             json.to_string()
                         }
                     };
-                    http.send(&method, &path, &[("content-type", media_type)], example.as_bytes())
+                    http.send(
+                        &method,
+                        &path,
+                        &[("content-type", media_type)],
+                        example.as_bytes(),
+                    )
                 })
                 .collect(),
             None => {

@@ -4,7 +4,8 @@
 //! else is believed of them.
 
 use protocol::groups::{
-    DescribedClassic, DescribedClassicMember, DescribedConsumer, DescribedConsumerMember, Name, named_assignment,
+    DescribedClassic, DescribedClassicMember, DescribedConsumer, DescribedConsumerMember, Name,
+    named_assignment,
 };
 use serde::Serialize;
 

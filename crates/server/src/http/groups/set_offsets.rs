@@ -136,7 +136,8 @@ async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Opt
         fetched => fetched?,
     };
     let partitions = fetched.iter().flat_map(|topic| &topic.partitions);
-    let offsets = partitions.map(|partition| partition.committed.as_ref().map(|committed| committed.offset.0));
+    let offsets =
+        partitions.map(|partition| partition.committed.as_ref().map(|committed| committed.offset.0));
     Ok(offsets.collect())
 }
 

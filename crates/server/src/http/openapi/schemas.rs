@@ -173,7 +173,10 @@ fn configs() -> Vec<(&'static str, Value)> {
     vec![
         ("Config", object(&config, &[])),
         ("Configs", object(&[configs()], &[])),
-        ("ChangedConfigs", object(&[("dry_run", boolean()), configs()], &[])),
+        (
+            "ChangedConfigs",
+            object(&[("dry_run", boolean()), configs()], &[]),
+        ),
         ("NewConfigs", new),
     ]
 }

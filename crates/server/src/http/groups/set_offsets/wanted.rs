@@ -116,9 +116,15 @@ mod tests {
     #[test]
     fn a_place_is_an_offset_a_word_or_a_time() {
         assert_eq!(start("\"offset\":0"), Ok(Start::At(Offset(0))));
-        assert_eq!(start("\"offset\":9223372036854775807"), Ok(Start::At(Offset(i64::MAX))));
+        assert_eq!(
+            start("\"offset\":9223372036854775807"),
+            Ok(Start::At(Offset(i64::MAX)))
+        );
         assert_eq!(start("\"offset\":\"earliest\""), Ok(Start::Earliest));
-        assert_eq!(start("\"offset\":\"latest\",\"timestamp\":null"), Ok(Start::Latest));
+        assert_eq!(
+            start("\"offset\":\"latest\",\"timestamp\":null"),
+            Ok(Start::Latest)
+        );
         assert_eq!(start("\"timestamp\":7"), Ok(Start::Since(7)));
         for (place, word) in [
             ("\"offset\":-1", "integer `-1`, expected an offset"),

@@ -51,8 +51,7 @@ pub(in super::super::super) fn change_nodes() -> Value {
     })
 }
 
-const CHANGED: &str =
-    "They hold on every core. What was named is told as it is in force now; of a dry run nothing has changed.";
+const CHANGED: &str = "They hold on every core. What was named is told as it is in force now; of a dry run nothing has changed.";
 
 const OF_CHANGE: &[Kind] = &[Kind::InvalidConfig, Kind::MalformedQuery, Kind::OutcomeUnknown];
 

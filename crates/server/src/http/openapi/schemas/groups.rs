@@ -39,7 +39,10 @@ pub(super) fn groups() -> Vec<(&'static str, Value)> {
             }),
         ),
     ];
-    let listing = [("groups", list(reference("ListedGroup"))), ("next", or_null("string"))];
+    let listing = [
+        ("groups", list(reference("ListedGroup"))),
+        ("next", or_null("string")),
+    ];
     let mut schemas = vec![
         ("ListedGroup", object(&listed, &[])),
         ("GroupList", object(&listing, &[])),
@@ -76,7 +79,10 @@ fn offsets() -> Vec<(&'static str, Value)> {
         ("NewOffset", object(&new, &["offset", "timestamp"])),
         (
             "SetOffsets",
-            object(&[("dry_run", boolean()), ("offsets", list(object(&set, &[])))], &[]),
+            object(
+                &[("dry_run", boolean()), ("offsets", list(object(&set, &[])))],
+                &[],
+            ),
         ),
         (
             "ForgottenOffsets",
