@@ -165,3 +165,20 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_kind_with_its_status() {
+        const PAGE: &str = include_str!("../../../../docs/http.md");
+        for kind in Kind::ALL {
+            let row = format!("\n| `{}` | {} |", kind.slug(), kind.status().as_u16());
+            assert_eq!(PAGE.matches(&row).count(), 1, "{row}");
+        }
+        let rows = PAGE.split("\n| `type` ends with").nth(1).expect("the table");
+        let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
+        assert_eq!(rows.count(), Kind::ALL.len());
+    }
+}

@@ -452,7 +452,7 @@ fn bodies_that_set_nothing() {
         (r#"[{"topic":"orders","partition":0,"timestamp":-1}]"#, "1970"),
         (
             r#"[{"topic":"orders","partition":99999999999,"offset":1}]"#,
-            "partition",
+            "99999999999",
         ),
         (r#"[{"topic":"orders","offset":1}]"#, "partition"),
         (r#"[{"topic":"orders","partition":0,"offset":1,"lag":1}]"#, "lag"),

@@ -188,3 +188,43 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// How often a coordinator is asked that says `first` so many times and then something else, and what it says last.
+    fn ask_until(first: &GroupError, times: u32) -> (u32, Result<(), GroupRefusal>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("there is a thread");
+        let asked = Cell::new(0);
+        let answer = runtime.block_on(patiently(|| async {
+            asked.set(asked.get() + 1);
+            match asked.get() <= times {
+                true => Err(GroupRefusal::Group(first.clone())),
+                false => Ok(()),
+            }
+        }));
+        (asked.get(), answer)
+    }
+
+    #[test]
+    fn a_coordinator_that_reads_its_log_is_waited_for_and_not_for_ever() {
+        assert_eq!(ask_until(&GroupError::Loading, 3), (4, Ok(())));
+        let (asked, answer) = ask_until(&GroupError::Loading, u32::MAX);
+        assert_eq!(answer, Err(GroupRefusal::Group(GroupError::Loading)));
+        let most = LOADING_WAIT.as_millis() / LOADING_REST.as_millis() + 1;
+        assert!(u128::from(asked) <= most, "{asked}");
+        // Whether anything was done is not known of any other refusal.
+        let refused = GroupError::NotPersisted;
+        assert_eq!(
+            ask_until(&refused, 3),
+            (1, Err(GroupRefusal::Group(refused.clone())))
+        );
+    }
+}

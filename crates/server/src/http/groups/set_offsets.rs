@@ -12,7 +12,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use protocol::groups::{
     CommitOffsets, CommitPartition, CommittedOffset, FetchTopic, GroupError, Name, OffsetCommitter,
-    TopicPartition,
+    PartitionOutcome, TopicPartition,
 };
 use record::{Offset, PartitionId};
 use serde::Serialize;
@@ -195,6 +195,11 @@ async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> 
         partitions: partitions.collect(),
     };
     let outcomes = in_time(app, coordinator::commit_offsets(app, commit)).await??;
+    check_outcomes(moves, outcomes)
+}
+
+/// The problem of the first that was refused, with those that are set.
+fn check_outcomes(moves: &[Move], outcomes: Vec<PartitionOutcome>) -> Result<(), Problem> {
     let mut set: Vec<&Move> = Vec::with_capacity(moves.len());
     let mut refused: Option<(&Move, GroupError)> = None;
     for (one, done) in moves.iter().zip(outcomes) {
@@ -210,5 +215,51 @@ async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> 
             .with("topic", one.topic.as_str())
             .with("partition", one.partition)
             .with("set", json!(set))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TopicId;
+
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_refused_does_not_hide_the_part_that_is_set() {
+        let moves = [0, 1].map(|partition| Move {
+            topic: "t".to_owned(),
+            partition,
+            before: None,
+            offset: 7,
+            id: PartitionId {
+                topic: TopicId::default(),
+                index: partition,
+            },
+        });
+        let outcomes = |second: Result<(), GroupError>| {
+            let outcomes = [Ok(()), second].into_iter().zip(&moves);
+            let told = outcomes.map(|(outcome, one)| PartitionOutcome {
+                partition: TopicPartition {
+                    topic: "t".into(),
+                    index: one.partition,
+                },
+                outcome,
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert!(check_outcomes(&moves, outcomes(Ok(()))).is_ok());
+        let full = GroupError::LimitReached {
+            what: "partitions with offsets in a group",
+            max: 1,
+        };
+        let problem = check_outcomes(&moves, outcomes(Err(full))).expect_err("one is refused");
+        let problem = problem.json();
+        assert_eq!(problem["type"], "urn:ropewalk:problem:invalid-group");
+        assert_eq!(
+            (&problem["topic"], &problem["partition"]),
+            (&"t".into(), &1.into())
+        );
+        let set = json!([{ "topic": "t", "partition": 0, "before": null, "offset": 7 }]);
+        assert_eq!(problem["set"], set);
     }
 }
