@@ -47,6 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use assignment::Assignment;
+pub use consumer_protocol::named_assignment;
 pub use contract::*;
 pub use records::GROUPS_TOPIC;
 pub use settings::Settings;

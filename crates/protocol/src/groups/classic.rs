@@ -210,6 +210,7 @@ impl Classic {
             state: self.state(),
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone().filter(|_| is_stable),
+            generation: self.generation,
             members,
         }
     }

@@ -110,16 +110,23 @@ pub(crate) fn write_assignment(topics: &Topics, assignment: &Assignment) -> Byte
     bytes.freeze()
 }
 
-/// The partitions in an assignment that a leader of the classic protocol made.
-pub(crate) fn read_assignment(topics: &Topics, bytes: &[u8]) -> Option<Assignment> {
+/// What a leader of the classic protocol gave a consumer: topics by name, each with its partitions, as they stand there. No
+/// bytes are no partitions; `None` if they are no assignment.
+#[must_use]
+pub fn named_assignment(bytes: &[u8]) -> Option<Vec<(Name, Vec<i32>)>> {
     if bytes.is_empty() {
-        return Some(Assignment::default());
+        return Some(Vec::new());
     }
     let mut bytes = Reader::new(bytes);
     bytes.i16("version").ok().filter(|version| *version >= 0)?;
+    read_partitions(&mut bytes)
+}
+
+/// The partitions in an assignment that a leader of the classic protocol made, of topics that are known here.
+pub(crate) fn read_assignment(topics: &Topics, bytes: &[u8]) -> Option<Assignment> {
     let subscription = Subscription {
         topics: Vec::new(),
-        owned: read_partitions(&mut bytes)?,
+        owned: named_assignment(bytes)?,
         rack: None,
     };
     Some(subscription.owned_partitions(topics))

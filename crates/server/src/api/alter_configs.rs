@@ -24,6 +24,12 @@ use crate::core::Core;
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Operations by their numbers (KIP-339).
+pub(crate) const SET: i8 = 0;
+pub(crate) const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
+
 /// What is wanted of one resource.
 struct Wanted {
     resource_type: i8,
@@ -56,7 +62,7 @@ pub(super) async fn replace(
     }
 }
 
-pub(super) async fn edit(
+pub(crate) async fn edit(
     core: Rc<Core>,
     request: IncrementalAlterConfigsRequest,
     _version: i16,
@@ -113,13 +119,13 @@ fn edits(configs: Vec<incremental_alter_configs::AlterableConfig>) -> Result<Con
     Ok(ConfigWish::Edit(edits.collect::<Result<_, Refusal>>()?))
 }
 
-/// What Kafka's numbers for operations mean (KIP-339).
+/// What a number stands for.
 fn operation(name: &Text, number: i8) -> Result<ConfigOperation, Refusal> {
     match number {
-        0 => Ok(ConfigOperation::Set),
-        1 => Ok(ConfigOperation::Delete),
-        2 => Ok(ConfigOperation::Append),
-        3 => Ok(ConfigOperation::Subtract),
+        SET => Ok(ConfigOperation::Set),
+        DELETE => Ok(ConfigOperation::Delete),
+        APPEND => Ok(ConfigOperation::Append),
+        SUBTRACT => Ok(ConfigOperation::Subtract),
         other => {
             let message =
                 format!("{name}: there is no operation {other}; 0 sets, 1 deletes, 2 adds, 3 takes away");

@@ -9,9 +9,9 @@ use super::topic_change::Refusal;
 use crate::core::Core;
 
 /// A topic, by its name.
-pub(super) const TOPIC: i8 = 2;
+pub(crate) const TOPIC: i8 = 2;
 /// A broker, by its number; without a name, all of them.
-pub(super) const BROKER: i8 = 4;
+pub(crate) const BROKER: i8 = 4;
 /// Sorts that Kafka knows and of which there are none here: loggers of brokers, subscriptions to metrics, groups.
 pub(super) const NOT_SERVED: [i8; 3] = [8, 16, 32];
 
@@ -35,7 +35,7 @@ pub(super) fn type_code(kind: ConfigKind) -> i8 {
 }
 
 /// A value's source as Kafka numbers it.
-pub(super) fn source_code(source: ConfigSource) -> i8 {
+pub(crate) fn source_code(source: ConfigSource) -> i8 {
     match source {
         ConfigSource::Topic => 1,
         ConfigSource::Broker => 2,

@@ -23,7 +23,7 @@ pub(super) struct Detail {
     pub(super) documentation: bool,
 }
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: DescribeConfigsRequest,
     _version: i16,

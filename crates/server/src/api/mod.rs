@@ -2,16 +2,16 @@
 //!
 //! What is not in `SERVED` is refused by closing the connection, as Kafka does: a client asks ApiVersions first.
 
-mod alter_configs;
+pub(crate) mod alter_configs;
 mod api_versions;
 mod broker_configs;
-mod config_resource;
+pub(crate) mod config_resource;
 mod create_partitions;
 pub(crate) mod create_topics;
 mod delete_records;
 pub(crate) mod delete_topics;
 mod describe_cluster;
-mod describe_configs;
+pub(crate) mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;

@@ -24,8 +24,8 @@ use super::body::{self, busy};
 use super::cores::KnownTopic;
 use super::media_type::{MediaType, of_body};
 use super::problem::{Kind, Problem};
+use super::refusal::outcome_unknown;
 use super::uri::Query;
-pub(super) use gather::malformed_json;
 use gather::{Form, Gathered, gather};
 
 /// What a body of records can be.
@@ -96,10 +96,9 @@ pub(super) async fn to_topic(
 
 /// Waits until a batch is durable.
 async fn wait(answer: Answer, batch: &Gathered, deadline: Instant) -> Result<Appended, Problem> {
-    let answered = timeout_at(deadline, answer).await.map_err(|_| {
-        let detail = "not known to be durable in time; it may become so yet: look before trying again";
-        Problem::new(Kind::OutcomeUnknown, detail)
-    })?;
+    let answered = timeout_at(deadline, answer)
+        .await
+        .map_err(|_| outcome_unknown())?;
     let outcome = answered.map_err(|_| Problem::from(crate::mailbox::Stopping))??;
     Ok(Appended {
         partition: batch.partition,

@@ -6,18 +6,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use hyper::body::{Frame, SizeHint};
+use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use super::App;
 use super::budget::Room;
 use super::limits::HttpLimits;
 use super::line::{Line, Overdue};
+use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 
-/// What a body may have without asking for room: too small to matter, too frequent to ask.
+/// What a body, or an answer, may have without asking for room: too small to matter, too frequent to ask.
 const FREE_BYTES: usize = 64 << 10;
 /// What of an answer is given to its connection at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -75,6 +79,28 @@ async fn collect(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room
         read.extend_from_slice(&piece);
     }
     Ok((read.freeze(), room))
+}
+
+/// The problem of an answer for which there is no room.
+pub(super) fn answers_full() -> Problem {
+    busy("answers that are not taken yet take all the room there is")
+}
+
+/// An answer in JSON that is as long as what it tells of.
+///
+/// # Errors
+/// There is no room for it now. What is small needs none.
+pub(super) fn held_json(app: &App, line: &Line, answer: &impl Serialize) -> Result<Response, Problem> {
+    let text = serde_json::to_vec(answer)
+        .map_err(|error| Problem::new(Kind::Internal, format!("the answer cannot be written: {error}")))?;
+    let mut room = app.answers.no_room();
+    if text.len() > FREE_BYTES && !app.answers.resize(&mut room, text.len()) {
+        return Err(answers_full());
+    }
+    let mut response = Response::new(HeldBody::hold(text, room, line, &app.limits));
+    let media_type = HeaderValue::from_static(MediaType::Json.name());
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    Ok(response)
 }
 
 /// The problem of a node that has too much to do.

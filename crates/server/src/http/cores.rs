@@ -2,19 +2,23 @@
 //!
 //! What a core finds for a reader takes room in that core's answer budget until the reader lets go of it.
 
+use std::fmt::Display;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use protocol::metadata::Topic;
+use kafka_wire::ErrorCode;
+use protocol::metadata::{Metadata, Topic};
 use record::{Offset, PartitionId, TopicId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::list_offsets::offset_since;
 use crate::append_path::{Answer, append_from_outside};
 use crate::core::{Core, NodeFacts};
+use crate::error_codes::read_code;
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendRefusal, ReadRefusal, ReadRequest};
+use crate::owner::ask_owners;
+use crate::shard::{Acks, AppendRefusal, ReadRefusal, ReadRequest, Shard};
 
 use super::problem::{Kind, Problem};
 
@@ -50,19 +54,22 @@ impl KnownTopic {
     /// # Errors
     /// There is no such partition.
     pub(super) fn partition(&self, text: &str) -> Result<PartitionId, Problem> {
-        let index = text
-            .parse()
-            .ok()
-            .filter(|index| (0..self.partition_count).contains(index));
-        let index = index.ok_or_else(|| {
-            let (name, last) = (&self.name, self.partition_count - 1);
-            let detail = format!("topic {name} has no partition {text}, only 0 to {last}");
-            Problem::new(Kind::UnknownPartition, detail)
-        })?;
-        Ok(PartitionId {
+        let index = text.parse().ok().and_then(|index| self.partition_at(index));
+        index.ok_or_else(|| self.no_partition(text))
+    }
+
+    fn partition_at(&self, index: i32) -> Option<PartitionId> {
+        let is_there = (0..self.partition_count).contains(&index);
+        is_there.then_some(PartitionId {
             topic: self.id,
             index,
         })
+    }
+
+    fn no_partition(&self, named: impl Display) -> Problem {
+        let (name, last) = (&self.name, self.partition_count - 1);
+        let detail = format!("topic {name} has no partition {named}, only 0 to {last}");
+        Problem::new(Kind::UnknownPartition, detail)
     }
 }
 
@@ -71,6 +78,33 @@ impl KnownTopic {
 pub(super) struct Stands {
     pub(super) log_start: Offset,
     pub(super) tail: Offset,
+}
+
+impl Stands {
+    /// On the core that owns the partition.
+    ///
+    /// # Errors
+    /// It is not here.
+    pub(super) fn of(shard: &Shard, partition: PartitionId) -> Result<Stands, ReadRefusal> {
+        let stands = shard.with_leader(partition, |leader| Stands {
+            log_start: leader.log_start(),
+            tail: leader.tail(),
+        });
+        stands.ok_or(ReadRefusal::UnknownPartition)
+    }
+}
+
+/// Where many partitions stand, in order; nothing for those that are not there or whose cores do not tell.
+pub(super) async fn stands_of(
+    core: &Rc<Core>,
+    partitions: impl Iterator<Item = Result<PartitionId, ErrorCode>>,
+) -> Vec<Option<Stands>> {
+    let questions = partitions.map(|partition| partition.map(|id| (id, ())));
+    let look = |shard: Rc<Shard>, id, ()| async move {
+        Stands::of(&shard, id).map_err(|refusal| read_code(&refusal))
+    };
+    let found = ask_owners(core, questions.collect(), look).await;
+    found.into_iter().map(Result::ok).collect()
 }
 
 /// What a read found. Its core counts it as held until it is dropped.
@@ -96,7 +130,7 @@ impl Cores {
     pub(super) async fn ask<T, F>(
         &self,
         core: usize,
-        letter: impl FnOnce(std::rc::Rc<Core>) -> F + Send + 'static,
+        letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
     ) -> Result<T, Stopping>
     where
         T: Send + 'static,
@@ -105,10 +139,25 @@ impl Cores {
         self.facts.mailboxes.call(core, letter).await
     }
 
+    /// Asks the core that owns a partition.
+    pub(super) async fn ask_owner<T, F>(
+        &self,
+        partition: PartitionId,
+        letter: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
+    ) -> Result<T, Stopping>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let shard = self.facts.shard_of(partition);
+        let letter = move |core: Rc<Core>| letter(Rc::clone(core.shard(shard)));
+        self.ask(self.facts.core_of(shard), letter).await
+    }
+
     /// Asks the core that knows the topics.
     pub(super) async fn ask_metadata<T, F>(
         &self,
-        letter: impl FnOnce(std::rc::Rc<Core>) -> F + Send + 'static,
+        letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
     ) -> Result<T, Stopping>
     where
         T: Send + 'static,
@@ -129,6 +178,27 @@ impl Cores {
             })
             .await?;
         found.ok_or_else(|| unknown_topic(name))
+    }
+
+    /// Partitions that entries of a body name, in order.
+    ///
+    /// # Errors
+    /// A problem that says which entry names none; or the node is stopping.
+    pub(super) async fn partitions(&self, named: Vec<(String, i32)>) -> Result<Vec<PartitionId>, Problem> {
+        let find = |metadata: &Metadata, topic: &str, index: i32| {
+            let topic = metadata.topic_named(topic).ok_or_else(|| unknown_topic(topic))?;
+            let topic = KnownTopic::of(topic);
+            topic.partition_at(index).ok_or_else(|| topic.no_partition(index))
+        };
+        self.ask_metadata(move |core| async move {
+            core.with_metadata(|metadata| {
+                let found = named.iter().enumerate().map(|(entry, (topic, index))| {
+                    find(metadata, topic, *index).map_err(|problem| problem.with("entry", entry))
+                });
+                found.collect()
+            })
+        })
+        .await?
     }
 
     /// Hands a batch to the core that owns the partition; answered when it is durable.
@@ -190,30 +260,11 @@ impl Cores {
     /// # Errors
     /// It is gone, or the node is stopping.
     pub(super) async fn stands(&self, partition: PartitionId) -> Result<Stands, Unread> {
-        let shard = self.facts.shard_of(partition);
-        let stands = self.ask(self.facts.core_of(shard), move |core| async move {
-            core.shard(shard).with_leader(partition, |leader| Stands {
-                log_start: leader.log_start(),
-                tail: leader.tail(),
-            })
-        });
-        Ok(stands.await?.ok_or(ReadRefusal::UnknownPartition)?)
-    }
-
-    /// The first committed record with this timestamp or a later one; `None` if there is none.
-    ///
-    /// # Errors
-    /// As `read`.
-    pub(super) async fn since(
-        &self,
-        partition: PartitionId,
-        timestamp_ms: i64,
-    ) -> Result<Option<Offset>, Unread> {
-        let shard = self.facts.shard_of(partition);
-        let found = self.ask(self.facts.core_of(shard), move |core| async move {
-            offset_since(core.shard(shard), partition, timestamp_ms).await
-        });
-        Ok(found.await??)
+        let stands = self.ask_owner(
+            partition,
+            move |shard| async move { Stands::of(&shard, partition) },
+        );
+        Ok(stands.await??)
     }
 
     /// Has `reader` woken as soon as the tail is beyond `seen`, or the partition is gone.
@@ -233,12 +284,10 @@ impl Cores {
         partition: PartitionId,
         first_kept: Offset,
     ) -> Result<Offset, AppendRefusal> {
-        let shard = self.facts.shard_of(partition);
-        self.ask(self.facts.core_of(shard), move |core| async move {
-            core.shard(shard).trim(partition, first_kept).await
-        })
-        .await
-        .unwrap_or(Err(AppendRefusal::Stopping))
+        let trim = move |shard: Rc<Shard>| async move { shard.trim(partition, first_kept).await };
+        self.ask_owner(partition, trim)
+            .await
+            .unwrap_or(Err(AppendRefusal::Stopping))
     }
 }
 

@@ -46,6 +46,12 @@ fn describe_operation(operation: &Operation) -> Value {
     let mut described = (operation.describe)();
     let path_parameters = [
         (
+            "group",
+            "The group's name, percent-encoded. One with a slash cannot be named in a path.",
+            json!({ "type": "string" }),
+            json!("billing"),
+        ),
+        (
             "topic",
             "The topic's name.",
             json!({ "type": "string" }),
@@ -143,4 +149,10 @@ fn answers(status: &str, what: &str, schema: &str, problems: &[Kind]) -> Value {
     let content = json!({ MediaType::Json.name(): { "schema": reference(schema) } });
     let problems: Vec<&str> = problems.iter().map(|kind| kind.slug()).collect();
     json!({ status: { "description": what, "content": content }, "problems": problems })
+}
+
+/// An answer without a body, and the operation's own problems.
+fn no_content(what: &str, problems: &[Kind]) -> Value {
+    let problems: Vec<&str> = problems.iter().map(|kind| kind.slug()).collect();
+    json!({ "204": { "description": what }, "problems": problems })
 }

@@ -61,16 +61,23 @@ kinds! {
     UnknownPath = "unknown-path", NOT_FOUND;
     UnknownTopic = "unknown-topic", NOT_FOUND;
     UnknownPartition = "unknown-partition", NOT_FOUND;
+    UnknownGroup = "unknown-group", NOT_FOUND;
     MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED;
     NotAcceptable = "not-acceptable", NOT_ACCEPTABLE;
     BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT;
     TopicExists = "topic-exists", CONFLICT;
+    /// A group has members that would be in the way.
+    GroupNotEmpty = "group-not-empty", CONFLICT;
     /// Beyond the limit of requests, or of the topic's batches.
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE;
     OffsetOutOfRange = "offset-out-of-range", RANGE_NOT_SATISFIABLE;
     /// A name, count or config that no topic here can have.
     InvalidTopic = "invalid-topic", UNPROCESSABLE_ENTITY;
+    /// A config that there is not, that only a restart changes, or a value that it cannot have.
+    InvalidConfig = "invalid-config", UNPROCESSABLE_ENTITY;
+    /// A name that no group can have, or more than a group's coordinator keeps.
+    InvalidGroup = "invalid-group", UNPROCESSABLE_ENTITY;
     /// A record that cannot be appended to this topic.
     InvalidRecord = "invalid-record", UNPROCESSABLE_ENTITY;
     /// A stored record that no answer over HTTP can hold.
@@ -156,5 +163,22 @@ impl IntoResponse for Problem {
             headers.insert(header::ALLOW, allow);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_kind_with_its_status() {
+        const PAGE: &str = include_str!("../../../../docs/http.md");
+        for kind in Kind::ALL {
+            let row = format!("\n| `{}` | {} |", kind.slug(), kind.status().as_u16());
+            assert_eq!(PAGE.matches(&row).count(), 1, "{row}");
+        }
+        let rows = PAGE.split("\n| `type` ends with").nth(1).expect("the table");
+        let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
+        assert_eq!(rows.count(), Kind::ALL.len());
     }
 }

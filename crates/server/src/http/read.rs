@@ -5,6 +5,7 @@
 
 pub(super) mod page;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use record::{Offset, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::shard::ReadRefusal;
+use crate::api::list_offsets::offset_since;
+use crate::shard::{ReadRefusal, Shard};
 
 use super::App;
-use super::body::{HeldBody, busy};
+use super::body::{HeldBody, answers_full};
 use super::budget::Room;
 use super::cores::{Stands, Unread};
 use super::follow;
@@ -78,13 +80,26 @@ impl Start {
 
     /// The offset that is meant now.
     pub(super) async fn find(self, app: &App, partition: PartitionId) -> Result<Offset, Unread> {
+        if let Start::At(offset) = self {
+            return Ok(offset);
+        }
+        let find = move |shard: Rc<Shard>| async move { self.find_here(&shard, partition).await };
+        Ok(app.cores.ask_owner(partition, find).await??)
+    }
+
+    /// The same on the core that owns the partition.
+    pub(super) async fn find_here(
+        self,
+        shard: &Rc<Shard>,
+        partition: PartitionId,
+    ) -> Result<Offset, ReadRefusal> {
         match self {
             Start::At(offset) => Ok(offset),
-            Start::Earliest => Ok(app.cores.stands(partition).await?.log_start),
-            Start::Latest => Ok(app.cores.stands(partition).await?.tail),
-            Start::Since(timestamp_ms) => match app.cores.since(partition, timestamp_ms).await? {
+            Start::Earliest => Ok(Stands::of(shard, partition)?.log_start),
+            Start::Latest => Ok(Stands::of(shard, partition)?.tail),
+            Start::Since(timestamp_ms) => match offset_since(shard, partition, timestamp_ms).await? {
                 Some(offset) => Ok(offset),
-                None => Ok(app.cores.stands(partition).await?.tail),
+                None => Ok(Stands::of(shard, partition)?.tail),
             },
         }
     }
@@ -164,7 +179,7 @@ async fn find(
         if page.records > 0 || Instant::now() >= deadline || stopped.has_changed().is_err() {
             // A first record may be larger than all that was asked for.
             if !app.answers.resize(&mut room, page.text.len()) {
-                return Err(busy("answers that are not taken yet take all the room there is"));
+                return Err(answers_full());
             }
             return Ok((page, stands, room));
         }
@@ -186,7 +201,7 @@ async fn find(
 pub(super) async fn room(app: &App, bytes: usize) -> Result<Room, Problem> {
     timeout_at(Instant::now() + ROOM_WAIT, app.answers.room(bytes))
         .await
-        .map_err(|_| busy("answers that are not taken yet take all the room there is"))
+        .map_err(|_| answers_full())
 }
 
 /// Why there is no page.

@@ -1,6 +1,7 @@
 //! Our refusals as problems. The only place that knows both, as `error_codes` is for Kafka's.
 
 use kafka_wire::ErrorCode;
+use protocol::groups::GroupError;
 use protocol::leader::TrimError;
 use record::Offset;
 
@@ -8,6 +9,7 @@ use crate::mailbox::Stopping;
 use crate::shard::{AppendRefusal, ReadRefusal};
 
 use super::cores::Unread;
+use super::groups::GroupRefusal;
 use super::problem::{Kind, Problem};
 
 impl From<Stopping> for Problem {
@@ -72,26 +74,88 @@ pub(super) fn out_of_range(wanted: Offset, log_start: Offset, tail: Offset) -> P
         .with("tail", tail.0)
 }
 
-/// The problem of a change of topics that one of Kafka's handlers refused.
-pub(super) fn change_problem(code: i16, message: Option<&str>) -> Problem {
+impl From<GroupRefusal> for Problem {
+    fn from(refusal: GroupRefusal) -> Problem {
+        match refusal {
+            GroupRefusal::Group(error) => error.into(),
+            GroupRefusal::NoCoordinator => Problem::new(Kind::Unavailable, refusal.to_string()),
+            GroupRefusal::Stopping(stopping) => stopping.into(),
+        }
+    }
+}
+
+impl From<GroupError> for Problem {
+    fn from(error: GroupError) -> Problem {
+        let problem = |kind| Problem::new(kind, error.to_string());
+        match &error {
+            GroupError::GroupNotFound { group } => {
+                Problem::new(Kind::UnknownGroup, format!("there is no group {group:?}"))
+                    .with("group", &**group)
+            }
+            GroupError::NonEmptyGroup { members } => problem(Kind::GroupNotEmpty).with("members", *members),
+            GroupError::SubscribedToTopic { .. } => problem(Kind::GroupNotEmpty),
+            // Whoever asks here is no member, which matters only while there are some.
+            GroupError::UnknownMember { .. }
+            | GroupError::RebalanceInProgress
+            | GroupError::IllegalGeneration { .. } => Problem::new(
+                Kind::GroupNotEmpty,
+                "the group has members, and only they may commit: stop them first",
+            ),
+            GroupError::InvalidGroupId { .. }
+            | GroupError::LimitReached { .. }
+            | GroupError::InvalidRequest { .. } => problem(Kind::InvalidGroup),
+            GroupError::Loading | GroupError::ChangingOver | GroupError::NotPersisted => {
+                problem(Kind::Unavailable)
+            }
+            // About what only members send.
+            GroupError::InvalidSessionTimeout { .. }
+            | GroupError::MemberIdRequired { .. }
+            | GroupError::FencedInstance { .. }
+            | GroupError::UnreleasedInstance { .. }
+            | GroupError::InconsistentProtocol
+            | GroupError::GroupFull { .. }
+            | GroupError::OffsetMetadataTooLarge { .. }
+            | GroupError::FencedMemberEpoch { .. }
+            | GroupError::StaleMemberEpoch { .. }
+            | GroupError::UnsupportedAssignor { .. }
+            | GroupError::InvalidRegex { .. } => problem(Kind::Internal),
+        }
+    }
+}
+
+/// The problem of a change that is not answered in time.
+pub(super) fn outcome_unknown() -> Problem {
+    let detail = "not known to be durable in time; it may become so yet: look before trying again";
+    Problem::new(Kind::OutcomeUnknown, detail)
+}
+
+/// The problem of a change of topics or configs that one of Kafka's handlers refused; `invalid` if what was wanted cannot be.
+pub(super) fn change_problem(code: i16, message: Option<&str>, invalid: Kind) -> Problem {
+    const INVALID: &[ErrorCode] = &[
+        ErrorCode::InvalidTopicException,
+        ErrorCode::InvalidConfig,
+        ErrorCode::InvalidPartitions,
+        ErrorCode::InvalidReplicationFactor,
+        ErrorCode::InvalidReplicaAssignment,
+        ErrorCode::PolicyViolation,
+        ErrorCode::InvalidRequest,
+    ];
     const CODES: &[(ErrorCode, Kind)] = &[
         (ErrorCode::TopicAlreadyExists, Kind::TopicExists),
         (ErrorCode::UnknownTopicOrPartition, Kind::UnknownTopic),
         (ErrorCode::UnknownTopicId, Kind::UnknownTopic),
-        (ErrorCode::InvalidTopicException, Kind::InvalidTopic),
-        (ErrorCode::InvalidConfig, Kind::InvalidTopic),
-        (ErrorCode::InvalidPartitions, Kind::InvalidTopic),
-        (ErrorCode::InvalidReplicationFactor, Kind::InvalidTopic),
-        (ErrorCode::InvalidReplicaAssignment, Kind::InvalidTopic),
-        (ErrorCode::PolicyViolation, Kind::InvalidTopic),
-        (ErrorCode::InvalidRequest, Kind::InvalidTopic),
         (ErrorCode::RequestTimedOut, Kind::OutcomeUnknown),
         (ErrorCode::NotController, Kind::Unavailable),
         (ErrorCode::NotLeaderOrFollower, Kind::Unavailable),
         (ErrorCode::KafkaStorageError, Kind::Unavailable),
     ];
-    let known = CODES.iter().find(|(known, _)| known.code() == code);
-    let kind = known.map_or(Kind::Internal, |(_, kind)| *kind);
+    let kind = match INVALID.iter().any(|known| known.code() == code) {
+        true => invalid,
+        false => {
+            let known = CODES.iter().find(|(known, _)| known.code() == code);
+            known.map_or(Kind::Internal, |(_, kind)| *kind)
+        }
+    };
     Problem::new(kind, message.unwrap_or("the change was refused"))
 }
 
@@ -118,12 +182,25 @@ mod tests {
     #[test]
     fn what_is_not_known_of_a_change_is_our_mistake() {
         assert_eq!(
-            change_problem(ErrorCode::UnknownServerError.code(), None).kind,
+            change_problem(ErrorCode::UnknownServerError.code(), None, Kind::InvalidTopic).kind,
             Kind::Internal
         );
+        for invalid in [Kind::InvalidTopic, Kind::InvalidConfig] {
+            let code = ErrorCode::InvalidConfig.code();
+            assert_eq!(change_problem(code, Some("x"), invalid).kind, invalid);
+        }
+    }
+
+    #[test]
+    fn whoever_is_refused_as_no_member_is_told_of_the_members() {
+        let member = "".into();
+        let problem = Problem::from(GroupRefusal::Group(GroupError::UnknownMember { member })).json();
+        assert_eq!(problem["type"], "urn:ropewalk:problem:group-not-empty");
+        assert!(problem["detail"].to_string().contains("stop them first"));
+        let problem = Problem::from(GroupError::NonEmptyGroup { members: 3 }).json();
         assert_eq!(
-            change_problem(ErrorCode::InvalidConfig.code(), Some("x")).kind,
-            Kind::InvalidTopic
+            (&problem["status"], &problem["members"]),
+            (&409.into(), &3.into())
         );
     }
 }

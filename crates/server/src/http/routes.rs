@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ use super::limits::HttpLimits;
 use super::media_type::{MediaType, choose};
 use super::openapi::operations as described;
 use super::problem::{Kind, Problem};
-use super::{App, append, body, observe, openapi, read, status, topics, trim};
+use super::{App, append, body, configs, groups, observe, openapi, read, status, topics, trim};
 
 /// One operation.
 pub(super) struct Operation {
@@ -54,7 +54,7 @@ fn read_wait(limits: &HttpLimits) -> Duration {
 const JSON: &[MediaType] = &[MediaType::Json];
 const NOTHING: &[MediaType] = &[];
 
-/// All operations. Consumer groups would follow the topics.
+/// All operations.
 pub(super) static OPERATIONS: &[Operation] = &[
     Operation {
         method: Method::GET,
@@ -82,6 +82,69 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: short,
         answer: || get(status::ready),
         describe: described::ready,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/configs",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(configs::of_node),
+        describe: described::configs::of_node,
+    },
+    Operation {
+        method: Method::PATCH,
+        path: "/v1/configs",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || patch(configs::change_nodes),
+        describe: described::configs::change_nodes,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/groups",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(groups::list),
+        describe: described::groups::list,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/groups/{group}",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(groups::describe),
+        describe: described::groups::describe,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/groups/{group}",
+        produces: NOTHING,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(groups::delete),
+        describe: described::groups::delete,
+    },
+    Operation {
+        method: Method::PATCH,
+        path: "/v1/groups/{group}/offsets",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || patch(groups::set_offsets),
+        describe: described::groups::set_offsets,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/groups/{group}/offsets",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(groups::forget_offsets),
+        describe: described::groups::forget_offsets,
     },
     Operation {
         method: Method::GET,
@@ -143,8 +206,17 @@ pub(super) static OPERATIONS: &[Operation] = &[
         produces: JSON,
         takes: NOTHING,
         wait: short,
-        answer: || get(topics::configs),
-        describe: described::topic_configs,
+        answer: || get(configs::of_topic),
+        describe: described::configs::of_topic,
+    },
+    Operation {
+        method: Method::PATCH,
+        path: "/v1/topics/{topic}/configs",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || patch(configs::change_topic),
+        describe: described::configs::change_topic,
     },
     Operation {
         method: Method::POST,

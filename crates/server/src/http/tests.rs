@@ -173,6 +173,22 @@ fn a_core_that_is_gone_is_named_and_metrics_go_on() {
 }
 
 #[test]
+fn groups_and_configs_are_not_waited_for_when_the_cores_are_gone() {
+    let (server, address) = serve_gone(1);
+    for (method, path) in [
+        ("GET", "/v1/configs"),
+        ("GET", "/v1/groups"),
+        ("GET", "/v1/groups/g"),
+        ("DELETE", "/v1/groups/g"),
+    ] {
+        let answer = converse(address, &request(method, path));
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{path}: {answer}");
+        assert!(answer.contains("the node is stopping"), "{path}: {answer}");
+    }
+    server.stop();
+}
+
+#[test]
 fn an_unknown_path_is_told_the_known_ones() {
     let (server, address) = serve_gone(0);
     let answer = converse(address, &request("GET", "/nothing"));

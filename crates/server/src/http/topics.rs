@@ -1,37 +1,32 @@
-//! Topics: list, create, describe, delete, and their configs. Changes take the way of Kafka's own requests.
+//! Topics: list, create, describe, delete. Changes take the way of Kafka's own requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::{CreateTopicsRequest, DeleteTopicsRequest, Text};
 use protocol::Durability;
-use protocol::metadata::topic_config::{KNOWN, KnownConfig};
-use protocol::metadata::{ConfigSource, ConfigValue, Metadata, Topic};
+use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{create_topics, delete_topics};
-use crate::error_codes::stopping_code;
-use crate::owner::ask_owners;
 
 use super::App;
-use super::append::malformed_json;
-use super::body;
-use super::cores::unknown_topic;
-use super::media_type::{MediaType, of_body};
-use super::problem::Problem;
+use super::body::held_json;
+use super::cores::{stands_of, unknown_topic};
+use super::json_body::take_json;
+use super::line::Line;
+use super::paging::Paging;
+use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::Query;
 
-/// Topics in one answer, unless asked otherwise, and the most.
-const TOPICS: usize = 1_000;
-const TOPICS_MAX: usize = 10_000;
 /// What a description of a new topic may have.
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// A version of Kafka's requests in which topics go by name and counts may be left out.
@@ -63,24 +58,24 @@ impl Listed {
 }
 
 /// Answers `GET /v1/topics`: by name, so many at a time.
-pub(super) async fn list(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
-    let query = Query::read(request.uri().query(), &["limit", "after"])?;
-    let limit = query.number("limit", 1..=TOPICS_MAX)?.unwrap_or(TOPICS);
-    let after = query.get("after").map(str::to_owned);
-    let mut topics = app
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(line): Extension<Line>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
+    let asked = paging.clone();
+    let found = app
         .cores
         .ask_metadata(move |core| async move {
             core.with_metadata(|metadata| {
-                let behind = |topic: &&Topic| after.as_deref().is_some_and(|after| *topic.name <= *after);
-                let listed = metadata.topics().skip_while(behind).take(limit + 1);
-                listed.map(Listed::of).collect::<Vec<_>>()
+                let ahead = metadata.topics().filter(|topic| asked.is_ahead(&topic.name));
+                ahead.take(asked.wanted()).map(Listed::of).collect::<Vec<_>>()
             })
         })
         .await?;
-    let more = topics.len() > limit;
-    topics.truncate(limit);
-    let next = topics.last().filter(|_| more).map(|topic| topic.name.clone());
-    Ok(Json(json!({ "topics": topics, "next": next })).into_response())
+    let (topics, next) = paging.cut(found, |topic| &topic.name);
+    held_json(&app, &line, &json!({ "topics": topics, "next": next }))
 }
 
 /// What a client says of a topic that it wants.
@@ -96,10 +91,8 @@ struct Wanted {
 
 /// Answers `POST /v1/topics`.
 pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
-    of_body(request.headers(), &[MediaType::Json])?;
     Query::read(request.uri().query(), &[])?;
-    let (body, _room) = body::read(&app, request.into_body(), BODY_BYTES_MAX).await?;
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| malformed_json(&error))?;
+    let (wanted, _room) = take_json::<Wanted>(&app, request, BODY_BYTES_MAX).await?;
     let name = wanted.name.clone();
     let timeout_ms = app.limits.change_wait.as_millis() as i32;
     let result = app
@@ -116,7 +109,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
     let result = result.first().expect("one topic is asked for, one is answered");
     if result.error_code != 0 {
         let message = result.error_message.as_ref().map(Text::as_str);
-        return Err(change_problem(result.error_code, message).with("topic", name));
+        return Err(change_problem(result.error_code, message, Kind::InvalidTopic).with("topic", name));
     }
     let described = describe_topic(&app, &name).await?;
     let mut response = (StatusCode::CREATED, Json(described)).into_response();
@@ -171,14 +164,10 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
             Some((Listed::of(topic), partitions(metadata, topic)))
         });
         let (listed, (ids, mut partitions)) = found?;
-        let questions = ids.into_iter().map(|id| Ok((id, ()))).collect();
-        let stands = ask_owners(&core, questions, |shard, id, ()| async move {
-            shard
-                .with_leader(id, |leader| (leader.log_start().0, leader.tail().0))
-                .ok_or(stopping_code())
-        });
-        for (partition, stands) in partitions.iter_mut().zip(stands.await) {
-            (partition.first_offset, partition.tail) = stands.ok().unzip();
+        let stands = stands_of(&core, ids.into_iter().map(Ok)).await;
+        for (partition, stands) in partitions.iter_mut().zip(stands) {
+            partition.first_offset = stands.map(|stands| stands.log_start.0);
+            partition.tail = stands.map(|stands| stands.tail.0);
         }
         Some((listed, partitions))
     });
@@ -236,48 +225,7 @@ pub(super) async fn delete(
         0 => Ok(StatusCode::NO_CONTENT),
         code => {
             let message = result.error_message.as_ref().map(Text::as_str);
-            Err(change_problem(code, message).with("topic", name))
+            Err(change_problem(code, message, Kind::InvalidTopic).with("topic", name))
         }
     }
-}
-
-/// Answers `GET /v1/topics/{topic}/configs`.
-pub(super) async fn configs(
-    State(app): State<Arc<App>>,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<Json<Value>, Problem> {
-    Query::read(request.uri().query(), &[])?;
-    let wanted = name.clone();
-    let entries = app
-        .cores
-        .ask_metadata(move |core| async move {
-            core.with_metadata(|metadata| {
-                let topic = metadata.topic_named(&wanted)?;
-                let configs = KNOWN
-                    .iter()
-                    .map(|config| told(config, &metadata.topic_config_values(&topic.config, config)));
-                Some(configs.collect::<Vec<_>>())
-            })
-        })
-        .await?;
-    let configs = entries.ok_or_else(|| unknown_topic(&name))?;
-    Ok(Json(json!({ "configs": configs })))
-}
-
-/// A config with the value in force, the first of `values`.
-fn told(config: &KnownConfig, values: &[ConfigValue]) -> Value {
-    let in_force = values.first().expect("every config has a built-in value");
-    json!({
-        "name": config.name,
-        "value": &*in_force.value,
-        "source": match in_force.source {
-            ConfigSource::Topic => "topic",
-            ConfigSource::Broker => "broker",
-            ConfigSource::AllBrokers => "brokers",
-            ConfigSource::Started => "start",
-            ConfigSource::Default => "default",
-        },
-        "documentation": config.documentation,
-    })
 }

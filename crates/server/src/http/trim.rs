@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::App;
-use super::problem::{Kind, Problem};
+use super::problem::Problem;
+use super::refusal::outcome_unknown;
 use super::uri::{Query, bad_parameter};
 
 /// Stands for the tail: all that is committed is given up.
@@ -36,10 +37,7 @@ pub(super) async fn before(
         }
     };
     let trimmed = timeout(app.limits.change_wait, app.cores.trim(partition, first_kept)).await;
-    let log_start = trimmed.map_err(|_| {
-        let detail = "not known to be durable in time; it may become so yet: look before trying again";
-        Problem::new(Kind::OutcomeUnknown, detail)
-    })??;
+    let log_start = trimmed.map_err(|_| outcome_unknown())??;
     Ok(Json(
         json!({ "partition": partition.index, "first_offset": log_start.0 }),
     ))

@@ -98,6 +98,21 @@ impl Query {
         pair.map(|(_, value)| value.as_str())
     }
 
+    /// A parameter that is `true` or `false`, which it is if it is left out.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(super) fn switch(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(bad_parameter(
+                name,
+                format!("{name} must be true or false, not {other:?}"),
+            )),
+        }
+    }
+
     /// A parameter that is a whole number in a range.
     ///
     /// # Errors
@@ -166,6 +181,16 @@ mod tests {
         assert!(query.number("wait", 6..=9).is_err());
         assert!(query.number("key", 0..=9).is_err());
         assert_eq!(query.number("offset", 0..=9).expect("absent"), None::<i32>);
+        assert!(!query.switch("dry_run").expect("absent"));
+        for (query, said) in [
+            ("key=true", Some(true)),
+            ("key=false", Some(false)),
+            ("key", None),
+            ("key=1", None),
+        ] {
+            let query = Query::read(Some(query), &["key"]).expect("sound");
+            assert_eq!(query.switch("key").ok(), said);
+        }
         for bad in ["x=1", "key=%", "key=%ff", "key=1&key=2", "ke%79=1&key=2"] {
             assert!(Query::read(Some(bad), &["key"]).is_err(), "{bad}");
         }

@@ -81,6 +81,15 @@ impl Http {
         self.send("POST", path, &[("content-type", media_type)], body.as_ref())
     }
 
+    pub(crate) fn patch(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
+        self.send(
+            "PATCH",
+            path,
+            &[("content-type", "application/json")],
+            body.as_ref(),
+        )
+    }
+
     /// Creates a topic of one partition, or says what is wrong.
     pub(crate) fn create(&self, name: &str, partitions: i32) {
         let body = format!("{{\"name\":\"{name}\",\"partitions\":{partitions}}}");

@@ -21,7 +21,7 @@ fn start() -> (TestNode, Http) {
 }
 
 /// That it is a refusal of this kind, in a sentence with this word.
-fn expect(answer: &Answer, status: u16, kind: &str, word: &str) {
+pub(crate) fn expect(answer: &Answer, status: u16, kind: &str, word: &str) {
     assert_eq!(
         (answer.status, answer.kind().as_str()),
         (status, kind),
@@ -46,6 +46,10 @@ fn paths_that_climb_or_are_no_text() {
         "/v1/topics/100%",
         "/v1/topics/%zz",
         "/v1/topics/a%00b",
+        "/v1/groups/..",
+        "/v1/groups/%2e%2e/status",
+        "/v1/groups/a%2F..%2Fb",
+        "/v1/groups/a%0ab",
         "/%2e%2e/%2e%2e/etc/passwd",
     ] {
         expect(&http.get(path), 400, "malformed-path", "in the path");
@@ -302,7 +306,10 @@ fn methods_that_a_path_does_not_take() {
     for (method, path, allowed) in [
         ("PUT", "/v1/topics", "GET, HEAD, POST"),
         ("POST", "/v1/topics/t", "GET, HEAD, DELETE"),
-        ("PATCH", "/v1/topics/t/configs", "GET, HEAD"),
+        ("PUT", "/v1/topics/t/configs", "GET, HEAD, PATCH"),
+        ("GET", "/v1/groups/g/offsets", "PATCH, DELETE"),
+        ("POST", "/v1/groups", "GET, HEAD"),
+        ("DELETE", "/v1/configs", "GET, HEAD, PATCH"),
         ("GET", "/v1/topics/t/records", "POST"),
         ("PUT", RECORDS, "GET, HEAD, POST, DELETE"),
     ] {
@@ -318,12 +325,19 @@ fn pages_of_other_origins_change_nothing() {
     let headers = [("content-type", "text/plain"), ("origin", "http://evil.example")];
     let answer = http.send("POST", RECORDS, &headers, b"a");
     expect(&answer, 403, "cross-origin", "origin");
-    expect(
-        &http.send("DELETE", "/v1/topics/t", &headers, b""),
-        403,
-        "cross-origin",
-        "origin",
-    );
+    for (method, path) in [
+        ("DELETE", "/v1/topics/t"),
+        ("DELETE", "/v1/groups/g"),
+        ("PATCH", "/v1/groups/g/offsets"),
+        ("PATCH", "/v1/configs"),
+    ] {
+        expect(
+            &http.send(method, path, &headers, b""),
+            403,
+            "cross-origin",
+            "origin",
+        );
+    }
     let headers = [("content-type", "text/plain"), ("origin", "http://node")];
     assert_eq!(http.send("POST", RECORDS, &headers, b"a").status, 200);
     assert_eq!(http.get(RECORDS).json()["tail"], 1);

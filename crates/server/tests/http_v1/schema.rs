@@ -38,17 +38,31 @@ pub(crate) fn check(document: &Value, schema: &Value, value: &Value, place: &str
                 let allowed = rule.as_array().expect("a list");
                 assert!(allowed.contains(value), "{place}: {value} is none of {rule}");
             }
+            // Of what is no number, these say nothing.
             "minimum" => assert!(
-                value.as_i64() >= rule.as_i64(),
+                !value.is_number() || value.as_i64() >= rule.as_i64(),
                 "{place}: {value} is less than {rule}"
             ),
             "maximum" => assert!(
-                value.as_i64() <= rule.as_i64(),
+                !value.is_number() || value.as_i64() <= rule.as_i64(),
                 "{place}: {value} is more than {rule}"
             ),
             "minItems" => {
                 let items = value.as_array().map_or(0, Vec::len) as u64;
                 assert!(Some(items) >= rule.as_u64(), "{place}: too few items");
+            }
+            "maxItems" => {
+                let items = value.as_array().map_or(0, Vec::len) as u64;
+                assert!(Some(items) <= rule.as_u64(), "{place}: too many items");
+            }
+            "minProperties" | "maxProperties" => {
+                let members = value.as_object().map_or(0, Map::len) as u64;
+                let bound = rule.as_u64().expect("a number");
+                let holds = match keyword.as_str() {
+                    "minProperties" => members >= bound,
+                    _ => members <= bound,
+                };
+                assert!(holds, "{place}: {members} members, {keyword} {bound}");
             }
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {

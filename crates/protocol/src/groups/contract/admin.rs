@@ -79,6 +79,8 @@ pub struct DescribedClassic {
     pub protocol_type: Option<Name>,
     /// The chosen protocol, if the group is stable.
     pub protocol: Option<Name>,
+    /// The generation; 0 if nobody ever joined. Kafka's answer has no place for it.
+    pub generation: i32,
     /// Its members.
     pub members: Vec<DescribedClassicMember>,
 }

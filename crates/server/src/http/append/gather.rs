@@ -13,6 +13,7 @@ use record::{BatchBuilder, Compression, partition_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 use super::super::budget::Room;
+use super::super::json_body::malformed_json;
 use super::super::media_type::MediaType;
 use super::super::problem::{Kind, Problem};
 use super::super::record_json::NewRecord;
@@ -146,13 +147,6 @@ impl Gathering<'_> {
         });
         Ok(gathered.collect())
     }
-}
-
-/// The problem of a body that is not the JSON it should be, with the place.
-pub(in super::super) fn malformed_json(error: &serde_json::Error) -> Problem {
-    Problem::new(Kind::MalformedBody, error.to_string())
-        .with("line", error.line())
-        .with("column", error.column())
 }
 
 /// An array of records, each added as it is read: never all of them in memory a second time.

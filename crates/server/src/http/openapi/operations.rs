@@ -1,10 +1,13 @@
 //! What each operation is for, its parameters, bodies and answers. The table of operations adds the rest.
 
+pub(in super::super) mod configs;
+pub(in super::super) mod groups;
+
 use serde_json::{Value, json};
 
 use super::super::media_type::MediaType;
 use super::super::problem::Kind;
-use super::{answers, reference};
+use super::{answers, no_content, reference};
 
 /// What reading and changing a partition can come to.
 const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
@@ -14,6 +17,25 @@ fn query(name: &str, what: &str, schema: Value, example: Value) -> Value {
         "name": name, "in": "query", "required": false,
         "description": what, "schema": schema, "example": example,
     })
+}
+
+/// The parameters of lists that are told some at a time.
+fn paging(behind_what: &str, example: &str) -> Value {
+    let limit = json!({ "type": "integer", "minimum": 1, "maximum": 10_000, "default": 1_000 });
+    let behind = format!("Only those behind {behind_what}: `next` of the answer before.");
+    json!([
+        query("limit", "How many at most.", limit, json!(100)),
+        query("after", &behind, json!({ "type": "string" }), json!(example)),
+    ])
+}
+
+fn dry_run() -> Value {
+    query(
+        "dry_run",
+        "Says what would be done, and whether it can be, and changes nothing.",
+        json!({ "type": "boolean", "default": false }),
+        Value::Null,
+    )
 }
 
 pub(in super::super) fn health() -> Value {
@@ -68,11 +90,8 @@ pub(in super::super) fn list_topics() -> Value {
     json!({
         "operationId": "listTopics",
         "summary": "Topics by name",
-        "parameters": [
-            query("limit", "How many at most.", json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 }), json!(100)),
-            query("after", "Only those behind this name: `next` of the answer before.", json!({ "type": "string" }), json!("a")),
-        ],
-        "responses": answers("200", "The topics.", "TopicList", &[Kind::MalformedQuery]),
+        "parameters": paging("this name", "a"),
+        "responses": answers("200", "The topics.", "TopicList", &[Kind::MalformedQuery, Kind::Busy]),
     })
 }
 
@@ -98,21 +117,16 @@ pub(in super::super) fn describe_topic() -> Value {
 }
 
 pub(in super::super) fn delete_topic() -> Value {
-    let kinds = [Kind::UnknownTopic, Kind::MalformedQuery, Kind::OutcomeUnknown];
-    let problems: Vec<&str> = kinds.iter().map(|kind| kind.slug()).collect();
+    let problems = [
+        Kind::UnknownTopic,
+        Kind::InvalidTopic,
+        Kind::MalformedQuery,
+        Kind::OutcomeUnknown,
+    ];
     json!({
         "operationId": "deleteTopic",
         "summary": "Delete a topic with its records",
-        "responses": { "204": { "description": "It is gone." }, "problems": problems },
-    })
-}
-
-pub(in super::super) fn topic_configs() -> Value {
-    json!({
-        "operationId": "topicConfigs",
-        "summary": "The configs in force for a topic, and where each comes from",
-        "responses": answers("200", "All configs that a topic can have.", "Configs",
-            &[Kind::UnknownTopic, Kind::MalformedQuery]),
+        "responses": no_content("It is gone.", &problems),
     })
 }
 

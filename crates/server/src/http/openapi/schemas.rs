@@ -1,5 +1,7 @@
 //! The shapes of bodies and answers as JSON Schema (draft 2020-12, as OpenAPI 3.1 takes it).
 
+mod groups;
+
 use serde_json::{Map, Value, json};
 
 use super::reference;
@@ -28,6 +30,10 @@ fn whole() -> Value {
     json!({ "type": "integer", "minimum": 0 })
 }
 
+fn boolean() -> Value {
+    json!({ "type": "boolean" })
+}
+
 fn or_null(kind: &str) -> Value {
     json!({ "type": [kind, "null"] })
 }
@@ -43,7 +49,8 @@ fn coded(what: &str) -> Value {
 /// All of them by name.
 pub(super) fn schemas() -> Value {
     let mut schemas = Map::new();
-    for (name, schema) in records().into_iter().chain(topics()).chain(node()) {
+    let all = [records(), topics(), configs(), groups::groups(), node()];
+    for (name, schema) in all.into_iter().flatten() {
         schemas.insert(name.to_owned(), schema);
     }
     schemas.into()
@@ -128,15 +135,6 @@ fn topics() -> Vec<(&'static str, Value)> {
             json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         ),
     ];
-    let config = [
-        ("name", text()),
-        ("value", text()),
-        (
-            "source",
-            json!({ "enum": ["topic", "broker", "brokers", "start", "default"] }),
-        ),
-        ("documentation", text()),
-    ];
     vec![
         ("ListedTopic", object(&listed, &[])),
         (
@@ -152,8 +150,34 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("Partition", object(&partition, &[])),
         ("Topic", object(&topic, &[])),
         ("NewTopic", object(&new, &["partitions", "replicas", "configs"])),
+    ]
+}
+
+fn configs() -> Vec<(&'static str, Value)> {
+    let config = [
+        ("name", text()),
+        ("value", text()),
+        (
+            "source",
+            json!({ "enum": ["topic", "node", "cluster", "start", "default"] }),
+        ),
+        ("read_only", boolean()),
+        ("documentation", text()),
+    ];
+    let configs = || ("configs", list(reference("Config")));
+    let new = json!({
+        "type": "object", "minProperties": 1, "maxProperties": 256,
+        "additionalProperties": { "type": ["string", "null"] },
+        "description": "Values by name. Null gives a value up: what stands behind it holds then.",
+    });
+    vec![
         ("Config", object(&config, &[])),
-        ("Configs", object(&[("configs", list(reference("Config")))], &[])),
+        ("Configs", object(&[configs()], &[])),
+        (
+            "ChangedConfigs",
+            object(&[("dry_run", boolean()), configs()], &[]),
+        ),
+        ("NewConfigs", new),
     ]
 }
 
@@ -168,7 +192,7 @@ fn node() -> Vec<(&'static str, Value)> {
         ("topics", or_null("integer")),
         ("partitions", or_null("integer")),
         ("disk", object(&disk, &[])),
-        ("ready", json!({ "type": "boolean" })),
+        ("ready", boolean()),
         ("reasons", list(text())),
     ];
     let health = [("status", text()), ("reasons", list(text()))];

@@ -1,0 +1,265 @@
+//! Says where a group is to go on: finds the offsets that are meant, and commits them as somebody who is no member.
+//!
+//! Everything is found before anything is committed. What was committed before is told, so that it can be put back.
+
+mod wanted;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use protocol::groups::{
+    CommitOffsets, CommitPartition, CommittedOffset, FetchTopic, GroupError, Name, OffsetCommitter,
+    PartitionOutcome, TopicPartition,
+};
+use record::{Offset, PartitionId};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::mailbox::Stopping;
+use crate::owner::ask_owners;
+use crate::shard::{ReadRefusal, Shard};
+
+use super::super::App;
+use super::super::body::held_json;
+use super::super::cores::{Stands, Unread};
+use super::super::json_body::{Items, take_json};
+use super::super::line::Line;
+use super::super::problem::{Kind, Problem};
+use super::super::read::Start;
+use super::super::uri::Query;
+use super::coordinator::{self, GroupRefusal};
+use super::in_time;
+use wanted::{Wanted, check_once};
+
+/// What one request may set: in bytes, and in partitions.
+const BODY_BYTES_MAX: usize = 1 << 20;
+const OFFSETS_MAX: usize = 10_000;
+/// In place of an epoch, from somebody who is no member.
+const NO_MEMBER: i32 = -1;
+
+/// A partition in which a group is put elsewhere.
+#[derive(Debug, Serialize)]
+struct Move {
+    topic: String,
+    partition: i32,
+    /// What was committed before, if anything was.
+    before: Option<i64>,
+    offset: i64,
+    #[serde(skip)]
+    id: PartitionId,
+}
+
+/// What was set, or would be.
+#[derive(Debug, Serialize)]
+struct Moves {
+    dry_run: bool,
+    offsets: Vec<Move>,
+}
+
+/// Answers `PATCH /v1/groups/{group}/offsets`.
+pub(in super::super) async fn set_offsets(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Extension(line): Extension<Line>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
+    let (Items(wanted), _room) =
+        take_json::<Items<Wanted, OFFSETS_MAX>>(&app, request, BODY_BYTES_MAX).await?;
+    check_once(&wanted)?;
+    let group = Name::from(name);
+    // Nothing has been changed when this ends: it must not use up the time in which a change may be on its way.
+    let wait = app.limits.request_wait;
+    let found = timeout(wait, find_moves(&app, &group, wanted)).await;
+    let offsets = found.map_err(|_| {
+        let detail = format!("the offsets were not found within {wait:?}; nothing was set");
+        Problem::new(Kind::Unavailable, detail)
+    })??;
+    if !dry_run {
+        commit(&app, &group, &offsets).await?;
+    }
+    held_json(&app, &line, &Moves { dry_run, offsets })
+}
+
+/// What is to be committed, and what is committed now.
+async fn find_moves(app: &App, group: &Name, wanted: Vec<Wanted>) -> Result<Vec<Move>, Problem> {
+    let named = wanted
+        .iter()
+        .map(|wanted| (wanted.topic.clone(), wanted.partition))
+        .collect();
+    let ids = app.cores.partitions(named).await?;
+    check_without_members(app, group).await?;
+    let before = committed(app, group, &wanted).await?;
+    let starts = ids
+        .iter()
+        .copied()
+        .zip(wanted.iter().map(|wanted| wanted.start))
+        .collect();
+    let offsets = find_offsets(app, starts).await?;
+    let found = wanted.into_iter().zip(ids).zip(before.into_iter().zip(offsets));
+    let moves = found.map(|((wanted, id), (before, offset))| Move {
+        topic: wanted.topic,
+        partition: wanted.partition,
+        before,
+        offset: offset.0,
+        id,
+    });
+    Ok(moves.collect())
+}
+
+/// The coordinator refuses as well, and has the last word; a rehearsal does not come that far. A group that is not there may be
+/// told where to begin.
+async fn check_without_members(app: &App, group: &Name) -> Result<(), Problem> {
+    match coordinator::describe(app, group).await {
+        Err(GroupRefusal::Group(GroupError::GroupNotFound { .. })) => Ok(()),
+        Err(refusal) => Err(refusal.into()),
+        Ok(described) => match described.member_count() {
+            0 => Ok(()),
+            members => Err(GroupError::NonEmptyGroup { members }.into()),
+        },
+    }
+}
+
+/// What a group has committed of partitions, in order.
+async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Option<i64>>, Problem> {
+    let each = wanted.iter().map(|wanted| FetchTopic {
+        topic: Name::from(wanted.topic.as_str()),
+        partitions: vec![wanted.partition],
+    });
+    let fetched = match coordinator::fetch_offsets(app, group, Some(each.collect())).await {
+        // There are no groups at all.
+        Err(GroupRefusal::Group(GroupError::GroupNotFound { .. })) => return Ok(vec![None; wanted.len()]),
+        fetched => fetched?,
+    };
+    let partitions = fetched.iter().flat_map(|topic| &topic.partitions);
+    let offsets =
+        partitions.map(|partition| partition.committed.as_ref().map(|committed| committed.offset.0));
+    Ok(offsets.collect())
+}
+
+/// The offsets that are meant, in order.
+async fn find_offsets(app: &App, starts: Vec<(PartitionId, Start)>) -> Result<Vec<Offset>, Problem> {
+    let asked = app.cores.ask_metadata(move |core| async move {
+        let questions = starts.into_iter().map(Ok).collect();
+        let find = |shard: Rc<Shard>, id, start| async move { Ok(find_offset(&shard, id, start).await) };
+        ask_owners(&core, questions, find).await
+    });
+    let found = asked.await?.into_iter().enumerate();
+    let offsets = found.map(|(entry, found)| {
+        // No refusal but this one comes from the way there.
+        let found = found.map_err(|_| Problem::from(Stopping))?;
+        found.map_err(|refusal| Problem::from(Unread::from(refusal)).with("entry", entry))
+    });
+    offsets.collect()
+}
+
+/// On the core that owns the partition: what is meant, if it is there.
+async fn find_offset(shard: &Rc<Shard>, id: PartitionId, start: Start) -> Result<Offset, ReadRefusal> {
+    let wanted = start.find_here(shard, id).await?;
+    let Stands { log_start, tail } = Stands::of(shard, id)?;
+    match (log_start..=tail).contains(&wanted) {
+        true => Ok(wanted),
+        false => Err(ReadRefusal::OutOfRange {
+            wanted,
+            log_start,
+            tail,
+        }),
+    }
+}
+
+/// Commits all of them; durable on return.
+async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> {
+    let partitions = moves.iter().map(|one| CommitPartition {
+        partition: TopicPartition {
+            topic: Name::from(one.topic.as_str()),
+            index: one.partition,
+        },
+        topic_id: one.id.topic,
+        committed: CommittedOffset {
+            offset: Offset(one.offset),
+            leader_epoch: None,
+            metadata: Name::default(),
+        },
+    });
+    let commit = CommitOffsets {
+        group: Name::clone(group),
+        committer: OffsetCommitter {
+            member: Name::default(),
+            instance: None,
+            generation_or_epoch: NO_MEMBER,
+        },
+        partitions: partitions.collect(),
+    };
+    let outcomes = in_time(app, coordinator::commit_offsets(app, commit)).await??;
+    check_outcomes(moves, outcomes)
+}
+
+/// The problem of the first that was refused, with those that are set.
+fn check_outcomes(moves: &[Move], outcomes: Vec<PartitionOutcome>) -> Result<(), Problem> {
+    let mut set: Vec<&Move> = Vec::with_capacity(moves.len());
+    let mut refused: Option<(&Move, GroupError)> = None;
+    for (one, done) in moves.iter().zip(outcomes) {
+        match done.outcome {
+            Ok(()) => set.push(one),
+            Err(error) => refused = refused.or(Some((one, error))),
+        }
+    }
+    match refused {
+        None => Ok(()),
+        // Others may be set all the same: the client is told which.
+        Some((one, error)) => Err(Problem::from(error)
+            .with("topic", one.topic.as_str())
+            .with("partition", one.partition)
+            .with("set", json!(set))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TopicId;
+
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_refused_does_not_hide_the_part_that_is_set() {
+        let moves = [0, 1].map(|partition| Move {
+            topic: "t".to_owned(),
+            partition,
+            before: None,
+            offset: 7,
+            id: PartitionId {
+                topic: TopicId::default(),
+                index: partition,
+            },
+        });
+        let outcomes = |second: Result<(), GroupError>| {
+            let outcomes = [Ok(()), second].into_iter().zip(&moves);
+            let told = outcomes.map(|(outcome, one)| PartitionOutcome {
+                partition: TopicPartition {
+                    topic: "t".into(),
+                    index: one.partition,
+                },
+                outcome,
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert!(check_outcomes(&moves, outcomes(Ok(()))).is_ok());
+        let full = GroupError::LimitReached {
+            what: "partitions with offsets in a group",
+            max: 1,
+        };
+        let problem = check_outcomes(&moves, outcomes(Err(full))).expect_err("one is refused");
+        let problem = problem.json();
+        assert_eq!(problem["type"], "urn:ropewalk:problem:invalid-group");
+        assert_eq!(
+            (&problem["topic"], &problem["partition"]),
+            (&"t".into(), &1.into())
+        );
+        let set = json!([{ "topic": "t", "partition": 0, "before": null, "offset": 7 }]);
+        assert_eq!(problem["set"], set);
+    }
+}
