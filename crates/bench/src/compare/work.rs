@@ -25,8 +25,8 @@ use crate::contract::{Append, Create, LatencyPairs, Read};
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
 const WARMUP_RECORDS_MAX: u64 = 2_000_000;
-/// What goes into each shard before it counts: some systems make files when the first few KiB are there (Kafka's indexes). For all
-/// shards together no more than so many records.
+/// What goes into each of many shards before it counts: some systems make files when the first few KiB are there (Kafka's
+/// indexes). For all shards together no more than so many records.
 const WARMUP_SHARD_BYTES: u64 = 8 << 10;
 const WARMUP_SHARDS_RECORDS_MAX: u64 = 20_000;
 /// A run of so many times its length and a minute more is over.
@@ -193,11 +193,12 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         Amount::Time(times) => (None, Some(times * manner.seconds)),
         Amount::Within { records, times } => (Some(records), Some(times * manner.seconds)),
     };
-    let shards = u64::from(load.shards);
-    let shards_warm = shards * WARMUP_SHARD_BYTES.div_ceil(load.record_bytes.max(1) as u64);
-    // In any case each producer and each shard is used once.
-    let least = (u64::from(load.producers.max(load.shards)) * u64::from(load.batch_records))
-        .max(shards_warm.min(WARMUP_SHARDS_RECORDS_MAX));
+    // Each producer and each shard is used once before it counts.
+    let mut least = u64::from(load.producers.max(load.shards)) * u64::from(load.batch_records);
+    if load.shards > load.producers {
+        let shard_records = WARMUP_SHARD_BYTES.div_ceil(load.record_bytes.max(1) as u64);
+        least = least.max((u64::from(load.shards) * shard_records).min(WARMUP_SHARDS_RECORDS_MAX));
+    }
     let warm = manner.rate.or(manner.known_rate).unwrap_or(0.0) * manner.seconds * WARMUP_SHARE;
     Append {
         log: log.to_owned(),
