@@ -17,11 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::answer_budget::{AnswerBudget, Held};
-use crate::api::Answer;
+use crate::api::{Answer, Answered};
 use crate::core::Core;
 use crate::shard::count;
 
 use super::ConnectionError;
+use super::timing::AnswerTimer;
 
 /// Slices handed to the kernel at a time.
 const SLICES_MAX: usize = 64;
@@ -41,16 +42,21 @@ pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePer
 /// An answer under way.
 pub(super) struct Queued {
     pub(super) answer: Answer,
+    /// When its request was, by the node's clock.
+    pub(super) received_at: Duration,
     pub(super) permits: RequestPermits,
 }
 
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let frame = self.answer.await;
-        let held = frame.as_ref().map(|frame| answers.hold(frame.total_bytes));
+        let answered = self.answer.await;
+        let held = answered
+            .as_ref()
+            .map(|answered| answers.hold(answered.frame.total_bytes));
         Ready {
-            frame,
+            answered,
+            received_at: self.received_at,
             _held: held,
             _permits: self.permits,
         }
@@ -59,7 +65,8 @@ impl Queued {
 
 /// An answer that is ready, if one is wanted, and the memory that it and its request hold.
 struct Ready {
-    frame: Option<Frame>,
+    answered: Option<Answered>,
+    received_at: Duration,
     _held: Option<Held>,
     _permits: RequestPermits,
 }
@@ -72,6 +79,7 @@ pub(super) async fn write_answers(
     mut answers: mpsc::Receiver<Queued>,
 ) -> Result<OwnedWriteHalf, ConnectionError> {
     let budget = &core.answers;
+    let mut timer = AnswerTimer::default();
     let mut ahead: Option<LocalBoxFuture<'static, Ready>> = None;
     loop {
         let mut ready = match ahead.take() {
@@ -81,7 +89,9 @@ pub(super) async fn write_answers(
                 None => return Ok(output),
             },
         };
-        let Some(frame) = ready.frame.take() else { continue };
+        let Some(Answered { frame, kind }) = ready.answered.take() else {
+            continue;
+        };
         count(&core.counters.sent_bytes, frame.total_bytes as u64);
         ahead = answers
             .try_recv()
@@ -95,7 +105,8 @@ pub(super) async fn write_answers(
             }
             Some(next) => write_and_work_on(writing, next).await?,
         };
-        core.idle_poll.note_answer();
+        let answered_at = core.idle_poll.note_answer();
+        timer.note(&core.counters, kind, ready.received_at, answered_at);
     }
 }
 
