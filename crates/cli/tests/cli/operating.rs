@@ -216,7 +216,10 @@ fn a_running_node_is_watched() {
     assert!(latency["produce"]["count"].as_u64() > Some(0), "{latency}");
     for timed in ["produce", "flush"] {
         let p50 = latency[timed]["p50_seconds"].as_f64();
-        assert!(p50 > Some(0.0) && p50 <= latency[timed]["p999_seconds"].as_f64(), "{latency}");
+        assert!(
+            p50 > Some(0.0) && p50 <= latency[timed]["p999_seconds"].as_f64(),
+            "{latency}"
+        );
     }
     for path in [
         &["appended", "records_per_second"],

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::answer_budget::{AnswerBudget, Held};
-use crate::api::{Answer, Answered};
+use crate::api::{Answer, AnswerKind, Answered};
 use crate::core::Core;
 use crate::shard::count;
 
@@ -50,12 +50,14 @@ pub(super) struct Queued {
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let answered = self.answer.await;
-        let held = answered
-            .as_ref()
-            .map(|answered| answers.hold(answered.frame.total_bytes));
+        let (frame, kind) = match self.answer.await {
+            Some(Answered { frame, kind }) => (Some(frame), kind),
+            None => (None, AnswerKind::Other),
+        };
+        let held = frame.as_ref().map(|frame| answers.hold(frame.total_bytes));
         Ready {
-            answered,
+            frame,
+            kind,
             received_at: self.received_at,
             _held: held,
             _permits: self.permits,
@@ -65,7 +67,8 @@ impl Queued {
 
 /// An answer that is ready, if one is wanted, and the memory that it and its request hold.
 struct Ready {
-    answered: Option<Answered>,
+    frame: Option<Frame>,
+    kind: AnswerKind,
     received_at: Duration,
     _held: Option<Held>,
     _permits: RequestPermits,
@@ -89,9 +92,7 @@ pub(super) async fn write_answers(
                 None => return Ok(output),
             },
         };
-        let Some(Answered { frame, kind }) = ready.answered.take() else {
-            continue;
-        };
+        let Some(frame) = ready.frame.take() else { continue };
         count(&core.counters.sent_bytes, frame.total_bytes as u64);
         ahead = answers
             .try_recv()
@@ -106,7 +107,7 @@ pub(super) async fn write_answers(
             Some(next) => write_and_work_on(writing, next).await?,
         };
         let answered_at = core.idle_poll.note_answer();
-        timer.note(&core.counters, kind, ready.received_at, answered_at);
+        timer.note(&core.counters, ready.kind, ready.received_at, answered_at);
     }
 }
 

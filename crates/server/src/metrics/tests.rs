@@ -186,12 +186,26 @@ fn a_histogram_renders_cumulative_buckets_that_end_with_all() {
         .collect();
     assert_eq!(buckets.len(), 20);
     assert!(buckets.is_sorted(), "bounds and counts rise: {buckets:?}");
-    let at = |bound: f64| buckets.iter().find(|(le, _)| *le == bound).map(|(_, count)| *count);
-    let expected = [(0.00001, 1), (0.00005, 1), (0.0001, 2), (10.0, 2), (f64::INFINITY, 3)];
+    let at = |bound: f64| {
+        buckets
+            .iter()
+            .find(|(le, _)| *le == bound)
+            .map(|(_, count)| *count)
+    };
+    let expected = [
+        (0.00001, 1),
+        (0.00005, 1),
+        (0.0001, 2),
+        (10.0, 2),
+        (f64::INFINITY, 3),
+    ];
     for (bound, count) in expected {
         assert_eq!(at(bound), Some(count), "up to {bound}: {buckets:?}");
     }
-    assert!(samples.iter().any(|sample| sample.starts_with("+Inf\"")), "{text}");
+    assert!(
+        samples.iter().any(|sample| sample.starts_with("+Inf\"")),
+        "{text}"
+    );
     for line in [
         "ropewalk_produce_latency_seconds_count{core=\"0\"} 3\n",
         "ropewalk_produce_latency_seconds_sum{core=\"0\"} 20.000079\n",
