@@ -261,7 +261,10 @@ mod tests {
         frame.take(Ok(a_view()));
         let lines = text_of(&frame.lines(80, 24));
         assert_eq!(lines.len(), 24);
-        assert!(lines[22].ends_with('█'), "the last row of the second curve: {lines:?}");
+        assert!(
+            lines[22].ends_with('█'),
+            "the last row of the second curve: {lines:?}"
+        );
     }
 
     #[test]

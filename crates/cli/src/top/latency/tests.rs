@@ -4,7 +4,8 @@ use super::*;
 
 /// The node's upper bounds in seconds.
 const BOUNDS: [f64; 19] = [
-    1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
+    1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
+    10.0,
 ];
 const METRIC: &str = "ropewalk_produce_latency_seconds";
 
@@ -13,7 +14,11 @@ fn told(core: u32, seconds: &[f64]) -> String {
     let bounds = BOUNDS.iter().copied().chain([f64::INFINITY]);
     let line = |bound: f64| {
         let up_to = seconds.iter().filter(|time| **time <= bound).count();
-        let bound = if bound.is_finite() { bound.to_string() } else { "+Inf".to_owned() };
+        let bound = if bound.is_finite() {
+            bound.to_string()
+        } else {
+            "+Inf".to_owned()
+        };
         format!("{METRIC}_bucket{{le=\"{bound}\",core=\"{core}\"}} {up_to}\n")
     };
     bounds.map(line).collect()
@@ -50,8 +55,15 @@ fn percentiles_are_near_the_exact_ones_where_times_are_spread() {
             let exact = exact(&times, of_thousand as usize);
             let found = spread.percentile(of_thousand).expect("there are some").seconds;
             // Above 500 µs the next bound is 1 ms, and the times end at 900 µs.
-            let error_max = if exact > 5e-4 && exact < 1e-3 { 0.12 } else { error_max };
-            assert!((found / exact - 1.0).abs() <= error_max, "{name}: {found} for {exact}");
+            let error_max = if exact > 5e-4 && exact < 1e-3 {
+                0.12
+            } else {
+                error_max
+            };
+            assert!(
+                (found / exact - 1.0).abs() <= error_max,
+                "{name}: {found} for {exact}"
+            );
         }
     }
 }
@@ -141,13 +153,23 @@ fn what_is_not_told_is_a_dash_and_null() {
     );
     let json = latencies.as_json();
     let produce = &json["produce"];
-    assert_eq!((&produce["count"], &produce["p50_is"]), (&json!(2), &json!("estimate")));
-    assert!(produce["p50_seconds"].as_f64().is_some_and(|p50| (p50 - 3.5e-4).abs() < 1e-9));
+    assert_eq!(
+        (&produce["count"], &produce["p50_is"]),
+        (&json!(2), &json!("estimate"))
+    );
+    assert!(
+        produce["p50_seconds"]
+            .as_f64()
+            .is_some_and(|p50| (p50 - 3.5e-4).abs() < 1e-9)
+    );
     for name in ["p99", "p999"] {
         assert_eq!(produce[format!("{name}_seconds")], 5e-4);
         assert_eq!(produce[format!("{name}_is")], "at_most");
     }
-    assert_eq!((&json["fetch"], &json["since_start"]), (&Value::Null, &json!(true)));
+    assert_eq!(
+        (&json["fetch"], &json["since_start"]),
+        (&Value::Null, &json!(true))
+    );
 }
 
 #[test]
