@@ -4,6 +4,7 @@
 
 mod exposition;
 mod frame;
+mod latency;
 mod observer;
 mod scrape;
 mod screen;
@@ -32,7 +33,8 @@ Examples:
   ropewalk top --once --json | jq .appended.records_per_second
 
 Rates are means over the interval. How long answers take is measured from here, network included, with the smallest
-question that there is.";
+question that there is. How long produces, fetches and flushes take is what the node counts in buckets: percentiles are
+estimates within a bucket, and ≤ stands before its end. They are of the interval; with --once since the node's start.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -55,9 +57,11 @@ pub(crate) struct TopArguments {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
     let observer = Observer::new(&arguments.http, &arguments.remote);
-    let mut watch = Watch::begin(observer, Duration::from_secs(arguments.interval))?;
     let is_watched = stdout().is_terminal() && !arguments.json;
-    if is_watched && !arguments.once {
+    // Text without end is of no use to a script.
+    let is_single = arguments.once || !(is_watched || arguments.json);
+    let mut watch = Watch::begin(observer, Duration::from_secs(arguments.interval), is_single)?;
+    if is_watched && !is_single {
         return screen::run(watch, &arguments.http);
     }
     let mut output = Output::open();
@@ -68,8 +72,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
             false => output.line(view.as_text())?,
         }
         output.flush()?;
-        // Text without end is of no use to a script.
-        if arguments.once || !arguments.json {
+        if is_single {
             return Ok(());
         }
     }
@@ -79,16 +82,19 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
 struct Watch {
     observer: Observer,
     interval: Duration,
+    /// There is one interval only, too little for percentiles: they are since the node's start.
+    is_single: bool,
     before: observer::Observation,
 }
 
 impl Watch {
     /// Takes the first look.
-    fn begin(mut observer: Observer, interval: Duration) -> Result<Watch> {
+    fn begin(mut observer: Observer, interval: Duration, is_single: bool) -> Result<Watch> {
         let before = observer.observe(Instant::now())?;
         Ok(Watch {
             observer,
             interval,
+            is_single,
             before,
         })
     }
@@ -96,7 +102,10 @@ impl Watch {
     /// Waits for the interval, and gives what happened in it. After an error it may be called again.
     fn next(&mut self) -> Result<View> {
         let now = self.observer.observe(Instant::now() + self.interval)?;
-        let view = View::between(&self.before, &now);
+        let mut view = View::between(&self.before, &now);
+        if self.is_single {
+            view = view.with_latencies_since_start(&now);
+        }
         self.before = now;
         Ok(view)
     }

@@ -7,6 +7,7 @@
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
 mod frames;
+mod timing;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -240,10 +241,11 @@ async fn read_requests(
             return Ok(ReadEnd::Done);
         };
         count(&core.counters.requests, 1);
-        core.idle_poll.note_request();
+        let received_at = core.idle_poll.note_request();
         let answer = api::start(core, connection, received.request, received.memory)?;
         place.send(Queued {
             answer,
+            received_at,
             permits: (request_bytes, received.core_budget),
         });
         if let Some(target) = connection.wants_to_move(core.index) {

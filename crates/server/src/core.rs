@@ -20,6 +20,7 @@ use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
+use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::request_budget::RequestBudget;
@@ -76,6 +77,9 @@ pub(crate) struct CoreCounters {
     pub(crate) sent_bytes: Cell<u64>,
     /// Closed because their answers were not taken in time.
     pub(crate) connections_cut_off: Cell<u64>,
+    pub(crate) produce_latency: Histogram,
+    /// Of fetches that did not wait for records.
+    pub(crate) fetch_latency: Histogram,
 }
 
 pub(crate) struct Core {

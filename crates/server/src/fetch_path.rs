@@ -36,13 +36,20 @@ struct Planned {
     read: ReadRequest,
 }
 
+/// The answer to a Fetch.
+pub(crate) struct Fetched {
+    pub(crate) response: FetchResponse,
+    /// Whether it waited until there were records. That it waited for the memory to hold them is no such thing.
+    pub(crate) waited: bool,
+}
+
 /// Answers a Fetch.
 pub(crate) async fn fetch(
     core: Rc<Core>,
     connection: &Connection,
     request: FetchRequest,
     version: i16,
-) -> FetchResponse {
+) -> Fetched {
     let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
     let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
     let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
@@ -50,10 +57,12 @@ pub(crate) async fn fetch(
     let opened = match core.sessions.borrow_mut().open(request) {
         Ok(opened) => opened,
         Err(code) => {
-            return FetchResponse {
+            let response = FetchResponse {
                 error_code: code.code(),
                 ..FetchResponse::default()
             };
+            let waited = false;
+            return Fetched { response, waited };
         }
     };
     let (mut outcomes, planned) = core.with_metadata(|metadata| plan(metadata, &opened.wanted, version));
@@ -64,6 +73,7 @@ pub(crate) async fn fetch(
     // Each core that owns some of the partitions reads with all the room: room for as many is asked for.
     let owners = owner_count(&core, &planned);
     let reader = Arc::new(Notify::new());
+    let mut waited = false;
     loop {
         // Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
         let granted = core.answers.grant(bytes_wanted * owners);
@@ -80,6 +90,7 @@ pub(crate) async fn fetch(
             break;
         }
         let starved = granted.is_none() && lies_ahead(&planned, &outcomes);
+        waited |= !starved;
         outcomes.iter_mut().for_each(forget_batches);
         drop(granted);
         let more = async {
@@ -94,7 +105,8 @@ pub(crate) async fn fetch(
             break;
         }
     }
-    respond(&core, opened, outcomes, committed_only)
+    let response = respond(&core, opened, outcomes, committed_only);
+    Fetched { response, waited }
 }
 
 /// How many cores own planned partitions; at least one.

@@ -41,23 +41,27 @@ impl IdlePoll {
         })
     }
 
-    /// Takes note that a request has come.
-    pub(crate) fn note_request(&self) {
-        let now = self.now_ns();
-        let gap = now
-            .saturating_sub(self.last_ns.swap(now, Ordering::Relaxed))
+    /// Takes note that a request has come, and says when.
+    pub(crate) fn note_request(&self) -> Duration {
+        let now = self.clock.monotonic();
+        let now_ns = nanoseconds(now);
+        let gap = now_ns
+            .saturating_sub(self.last_ns.swap(now_ns, Ordering::Relaxed))
             .min(GAP_NS_MAX);
         let usual = self.usual_gap_ns.load(Ordering::Relaxed);
         self.usual_gap_ns
             .store((usual * (SMOOTHING - 1) + gap) / SMOOTHING, Ordering::Relaxed);
+        now
     }
 
-    /// Takes note that an answer was written.
-    pub(crate) fn note_answer(&self) {
-        self.last_ns.store(self.now_ns(), Ordering::Relaxed);
+    /// Takes note that an answer was written, and says when.
+    pub(crate) fn note_answer(&self) -> Duration {
+        let now = self.clock.monotonic();
+        self.last_ns.store(nanoseconds(now), Ordering::Relaxed);
         if self.usual_gap_ns.load(Ordering::Relaxed) < self.limit_ns {
             self.worth_it.notify_one();
         }
+        now
     }
 
     /// Keeps the thread that calls awake while it is worth it, for ever.
@@ -71,11 +75,8 @@ impl IdlePoll {
     }
 
     fn is_worth_it(&self) -> bool {
-        self.now_ns().saturating_sub(self.last_ns.load(Ordering::Relaxed)) < self.limit_ns
-    }
-
-    fn now_ns(&self) -> u64 {
-        nanoseconds(self.clock.monotonic())
+        let now_ns = nanoseconds(self.clock.monotonic());
+        now_ns.saturating_sub(self.last_ns.load(Ordering::Relaxed)) < self.limit_ns
     }
 }
 

@@ -19,6 +19,7 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
+mod latency;
 mod mailbox;
 mod maintenance;
 mod metrics;

@@ -16,6 +16,7 @@ use platform::process::ProcessUsage;
 use storage::StoreStatus;
 
 use crate::http::HttpFigures;
+use crate::latency::HistogramFigures;
 use crate::shard::AppendRefusal;
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
@@ -63,6 +64,9 @@ pub(crate) struct CoreFigures {
     pub(crate) malformed_requests: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
+    pub(crate) produce_latency: HistogramFigures,
+    /// Of fetches that did not wait for records.
+    pub(crate) fetch_latency: HistogramFigures,
     /// Held by answers that are not written yet.
     pub(crate) answer_bytes: usize,
     pub(crate) fetch_sessions: usize,
@@ -89,9 +93,8 @@ pub(crate) struct JournalFigures {
     pub(crate) batches_in_place: u64,
     pub(crate) appended_records: u64,
     pub(crate) appended_bytes: u64,
-    pub(crate) flushes: u64,
+    pub(crate) flush_latency: HistogramFigures,
     pub(crate) flushed_bytes: u64,
-    pub(crate) flush_time: Duration,
     pub(crate) read_bytes: u64,
     pub(crate) disk_reads: u64,
     pub(crate) layout_rounds: u64,

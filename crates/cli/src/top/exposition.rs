@@ -8,6 +8,12 @@ pub(super) struct Exposition {
     samples: BTreeMap<String, Vec<Sample>>,
 }
 
+/// Upper bounds of a histogram's buckets, ascending, and how many are up to each.
+pub(super) type Buckets = Vec<(f64, u64)>;
+
+/// Labels but for the bound.
+type Subject<'a> = Vec<(&'a str, &'a str)>;
+
 #[derive(Debug, Clone, PartialEq)]
 struct Sample {
     labels: Vec<(String, String)>,
@@ -45,6 +51,25 @@ impl Exposition {
         let samples = self.samples.get(name)?;
         let of_core = samples.iter().filter(|sample| sample.label("core") == Some(core));
         Some(of_core.map(|sample| sample.value).sum())
+    }
+
+    /// The buckets of a histogram for each of its subjects; `None` if nothing is told of it.
+    pub(super) fn histograms(&self, name: &str) -> Option<BTreeMap<Subject<'_>, Buckets>> {
+        let samples = self.samples.get(&format!("{name}_bucket"))?;
+        let mut histograms: BTreeMap<Subject<'_>, Buckets> = BTreeMap::new();
+        for sample in samples {
+            let bound = sample.label("le").and_then(|bound| bound.parse::<f64>().ok());
+            if let Some(bound) = bound.filter(|bound| !bound.is_nan()) {
+                let others = sample.labels.iter().filter(|(name, _)| name != "le");
+                let subject = others.map(|(name, value)| (name.as_str(), value.as_str()));
+                let buckets = histograms.entry(subject.collect()).or_default();
+                buckets.push((bound, sample.value as u64));
+            }
+        }
+        for buckets in histograms.values_mut() {
+            buckets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        }
+        Some(histograms)
     }
 
     /// The cores that anything is told of, by number.

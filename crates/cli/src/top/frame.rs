@@ -11,8 +11,8 @@ use crate::time::shown;
 
 /// Looks that the curves remember: as many as the widest terminal shows.
 const LOOKS_MAX: usize = 512;
-/// How high a curve is.
-const CURVE_ROWS: usize = 4;
+/// How high a curve is: both still fit on a terminal of 24 lines.
+const CURVE_ROWS: usize = 3;
 /// Parts of a character's height.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -256,6 +256,18 @@ mod tests {
     }
 
     #[test]
+    fn both_curves_fit_on_the_usual_terminal() {
+        let mut frame = Frame::new("h:1");
+        frame.take(Ok(a_view()));
+        let lines = text_of(&frame.lines(80, 24));
+        assert_eq!(lines.len(), 24);
+        assert!(
+            lines[22].ends_with('█'),
+            "the last row of the second curve: {lines:?}"
+        );
+    }
+
+    #[test]
     fn a_paused_frame_stays_as_it_is() {
         let mut frame = Frame::new("h:1");
         frame.take(Ok(a_view()));
@@ -270,7 +282,7 @@ mod tests {
     fn a_curve_is_as_high_as_its_greatest_value() {
         let values = VecDeque::from([9.0, 0.0, 1.0, 2.0, 4.0]);
         let lines = text_of(&curve(&values, 4, Color::Green));
-        assert_eq!(lines, ["   █", "   █", "  ██", " ███"], "the oldest has no room");
+        assert_eq!(lines, ["   █", "  ▄█", " ▆██"], "the oldest has no room");
         let wide = text_of(&curve(&VecDeque::from([0.0]), 3, Color::Green));
         assert_eq!(wide, ["   "; CURVE_ROWS], "nothing is no division by nothing");
     }

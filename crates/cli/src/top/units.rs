@@ -10,9 +10,11 @@ pub(super) fn count(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T"])
 }
 
-/// `0.42 ms`, of seconds.
+/// `420 µs`, of seconds.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
+        // What rounds to a millisecond is one.
+        seconds if seconds > 0.0 && seconds < 0.999_5e-3 => format!("{} µs", digits(seconds * 1e6)),
         seconds if seconds < 1.0 => format!("{} ms", digits(seconds * 1_000.0)),
         seconds if seconds < 120.0 => format!("{} s", digits(seconds)),
         seconds if seconds < 7_200.0 => format!("{:.0} min", (seconds / 60.0).floor()),
@@ -57,7 +59,11 @@ mod tests {
         assert_eq!(count(999.0), "999");
         assert_eq!(count(0.5), "0.50");
         assert_eq!(count(123_456.0), "123 k");
-        assert_eq!(time(0.000_42), "0.42 ms");
+        assert_eq!(time(0.0), "0 ms");
+        assert_eq!(time(0.000_42), "420 µs");
+        assert_eq!(time(0.000_999_999), "1 ms");
+        assert_eq!(time(0.000_012_3), "12.3 µs");
+        assert_eq!(time(0.004_2), "4.20 ms");
         assert_eq!(time(1.5), "1.50 s");
         assert_eq!(time(3_700.0), "61 min");
         assert_eq!(time(90_000.0), "25 h");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::exposition::Exposition;
+use super::latency::Latencies;
 use super::observer::{Lag, Observation};
 use super::units::{bytes, count, time};
 use crate::output::{or_dash, table};
@@ -26,6 +27,7 @@ pub(super) struct View {
     requests: Option<f64>,
     connections: Option<f64>,
     pub(super) answers: Option<Answers>,
+    latencies: Latencies,
     flushes: Option<f64>,
     flush_seconds: Option<f64>,
     flush_bytes: Option<f64>,
@@ -45,7 +47,7 @@ pub(super) struct View {
     pub(super) lag: Lag,
 }
 
-/// How long answers took.
+/// How long answers to questions from here took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Answers {
     /// How many.
@@ -167,6 +169,7 @@ impl View {
             requests: between.rate("ropewalk_requests_total"),
             connections: sum("ropewalk_connections"),
             answers: Answers::of(&now.answers),
+            latencies: Latencies::between(Some(&before.metrics), &now.metrics),
             flushes: between.rate("ropewalk_flushes_total"),
             flush_seconds: between.each("ropewalk_flush_seconds_total", "ropewalk_flushes_total"),
             flush_bytes: between.each("ropewalk_flushed_bytes_total", "ropewalk_flushes_total"),
@@ -192,6 +195,14 @@ impl View {
         }
     }
 
+    /// The same with how long things took since the node's start, `now` being the later look.
+    pub(super) fn with_latencies_since_start(self, now: &Observation) -> View {
+        View {
+            latencies: Latencies::between(None, &now.metrics),
+            ..self
+        }
+    }
+
     /// Whether something is wrong that a person should look at.
     pub(super) fn is_ailing(&self) -> bool {
         let some = |value: Option<f64>| value.is_some_and(|value| value > 0.0);
@@ -213,7 +224,7 @@ impl View {
         let hits = self
             .chunk_cache_hits
             .map(|ratio| format!("{:.1} %", ratio * 100.0));
-        vec![
+        let mut lines = vec![
             (
                 "node",
                 format!(
@@ -244,6 +255,9 @@ impl View {
             ),
             ("requests", format!("{}/s", shown(self.requests, count))),
             ("answers", answers),
+        ];
+        lines.extend(self.latencies.lines());
+        lines.extend([
             (
                 "flushes",
                 format!(
@@ -281,7 +295,8 @@ impl View {
                     shown(self.full_journals, count)
                 ),
             ),
-        ]
+        ]);
+        lines
     }
 
     /// The cores as rows, without a heading.
@@ -362,6 +377,7 @@ impl View {
                 "count": answers.count, "p50_seconds": answers.p50, "p99_seconds": answers.p99,
                 "max_seconds": answers.max,
             })),
+            "latency": self.latencies.as_json(),
             "flushes": {
                 "per_second": self.flushes, "mean_seconds": self.flush_seconds, "mean_bytes": self.flush_bytes,
                 "unflushed_bytes": self.unflushed_bytes,

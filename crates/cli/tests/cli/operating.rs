@@ -194,6 +194,10 @@ fn a_running_node_is_watched() {
     for part in [
         "node      ",
         "appends   ",
+        "produce   p50 ",
+        "fetch     none",
+        "flush     p50 ",
+        "  since the start\n",
         "flushes   ",
         "caches    ",
         "billing  Empty  6",
@@ -207,6 +211,16 @@ fn a_running_node_is_watched() {
     assert_eq!(figures["cores"].as_array().map(Vec::len), Some(2));
     assert_eq!(figures["faults"], 0.0);
     assert!(figures["answers"]["count"].as_u64() > Some(0), "{figures}");
+    let latency = &figures["latency"];
+    assert_eq!(latency["since_start"], true);
+    assert!(latency["produce"]["count"].as_u64() > Some(0), "{latency}");
+    for timed in ["produce", "flush"] {
+        let p50 = latency[timed]["p50_seconds"].as_f64();
+        assert!(
+            p50 > Some(0.0) && p50 <= latency[timed]["p999_seconds"].as_f64(),
+            "{latency}"
+        );
+    }
     for path in [
         &["appended", "records_per_second"],
         &["flushes", "per_second"],

@@ -43,10 +43,27 @@ use storage::SharedMemory;
 use crate::append_path::produce;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
-use crate::fetch_path::fetch;
+use crate::fetch_path::{Fetched, fetch};
 
 /// An answer under way; `None` when none is wanted.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Option<Frame>>>>;
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Option<Answered>>>>;
+
+/// An answer that is ready.
+pub(crate) struct Answered {
+    pub(crate) frame: Frame,
+    pub(crate) kind: AnswerKind,
+}
+
+/// What an answer's time is counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerKind {
+    Produce,
+    /// To a Fetch that did not wait for records.
+    FetchAtOnce,
+    FetchThatWaited,
+    /// Not counted.
+    Other,
+}
 
 /// The APIs this node serves, in all versions that the codec knows.
 pub(crate) const SERVED: &[ApiKey] = &[
@@ -206,7 +223,9 @@ impl Call<'_> {
         let encode = self.encoder::<R::Response>();
         let (core, version) = (self.core.clone(), self.header.api_version);
         Ok(Box::pin(async move {
-            Some(encode(&handle(core, request, version).await))
+            let frame = encode(&handle(core, request, version).await);
+            let kind = AnswerKind::Other;
+            Some(Answered { frame, kind })
         }))
     }
 
@@ -266,7 +285,11 @@ impl Call<'_> {
         // They refer to the request's memory.
         drop((header, reader));
         let response = produce(core, connection, request, version, memory);
-        Ok(Box::pin(async move { response.await.as_ref().map(encode) }))
+        Ok(Box::pin(async move {
+            let frame = encode(&response.await?);
+            let kind = AnswerKind::Produce;
+            Some(Answered { frame, kind })
+        }))
     }
 
     fn fetch(mut self) -> Result<Answer, ConnectionError> {
@@ -278,9 +301,14 @@ impl Call<'_> {
             self.header.api_version,
         );
         Ok(Box::pin(async move {
-            let response = fetch(core, &connection, request, version).await;
+            let Fetched { response, waited } = fetch(core, &connection, request, version).await;
             connection.session.set(response.session_id);
-            Some(encode(&response))
+            let kind = match waited {
+                true => AnswerKind::FetchThatWaited,
+                false => AnswerKind::FetchAtOnce,
+            };
+            let frame = encode(&response);
+            Some(Answered { frame, kind })
         }))
     }
 
@@ -294,13 +322,15 @@ impl Call<'_> {
         Box::pin(async move {
             let version = if known { version } else { 0 };
             let mut writer = connection.writer.borrow_mut();
-            Some(frame_response(
+            let frame = frame_response(
                 &mut writer,
                 header.api_key,
                 version,
                 header.correlation_id,
                 &response,
-            ))
+            );
+            let kind = AnswerKind::Other;
+            Some(Answered { frame, kind })
         })
     }
 }

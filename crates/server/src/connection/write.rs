@@ -17,11 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::answer_budget::{AnswerBudget, Held};
-use crate::api::Answer;
+use crate::api::{Answer, AnswerKind, Answered};
 use crate::core::Core;
 use crate::shard::count;
 
 use super::ConnectionError;
+use super::timing::AnswerTimer;
 
 /// Slices handed to the kernel at a time.
 const SLICES_MAX: usize = 64;
@@ -44,16 +45,23 @@ pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePer
 /// An answer under way.
 pub(super) struct Queued {
     pub(super) answer: Answer,
+    /// When its request was, by the node's clock.
+    pub(super) received_at: Duration,
     pub(super) permits: RequestPermits,
 }
 
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let frame = self.answer.await;
+        let (frame, kind) = match self.answer.await {
+            Some(Answered { frame, kind }) => (Some(frame), kind),
+            None => (None, AnswerKind::Other),
+        };
         let held = frame.as_ref().map(|frame| answers.hold(frame.total_bytes));
         Ready {
             frame,
+            kind,
+            received_at: self.received_at,
             _held: held,
             _permits: self.permits,
             others: Vec::new(),
@@ -67,6 +75,8 @@ type Working = LocalBoxFuture<'static, Ready>;
 /// An answer that is ready, if one is wanted, and the memory that it and its request hold.
 struct Ready {
     frame: Option<Frame>,
+    kind: AnswerKind,
+    received_at: Duration,
     _held: Option<Held>,
     _permits: RequestPermits,
     /// Those whose frames are part of this one's.
@@ -100,6 +110,7 @@ pub(super) async fn write_answers(
     mut answers: mpsc::Receiver<Queued>,
 ) -> Result<OwnedWriteHalf, ConnectionError> {
     let budget = &core.answers;
+    let mut timer = AnswerTimer::default();
     let mut ahead: Option<Working> = None;
     loop {
         let mut ready = match ahead.take() {
@@ -123,7 +134,10 @@ pub(super) async fn write_answers(
             }
             Some(next) => write_and_work_on(writing, next).await?,
         };
-        core.idle_poll.note_answer();
+        let answered_at = core.idle_poll.note_answer();
+        for answer in std::iter::once(&ready).chain(&ready.others) {
+            timer.note(&core.counters, answer.kind, answer.received_at, answered_at);
+        }
     }
 }
 

@@ -93,6 +93,10 @@ fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Value)
         (MetricType::Counter, Value::Time(time)) => {
             encoder.encode_counter::<NoLabelSet, _, u64>(&time.as_secs_f64(), None)
         }
+        (_, Value::Histogram(figures)) => {
+            let (sum, count) = (figures.sum().as_secs_f64(), figures.count());
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &figures.buckets(), None)
+        }
         (_, Value::Whole(count)) => encoder.encode_gauge(&count),
         (_, Value::Time(time)) => encoder.encode_gauge(&time.as_secs_f64()),
     }

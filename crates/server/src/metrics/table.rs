@@ -9,6 +9,7 @@ use std::time::Duration;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
+use crate::latency::HistogramFigures;
 use crate::shard::AppendRefusal;
 
 use super::{CoreAnswer, CoreFigures, JournalFigures, Snapshot};
@@ -18,6 +19,7 @@ use super::{CoreAnswer, CoreFigures, JournalFigures, Snapshot};
 pub(super) enum Value {
     Whole(u64),
     Time(Duration),
+    Histogram(HistogramFigures),
 }
 
 impl From<u64> for Value {
@@ -41,6 +43,12 @@ impl From<bool> for Value {
 impl From<Duration> for Value {
     fn from(value: Duration) -> Value {
         Value::Time(value)
+    }
+}
+
+impl From<HistogramFigures> for Value {
+    fn from(value: HistogramFigures) -> Value {
+        Value::Histogram(value)
     }
 }
 
@@ -71,6 +79,17 @@ const fn gauge<S>(name: &'static str, unit: Option<Unit>, value: Read<S>, help: 
         name,
         unit,
         kind: MetricType::Gauge,
+        help,
+        value,
+    }
+}
+
+/// Of durations; in seconds, as all times are.
+const fn histogram<S>(name: &'static str, value: Read<S>, help: &'static str) -> Metric<S> {
+    Metric {
+        name,
+        unit: Some(Unit::Seconds),
+        kind: MetricType::Histogram,
         help,
         value,
     }
@@ -232,6 +251,16 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         |core| known(core.sent_bytes),
         "Bytes sent on Kafka connections.",
     ),
+    histogram(
+        "produce_latency",
+        |core| known(core.produce_latency),
+        "Time from when a Kafka Produce request was read until its answer was written, refusals included; without an answer (acks=0) it does not count.",
+    ),
+    histogram(
+        "fetch_latency",
+        |core| known(core.fetch_latency),
+        "Time from when a Kafka Fetch request was read until its answer was written, if it did not wait for records to come; a client that takes them slowly counts, too.",
+    ),
     gauge(
         "answer",
         Some(Unit::Bytes),
@@ -287,7 +316,7 @@ pub(super) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
     counter(
         "flushes",
         None,
-        |journal| known(journal.flushes),
+        |journal| known(journal.flush_latency.count()),
         "Durable writes to the journal, failed ones included.",
     ),
     counter(
@@ -299,8 +328,13 @@ pub(super) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
     counter(
         "flush",
         Some(Unit::Seconds),
-        |journal| known(journal.flush_time),
+        |journal| known(journal.flush_latency.sum()),
         "Time that durable writes took; divided by flushes, the mean of one.",
+    ),
+    histogram(
+        "flush_latency",
+        |journal| known(journal.flush_latency),
+        "Time that each durable write to the journal took, failed ones included.",
     ),
     gauge(
         "unflushed",

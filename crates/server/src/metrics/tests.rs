@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use storage::StoreStatus;
 
 use crate::http::{HttpCounters, HttpFigures};
+use crate::latency::{Histogram, HistogramFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
 use crate::shard::AppendRefusal;
 
@@ -25,6 +26,15 @@ const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/met
 /// Set to write the table anew.
 const WRITE_DOCUMENTATION: &str = "ROPEWALK_WRITE_DOCS";
 
+/// Figures of so many microseconds each.
+fn latency(times_us: &[u64]) -> HistogramFigures {
+    let histogram = Histogram::default();
+    for us in times_us {
+        histogram.record(Duration::from_micros(*us));
+    }
+    histogram.figures()
+}
+
 fn journal(index: usize) -> JournalFigures {
     JournalFigures {
         index,
@@ -33,9 +43,8 @@ fn journal(index: usize) -> JournalFigures {
         batches_in_place: 1,
         appended_records: 30,
         appended_bytes: 3_000,
-        flushes: 4,
+        flush_latency: latency(&[1_000, 400, 600, 500]),
         flushed_bytes: 8_192,
-        flush_time: Duration::from_micros(2_500),
         read_bytes: 5,
         disk_reads: 6,
         layout_rounds: 7,
@@ -76,6 +85,8 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         malformed_requests: 5,
         received_bytes: 6,
         sent_bytes: 7,
+        produce_latency: latency(&[9, 70, 20_000_000]),
+        fetch_latency: latency(&[10]),
         answer_bytes: 12,
         fetch_sessions: 8,
         groups: 22,
@@ -137,6 +148,7 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
         "ropewalk_flush_seconds_total{core=\"0\",journal=\"0\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"0\",journal=\"2\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"1\",journal=\"1\"} 0.0025\n",
+        "ropewalk_flushes_total{core=\"0\",journal=\"0\"} 4\n",
         "ropewalk_connections_moved_total{core=\"0\"} 10\nropewalk_connections_moved_total{core=\"1\"} 10\n",
         "ropewalk_journal_max_bytes{core=\"1\",journal=\"1\"} 11\n",
         "ropewalk_chunk_cache_misses_total{core=\"1\",journal=\"1\"} 16\n",
@@ -151,6 +163,57 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
     );
     assert!(text.contains(&build), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn a_histogram_renders_cumulative_buckets_that_end_with_all() {
+    let text = render(snapshot(vec![Ok(core(vec![journal(0)]))]));
+    let name = "ropewalk_produce_latency_seconds";
+    assert!(
+        text.contains(&format!("# TYPE {name} histogram\n# UNIT {name} seconds\n")),
+        "{text}"
+    );
+    let samples: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix("_bucket{le=\""))
+        .collect();
+    let buckets: Vec<(f64, u64)> = samples
+        .iter()
+        .map(|sample| {
+            let (bound, count) = sample.split_once("\",core=\"0\"} ").expect("its core");
+            (bound.parse().expect("a bound"), count.parse().expect("a count"))
+        })
+        .collect();
+    assert_eq!(buckets.len(), 20);
+    assert!(buckets.is_sorted(), "bounds and counts rise: {buckets:?}");
+    let at = |bound: f64| {
+        buckets
+            .iter()
+            .find(|(le, _)| *le == bound)
+            .map(|(_, count)| *count)
+    };
+    let expected = [
+        (0.00001, 1),
+        (0.00005, 1),
+        (0.0001, 2),
+        (10.0, 2),
+        (f64::INFINITY, 3),
+    ];
+    for (bound, count) in expected {
+        assert_eq!(at(bound), Some(count), "up to {bound}: {buckets:?}");
+    }
+    assert!(
+        samples.iter().any(|sample| sample.starts_with("+Inf\"")),
+        "{text}"
+    );
+    for line in [
+        "ropewalk_produce_latency_seconds_count{core=\"0\"} 3\n",
+        "ropewalk_produce_latency_seconds_sum{core=\"0\"} 20.000079\n",
+        "ropewalk_flush_latency_seconds_bucket{le=\"0.0005\",core=\"0\",journal=\"0\"} 2\n",
+        "ropewalk_flush_latency_seconds_count{core=\"0\",journal=\"0\"} 4\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in:\n{text}");
+    }
 }
 
 #[test]
@@ -304,6 +367,10 @@ fn documentation() -> String {
          `GET /metrics` on the HTTP address answers in the OpenMetrics text format, which Prometheus reads. Counters\n\
          begin at zero with each start. A figure that is not known is missing: of a core that does not answer there is\n\
          `ropewalk_core_up` only.\n\n\
+         A histogram `NAME` is told as `NAME_bucket`, cumulative and with its upper bound as the label `le`, `NAME_sum` and\n\
+         `NAME_count`. Bounds go from 10 µs to 10 s in steps of 1, 2, 5, so a percentile between these is known up to a factor\n\
+         of 2.5 at most: `histogram_quantile(0.99, sum by (le) (rate(ropewalk_produce_latency_seconds_bucket[5m])))`.\n\
+         Times are the node's own: the network is not in them, what an answer waits for others on its connection is.\n\n\
          This table is made from the code; a test fails when it is stale. To write it anew:\n\
          `ROPEWALK_WRITE_DOCS=1 cargo test -p server metrics`.\n\n\
          docs/grafana has a dashboard to import into Grafana (`ropewalk.json`) and alert rules for Prometheus\n\
@@ -343,7 +410,18 @@ fn names_are_unique_and_every_rendered_sample_is_documented() {
     assert_eq!(names.len(), described.len());
     let text = render(snapshot(vec![Ok(core(vec![journal(0)]))]));
     let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let rendered: HashSet<_> = samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let rendered: HashSet<_> = samples
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .map(|sample| {
+            let of_histogram = ["_bucket", "_sum", "_count"]
+                .iter()
+                .filter_map(|part| sample.strip_suffix(part));
+            let mut histograms = described.iter().filter(|(_, kind, ..)| *kind == "histogram");
+            let named = of_histogram.last();
+            let histogram = histograms.find(|(name, ..)| named == Some(name.as_str()));
+            histogram.map_or(sample, |(name, ..)| name.as_str())
+        })
+        .collect();
     assert_eq!(rendered, names);
     for (name, _, _, help) in &described {
         assert!(help.ends_with('.') && !help.contains('|'), "{name}: {help}");

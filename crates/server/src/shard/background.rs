@@ -121,10 +121,8 @@ impl Shard {
         };
         let took = self.clock.monotonic() - began;
         self.usual_flush.set((self.usual_flush.get() * 7 + took) / 8);
-        count(&self.counters.flushes, 1);
+        self.counters.flush_latency.record(took);
         count(&self.counters.flushed_bytes, bytes as u64);
-        let total = self.counters.flush_time.get() + took;
-        self.counters.flush_time.set(total);
         Some(outcome)
     }
 

@@ -23,6 +23,8 @@ use record::{Epoch, Offset, PartitionId};
 use storage::{RecoveredPartition, Store};
 use tokio::sync::Notify;
 
+use crate::latency::Histogram;
+
 pub(crate) use append::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
 pub(crate) use compaction::CompactionMeans;
@@ -43,9 +45,8 @@ pub(crate) struct ShardSettings {
 /// Counters of one shard; read by the metrics of its core.
 #[derive(Default)]
 pub(crate) struct ShardCounters {
-    pub(crate) flushes: Cell<u64>,
+    pub(crate) flush_latency: Histogram,
     pub(crate) flushed_bytes: Cell<u64>,
-    pub(crate) flush_time: Cell<Duration>,
     pub(crate) appended_batches: Cell<u64>,
     pub(crate) batches_in_place: Cell<u64>,
     pub(crate) appended_records: Cell<u64>,

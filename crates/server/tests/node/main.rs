@@ -17,6 +17,7 @@ mod directories;
 mod faults;
 mod frames;
 mod groups;
+mod latencies;
 mod offsets;
 mod producers;
 mod readiness;

@@ -16,6 +16,8 @@ fn look(began: Instant, seconds: u64, records: u64, flushes: u64) -> Observation
          ropewalk_appended_records_total{{core=\"0\",journal=\"1\"}} {records}\n\
          ropewalk_flushes_total{{core=\"0\",journal=\"0\"}} {flushes}\n\
          ropewalk_flush_seconds_total{{core=\"0\",journal=\"0\"}} {}\n\
+         ropewalk_produce_latency_seconds_bucket{{le=\"0.001\",core=\"0\"}} {records}\n\
+         ropewalk_produce_latency_seconds_bucket{{le=\"+Inf\",core=\"0\"}} {records}\n\
          ropewalk_faults_total{{core=\"0\",journal=\"0\"}} 0\n",
         flushes as f64 / 1_000.0
     );
@@ -75,6 +77,8 @@ fn the_same_figures_are_told_as_text_and_as_json() {
         "node      1.2.3, up 14 s, 3 connections, - CPUs, -",
         "appends   1 k records/s  -/s  - batches/s",
         "answers   p50 100 ms  p99 198 ms  max 200 ms  of 200",
+        "produce   p50 500 µs  p99 990 µs  p99.9 999 µs  of 2 k\n",
+        "fetch     -\n",
         "flushes   20/s  1 ms each",
         "1 (silent)",
         "billing  Stable  42",
@@ -87,6 +91,20 @@ fn the_same_figures_are_told_as_text_and_as_json() {
     assert_eq!(json["groups"][0]["lag"], 42);
     assert_eq!(json["read"]["bytes_per_second"], Value::Null);
     assert_eq!(json["answers"]["p99_seconds"], 0.198);
+    assert_eq!(json["latency"]["since_start"], false);
+    assert_eq!(json["latency"]["produce"]["count"], 2_000);
+    assert_eq!(json["latency"]["fetch"], Value::Null);
+}
+
+#[test]
+fn one_look_tells_latencies_since_the_start() {
+    let began = Instant::now();
+    let now = look(began, 14, 7_000, 180);
+    let view = View::between(&look(began, 10, 5_000, 100), &now).with_latencies_since_start(&now);
+    let line = "produce   p50 500 µs  p99 990 µs  p99.9 999 µs  of 7 k  since the start";
+    assert!(view.as_text().contains(line), "{}", view.as_text());
+    assert_eq!(view.appended_records, Some(1_000.0), "rates are of the interval");
+    assert_eq!(view.as_json()["latency"]["since_start"], true);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::{
     write_frame,
 };
 use crate::answer_budget::AnswerBudget;
+use crate::api::AnswerKind;
 use crate::connection::ConnectionError;
 
 const MIB: usize = 1 << 20;
@@ -145,6 +146,8 @@ fn answer(number: u8, bytes: usize) -> Ready {
     };
     Ready {
         frame: (bytes > 0).then_some(frame),
+        kind: AnswerKind::Other,
+        received_at: Duration::ZERO,
         _held: None,
         _permits: (permit.expect("it is free"), None),
         others: Vec::new(),
