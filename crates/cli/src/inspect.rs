@@ -167,50 +167,10 @@ impl Look<'_> {
     }
 }
 
-<<<<<<< HEAD
 fn partition_of(entry: &EntryListing) -> impl std::fmt::Display + use<> {
     match entry {
         EntryListing::Batch { partition, .. }
         | EntryListing::Trim { partition, .. }
         | EntryListing::Delete { partition } => *partition,
     }
-=======
-fn segment_as_text(segment: &SegmentListing) -> String {
-    let state = match (segment.sealed, segment.compactions) {
-        (false, _) => "open".to_owned(),
-        (true, 0) => "sealed".to_owned(),
-        (true, passes) => format!("compacted {passes}"),
-    };
-    let mut text = format!(
-        "segment {} offsets {}..{} {} bytes {state}: {}",
-        segment.partition, segment.first, segment.next, segment.bytes, segment.file
-    );
-    if let Some(file) = &segment.adopted {
-        text += &format!("\n  batches in {file}");
-    }
-    for chunk in &segment.chunks {
-        text += &format!(
-            "\n  chunk   offsets {}..{} {} bytes at {} checksum {:016x}",
-            chunk.first, chunk.next, chunk.bytes, chunk.position, chunk.checksum
-        );
-    }
-    text
-}
-
-fn segment_as_json(segment: &SegmentListing) -> Value {
-    let chunks = segment.chunks.iter().map(|chunk| {
-        json!({
-            "first_offset": chunk.first.0, "next_offset": chunk.next.0, "position": chunk.position,
-            "bytes": chunk.bytes, "max_timestamp_ms": chunk.max_timestamp_ms,
-            "checksum": format!("{:016x}", chunk.checksum),
-        })
-    });
-    json!({
-        "partition": segment.partition.to_string(), "file": segment.file, "adopted_file": segment.adopted, "sealed": segment.sealed,
-        "compactions": segment.compactions,
-        "first_offset": segment.first.0, "next_offset": segment.next.0, "bytes": segment.bytes,
-        "max_timestamp_ms": segment.max_timestamp_ms, "created_ms": segment.created_ms,
-        "chunks": chunks.collect::<Vec<_>>(),
-    })
->>>>>>> next
 }

@@ -17,7 +17,6 @@ pub(crate) fn now_ms() -> i64 {
 /// # Errors
 /// What is expected, for the command line.
 pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
-<<<<<<< HEAD
     let ms = text.parse::<i64>().ok().or_else(|| written_ms(text, now_ms()));
     ms.filter(|ms| *ms >= 0).ok_or_else(|| {
         "expected a time such as 2026-01-31T12:00:00Z, an age such as 15m, or milliseconds since 1970"
@@ -35,14 +34,6 @@ pub(crate) fn written_ms(text: &str, now_ms: i64) -> Option<i64> {
                 let time = text.parse::<jiff::Timestamp>().ok()?;
                 Some(time.as_millisecond())
             }),
-=======
-    let ms = match text.parse::<i64>() {
-        Ok(ms) => Some(ms),
-        Err(_) => text
-            .parse::<jiff::Timestamp>()
-            .ok()
-            .map(|time| time.as_millisecond()),
->>>>>>> next
     };
     ms.filter(|ms| *ms >= 0)
 }
@@ -80,7 +71,6 @@ mod tests {
         }
         for text in [
             "",
-<<<<<<< HEAD
             "@",
             "@-1",
             "yesterday",
@@ -89,10 +79,6 @@ mod tests {
             "-5m",
             "+5m",
             "9999999999999999d",
-=======
-            "yesterday",
-            "-5",
->>>>>>> next
             "2026-01-31",
             "2026-02-29T00:00:00Z",
             "2026-01-31T12:00:00",

@@ -102,16 +102,9 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
         let offsets: Vec<GroupOffset> = moves.iter().map(offset).collect();
         cluster.set_group_offsets(name, &offsets)?;
     }
-<<<<<<< HEAD
     let done = match arguments.dry_run {
         true => "would be set",
         false => "were set",
-=======
-    let done = if arguments.dry_run {
-        "would be set"
-    } else {
-        "were set"
->>>>>>> next
     };
     tell(
         arguments.group.everywhere.json,
@@ -120,7 +113,6 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
     )
 }
 
-<<<<<<< HEAD
 /// Where everything goes that was named, or that the group has committed. What it committed of a topic or a partition that
 /// is gone stays as it is.
 fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>> {
@@ -155,40 +147,6 @@ fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>>
                 partition,
                 from,
             });
-=======
-/// What is to be set: what was named, or all that the group has committed.
-fn partitions(
-    cluster: &mut Cluster,
-    arguments: &ResetArguments,
-    committed: &[GroupOffset],
-) -> Result<Vec<(String, i32)>> {
-    if arguments.topics.is_empty() {
-        let all = committed
-            .iter()
-            .map(|found| (found.topic.clone(), found.partition));
-        return Ok(all.collect());
-    }
-    let mut partitions = Vec::new();
-    for named in &arguments.topics {
-        // A topic's name has no colon.
-        let (name, partition) = match named.split_once(':') {
-            Some((name, index)) => match index.parse::<i32>() {
-                Ok(index) => (name, Some(index)),
-                Err(_) => bail!("{named} is not TOPIC:PARTITION"),
-            },
-            None => (named.as_str(), None),
-        };
-        let topic = cluster.topic(name)?;
-        match partition {
-            Some(index) if !has(&topic, index) => bail!("topic {name} has no partition {index}"),
-            Some(index) => partitions.push((name.to_owned(), index)),
-            None => partitions.extend(
-                topic
-                    .partitions
-                    .iter()
-                    .map(|found| (name.to_owned(), found.index)),
-            ),
->>>>>>> next
         }
     }
     Ok(moves)
@@ -218,7 +176,6 @@ fn wanted(named: &[Named], committed: &[GroupOffset]) -> BTreeMap<String, Option
     wanted
 }
 
-<<<<<<< HEAD
 /// What a topic's partitions hold, and what is looked for in them.
 struct Reach {
     first: BTreeMap<i32, i64>,
@@ -266,44 +223,6 @@ impl Reach {
         };
         Ok(wanted.clamp(first, tail))
     }
-=======
-fn target(
-    cluster: &mut Cluster,
-    target: &Target,
-    topic: &str,
-    partition: i32,
-    from: Option<i64>,
-) -> Result<i64> {
-    let mut ask = |query| -> Result<Option<i64>> {
-        Ok(cluster.offset(topic, partition, query)?.map(|offset| offset.0))
-    };
-    let first = ask(OffsetQuery::Earliest)?.unwrap_or(0);
-    let tail = ask(OffsetQuery::Latest)?.unwrap_or(first);
-    let wanted = match target {
-        Target {
-            to_earliest: true, ..
-        } => first,
-        Target { to_latest: true, .. } => tail,
-        Target {
-            to_offset: Some(offset),
-            ..
-        } => *offset,
-        // Nothing is as young: what comes next is.
-        Target {
-            to_time: Some(ms), ..
-        } => ask(OffsetQuery::Timestamp(*ms))?.unwrap_or(tail),
-        Target {
-            shift: Some(records), ..
-        } => match from {
-            Some(from) => from.saturating_add(*records),
-            None => bail!(
-                "the group has committed nothing in partition {partition} of {topic}: there is nothing to shift"
-            ),
-        },
-        _ => bail!("say where to: --to-earliest, --to-latest, --to-offset, --to-time or --shift"),
-    };
-    Ok(wanted.clamp(first, tail))
->>>>>>> next
 }
 
 fn as_table(moves: &[Move]) -> String {
