@@ -66,12 +66,18 @@ impl Consumer {
         if self.regexes.resolved.contains_key(regex) {
             return Ok(());
         }
-        let matching = resolve_regex(settings, topics, regex)?;
         let in_use: BTreeSet<&Name> = self
             .members
             .values()
             .filter_map(|member| member.said.regex.as_ref())
             .collect();
+        // Each is compiled and matched anew whenever topics change.
+        let max = settings.regexes_max;
+        if in_use.len() >= max {
+            let what = "regular expressions in a group";
+            return Err(GroupError::LimitReached { what, max });
+        }
+        let matching = resolve_regex(settings, topics, regex)?;
         self.regexes.resolved.retain(|known, _| in_use.contains(known));
         self.regexes.resolved.insert(Name::clone(regex), matching);
         Ok(())
