@@ -155,12 +155,12 @@ fn topics(round: u64) -> TopicChange {
 }
 
 /// Every ticket is answered at last; then replay gives what was held.
-fn finish(mut stand: Stand, log: usize) {
+fn finish(mut stand: Stand, asked: usize) {
     for _ in 0..100 {
         stand.now += Duration::from_secs(60);
         stand.settle();
     }
-    assert_eq!(stand.answers.len(), log, "every ticket is answered");
+    assert_eq!(stand.answers.len(), asked, "every ticket is answered");
     let before: Vec<StoredRecord> = stand.coordinator.image().collect();
     let mut next = Coordinator::new(at_once(), 0);
     next.handle_topics(Duration::ZERO, [topics(2)]);

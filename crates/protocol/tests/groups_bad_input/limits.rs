@@ -179,6 +179,7 @@ fn timeouts_that_cannot_be_are_refused() {
     for rebalance_timeout in [Duration::ZERO, Duration::MAX] {
         let mut joining = join_as("new", "", "ann", None, Bytes::new());
         joining.rebalance_timeout = rebalance_timeout;
+        joining.random = u128::from(rebalance_timeout.as_secs());
         let joined = stand.ask(Request::Join(joining));
         assert!(matches!(joined, Answer::Join(Ok(_))), "{joined:?}");
         let mut hearing = heartbeat_of("other", "ann", MemberPresence::Joining);
@@ -244,8 +245,9 @@ fn what_the_members_of_a_group_say_is_limited_together() {
     let ann = stand.ann.to_string();
     // By one that is new, and by one that says more than before.
     let large = Bytes::from(vec![0; 3_500]);
-    for member in ["", &ann] {
-        let joining = join_as(CLASSIC, member, "ann", None, large.clone());
+    let larger = Bytes::from(vec![0; 3_900]);
+    for (member, metadata) in [("", large.clone()), (&ann, larger)] {
+        let joining = join_as(CLASSIC, member, "ann", None, metadata);
         let error = stand.refused(Request::Join(joining));
         assert!(is_limit(&error), "{error}");
     }
