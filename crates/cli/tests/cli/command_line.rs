@@ -379,7 +379,9 @@ fn a_directory_of_somebody_else_is_left_as_it_is() {
     fs::write(path("damaged/node.toml"), "format = ").expect("writable");
     fs::write(&file, "").expect("writable");
     let not_ours = |path: &str| {
-        format!("{path} is not a ropewalk directory (it has other files and no node.toml); choose another one")
+        format!(
+            "{path} is not a ropewalk directory (it has other files and no node.toml); choose another one"
+        )
     };
     let names = |path: &str| -> Vec<_> {
         let entries = fs::read_dir(path).expect("it is there");

@@ -183,7 +183,14 @@ fn configs_are_read_and_changed_while_the_node_runs() {
 
     let complaints: [(&[&str], &str); 6] = [
         (
-            &["config", "set", "--topic", "orders", "segment.ms=1", "segment.ms=2"],
+            &[
+                "config",
+                "set",
+                "--topic",
+                "orders",
+                "segment.ms=1",
+                "segment.ms=2",
+            ],
             "twice",
         ),
         (

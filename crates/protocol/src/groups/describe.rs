@@ -97,9 +97,7 @@ pub(crate) fn list<'a>(groups: impl Iterator<Item = &'a Group>, filter: &ListGro
             state: group.state(),
             group_type: group.group_type(),
         })
-        .filter(|listed| {
-            states.contains(&(listed.state, true)) && types.contains(&(listed.group_type, true))
-        })
+        .filter(|listed| states.contains(&(listed.state, true)) && types.contains(&(listed.group_type, true)))
         .collect()
 }
 

@@ -5,9 +5,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::contract::{
-    CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request,
-};
+use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
 
 /// What stands behind the client's name in the id of a member: a hyphen and a UUID.
 const MEMBER_SUFFIX_BYTES: usize = 37;
@@ -191,7 +189,11 @@ impl Settings {
         for wanted in &commit.partitions {
             self.check_name(&wanted.partition.topic)?;
             // What is too long by itself is refused by itself, and stored nowhere.
-            let noted = wanted.committed.metadata.len().min(self.offset_metadata_bytes_max);
+            let noted = wanted
+                .committed
+                .metadata
+                .len()
+                .min(self.offset_metadata_bytes_max);
             bytes += OFFSET_RECORD_BYTES + commit.group.len() + wanted.partition.topic.len() + noted;
         }
         within(bytes, self.commit_bytes_max, "bytes of offsets in one commit")

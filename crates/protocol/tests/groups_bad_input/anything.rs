@@ -6,14 +6,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::groups::{
-    Assignment, Coordinator, DeleteGroup, DeleteOffsets, FetchOffsets, FetchTopic, LeaveGroup,
-    LeavingMember, MemberPresence, Name, Request, StoredRecord, TopicChange, TopicPartition,
+    Assignment, Coordinator, DeleteGroup, DeleteOffsets, FetchOffsets, FetchTopic, LeaveGroup, LeavingMember,
+    MemberPresence, Name, Request, StoredRecord, TopicChange, TopicPartition,
 };
 use record::{PartitionId, TopicId};
 
-use crate::{
-    ORDERS, Stand, at_once, beat, commit, heartbeat_of, join_as, subscription, sync,
-};
+use crate::{ORDERS, Stand, at_once, beat, commit, heartbeat_of, join_as, subscription, sync};
 
 /// SplitMix64: a history is its seed.
 struct Dice(u64);
@@ -80,7 +78,12 @@ impl Dice {
                 joining.random = u128::from(self.roll(u64::MAX));
                 Request::Join(joining)
             }
-            2 => sync(group, &member, self.number(), &[(&member, &self.metadata()), ("bob", b"x")]),
+            2 => sync(
+                group,
+                &member,
+                self.number(),
+                &[(&member, &self.metadata()), ("bob", b"x")],
+            ),
             3 => beat(group, &member, self.number()),
             4 => Request::Leave(LeaveGroup {
                 group: Name::from(group),

@@ -28,9 +28,24 @@ fn is_limit(error: &GroupError) -> bool {
 fn hostile_patterns_are_refused() {
     let mut stand = Stand::new();
     let mut malformed: Vec<String> = [
-        "(", ")", "[", "a{2", "*", "+a", "a**{", r"\", r"(?P<n>", "(?<", "[z-a]", r"\p{Greek}", "a{3,2}",
+        "(",
+        ")",
+        "[",
+        "a{2",
+        "*",
+        "+a",
+        "a**{",
+        r"\",
+        r"(?P<n>",
+        "(?<",
+        "[z-a]",
+        r"\p{Greek}",
+        "a{3,2}",
         // No part of a larger expression, either.
-        "a)|(b", "a)(?:b", "(?x)a#", "x)\\z|(?:.*",
+        "a)|(b",
+        "a)(?:b",
+        "(?x)a#",
+        "x)\\z|(?:.*",
     ]
     .map(str::to_owned)
     .into();
@@ -44,12 +59,18 @@ fn hostile_patterns_are_refused() {
     ]);
     for regex in &malformed {
         let error = stand.refused(Request::ConsumerHeartbeat(subscribing("bob", regex)));
-        assert!(matches!(error, GroupError::InvalidRegex { .. }), "{regex}: {error}");
+        assert!(
+            matches!(error, GroupError::InvalidRegex { .. }),
+            "{regex}: {error}"
+        );
         // Nor does a member lose what it has by asking so.
         let mut asking = heartbeat_of(CONSUMER, "ann", MemberPresence::At(1));
         asking.regex = Some(Name::from(regex.as_str()));
         let error = stand.refused(Request::ConsumerHeartbeat(asking));
-        assert!(matches!(error, GroupError::InvalidRegex { .. }), "{regex}: {error}");
+        assert!(
+            matches!(error, GroupError::InvalidRegex { .. }),
+            "{regex}: {error}"
+        );
     }
     let long = "a".repeat(1025);
     let error = stand.refused(Request::ConsumerHeartbeat(subscribing("bob", &long)));
@@ -62,7 +83,10 @@ fn patterns_that_explode_elsewhere_are_matched() {
     let mut stand = Stand::new();
     for regex in ["(a+)+b", "(a|a)*c", "(.*)*x", "(o|or|ord|orde|order)*s"] {
         let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", regex)));
-        assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{regex}: {heard:?}");
+        assert!(
+            matches!(heard, Answer::ConsumerHeartbeat(Ok(_))),
+            "{regex}: {heard:?}"
+        );
     }
     // As long as can be, and plain.
     let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", &"a".repeat(1024))));
@@ -251,7 +275,9 @@ fn what_the_members_of_a_group_say_is_limited_together() {
         let error = stand.refused(Request::Join(joining));
         assert!(is_limit(&error), "{error}");
     }
-    let topics: Vec<Name> = (0..40).map(|number| Name::from(format!("{number:0>80}"))).collect();
+    let topics: Vec<Name> = (0..40)
+        .map(|number| Name::from(format!("{number:0>80}")))
+        .collect();
     for (member, presence) in [("bob", MemberPresence::Joining), ("ann", MemberPresence::At(1))] {
         let mut saying = heartbeat_of(CONSUMER, member, presence);
         saying.topics = Some(topics.clone());

@@ -142,7 +142,10 @@ impl Stand {
         };
         let partitions = topics.iter().flat_map(|topic: &FetchedTopic| &topic.partitions);
         let told = partitions.map(|found| {
-            let offset = found.committed.as_ref().map_or(-1, |committed| committed.offset.0);
+            let offset = found
+                .committed
+                .as_ref()
+                .map_or(-1, |committed| committed.offset.0);
             (found.index, offset)
         });
         told.collect()
@@ -166,9 +169,9 @@ fn error_in(answer: &Answer) -> Option<GroupError> {
         Answer::CommitOffsets(Ok(outcomes)) | Answer::DeleteOffsets(Ok(outcomes)) => {
             outcomes.iter().find_map(|one| one.outcome.clone().err())
         }
-        Answer::Leave(Err(error))
-        | Answer::CommitOffsets(Err(error))
-        | Answer::DeleteOffsets(Err(error)) => Some(error.clone()),
+        Answer::Leave(Err(error)) | Answer::CommitOffsets(Err(error)) | Answer::DeleteOffsets(Err(error)) => {
+            Some(error.clone())
+        }
         Answer::FetchOffsets(answer) => answer.as_ref().err().cloned(),
         Answer::ConsumerHeartbeat(answer) => answer.as_ref().err().cloned(),
         Answer::DescribeClassic(answer) => answer.as_ref().err().cloned(),

@@ -122,6 +122,10 @@ fn a_partition_is_asked_for_once() {
         let error = stand.refused(request);
         assert!(matches!(error, GroupError::InvalidRequest { .. }), "{error}");
     }
-    let fetched = stand.ask(fetch(&[("orders", &[0, 1]), ("payments", &[0]), ("orders", &[2])]));
+    let fetched = stand.ask(fetch(&[
+        ("orders", &[0, 1]),
+        ("payments", &[0]),
+        ("orders", &[2]),
+    ]));
     assert!(matches!(fetched, Answer::FetchOffsets(Ok(_))), "{fetched:?}");
 }

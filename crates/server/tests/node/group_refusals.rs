@@ -53,7 +53,10 @@ fn member(wire: &mut Wire) -> Text {
             break joined;
         }
     };
-    assert_eq!((code(joined.error_code), joined.generation_id), (ErrorCode::None, 1));
+    assert_eq!(
+        (code(joined.error_code), joined.generation_id),
+        (ErrorCode::None, 1)
+    );
     let sync = sync(&joined.member_id, 1);
     assert_eq!(code(wire.call(3, &sync).error_code), ErrorCode::None);
     joined.member_id
@@ -85,11 +88,13 @@ fn commit(
     (topic, topic_id): (&str, TopicId),
     partitions: &[(i32, i64)],
 ) -> Vec<ErrorCode> {
-    let partitions = partitions.iter().map(|(index, offset)| OffsetCommitRequestPartition {
-        partition_index: *index,
-        committed_offset: *offset,
-        ..OffsetCommitRequestPartition::default()
-    });
+    let partitions = partitions
+        .iter()
+        .map(|(index, offset)| OffsetCommitRequestPartition {
+            partition_index: *index,
+            committed_offset: *offset,
+            ..OffsetCommitRequestPartition::default()
+        });
     let request = OffsetCommitRequest {
         group_id: Text::from(group),
         generation_id_or_member_epoch: generation,
@@ -105,7 +110,10 @@ fn commit(
         let answer = wire.call(version, &request);
         let told = answer.topics[0].partitions.iter();
         let codes: Vec<_> = told.map(|partition| code(partition.error_code)).collect();
-        if codes.iter().all(|code| *code != ErrorCode::CoordinatorLoadInProgress) {
+        if codes
+            .iter()
+            .all(|code| *code != ErrorCode::CoordinatorLoadInProgress)
+        {
             return codes;
         }
     }
@@ -163,7 +171,13 @@ fn members_of_the_classic_protocol_that_are_not_or_are_of_another_time() {
         assert_eq!(code(wire.call(4, &beat(&ann, generation)).error_code), stale);
         assert_eq!(code(wire.call(5, &sync(&ann, generation)).error_code), stale);
         for version in [2, 9] {
-            let told = commit(&mut wire, version, ("readers", &ann, generation), orders, &[(0, 1)]);
+            let told = commit(
+                &mut wire,
+                version,
+                ("readers", &ann, generation),
+                orders,
+                &[(0, 1)],
+            );
             assert_eq!(told, [stale], "{generation}");
         }
     }
@@ -252,7 +266,11 @@ fn patterns_that_nobody_can_use_are_refused_in_words() {
             ..joining("ann")
         };
         let heard = hear(&mut wire, &hostile);
-        assert_eq!(code(heard.error_code), ErrorCode::InvalidRegularExpression, "{regex}");
+        assert_eq!(
+            code(heard.error_code),
+            ErrorCode::InvalidRegularExpression,
+            "{regex}"
+        );
         assert!(heard.error_message.is_some_and(|message| !message.is_empty()));
     }
     let long = ConsumerGroupHeartbeatRequest {
@@ -297,7 +315,14 @@ fn offsets_are_of_partitions_that_are_there() {
         8,
         outside,
         orders,
-        &[(0, 7), (2, 7), (-1, 7), (1, i64::MAX), (i32::MAX, 7), (i32::MIN, 7)],
+        &[
+            (0, 7),
+            (2, 7),
+            (-1, 7),
+            (1, i64::MAX),
+            (i32::MAX, 7),
+            (i32::MIN, 7),
+        ],
     );
     let none = ErrorCode::None;
     assert_eq!(told, [none, unknown, unknown, none, unknown, unknown]);
