@@ -42,6 +42,8 @@ pub struct Settings {
     pub regex_bytes_max: usize,
     /// What a compiled regular expression may take, in bytes.
     pub regex_compiled_bytes_max: usize,
+    /// What the states of one may take that all topics' names together lead to, in bytes. It bounds the time for all of them.
+    pub regex_states_bytes_max: usize,
     /// Regular expressions that the members of one group may have, each counted once.
     pub regexes_max: usize,
     /// What a client may note beside an offset (`offset.metadata.max.bytes`).
@@ -84,6 +86,7 @@ impl Default for Settings {
             subscription_topics_max: 10_000,
             regex_bytes_max: 1024,
             regex_compiled_bytes_max: 64 * 1024,
+            regex_states_bytes_max: 512 * 1024,
             regexes_max: 100,
             offset_metadata_bytes_max: 4096,
             commit_bytes_max: 8 * 1024 * 1024,

@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use protocol::groups::{
     Answer, ConsumerHeartbeat, DescribeGroup, GroupError, GroupState, ListGroups, MemberPresence, Name,
-    Protocol, Request, Settings,
+    Protocol, Request, Settings, TopicChange,
 };
+use record::TopicId;
 
 use crate::{
     CLASSIC, CONSUMER, Stand, at_once, beat, commit, error_in, heartbeat, heartbeat_of, join, join_as,
@@ -90,6 +91,60 @@ fn patterns_that_explode_elsewhere_are_matched() {
     }
     // As long as can be, and plain.
     let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", &"a".repeat(1024))));
+    assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
+}
+
+/// Names such that each byte of each leads the expressions below to a state that none before led to.
+fn hostile_names() -> impl Iterator<Item = TopicChange> {
+    (0..100u8).map(|number| {
+        let mut bits = u64::from(number) + 1;
+        let letters = (0..249).map(|_| {
+            bits = bits
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            if bits >> 63 == 0 { 'a' } else { 'b' }
+        });
+        TopicChange::There {
+            topic: Name::from(letters.collect::<String>()),
+            id: TopicId([100 + number; 16]),
+            partition_count: 1,
+        }
+    })
+}
+
+/// What one expression and the names of all topics cost together is bounded. Nobody who is inside loses by it.
+#[test]
+fn patterns_and_names_that_cost_too_much_together() {
+    let mut stand = Stand::new();
+    let (costly, other) = ("[ab]*a[ab]{400}c|orders", "(?:[ab]?){400}[ab]*a[ab]{50}c|orders");
+    let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", costly)));
+    assert!(
+        matches!(heard, Answer::ConsumerHeartbeat(Ok(_))),
+        "with these names it costs nothing: {heard:?}"
+    );
+    stand.coordinator.handle_topics(stand.now, hostile_names());
+    stand.settle();
+    for regex in [costly, other] {
+        let new = Request::ConsumerHeartbeat(ConsumerHeartbeat {
+            group: Name::from("another"),
+            ..subscribing("cid", regex)
+        });
+        let error = stand.refused(new);
+        assert!(
+            matches!(error, GroupError::InvalidRegex { .. }),
+            "{regex}: {error}"
+        );
+    }
+    let describe = DescribeGroup {
+        group: Name::from(CONSUMER),
+    };
+    let Answer::DescribeConsumer(Ok(group)) = stand.ask(Request::DescribeConsumer(describe)) else {
+        panic!("it is there");
+    };
+    let targets: Vec<usize> = group.members.iter().map(|member| member.target.len()).collect();
+    assert_eq!(targets, [1, 1], "ann and bob each still have a part of orders");
+    let plain = Request::ConsumerHeartbeat(subscribing("dan", "[ab]*"));
+    let heard = stand.ask(plain);
     assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
 }
 
