@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::TopicId;
-use regex_automata::hybrid::BuildError;
 use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
@@ -44,7 +43,7 @@ pub(super) fn resolve_regex(
     let syntax = syntax::Config::new().unicode(false).utf8(false);
     // By itself first: a text like `a)|(b` becomes an expression only between the parentheses below.
     syntax::parse_with(regex, &syntax).map_err(|error| invalid(error.to_string()))?;
-    let whole = compile(settings, syntax, regex).map_err(|error| invalid(root_cause(&error)))?;
+    let whole = compile(settings, syntax, regex).map_err(invalid)?;
     let mut states = whole.create_cache();
     let mut matching = BTreeSet::new();
     for (name, _) in topics.iter().filter(|(name, _)| &***name != GROUPS_TOPIC) {
@@ -59,7 +58,7 @@ pub(super) fn resolve_regex(
 
 /// An automaton whose states are made as they are met, each once: a byte of a name costs one step, or one new state. The
 /// memory for states bounds what all names together cost, as it is never cleared to make room for more.
-fn compile(settings: &Settings, syntax: syntax::Config, regex: &str) -> Result<DFA, BuildError> {
+fn compile(settings: &Settings, syntax: syntax::Config, regex: &str) -> Result<DFA, String> {
     let limits = DFA::config()
         .cache_capacity(settings.regex_states_bytes_max)
         .minimum_cache_clear_count(Some(0));
@@ -71,13 +70,12 @@ fn compile(settings: &Settings, syntax: syntax::Config, regex: &str) -> Result<D
         .syntax(syntax)
         .thompson(size)
         .build(&format!(r"\A(?:{regex})\z"))
+        .map_err(|error| root_cause(&error))
 }
 
 /// The one that says what is wrong.
 fn root_cause(error: &dyn std::error::Error) -> String {
-    error
-        .source()
-        .map_or_else(|| error.to_string(), |source| root_cause(source))
+    error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
 impl Consumer {
