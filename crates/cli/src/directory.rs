@@ -21,13 +21,14 @@ impl RestingDirectory {
             bail!("{} is not a directory", path.display());
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
+        // Before it is locked: the lock is a file, and none is left in a directory of somebody else.
+        let identity = NodeIdentity::read(&*disk)?;
         let lock = disk.lock().map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => {
                 anyhow::anyhow!("{} is in use by a running node; stop it first", path.display())
             }
             _ => anyhow::anyhow!("{} cannot be locked: {error}", path.display()),
         })?;
-        let identity = NodeIdentity::read(&*disk)?;
         Ok(RestingDirectory {
             disk,
             identity,

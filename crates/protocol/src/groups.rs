@@ -303,10 +303,12 @@ impl Coordinator {
             group.handle(&mut self.cx, ticket, request);
             asked = earlier(asked, note_asked(group, &mut self.cx));
         }
+        group.count_bytes(&mut self.cx);
         if group.is_hollow() {
             if let Some(at) = group.wake_at {
                 self.wakes.remove(&(at, Name::clone(name)));
             }
+            self.cx.held_bytes -= group.counted_bytes;
             self.groups.remove(name);
             return;
         }

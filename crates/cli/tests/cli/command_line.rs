@@ -76,6 +76,30 @@ fn a_senseless_command_line_exits_with_2() {
         &["config", "set", "--topic", "t", "retention.ms"],
         &["config", "unset", "--topic", "t"],
         &["bench"],
+        &["--nonsense"],
+        &["serve", "--data"],
+        &["serve", "everything"],
+        &["topic"],
+        &["topic", "walk"],
+        &["topic", "create"],
+        &["topic", "describe"],
+        &["topic", "delete"],
+        &["group"],
+        &["group", "walk", "g"],
+        &["group", "describe"],
+        &["group", "describe", "g", "h"],
+        &["group", "delete"],
+        &["group", "reset", "--to-latest"],
+        &["group", "reset", "g", "--to-offset", "-1"],
+        &["group", "reset", "g", "--to-offset", "1", "--shift", "1"],
+        &["config", "set", "--topic", "t", "--node", "1", "segment.ms=1"],
+        &["config", "set", "segment.ms=1"],
+        &["config", "get", "--node", "one"],
+        &["consume"],
+        &["check"],
+        &["check", "one", "two"],
+        &["inspect"],
+        &["inspect", "data", "everything"],
     ];
     for arguments in senseless {
         let ran = run(arguments);
@@ -321,6 +345,13 @@ fn no_node_is_said_with_a_way_out() {
         &["produce", "t"],
         &["group", "list"],
         &["bench", "read"],
+        &["topic", "describe", "t"],
+        &["topic", "delete", "t"],
+        &["group", "describe", "g"],
+        &["group", "reset", "g", "--to-latest"],
+        &["group", "delete", "g"],
+        &["config", "get", "--node", "1"],
+        &["config", "set", "--topic", "t", "segment.ms=1"],
     ];
     for command in commands {
         let arguments: Vec<_> = command.iter().copied().chain(["--bootstrap", address]).collect();
@@ -332,6 +363,47 @@ fn no_node_is_said_with_a_way_out() {
         assert!(
             complaint.contains("`ropewalk serve` starts a node"),
             "{complaint}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_left_as_it_is() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("text").to_owned();
+    let (empty, foreign, damaged, file) = (path("empty"), path("foreign"), path("damaged"), path("file"));
+    for made in [&empty, &foreign, &damaged] {
+        fs::create_dir(made).expect("writable");
+    }
+    fs::write(path("foreign/letter.txt"), "dear reader").expect("writable");
+    fs::write(path("damaged/node.toml"), "format = ").expect("writable");
+    fs::write(&file, "").expect("writable");
+    let not_ours = |path: &str| {
+        format!(
+            "{path} is not a ropewalk directory (it has other files and no node.toml); choose another one"
+        )
+    };
+    let names = |path: &str| -> Vec<_> {
+        let entries = fs::read_dir(path).expect("it is there");
+        entries
+            .map(|entry| entry.expect("readable").file_name())
+            .collect()
+    };
+    for command in ["check", "inspect"] {
+        for path in [&empty, &foreign] {
+            let before = names(path);
+            let complaint = run(&[command, path]).complaint();
+            assert_eq!(complaint, format!("error: {}", not_ours(path)));
+            assert_eq!(names(path), before, "nothing is left there");
+        }
+        let complaint = run(&[command, &damaged]).complaint();
+        assert!(
+            complaint.starts_with(&format!("error: {damaged}/node.toml cannot be understood: ")),
+            "{complaint}"
+        );
+        assert_eq!(
+            run(&[command, &file]).complaint(),
+            format!("error: {file} is not a directory")
         );
     }
 }

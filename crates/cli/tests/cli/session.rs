@@ -181,7 +181,18 @@ fn configs_are_read_and_changed_while_the_node_runs() {
         (&Value::from("2"), &Value::from(true))
     );
 
-    let complaints: [(&[&str], &str); 5] = [
+    let complaints: [(&[&str], &str); 6] = [
+        (
+            &[
+                "config",
+                "set",
+                "--topic",
+                "orders",
+                "segment.ms=1",
+                "segment.ms=2",
+            ],
+            "twice",
+        ),
         (
             &["config", "set", "--topic", "orders", "no.such=1"],
             "`ropewalk config get` shows what there is",

@@ -17,6 +17,7 @@ mod heartbeat;
 mod join;
 mod leave;
 mod rebalance;
+mod room;
 mod static_member;
 mod stored;
 mod sync;

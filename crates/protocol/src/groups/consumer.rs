@@ -11,6 +11,7 @@ mod change_over;
 mod classic_face;
 mod heartbeat;
 mod reconcile;
+mod room;
 mod saying;
 mod subscription;
 mod target;
@@ -25,6 +26,7 @@ use super::Assignment;
 use super::context::Context;
 use super::contract::{GroupError, GroupState, Name, OffsetCommitter};
 use super::records::{Change, ConsumerValue, CurrentValue, MemberValue, Progress, What};
+use room::said_bytes;
 use subscription::Regexes;
 use target::Outlook;
 
@@ -40,6 +42,8 @@ pub(crate) struct Consumer {
     pub(crate) members: BTreeMap<Name, Member>,
     /// Static members: the member that has each instance id.
     instances: BTreeMap<Name, Name>,
+    /// The bytes of what members say.
+    said_bytes: usize,
     /// Who has each partition, or may still have it.
     owners: HashMap<PartitionId, Name>,
     /// Since when there are no members, milliseconds since 1970.
@@ -104,9 +108,12 @@ impl Consumer {
             What::TargetEpoch(epoch) => self.target_epoch = epoch.unwrap_or(0),
             What::Member(name, Some(said)) => {
                 self.compared_version = None;
+                // A member may come back under another instance id, and one that is gone must not be found by either.
+                self.release_saying(&name);
                 if let Some(instance) = &said.instance {
                     self.instances.insert(Name::clone(instance), Name::clone(&name));
                 }
+                self.said_bytes += said_bytes(&said);
                 self.touch(name).said = said;
             }
             What::Member(name, None) => self.forget(&name),
@@ -131,9 +138,16 @@ impl Consumer {
 
     fn forget(&mut self, name: &Name) {
         self.release(name);
-        let Some(member) = self.members.remove(name) else {
+        self.release_saying(name);
+        self.members.remove(name);
+    }
+
+    /// What the member said counts no more: its instance id is nobody's.
+    fn release_saying(&mut self, name: &Name) {
+        let Some(member) = self.members.get(name) else {
             return;
         };
+        self.said_bytes -= said_bytes(&member.said);
         if let Some(instance) = &member.said.instance
             && self.instances.get(instance) == Some(name)
         {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::contract::{Action, Answer, Name, PersistId, Request, Ticket};
+use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, Ticket};
 use super::records::Change;
 use super::settings::Settings;
 use super::topics::Topics;
@@ -61,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) topics: Topics,
     /// The latest moment told.
     pub(crate) now: Duration,
+    /// What all groups hold in memory, roughly, in bytes.
+    pub(crate) held_bytes: usize,
     unix_ms_at_start: i64,
     actions: VecDeque<Action>,
     under_way: VecDeque<UnderWay>,
@@ -82,6 +84,7 @@ impl Context {
             settings,
             topics: Topics::default(),
             now: Duration::ZERO,
+            held_bytes: 0,
             unix_ms_at_start,
             actions: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -94,6 +97,16 @@ impl Context {
     pub(crate) fn unix_ms(&self) -> i64 {
         let since_start = i64::try_from(self.now.as_millis()).unwrap_or(i64::MAX);
         self.unix_ms_at_start.saturating_add(since_start)
+    }
+
+    /// That what makes groups take more memory may be done.
+    pub(crate) fn check_growth(&self, grows: bool) -> Result<(), GroupError> {
+        let max = self.settings.held_bytes_max;
+        if grows && self.held_bytes >= max {
+            let what = "bytes of groups in one coordinator";
+            return Err(GroupError::LimitReached { what, max });
+        }
+        Ok(())
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {

@@ -4,7 +4,7 @@ use super::consumer::Consumer;
 use super::context::Context;
 use super::contract::{
     Answer, DescribedClassic, DescribedConsumer, DescribedConsumerMember, FetchedTopic, GroupError,
-    LeftMember, ListGroups, ListedGroup, Name, NamedPartitions, Request,
+    GroupState, GroupType, LeftMember, ListGroups, ListedGroup, Name, NamedPartitions, Request,
 };
 use super::group::{Group, Kind};
 use super::offsets::Offsets;
@@ -87,6 +87,9 @@ pub(crate) fn list<'a>(groups: impl Iterator<Item = &'a Group>, filter: &ListGro
     let passes = |wanted: &[Name], name: &str| {
         wanted.is_empty() || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
     };
+    // Looked for once, not once for each group: filters may be long.
+    let states = GroupState::ALL.map(|state| (state, passes(&filter.states, state.name())));
+    let types = GroupType::ALL.map(|kind| (kind, passes(&filter.types, kind.name())));
     groups
         .map(|group| ListedGroup {
             group: Name::clone(&group.name),
@@ -94,9 +97,7 @@ pub(crate) fn list<'a>(groups: impl Iterator<Item = &'a Group>, filter: &ListGro
             state: group.state(),
             group_type: group.group_type(),
         })
-        .filter(|listed| {
-            passes(&filter.states, listed.state.name()) && passes(&filter.types, listed.group_type.name())
-        })
+        .filter(|listed| states.contains(&(listed.state, true)) && types.contains(&(listed.group_type, true)))
         .collect()
 }
 

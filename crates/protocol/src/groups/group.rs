@@ -31,6 +31,11 @@ pub(crate) struct Group {
     pub(crate) wake_at: Option<Duration>,
     /// It was woken while it could do nothing: again as soon as something that was under way is done.
     pub(crate) missed_wake: bool,
+    /// Members came, went or said something since their bytes were counted.
+    members_changed: bool,
+    members_bytes: usize,
+    /// What the coordinator's count has of this group.
+    pub(crate) counted_bytes: usize,
 }
 
 /// Which protocol the group speaks. A group that nobody ever joined is an empty classic one, as in Kafka.
@@ -51,6 +56,9 @@ impl Group {
             waiting: VecDeque::new(),
             wake_at: None,
             missed_wake: false,
+            members_changed: true,
+            members_bytes: 0,
+            counted_bytes: 0,
         }
     }
 
@@ -71,8 +79,27 @@ impl Group {
         !self.closed && self.waiting.is_empty()
     }
 
+    /// Brings the coordinator's count of bytes up to date. Members are counted anew only if they changed: what members send
+    /// all the time changes nothing about them.
+    pub(crate) fn count_bytes(&mut self, cx: &mut Context) {
+        if std::mem::take(&mut self.members_changed) {
+            self.members_bytes = match &self.kind {
+                Kind::Classic(classic) => classic.held_bytes(),
+                Kind::Consumer(consumer) => consumer.held_bytes(),
+            };
+        }
+        let bytes = self.members_bytes + self.offsets.held_bytes();
+        cx.held_bytes = cx.held_bytes - self.counted_bytes + bytes;
+        self.counted_bytes = bytes;
+    }
+
     /// Handles a request that may start.
     pub(crate) fn handle(&mut self, cx: &mut Context, ticket: Ticket, request: Request) {
+        self.members_changed |= match &request {
+            Request::Join(_) | Request::Leave(_) => true,
+            Request::Sync(sync) => !sync.assignments.is_empty(),
+            _ => false,
+        };
         match request {
             Request::CommitOffsets(request) => self.commit_offsets(cx, ticket, request),
             Request::DeleteOffsets(request) => self.delete_offsets(cx, ticket, request),
@@ -145,6 +172,7 @@ impl Group {
 
     /// Takes a durable change of this group while it runs: a classic group is ahead of its record already.
     pub(crate) fn apply(&mut self, change: What) {
+        self.members_changed |= !matches!(change, What::Offset(..));
         match (change, &mut self.kind) {
             (What::Offset(partition, value), _) => self.offsets.apply(partition, value),
             (What::Classic(Some(value)), Kind::Classic(classic)) => classic.stored = Some(value),
@@ -308,6 +336,7 @@ impl Group {
     pub(crate) fn handle_time(&mut self, cx: &mut Context) -> Option<Duration> {
         match &mut self.kind {
             Kind::Classic(classic) => {
+                self.members_changed = true;
                 classic.handle_time(cx, &self.name);
                 classic.deadline()
             }

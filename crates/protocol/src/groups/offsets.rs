@@ -20,7 +20,12 @@ use super::records::{Change, OffsetValue, What};
 pub(crate) struct Offsets {
     topics: BTreeMap<Name, BTreeMap<i32, OffsetValue>>,
     count: usize,
+    /// The bytes that they take, roughly.
+    bytes: usize,
 }
+
+/// What an offset takes beside the client's words.
+const OFFSET_BYTES: usize = 128;
 
 impl Offsets {
     pub(crate) fn is_empty(&self) -> bool {
@@ -29,6 +34,10 @@ impl Offsets {
 
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn get(&self, topic: &str, index: i32) -> Option<&OffsetValue> {
@@ -49,16 +58,19 @@ impl Offsets {
         match value {
             Some(value) => {
                 let partitions = self.topics.entry(partition.topic).or_default();
-                if partitions.insert(partition.index, value).is_none() {
-                    self.count += 1;
+                self.bytes += bytes_of(&value);
+                match partitions.insert(partition.index, value) {
+                    Some(before) => self.bytes -= bytes_of(&before),
+                    None => self.count += 1,
                 }
             }
             None => {
                 let Some(partitions) = self.topics.get_mut(&partition.topic) else {
                     return;
                 };
-                if partitions.remove(&partition.index).is_some() {
+                if let Some(before) = partitions.remove(&partition.index) {
                     self.count -= 1;
+                    self.bytes -= bytes_of(&before);
                 }
                 if partitions.is_empty() {
                     self.topics.remove(&partition.topic);
@@ -85,4 +97,8 @@ impl Offsets {
             .get(topic)
             .is_some_and(|partitions| partitions.values().any(|value| value.topic_id == id))
     }
+}
+
+fn bytes_of(value: &OffsetValue) -> usize {
+    OFFSET_BYTES + value.committed.metadata.len()
 }

@@ -2,9 +2,15 @@
 //!
 //! Names in parentheses are Kafka's broker configs. Data only; `check` refuses what a request has too much of.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use super::contract::{ConsumerHeartbeat, GroupError, JoinGroup, Name, Request};
+use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
+
+/// What stands behind the client's name in the id of a member: a hyphen and a UUID.
+const MEMBER_SUFFIX_BYTES: usize = 37;
+/// What a record of an offset takes beside its texts, at most.
+const OFFSET_RECORD_BYTES: usize = 128;
 
 /// The settings of a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +27,13 @@ pub struct Settings {
     pub protocols_max: usize,
     /// Metadata of one member, all its protocols together, in bytes.
     pub member_metadata_bytes_max: usize,
+    /// What the members of one classic group may say of themselves, all together, in bytes. With `assignment_bytes_max` it must
+    /// fit into one record of the groups' log.
+    pub classic_bytes_max: usize,
+    /// The same for a group of the consumer protocol, where each member has a record of its own.
+    pub consumer_bytes_max: usize,
+    /// What all groups of one coordinator may take in memory, roughly, in bytes. Beyond that nothing grows.
+    pub held_bytes_max: usize,
     /// What the leader of a classic group may hand out, all members together, in bytes.
     pub assignment_bytes_max: usize,
     /// Topics that a member may name.
@@ -29,8 +42,14 @@ pub struct Settings {
     pub regex_bytes_max: usize,
     /// What a compiled regular expression may take, in bytes.
     pub regex_compiled_bytes_max: usize,
+    /// What the states of one may take that all topics' names together lead to, in bytes. It bounds the time for all of them.
+    pub regex_states_bytes_max: usize,
+    /// Regular expressions that the members of one group may have, each counted once.
+    pub regexes_max: usize,
     /// What a client may note beside an offset (`offset.metadata.max.bytes`).
     pub offset_metadata_bytes_max: usize,
+    /// What one commit may make the groups' log take, in bytes: it must fit into one batch of it.
+    pub commit_bytes_max: usize,
     /// Partitions that a group may have offsets of.
     pub offsets_max: usize,
     /// (`group.min.session.timeout.ms`.)
@@ -60,11 +79,17 @@ impl Default for Settings {
             members_max: 10_000,
             protocols_max: 32,
             member_metadata_bytes_max: 256 * 1024,
+            classic_bytes_max: 7 * 1024 * 1024,
+            consumer_bytes_max: 64 * 1024 * 1024,
+            held_bytes_max: 512 * 1024 * 1024,
             assignment_bytes_max: 8 * 1024 * 1024,
             subscription_topics_max: 10_000,
             regex_bytes_max: 1024,
-            regex_compiled_bytes_max: 1024 * 1024,
+            regex_compiled_bytes_max: 64 * 1024,
+            regex_states_bytes_max: 512 * 1024,
+            regexes_max: 100,
             offset_metadata_bytes_max: 4096,
+            commit_bytes_max: 8 * 1024 * 1024,
             offsets_max: 100_000,
             session_timeout_min: Duration::from_secs(6),
             session_timeout_max: Duration::from_secs(30 * 60),
@@ -91,13 +116,8 @@ impl Settings {
                 within(bytes, self.assignment_bytes_max, "bytes of assignments")
             }
             Request::ConsumerHeartbeat(heartbeat) => self.check_consumer_heartbeat(heartbeat),
-            Request::CommitOffsets(commit) => {
-                self.check_name(&commit.committer.member)?;
-                commit
-                    .partitions
-                    .iter()
-                    .try_for_each(|wanted| self.check_name(&wanted.partition.topic))
-            }
+            Request::CommitOffsets(commit) => self.check_commit(commit),
+            Request::FetchOffsets(fetch) => check_once(fetch.topics.as_deref().unwrap_or_default()),
             _ => Ok(()),
         }
     }
@@ -130,12 +150,8 @@ impl Settings {
                 got: join.session_timeout,
             });
         }
-        for name in [
-            &join.member,
-            &join.client_id,
-            &join.client_host,
-            &join.protocol_type,
-        ] {
+        self.check_member(&join.member)?;
+        for name in [&join.client_id, &join.client_host, &join.protocol_type] {
             self.check_name(name)?;
         }
         self.check_instance(join.instance.as_ref())?;
@@ -152,7 +168,8 @@ impl Settings {
     }
 
     fn check_consumer_heartbeat(&self, heartbeat: &ConsumerHeartbeat) -> Result<(), GroupError> {
-        for name in [&heartbeat.member, &heartbeat.client_id, &heartbeat.client_host] {
+        self.check_member(&heartbeat.member)?;
+        for name in [&heartbeat.client_id, &heartbeat.client_host] {
             self.check_name(name)?;
         }
         self.check_instance(heartbeat.instance.as_ref())?;
@@ -169,6 +186,22 @@ impl Settings {
         Ok(())
     }
 
+    fn check_commit(&self, commit: &CommitOffsets) -> Result<(), GroupError> {
+        self.check_member(&commit.committer.member)?;
+        let mut bytes = 0;
+        for wanted in &commit.partitions {
+            self.check_name(&wanted.partition.topic)?;
+            // What is too long by itself is refused by itself, and stored nowhere.
+            let noted = wanted
+                .committed
+                .metadata
+                .len()
+                .min(self.offset_metadata_bytes_max);
+            bytes += OFFSET_RECORD_BYTES + commit.group.len() + wanted.partition.topic.len() + noted;
+        }
+        within(bytes, self.commit_bytes_max, "bytes of offsets in one commit")
+    }
+
     fn check_instance(&self, instance: Option<&Name>) -> Result<(), GroupError> {
         match instance {
             Some(instance) if instance.is_empty() => Err(GroupError::InvalidRequest {
@@ -179,9 +212,29 @@ impl Settings {
         }
     }
 
+    /// Ids of members are made here, of a name that the client chose.
+    fn check_member(&self, member: &Name) -> Result<(), GroupError> {
+        let max = self.name_bytes_max + MEMBER_SUFFIX_BYTES;
+        within(member.len(), max, "bytes of a member's id")
+    }
+
     fn check_name(&self, name: &Name) -> Result<(), GroupError> {
         within(name.len(), self.name_bytes_max, "bytes of a name")
     }
+}
+
+/// An answer says all that was noted beside an offset: asked for often enough, the same one would fill the memory.
+fn check_once(topics: &[FetchTopic]) -> Result<(), GroupError> {
+    let mut seen = HashSet::new();
+    let mut partitions = topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(move |index| (&topic.topic, *index)));
+    if partitions.all(|partition| seen.insert(partition)) {
+        return Ok(());
+    }
+    Err(GroupError::InvalidRequest {
+        what: "a partition is asked for twice",
+    })
 }
 
 fn within(got: usize, max: usize, what: &'static str) -> Result<(), GroupError> {

@@ -9,6 +9,7 @@ use record::{Offset, PartitionId};
 
 use crate::core::Core;
 use crate::error_codes::append_code;
+use crate::groups::is_internal;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{AppendRefusal, Shard};
 
@@ -26,7 +27,11 @@ pub(super) async fn handle(
     core.with_metadata(|metadata| {
         for topic in &request.topics {
             for wanted in &topic.partitions {
-                let found = find_partition(metadata, &topic.name, wanted.partition_index);
+                let found = match is_internal(&topic.name) {
+                    false => find_partition(metadata, &topic.name, wanted.partition_index),
+                    // Kafka's for topics that are only compacted. Groups would be gone with the next start.
+                    true => Err(ErrorCode::PolicyViolation),
+                };
                 questions.push(found.map(|partition| (partition, wanted.offset)));
             }
         }

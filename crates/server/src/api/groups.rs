@@ -8,6 +8,7 @@ mod find_coordinator;
 mod membership;
 mod offsets;
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -70,6 +71,24 @@ async fn ask<T>(
     let answer = core.ask_coordinator(request).await?;
     let answer = pick(answer).expect("an answer is of its request's kind");
     Ok(answer?)
+}
+
+/// Marks what a request names first. An answer says everything about a group, whatever the request's length: asked for often
+/// enough, the same group would fill the memory.
+fn once<I>(items: Vec<I>, key: impl Fn(&I) -> &Text) -> Vec<(I, bool)> {
+    let is_first: Vec<bool> = {
+        let mut seen = HashSet::new();
+        items.iter().map(|item| seen.insert(key(item))).collect()
+    };
+    items.into_iter().zip(is_first).collect()
+}
+
+/// What is said of a group that a request names again.
+fn named_twice() -> Refusal {
+    Refusal {
+        code: ErrorCode::InvalidRequest,
+        message: Some("the request names this group twice".to_owned()),
+    }
 }
 
 /// Asks about many groups, a bounded number at a time; answers in order.

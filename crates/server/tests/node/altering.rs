@@ -292,6 +292,42 @@ fn what_cannot_be_is_refused_and_nothing_is_half_changed() {
             ErrorCode::InvalidRequest,
         ),
         (TOPIC, "orders", with(good()), ErrorCode::InvalidRequest),
+        (
+            TOPIC,
+            "orders",
+            with(edit("segment.ms", DELETE, None)),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            TOPIC,
+            "orders",
+            with(edit("retention.ms", SET, Some("9223372036854775808"))),
+            ErrorCode::InvalidConfig,
+        ),
+        (
+            TOPIC,
+            "orders",
+            with(edit("cleanup.policy", APPEND, Some("archive"))),
+            ErrorCode::InvalidConfig,
+        ),
+        (
+            BROKER,
+            "1",
+            of_broker(edit("log.retention.ms", APPEND, Some("1"))),
+            ErrorCode::InvalidConfig,
+        ),
+        (
+            BROKER,
+            "",
+            of_broker(edit("nonsense", SET, Some("1"))),
+            ErrorCode::InvalidConfig,
+        ),
+        (
+            BROKER,
+            "1",
+            of_broker(edit("log.roll.ms", DELETE, None)),
+            ErrorCode::InvalidRequest,
+        ),
         (TOPIC, "nowhere", vec![good()], ErrorCode::UnknownTopicOrPartition),
         (
             TOPIC,
@@ -460,6 +496,18 @@ fn replacing_gives_up_what_is_not_named() {
     for (configs, expected) in &refused {
         let told = wire.call(2, &replace(configs, false)).responses.remove(0);
         assert_eq!(ErrorCode::from_code(told.error_code), Some(*expected));
+    }
+    // A node's own keys are set where it is started, by whichever request.
+    for (name, expected) in [
+        ("cores", ErrorCode::InvalidRequest),
+        ("nonsense", ErrorCode::InvalidConfig),
+    ] {
+        let mut of_node = replace(&[("log.roll.ms", Some("7777")), (name, Some("1"))], false);
+        of_node.resources[0].resource_type = BROKER;
+        of_node.resources[0].resource_name = "1".into();
+        let refused = wire.call(2, &of_node).responses.remove(0);
+        assert_eq!(ErrorCode::from_code(refused.error_code), Some(expected));
+        assert_eq!(told(&mut wire, BROKER, "1", "log.roll.ms").1, 5);
     }
     for version in 0..=2 {
         let told = wire.call(version, &replace(&[], true)).responses.remove(0);

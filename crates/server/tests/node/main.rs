@@ -16,6 +16,7 @@ mod creation;
 mod directories;
 mod faults;
 mod frames;
+mod group_refusals;
 mod groups;
 mod latencies;
 mod offsets;

@@ -22,6 +22,7 @@ impl Classic {
         if !self.fits(&request) {
             return Err(GroupError::InconsistentProtocol);
         }
+        self.check_saying(cx, &request)?;
         if !request.member.is_empty() {
             return self.join_known(cx, group, ticket, request);
         }
@@ -44,14 +45,6 @@ impl Classic {
             return Err(GroupError::MemberIdRequired { member });
         }
         self.add_member(cx, group, ticket, member, request);
-        Ok(())
-    }
-
-    fn check_room(&self, cx: &Context) -> Result<(), GroupError> {
-        let max = cx.settings.members_max;
-        if self.members.len() + self.pending.len() >= max {
-            return Err(GroupError::GroupFull { max });
-        }
         Ok(())
     }
 

@@ -110,6 +110,7 @@ impl Consumer {
             MemberPresence::LeavingForAWhile => self.plan_away(cx, group, request),
             MemberPresence::Joining | MemberPresence::At(_) => {
                 let sender = self.find_sender(cx, request)?;
+                self.check_saying(cx, &sender)?;
                 if let Some(regex) = &sender.said.regex {
                     self.learn_regex(&cx.settings, &cx.topics, regex)?;
                 }

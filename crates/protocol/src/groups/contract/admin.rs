@@ -17,6 +17,9 @@ pub enum GroupType {
 }
 
 impl GroupType {
+    /// Both.
+    pub const ALL: [GroupType; 2] = [GroupType::Classic, GroupType::Consumer];
+
     /// As Kafka's ListGroups writes it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -47,6 +50,17 @@ pub enum GroupState {
 }
 
 impl GroupState {
+    /// Every state.
+    pub const ALL: [GroupState; 7] = [
+        GroupState::Empty,
+        GroupState::PreparingRebalance,
+        GroupState::CompletingRebalance,
+        GroupState::Stable,
+        GroupState::Dead,
+        GroupState::Assigning,
+        GroupState::Reconciling,
+    ];
+
     /// As Kafka writes it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -71,6 +71,6 @@ impl Group {
                 max,
             });
         }
-        Ok(())
+        cx.check_growth(!known)
     }
 }

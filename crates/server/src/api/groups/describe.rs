@@ -17,7 +17,7 @@ use protocol::groups::{
     GroupState, ListGroups, NamedPartitions, Request,
 };
 
-use super::{Refusal, ask, for_each, name, names, optional_text, text};
+use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
 
 /// Before this version a group that is not there is shown as dead, without an error.
@@ -32,14 +32,15 @@ pub(in crate::api) async fn describe_groups(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
-    let groups = for_each(request.groups, |group| describe_group(&core, group, version)).await;
+    let describe = |(group, is_first)| describe_group(&core, group, is_first, version);
+    let groups = for_each(once(request.groups, |group| group), describe).await;
     DescribeGroupsResponse {
         throttle_time_ms: 0,
         groups,
     }
 }
 
-async fn describe_group(core: &Rc<Core>, group_id: Text, version: i16) -> DescribedGroup {
+async fn describe_group(core: &Rc<Core>, group_id: Text, is_first: bool, version: i16) -> DescribedGroup {
     let describe = DescribeGroup {
         group: name(&group_id),
     };
@@ -47,7 +48,11 @@ async fn describe_group(core: &Rc<Core>, group_id: Text, version: i16) -> Descri
         Answer::DescribeClassic(answer) => Some(answer),
         _ => None,
     };
-    match ask(core, Request::DescribeClassic(describe), pick).await {
+    let described = match is_first {
+        true => ask(core, Request::DescribeClassic(describe), pick).await,
+        false => Err(named_twice()),
+    };
+    match described {
         Ok(described) => told_group(group_id, &described),
         Err(refusal) => {
             let hidden = refusal.code == ErrorCode::GroupIdNotFound && version < FIRST_WITH_UNKNOWN_GROUPS;
@@ -88,14 +93,15 @@ pub(in crate::api) async fn consumer_group_describe(
     request: ConsumerGroupDescribeRequest,
     _version: i16,
 ) -> ConsumerGroupDescribeResponse {
-    let groups = for_each(request.group_ids, |group| describe_consumer_group(&core, group)).await;
+    let describe = |(group, is_first)| describe_consumer_group(&core, group, is_first);
+    let groups = for_each(once(request.group_ids, |group| group), describe).await;
     ConsumerGroupDescribeResponse {
         throttle_time_ms: 0,
         groups,
     }
 }
 
-async fn describe_consumer_group(core: &Rc<Core>, group_id: Text) -> DescribedConsumerGroup {
+async fn describe_consumer_group(core: &Rc<Core>, group_id: Text, is_first: bool) -> DescribedConsumerGroup {
     let describe = DescribeGroup {
         group: name(&group_id),
     };
@@ -103,7 +109,11 @@ async fn describe_consumer_group(core: &Rc<Core>, group_id: Text) -> DescribedCo
         Answer::DescribeConsumer(answer) => Some(answer),
         _ => None,
     };
-    match ask(core, Request::DescribeConsumer(describe), pick).await {
+    let described = match is_first {
+        true => ask(core, Request::DescribeConsumer(describe), pick).await,
+        false => Err(named_twice()),
+    };
+    match described {
         Ok(described) => told_consumer_group(group_id, &described),
         Err(refusal) => DescribedConsumerGroup {
             error_code: refusal.code.code(),

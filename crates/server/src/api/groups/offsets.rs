@@ -5,7 +5,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use kafka_wire::offset_commit::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use kafka_wire::offset_commit::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+};
 use kafka_wire::offset_delete::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_wire::offset_fetch::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup,
@@ -21,9 +24,10 @@ use protocol::groups::{
     FetchedPartition, FetchedTopic, GroupError, Name, OffsetCommitter, PartitionOutcome, Request,
     TopicPartition,
 };
+use protocol::metadata::{Metadata, Topic};
 use record::{Epoch, Offset, TopicId};
 
-use super::{Refusal, ask, for_each, name, optional_name, text};
+use super::{Refusal, ask, for_each, name, once, optional_name, text};
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -44,37 +48,15 @@ pub(in crate::api) async fn offset_commit(
     request: OffsetCommitRequest,
     version: i16,
 ) -> OffsetCommitResponse {
-    let found: Vec<Result<(Name, TopicId), ErrorCode>> = core.with_metadata(|metadata| {
-        let topics = request.topics.iter().map(|topic| match version {
-            ..FIRST_WITH_TOPIC_IDS => metadata
-                .topic_named(&topic.name)
-                .ok_or(ErrorCode::UnknownTopicOrPartition),
-            _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
-        });
-        topics
-            .map(|topic| topic.map(|topic| (Name::clone(&topic.name), topic.id)))
-            .collect()
-    });
+    let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
     let mut partitions = Vec::new();
     for (topic, found) in request.topics.iter().zip(&found) {
-        let Ok((topic_name, topic_id)) = found else {
-            continue;
-        };
-        partitions.extend(
-            topic.partitions.iter().map(|partition| CommitPartition {
-                partition: TopicPartition {
-                    topic: Name::clone(topic_name),
-                    index: partition.partition_index,
-                },
-                topic_id: *topic_id,
-                committed: CommittedOffset {
-                    offset: Offset(partition.committed_offset),
-                    leader_epoch: (partition.committed_leader_epoch >= 0)
-                        .then_some(Epoch(partition.committed_leader_epoch)),
-                    metadata: name(partition.committed_metadata.as_ref().unwrap_or(&Text::default())),
-                },
-            }),
-        );
+        let Ok(found) = found else { continue };
+        let there = topic
+            .partitions
+            .iter()
+            .filter(|partition| found.has(partition.partition_index));
+        partitions.extend(there.map(|partition| commit_partition(found, partition)));
     }
     let commit = CommitOffsets {
         group: name(&request.group_id),
@@ -102,7 +84,8 @@ pub(in crate::api) async fn offset_commit(
             .map(|partition| OffsetCommitResponsePartition {
                 partition_index: partition.partition_index,
                 error_code: match &found {
-                    Ok(_) => outcomes.next_code(),
+                    Ok(found) if found.has(partition.partition_index) => outcomes.next_code(),
+                    Ok(_) => ErrorCode::UnknownTopicOrPartition.code(),
                     Err(code) => code.code(),
                 },
             });
@@ -116,6 +99,55 @@ pub(in crate::api) async fn offset_commit(
     OffsetCommitResponse {
         throttle_time_ms: 0,
         topics,
+    }
+}
+
+/// A topic of which offsets are committed.
+struct FoundTopic {
+    name: Name,
+    id: TopicId,
+    partition_count: i32,
+}
+
+impl FoundTopic {
+    /// A group remembers offsets of partitions that are there, as in Kafka: it cannot be made to remember any number.
+    fn has(&self, index: i32) -> bool {
+        (0..self.partition_count).contains(&index)
+    }
+}
+
+fn find_topics(
+    metadata: &Metadata,
+    topics: &[OffsetCommitRequestTopic],
+    version: i16,
+) -> Vec<Result<FoundTopic, ErrorCode>> {
+    let find = |topic: &OffsetCommitRequestTopic| match version {
+        ..FIRST_WITH_TOPIC_IDS => metadata
+            .topic_named(&topic.name)
+            .ok_or(ErrorCode::UnknownTopicOrPartition),
+        _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+    };
+    let found = |topic: &Topic| FoundTopic {
+        name: Name::clone(&topic.name),
+        id: topic.id,
+        partition_count: topic.partition_count(),
+    };
+    topics.iter().map(|topic| find(topic).map(found)).collect()
+}
+
+fn commit_partition(topic: &FoundTopic, partition: &OffsetCommitRequestPartition) -> CommitPartition {
+    let leader_epoch = partition.committed_leader_epoch;
+    CommitPartition {
+        partition: TopicPartition {
+            topic: Name::clone(&topic.name),
+            index: partition.partition_index,
+        },
+        topic_id: topic.id,
+        committed: CommittedOffset {
+            offset: Offset(partition.committed_offset),
+            leader_epoch: (leader_epoch >= 0).then_some(Epoch(leader_epoch)),
+            metadata: name(partition.committed_metadata.as_ref().unwrap_or(&Text::default())),
+        },
     }
 }
 
@@ -168,7 +200,9 @@ pub(in crate::api) async fn offset_fetch(
     version: i16,
 ) -> OffsetFetchResponse {
     if version >= FIRST_WITH_SEVERAL_GROUPS {
-        let groups = for_each(request.groups, |group| fetch_group(&core, group, version)).await;
+        let groups = once(request.groups, |group| &group.group_id);
+        let fetch = |(group, is_first)| fetch_group(&core, group, is_first, version);
+        let groups = for_each(groups, fetch).await;
         return OffsetFetchResponse {
             groups,
             ..OffsetFetchResponse::default()
@@ -258,8 +292,16 @@ fn told_offset(partition: &FetchedPartition) -> (i64, i32, Text) {
 async fn fetch_group(
     core: &Rc<Core>,
     group: OffsetFetchRequestGroup,
+    is_first: bool,
     version: i16,
 ) -> OffsetFetchResponseGroup {
+    if !is_first {
+        return OffsetFetchResponseGroup {
+            group_id: group.group_id,
+            topics: Vec::new(),
+            error_code: ErrorCode::InvalidRequest.code(),
+        };
+    }
     let by_id = version >= FIRST_WITH_TOPIC_IDS;
     let mut unknown = Vec::new();
     let topics = group.topics.as_ref().map(|topics| {

@@ -1,0 +1,81 @@
+//! Whether a classic group has room for one more member, and for what it says: limits come before memory.
+//!
+//! What all members say must fit into one record, beside what the leader hands out: a group whose record the log cannot
+//! take would begin a new generation for ever, and nobody would ever get an assignment.
+
+use super::super::context::Context;
+use super::super::contract::{GroupError, JoinGroup, Name, Protocol};
+use super::{Classic, Member};
+
+/// What a member takes beside its texts: more than the numbers in its record.
+const MEMBER_BYTES: usize = 256;
+
+impl Classic {
+    /// The bytes that members take, roughly.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let members = self
+            .members
+            .iter()
+            .map(|(name, member)| member.said_bytes(name) + member.assignment.len());
+        let pending = self.pending.keys().map(|name| MEMBER_BYTES + name.len());
+        members.chain(pending).sum()
+    }
+
+    /// That there may be one more member.
+    pub(super) fn check_room(&self, cx: &Context) -> Result<(), GroupError> {
+        let max = cx.settings.members_max;
+        if self.members.len() + self.pending.len() >= max {
+            return Err(GroupError::GroupFull { max });
+        }
+        Ok(())
+    }
+
+    /// That what a member says fits beside what the others say.
+    pub(super) fn check_saying(&self, cx: &Context, request: &JoinGroup) -> Result<(), GroupError> {
+        let known_as = request
+            .instance
+            .as_ref()
+            .and_then(|instance| self.instances.get(instance))
+            .unwrap_or(&request.member);
+        let said_before = self
+            .members
+            .get(known_as)
+            .map_or(0, |member| member.said_bytes(known_as));
+        let all: usize = self
+            .members
+            .iter()
+            .map(|(name, member)| member.said_bytes(name))
+            .sum();
+        let said = said_by(request);
+        let max = cx.settings.classic_bytes_max;
+        if all - said_before + said > max {
+            let what = "bytes that the members of a classic group say of themselves";
+            return Err(GroupError::LimitReached { what, max });
+        }
+        cx.check_growth(said > said_before)
+    }
+}
+
+impl Member {
+    fn said_bytes(&self, name: &Name) -> usize {
+        let instance = self.instance.as_ref().map_or(0, |instance| instance.len());
+        let names = name.len() + instance + self.client_id.len() + self.client_host.len();
+        MEMBER_BYTES + names + protocols_bytes(&self.protocols)
+    }
+}
+
+/// What a member would take that joins so. Its id may be longer than its instance's or its client's; that is in
+/// `MEMBER_BYTES`.
+fn said_by(request: &JoinGroup) -> usize {
+    let instance = request.instance.as_ref().map_or(0, |instance| instance.len());
+    let id = request.member.len().max(instance).max(request.client_id.len());
+    let names = id + instance + request.client_id.len() + request.client_host.len();
+    MEMBER_BYTES + names + protocols_bytes(&request.protocols)
+}
+
+fn protocols_bytes(protocols: &[Protocol]) -> usize {
+    protocols
+        .iter()
+        .map(|protocol| protocol.name.len() + protocol.metadata.len())
+        .sum()
+}

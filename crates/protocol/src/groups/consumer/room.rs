@@ -1,0 +1,50 @@
+//! Whether a group of the consumer protocol has room for what a member says: limits come before memory.
+
+use super::super::context::Context;
+use super::super::contract::{GroupError, Name};
+use super::super::records::MemberValue;
+use super::Consumer;
+use super::heartbeat::Sender;
+
+/// What a member takes beside its texts.
+const MEMBER_BYTES: usize = 512;
+/// What a name in a list takes beside its text.
+const LISTED_BYTES: usize = 32;
+
+impl Consumer {
+    /// The bytes that members take, roughly.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.said_bytes + self.members.len() * MEMBER_BYTES
+    }
+
+    /// That what the sender says fits beside what the others say.
+    pub(super) fn check_saying(&self, cx: &Context, sender: &Sender) -> Result<(), GroupError> {
+        let before = sender.said_before.as_ref().map_or(0, said_bytes);
+        let now = said_bytes(&sender.said);
+        let max = cx.settings.consumer_bytes_max;
+        if self.held_bytes() - before + now > max {
+            let what = "bytes that the members of a consumer group say of themselves";
+            return Err(GroupError::LimitReached { what, max });
+        }
+        cx.check_growth(sender.said_before.is_none() || now > before)
+    }
+}
+
+/// The texts that a member says.
+pub(super) fn said_bytes(said: &MemberValue) -> usize {
+    let optional = [&said.instance, &said.rack, &said.regex, &said.assignor];
+    let plain = [&said.client_id, &said.client_host];
+    let protocols = said.classic.iter().flat_map(|face| &face.protocols);
+    optional
+        .into_iter()
+        .flatten()
+        .chain(plain)
+        .map(|name| name.len())
+        .chain(said.topics.iter().map(listed))
+        .chain(protocols.map(|protocol| listed(&protocol.name) + protocol.metadata.len()))
+        .sum()
+}
+
+fn listed(name: &Name) -> usize {
+    LISTED_BYTES + name.len()
+}
