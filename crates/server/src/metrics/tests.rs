@@ -413,11 +413,11 @@ fn names_are_unique_and_every_rendered_sample_is_documented() {
     let rendered: HashSet<_> = samples
         .filter_map(|line| line.split(['{', ' ']).next())
         .map(|sample| {
-            let of_histogram = ["_bucket", "_sum", "_count"]
+            let mut of_histogram = ["_bucket", "_sum", "_count"]
                 .iter()
                 .filter_map(|part| sample.strip_suffix(part));
             let mut histograms = described.iter().filter(|(_, kind, ..)| *kind == "histogram");
-            let named = of_histogram.last();
+            let named = of_histogram.next_back();
             let histogram = histograms.find(|(name, ..)| named == Some(name.as_str()));
             histogram.map_or(sample, |(name, ..)| name.as_str())
         })
