@@ -47,7 +47,7 @@ pub(super) async fn to_partition(
     Path((topic, partition)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let topic = app.cores.topic(&topic).await?;
+    let topic = app.cores.topic_of_clients(&topic).await?;
     let partition = topic.partition(&partition)?;
     let mut batches = take_batches(&app, &topic, Some(partition.index), request).await?;
     let batch = batches.remove(0);
@@ -63,7 +63,7 @@ pub(super) async fn to_topic(
     Path(topic): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let topic = app.cores.topic(&topic).await?;
+    let topic = app.cores.topic_of_clients(&topic).await?;
     let batches = take_batches(&app, &topic, None, request).await?;
     let deadline = Instant::now() + app.limits.append_wait;
     // All are handed over before any is waited for: they share flushes.

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::append_path::{Answer, append_from_outside};
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::read_code;
+use crate::groups::is_internal;
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
 use crate::shard::{Acks, AppendRefusal, ReadRefusal, ReadRequest, Shard};
@@ -178,6 +179,18 @@ impl Cores {
             })
             .await?;
         found.ok_or_else(|| unknown_topic(name))
+    }
+
+    /// The topic of a name, whose records a client wants to change.
+    ///
+    /// # Errors
+    /// As `topic`; or clients may only read it.
+    pub(super) async fn topic_of_clients(&self, name: &str) -> Result<KnownTopic, Problem> {
+        if is_internal(name) {
+            let detail = format!("{name} is kept by the node itself; clients may read it");
+            return Err(Problem::new(Kind::InternalTopic, detail).with("topic", name));
+        }
+        self.topic(name).await
     }
 
     /// Partitions that entries of a body name, in order.

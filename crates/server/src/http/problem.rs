@@ -58,6 +58,8 @@ kinds! {
     MalformedBody = "malformed-body", BAD_REQUEST;
     /// A browser sends it for a page of another origin.
     CrossOrigin = "cross-origin", FORBIDDEN;
+    /// The node keeps this topic for itself; clients may read it.
+    InternalTopic = "internal-topic", FORBIDDEN;
     UnknownPath = "unknown-path", NOT_FOUND;
     UnknownTopic = "unknown-topic", NOT_FOUND;
     UnknownPartition = "unknown-partition", NOT_FOUND;

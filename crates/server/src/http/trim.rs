@@ -22,7 +22,7 @@ pub(super) async fn before(
     Path((topic, partition)): Path<(String, String)>,
     request: Request,
 ) -> Result<Json<Value>, Problem> {
-    let topic = app.cores.topic(&topic).await?;
+    let topic = app.cores.topic_of_clients(&topic).await?;
     let partition = topic.partition(&partition)?;
     let query = Query::read(request.uri().query(), &["before"])?;
     let first_kept = match query.get("before") {

@@ -59,6 +59,24 @@ fn paths_that_climb_or_are_no_text() {
 }
 
 #[test]
+fn what_the_node_keeps_for_itself_is_only_read() {
+    let (_node, http) = start();
+    let set = http.patch(
+        "/v1/groups/g/offsets",
+        r#"[{"topic": "t", "partition": 0, "offset": 0}]"#,
+    );
+    assert_eq!(set.status, 200, "{}", set.text());
+    let records = "/v1/topics/__consumer_offsets/partitions/0/records";
+    for append in [records, "/v1/topics/__consumer_offsets/records"] {
+        let refused = http.post(append, "text/plain", "x");
+        expect(&refused, 403, "internal-topic", "by the node itself");
+    }
+    let refused = http.delete(&format!("{records}?before=tail"));
+    expect(&refused, 403, "internal-topic", "by the node itself");
+    assert_eq!(http.get(records).status, 200);
+}
+
+#[test]
 fn what_is_not_there() {
     let (_node, http) = start();
     for path in [

@@ -156,7 +156,12 @@ fn key() -> Value {
 }
 
 fn of_append() -> Vec<Kind> {
-    let own = [Kind::InvalidRecord, Kind::OutcomeUnknown, Kind::StorageFault];
+    let own = [
+        Kind::InternalTopic,
+        Kind::InvalidRecord,
+        Kind::OutcomeUnknown,
+        Kind::StorageFault,
+    ];
     [OF_PARTITION, &own].concat()
 }
 
@@ -225,7 +230,7 @@ pub(in super::super) fn read() -> Value {
 }
 
 pub(in super::super) fn trim() -> Value {
-    let own = [Kind::OffsetOutOfRange, Kind::OutcomeUnknown];
+    let own = [Kind::InternalTopic, Kind::OffsetOutOfRange, Kind::OutcomeUnknown];
     json!({
         "operationId": "trim",
         "summary": "Give up the beginning of a partition",
