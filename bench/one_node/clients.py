@@ -59,7 +59,9 @@ class Clients:
         self.binary = binary
 
     def floor(self, directory):
-        return json.loads(output_of([self.binary, "bench", "floor", "--dir", directory, "--json"]))
+        # As many that a percentile of 99.9 means something.
+        samples = ["--samples", "10000"]
+        return json.loads(output_of([self.binary, "bench", "floor", "--dir", directory, *samples, "--json"]))
 
     def create_topic(self, broker, topic, configs):
         command = [self.binary, "topic", "create", topic, "--bootstrap", broker.bootstrap, "--partitions", "1"]

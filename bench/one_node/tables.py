@@ -108,7 +108,7 @@ def print_idle(rows):
 
 def print_floor(before, after):
     """Both floors: where they differ, the machine drifted during the rows."""
-    print("\n### floor\nBefore → after the rows, p50 / p99 in µs.\n")
+    print("\n### floor\nBefore → after the rows, p50 / p99 / p99.9 in µs.\n")
     print_head("", *(name for name, _ in SIZES))
     for name, key in FLOORS:
         print_row(name, *(f"{floor_cell(before, key, size)} → {floor_cell(after, key, size)}" for _, size in SIZES))
@@ -117,7 +117,7 @@ def print_floor(before, after):
 
 
 def floor_cell(floor, key, size):
-    return f"{cell(floor.get(f'{key}_{size}_p50_us'))} / {cell(floor.get(f'{key}_{size}_p99_us'))}"
+    return " / ".join(cell(floor.get(f"{key}_{size}_{figure}_us")) for figure in ("p50", "p99", "p999"))
 
 
 def write_json(path, results):

@@ -108,6 +108,7 @@ impl Serialize for FloorReport {
             let name = format!("{}_{}", row.operation, row.bytes);
             map.serialize_entry(&format!("{name}_p50_us"), &row.latency.p50_us)?;
             map.serialize_entry(&format!("{name}_p99_us"), &row.latency.p99_us)?;
+            map.serialize_entry(&format!("{name}_p999_us"), &row.latency.p999_us)?;
             map.serialize_entry(&format!("{name}_max_us"), &row.latency.max_us)?;
         }
         for row in &self.rates {
@@ -127,19 +128,20 @@ impl fmt::Display for FloorReport {
         writeln!(f, "floor of {} (durable writes: {mode})", self.dir.display())?;
         writeln!(
             f,
-            "{:<24} {:>9} {:>10} {:>10} {:>10}",
-            "µs", "bytes", "p50", "p99", "max"
+            "{:<24} {:>9} {:>10} {:>10} {:>10} {:>10}",
+            "µs", "bytes", "p50", "p99", "p99.9", "max"
         )?;
         for row in &self.times {
             let Latency {
                 p50_us,
                 p99_us,
+                p999_us,
                 max_us,
                 ..
             } = row.latency;
             writeln!(
                 f,
-                "{:<24} {:>9} {p50_us:>10.1} {p99_us:>10.1} {max_us:>10.1}",
+                "{:<24} {:>9} {p50_us:>10.1} {p99_us:>10.1} {p999_us:>10.1} {max_us:>10.1}",
                 row.operation, row.bytes
             )?;
         }
