@@ -1,6 +1,6 @@
 //! Reads batches back from journal frames that are no longer in memory and not yet in a segment.
 //!
-//! The whole frame is read and checked, so that a file which has been reused meanwhile is told from a good one.
+//! Whole frames are read and checked, so that a file which has been reused meanwhile is told from a good one.
 
 use std::io;
 
@@ -24,19 +24,46 @@ pub(crate) enum RereadError {
     NotThere,
 }
 
+/// Frames that stand one behind the other are read together, up to so many bytes: a read of the disk costs as much for one small
+/// frame as for many.
+const SPAN_BYTES_MAX: usize = 256 << 10;
+
 impl FrameBatches {
     /// The batches, as slices of one read. Blocks.
     pub(crate) fn read(&self, journal: &JournalIdentity) -> Result<Vec<Bytes>, RereadError> {
+        FrameBatches::read_all(std::slice::from_ref(self), journal)
+    }
+
+    /// The batches of all these frames, in order, with as few reads as their places allow. Blocks.
+    pub(crate) fn read_all(
+        mut frames: &[FrameBatches],
+        journal: &JournalIdentity,
+    ) -> Result<Vec<Bytes>, RereadError> {
+        let mut batches = Vec::new();
+        while let Some(first) = frames.first() {
+            let (count, bytes) = span(frames);
+            let location = &first.location;
+            let read = location.file.read(location.position, bytes);
+            let mut read = read.map_err(RereadError::Disk)?;
+            let (together, behind) = frames.split_at(count);
+            for frame in together {
+                let bytes = read.split_to(frame.location.total_bytes as usize);
+                frame.check(&bytes, journal)?;
+                batches.extend(frame.slices(&bytes));
+            }
+            frames = behind;
+        }
+        Ok(batches)
+    }
+
+    /// That these bytes are the frame.
+    fn check(&self, frame: &Bytes, journal: &JournalIdentity) -> Result<(), RereadError> {
         let location = &self.location;
         let identity = &FrameIdentity {
             journal: *journal,
             salt: location.salt,
         };
-        let frame = location
-            .file
-            .read(location.position, location.total_bytes as usize)
-            .map_err(RereadError::Disk)?;
-        let header = FrameHeader::decode(&frame, identity).ok_or(RereadError::NotThere)?;
+        let header = FrameHeader::decode(frame, identity).ok_or(RereadError::NotThere)?;
         let is_the_one = header.file_sequence == location.file_sequence
             && header.frame_sequence == location.frame_sequence
             && header.frame_bytes() == frame.len()
@@ -44,13 +71,27 @@ impl FrameBatches {
                 &frame[FRAME_HEADER_BYTES..][..header.body_bytes as usize],
                 identity,
             );
-        if !is_the_one {
-            return Err(RereadError::NotThere);
-        }
-        Ok(self
-            .ranges
-            .iter()
-            .map(|(start, length)| frame.slice(*start as usize..(start + length) as usize))
-            .collect())
+        is_the_one.then_some(()).ok_or(RereadError::NotThere)
     }
+
+    fn slices(&self, frame: &Bytes) -> impl Iterator<Item = Bytes> {
+        let ranges = self.ranges.iter();
+        ranges.map(|(start, length)| frame.slice(*start as usize..(start + length) as usize))
+    }
+}
+
+/// How many of the first frames stand one behind the other, and their bytes together: one at least.
+fn span(frames: &[FrameBatches]) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0);
+    for frame in frames {
+        let (first, location) = (&frames[0].location, &frame.location);
+        let follows = location.file_sequence == first.file_sequence
+            && location.position == first.position + bytes as u64;
+        let more = bytes + location.total_bytes as usize;
+        if count > 0 && (!follows || more > SPAN_BYTES_MAX) {
+            break;
+        }
+        (count, bytes) = (count + 1, more);
+    }
+    (count, bytes)
 }

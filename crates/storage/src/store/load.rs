@@ -101,21 +101,15 @@ impl ReadJob {
 }
 
 fn read_frames(frames: &[FrameBatches], identity: &JournalIdentity) -> Result<Loaded, Failed> {
-    let mut batches = Vec::new();
-    for frame in frames {
-        match frame.read(identity) {
-            Ok(read) => batches.extend(read),
-            Err(RereadError::NotThere) => return Err(Failed::Moved),
-            Err(RereadError::Disk(error)) => {
-                return Err(Failed::Fault(Fault::Disk {
-                    doing: Doing::Reading,
-                    file: "the journal".into(),
-                    error,
-                }));
-            }
-        }
+    match FrameBatches::read_all(frames, identity) {
+        Ok(batches) => Ok(Loaded::Journal(batches)),
+        Err(RereadError::NotThere) => Err(Failed::Moved),
+        Err(RereadError::Disk(error)) => Err(Failed::Fault(Fault::Disk {
+            doing: Doing::Reading,
+            file: "the journal".into(),
+            error,
+        })),
     }
-    Ok(Loaded::Journal(batches))
 }
 
 impl SegmentSource {

@@ -1,8 +1,9 @@
 //! Reading: from memory, the journal, segments and caches, at every boundary; and finding a time.
 
+use platform::disk::SimulatedDisk;
 use record::{Offset, batches, checksum_holds};
 
-use super::rig::{Rig, batch, config, open_as, partition, read, stage};
+use super::rig::{Rig, batch, config, open_as, partition, read, read_all, stage};
 use crate::store::{Located, Read, ReadError, StoreConfig};
 
 /// Three records a batch, so that offsets 0, 3, 6 … begin one.
@@ -239,4 +240,34 @@ fn a_timestamp_is_located_in_segments_and_tail() {
     rig.trim(0, 7);
     assert_eq!(locate(&mut rig, 0), Some(7), "never below the start");
     assert!(open_as(&rig.disk, config()).is_ok());
+}
+
+#[test]
+fn frames_beside_each_other_are_read_together_and_those_of_others_left_out() {
+    let mut rig = Rig::on(
+        SimulatedDisk::new(),
+        StoreConfig {
+            tail_cache_bytes: 0,
+            ..config()
+        },
+    );
+    let mut appended = Vec::new();
+    let frames = 8;
+    for number in 0..frames {
+        appended.push(rig.append(0, 40));
+        rig.flush();
+        if number % 3 == 1 {
+            rig.append(1, 40);
+            rig.flush();
+        }
+    }
+    rig.disk.count_reads(true);
+    let before = rig.disk.call_count();
+    let read = read_all(&mut rig.store, partition(0), 1 << 20).expect("all of it can be read");
+    assert_eq!(read, appended.concat());
+    let calls = rig.disk.call_count() - before;
+    assert_eq!(
+        calls, 3,
+        "of {frames} frames, between which two of another partition stand"
+    );
 }
