@@ -14,5 +14,9 @@ fn main() {
         println!("cargo::rerun-if-changed={log}");
     }
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
-    println!("cargo::rustc-env=ROPEWALK_COMMIT={commit}");
+    // As far as it can be known when this is built: sources that change later do not run this again.
+    let is_changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|list| !list.is_empty());
+    let changed = if is_changed { ", changed" } else { "" };
+    println!("cargo::rustc-env=ROPEWALK_COMMIT={commit}{changed}");
 }

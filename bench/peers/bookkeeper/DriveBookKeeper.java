@@ -1,20 +1,12 @@
-import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.IntFunction;
-import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 
 import contract.Append;
@@ -24,18 +16,12 @@ import contract.SystemClient;
 import org.apache.bookkeeper.client.api.BKException;
 import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
-import org.apache.bookkeeper.client.api.LastConfirmedAndEntry;
 import org.apache.bookkeeper.client.api.LedgerEntries;
-import org.apache.bookkeeper.client.api.LedgerEntry;
 import org.apache.bookkeeper.client.api.ReadHandle;
 import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.core.config.Configurator;
-import org.apache.zookeeper.CreateMode;
-import org.apache.zookeeper.KeeperException;
-import org.apache.zookeeper.ZooDefs;
-import org.apache.zookeeper.ZooKeeper;
 
 /**
  * The driver with BookKeeper's own Java client. A record is an entry of a ledger. A ledger has one writer in its life,
@@ -51,6 +37,8 @@ public final class DriveBookKeeper implements SystemClient {
     private static final int FRAME_BYTES_MAX = 32 << 20;
     /** How often a writer that is followed tells the bookies which entries are confirmed if no later entry does. */
     private static final int CONFIRM_INTERVAL_MS = 1;
+    /** How long the bookies may take to remove what was deleted. */
+    private static final int REMOVAL_PATIENCE_S = 60;
     /** Ledgers opened, closed or deleted at once. */
     private static final int LEDGERS_AT_ONCE = 64;
 
@@ -107,6 +95,7 @@ public final class DriveBookKeeper implements SystemClient {
         settings.put("explicitLacInterval", "0; with follow " + CONFIRM_INTERVAL_MS);
         settings.put("reads", "batchRead, " + LedgerReader.RANGES_AHEAD + " ranges of as many entries as have request_bytes asked for ahead; "
                 + "with follow readLastAddConfirmedAndEntry");
+        settings.put("delete", "waits until the bookies have removed the ledgers");
         settings.put("connections", "one to each bookie, shared by the producers and consumers of a driver");
         return new Description("bookkeeper-server", BookKeeper.class.getPackage().getImplementationVersion(), settings);
     }
@@ -121,10 +110,56 @@ public final class DriveBookKeeper implements SystemClient {
 
     @Override
     public void delete(String log) throws Exception {
-        for (Notes.Append append : notes.appends(log)) {
-            deleteLedgers(append.ledgers());
+        long[] all = notes.appends(log).stream().flatMapToLong(append -> LongStream.of(append.ledgers())).toArray();
+        ReadHandle last = oneWithEntries(all);
+        if (last == null) {
+            deleteLedgers(all);
+        } else {
+            deleteLedgers(LongStream.of(all).filter(ledger -> ledger != last.getId()).toArray());
+            deleteLedgers(new long[] {last.getId()});
+            awaitRemoval(last);
+            last.close();
         }
         notes.delete(log);
+    }
+
+    /** The first of them that has entries; null if none has. */
+    private ReadHandle oneWithEntries(long[] ledgers) throws Exception {
+        for (long ledger : ledgers) {
+            ReadHandle opened = open(plain, ledger, false).get();
+            if (opened.getLastAddConfirmed() >= 0) {
+                return opened;
+            }
+            opened.close();
+        }
+        return null;
+    }
+
+    /**
+     * Returns when no bookie has a ledger any more. They look for deleted ones once in a while and then remove all, so what
+     * was deleted before this one goes with it, and not in the middle of the next measurement.
+     */
+    private static void awaitRemoval(ReadHandle deleted) throws Exception {
+        long endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(REMOVAL_PATIENCE_S);
+        while (hasFirstEntry(deleted)) {
+            if (System.nanoTime() - endNs > 0) {
+                throw new IllegalStateException("the bookies have not removed ledger " + deleted.getId() + " within "
+                        + REMOVAL_PATIENCE_S + " s of its deletion; gcWaitTime says how often they look");
+            }
+            Thread.sleep(20);
+        }
+    }
+
+    private static boolean hasFirstEntry(ReadHandle ledger) throws Exception {
+        try (LedgerEntries first = ledger.readUnconfirmed(0, 0)) {
+            return true;
+        } catch (BKException failure) {
+            if (failure.getCode() != BKException.Code.NoSuchLedgerExistsException
+                    && failure.getCode() != BKException.Code.NoSuchEntryException) {
+                throw failure;
+            }
+            return false;
+        }
     }
 
     private void deleteLedgers(long[] ledgers) throws Exception {
@@ -164,23 +199,12 @@ public final class DriveBookKeeper implements SystemClient {
             return new TailReader(shard, open(following(), last.ledgers()[shard], false).get());
         }
         Shard[] found = new Shard[own.size()];
-        inParallel(found.length, i -> open(plain, appends, own.get(i)).thenAccept(shard -> found[i] = shard));
-        return new LedgerReader(log, List.of(found), read);
-    }
-
-    /** Opens the ledgers of a shard, without disturbing who may still write to them. */
-    private CompletableFuture<Shard> open(BookKeeper client, List<Notes.Append> appends, int shard) {
-        Shard opened = new Shard(shard);
-        CompletableFuture<Void> all = CompletableFuture.completedFuture(null);
-        for (Notes.Append append : appends) {
-            all = all.thenCompose(done -> open(client, append.ledgers()[shard], false))
-                    .thenAccept(handle -> opened.ledgers.add(new Ledger(append.writer(), handle)));
-        }
-        return all.thenApply(done -> opened);
+        inParallel(found.length, i -> Shard.open(plain, appends, own.get(i)).thenAccept(shard -> found[i] = shard));
+        return new LedgerReader(plain, notes, log, List.of(found), read);
     }
 
     /** With `recovery` its writer is locked out and the ledger is sealed after all that was acknowledged. */
-    private static CompletableFuture<ReadHandle> open(BookKeeper client, long ledger, boolean recovery) {
+    static CompletableFuture<ReadHandle> open(BookKeeper client, long ledger, boolean recovery) {
         return client.newOpenLedgerOp().withLedgerId(ledger).withRecovery(recovery).withPassword(PASSWORD)
                 .withDigestType(DIGEST).execute();
     }
@@ -265,327 +289,6 @@ public final class DriveBookKeeper implements SystemClient {
         @Override
         public void close() {
             // The ledgers belong to all producers.
-        }
-    }
-
-    /** A ledger of a shard: open for reading, with the name of who wrote or writes it. */
-    private record Ledger(String writer, ReadHandle handle) {
-    }
-
-    /** How far a reader has come in a shard. */
-    private static final class Shard {
-        private final int number;
-        /** What is not read to its end, in order. */
-        private final Deque<Ledger> ledgers = new ArrayDeque<>();
-        private long nextEntry;
-
-        Shard(int number) {
-            this.number = number;
-        }
-    }
-
-    /** Entries that were asked for and did not come yet. */
-    private static final class Range {
-        private final int shard;
-        private final ReadHandle handle;
-        private final long first;
-        private final int count;
-        private final CompletableFuture<LedgerEntries> answer;
-        private final long askedNs = System.nanoTime();
-        private volatile long answeredNs;
-
-        Range(int shard, ReadHandle handle, long first, int count) {
-            this.shard = shard;
-            this.handle = handle;
-            this.first = first;
-            this.count = count;
-            answer = handle.batchReadAsync(first, count, LedgerReader.RANGE_BYTES_MAX)
-                    .whenComplete((entries, failure) -> answeredNs = System.nanoTime());
-        }
-    }
-
-    /** Reads shards from their first entries, one shard after the other, and waits where an append still goes on. */
-    private final class LedgerReader implements Reader {
-        static final int RANGES_AHEAD = 4;
-        /** More no bookie answers (its maxBatchReadSize); what did not fit is asked for again. */
-        static final int RANGE_BYTES_MAX = 5 << 20;
-        private static final int PAUSE_MS = 5;
-
-        private final String log;
-        private final int entriesMax;
-        private final Deque<Shard> shards;
-        private final Deque<Range> asked = new ArrayDeque<>();
-
-        LedgerReader(String log, List<Shard> shards, Read read) {
-            this.log = log;
-            this.shards = new ArrayDeque<>(shards);
-            entriesMax = read.requestRecords();
-        }
-
-        @Override
-        public void poll(Sink sink) throws Exception {
-            askAhead();
-            Range range = asked.poll();
-            if (range == null) {
-                Thread.sleep(PAUSE_MS);
-                return;
-            }
-            LedgerEntries entries = range.answer.get();
-            sink.request(range.answeredNs - range.askedNs);
-            int had = give(range, entries, sink);
-            if (had < range.count) {
-                asked.addFirst(new Range(range.shard, range.handle, range.first + had, range.count - had));
-            }
-        }
-
-        private int give(Range range, LedgerEntries entries, Sink sink) {
-            int had = 0;
-            try (entries) {
-                for (LedgerEntry entry : entries) {
-                    if (entry.getEntryId() != range.first + had) {
-                        throw new IllegalStateException("ledger " + entry.getLedgerId() + " gave entry "
-                                + entry.getEntryId() + " in place of " + (range.first + had));
-                    }
-                    sink.record(range.shard, entry.getEntryNioBuffer());
-                    had++;
-                }
-            }
-            if (had == 0) {
-                throw new IllegalStateException("ledger " + range.handle.getId() + " gave no entry from " + range.first);
-            }
-            return had;
-        }
-
-        /** Keeps some ranges asked for, as far as there are entries; looks at each shard once at most. */
-        private void askAhead() throws Exception {
-            int idle = 0;
-            while (asked.size() < RANGES_AHEAD && idle < shards.size()) {
-                Shard shard = shards.peek();
-                Ledger ledger = shard.ledgers.peek();
-                if (ledger == null) {
-                    shards.remove();
-                } else if (shard.nextEntry <= ledger.handle().getLastAddConfirmed()) {
-                    ask(shard, ledger.handle());
-                } else if (ledger.handle().isClosed()) {
-                    shard.ledgers.remove();
-                    shard.nextEntry = 0;
-                } else if (!lookFurther(shard)) {
-                    shards.add(shards.remove());
-                    idle++;
-                }
-            }
-        }
-
-        private void ask(Shard shard, ReadHandle handle) {
-            long left = handle.getLastAddConfirmed() - shard.nextEntry + 1;
-            int count = (int) Math.min(entriesMax, left);
-            asked.add(new Range(shard.number, handle, shard.nextEntry, count));
-            shard.nextEntry += count;
-        }
-
-        /** Whether an unsealed ledger has got more; seals it if its writer is gone. */
-        private boolean lookFurther(Shard shard) throws Exception {
-            Ledger ledger = shard.ledgers.peek();
-            if (notes.writes(log, ledger.writer())) {
-                return ledger.handle().readLastAddConfirmed() >= shard.nextEntry;
-            }
-            ReadHandle sealed = open(plain, ledger.handle().getId(), true).get();
-            shard.ledgers.remove();
-            shard.ledgers.addFirst(new Ledger(ledger.writer(), sealed));
-            return true;
-        }
-
-        @Override
-        public void close() throws Exception {
-            for (Range range : asked) {
-                range.answer.whenComplete((entries, failure) -> {
-                    if (entries != null) {
-                        entries.close();
-                    }
-                });
-            }
-        }
-    }
-
-    /** Follows the ledger of one shard: waits for the next entry, then takes all that are confirmed. */
-    private static final class TailReader implements Reader {
-        private static final long POLL_MS = 100;
-
-        private final int shard;
-        private final ReadHandle handle;
-        private long nextEntry;
-
-        TailReader(int shard, ReadHandle handle) {
-            this.shard = shard;
-            this.handle = handle;
-            nextEntry = handle.getLastAddConfirmed() + 1;
-        }
-
-        @Override
-        public void poll(Sink sink) throws Exception {
-            try (LastConfirmedAndEntry next = handle.readLastAddConfirmedAndEntry(nextEntry, POLL_MS, false)) {
-                if (next.hasEntry()) {
-                    give(next.getEntry(), sink);
-                }
-            } catch (BKException failure) {
-                if (failure.getCode() != BKException.Code.NoSuchLedgerExistsException || nextEntry > 0) {
-                    throw failure;
-                }
-                // A bookie knows a ledger from its first entry on.
-                Thread.sleep(1);
-            }
-            long last = handle.getLastAddConfirmed();
-            if (last >= nextEntry) {
-                try (LedgerEntries entries = handle.read(nextEntry, last)) {
-                    for (LedgerEntry entry : entries) {
-                        give(entry, sink);
-                    }
-                }
-            }
-        }
-
-        private void give(LedgerEntry entry, Sink sink) {
-            sink.record(shard, entry.getEntryNioBuffer());
-            nextEntry = entry.getEntryId() + 1;
-        }
-
-        @Override
-        public void close() throws Exception {
-            handle.close();
-        }
-    }
-
-    /**
-     * What ZooKeeper keeps of logs, so that a later process finds their ledgers:
-     *
-     * <pre>
-     * /ropewalk/LOG                    shards and nodes
-     * /ropewalk/LOG/append-0000000000  the writer's name and a ledger for each shard; one for each append, in order
-     * /ropewalk/LOG/writer-NAME        there while that append goes on; ends with the process
-     * </pre>
-     */
-    private static final class Notes {
-        private static final String ROOT = "/ropewalk";
-        private static final String APPEND = "append-";
-        private static final int SESSION_MS = 10_000;
-
-        record Log(String name, int shards, int nodes) {
-            void requireShards(int asked) {
-                if (asked != shards) {
-                    throw new IllegalArgumentException("log " + name + " has " + shards + " shards, not " + asked);
-                }
-            }
-        }
-
-        record Append(String writer, long[] ledgers) {
-        }
-
-        private final String address;
-        private ZooKeeper session;
-
-        Notes(String address) {
-            this.address = address;
-        }
-
-        /** A session ends for good when ZooKeeper was away for too long; the next use begins another. */
-        private synchronized ZooKeeper session() throws Exception {
-            if (session == null || !session.getState().isAlive()) {
-                CompletableFuture<Void> connected = new CompletableFuture<>();
-                session = new ZooKeeper(address, SESSION_MS, event -> connected.complete(null));
-                try {
-                    connected.get(SESSION_MS, TimeUnit.MILLISECONDS);
-                } catch (TimeoutException failure) {
-                    throw new IllegalStateException("ZooKeeper at " + address + " did not answer within "
-                            + SESSION_MS / 1000 + " s; is it running?", failure);
-                }
-            }
-            return session;
-        }
-
-        private static String path(String log) {
-            return ROOT + "/" + log.replace("%", "%25").replace("/", "%2F");
-        }
-
-        void create(String log, int shards, int nodes) throws Exception {
-            try {
-                make(ROOT, "", CreateMode.PERSISTENT);
-            } catch (KeeperException.NodeExistsException present) {
-                // As it should be, but for the first log.
-            }
-            try {
-                make(path(log), shards + " " + nodes, CreateMode.PERSISTENT);
-            } catch (KeeperException.NodeExistsException present) {
-                throw new IllegalArgumentException("log " + log + " exists; delete it or take another name", present);
-            }
-        }
-
-        private void make(String path, String text, CreateMode mode) throws Exception {
-            session().create(path, text.getBytes(StandardCharsets.UTF_8), ZooDefs.Ids.OPEN_ACL_UNSAFE, mode);
-        }
-
-        private String text(String path) throws Exception {
-            return new String(session().getData(path, false, null), StandardCharsets.UTF_8);
-        }
-
-        Log log(String log) throws Exception {
-            try {
-                String[] words = text(path(log)).split(" ");
-                return new Log(log, Integer.parseInt(words[0]), Integer.parseInt(words[1]));
-            } catch (KeeperException.NoNodeException missing) {
-                throw new IllegalArgumentException("log " + log + " does not exist; create it first", missing);
-            }
-        }
-
-        /** Notes the ledgers of a new append and returns its writer's name. */
-        String addAppend(String log, long[] ledgers) throws Exception {
-            String writer = UUID.randomUUID().toString();
-            // First the writer: who sees the ledgers must see that someone writes to them.
-            make(writerPath(log, writer), "", CreateMode.EPHEMERAL);
-            String ids = LongStream.of(ledgers).mapToObj(Long::toString).collect(Collectors.joining(" "));
-            make(path(log) + "/" + APPEND, writer + " " + ids, CreateMode.PERSISTENT_SEQUENTIAL);
-            return writer;
-        }
-
-        void endAppend(String log, String writer) throws Exception {
-            try {
-                session().delete(writerPath(log, writer), -1);
-            } catch (KeeperException.NoNodeException gone) {
-                // It went with a session that ended.
-            }
-        }
-
-        boolean writes(String log, String writer) throws Exception {
-            return session().exists(writerPath(log, writer), false) != null;
-        }
-
-        private static String writerPath(String log, String writer) {
-            return path(log) + "/writer-" + writer;
-        }
-
-        List<Append> appends(String log) throws Exception {
-            log(log);
-            List<Append> appends = new ArrayList<>();
-            for (String name : session().getChildren(path(log), false).stream().sorted().toList()) {
-                if (name.startsWith(APPEND)) {
-                    String[] words = text(path(log) + "/" + name).split(" ");
-                    long[] ledgers = Arrays.stream(words, 1, words.length).mapToLong(Long::parseLong).toArray();
-                    appends.add(new Append(words[0], ledgers));
-                }
-            }
-            return appends;
-        }
-
-        void delete(String log) throws Exception {
-            for (String name : session().getChildren(path(log), false)) {
-                session().delete(path(log) + "/" + name, -1);
-            }
-            session().delete(path(log), -1);
-        }
-
-        synchronized void close() throws Exception {
-            if (session != null) {
-                session.close();
-            }
         }
     }
 }

@@ -36,10 +36,10 @@ import org.apache.kafka.common.utils.AppInfoParser;
 public final class DriveKafka implements SystemClient {
     /** A controller changes at most 10,000 things at once: larger topics grow in steps. */
     private static final int PARTITIONS_AT_ONCE = 2_000;
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration PATIENCE = Duration.ofSeconds(110);
     /** So long a reader waits for records before it says that there are none. */
     private static final Duration POLL = Duration.ofMillis(100);
-    /** Kafka's own default, for clients that are to make batches. */
+    /** Kafka's own default, where batches are to fill. */
     private static final int LINGER_MS = 5;
     /** More the client does not allow while it keeps retries in order. */
     private static final int IN_FLIGHT_MAX = 5;
@@ -65,7 +65,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("enable.idempotence", "true (default)");
         settings.put("max.in.flight.requests.per.connection", "in_flight, at most " + IN_FLIGHT_MAX);
         settings.put("batch.size", "the size of batch_records records");
-        settings.put("linger.ms", "0 if batch_records is 1, else " + LINGER_MS + " (default)");
+        settings.put("linger.ms", "0; " + LINGER_MS + " (default) in the closed loop with batch_records above 1");
         settings.put("request.timeout.ms", "20000");
         settings.put("delivery.timeout.ms", "30000");
         settings.put("retries", "default; each one counts as an error, and so does each batch that is split");
@@ -171,7 +171,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("acks", "all");
         settings.put("max.in.flight.requests.per.connection", Math.min(append.inFlight(), IN_FLIGHT_MAX));
         settings.put("batch.size", batchBytes);
-        settings.put("linger.ms", append.batchRecords() == 1 ? 0 : LINGER_MS);
+        settings.put("linger.ms", append.mayLinger() ? LINGER_MS : 0);
         settings.put("max.request.size", Math.max(REQUEST_BYTES_MIN, batchBytes * 2));
         settings.put("buffer.memory", Math.max(BUFFER_BYTES_MIN, outstandingBytes * 2));
         settings.put("request.timeout.ms", 20_000);

@@ -8,7 +8,9 @@ mod asking;
 mod assemble;
 mod child;
 pub mod diff;
+mod directories;
 mod driving;
+mod earlier;
 mod figures;
 mod fleet;
 mod identity;
@@ -39,6 +41,7 @@ pub use self::interrupt::{Interrupt, Interrupted};
 pub use self::results::Results;
 pub use self::suite::Suite;
 
+use self::directories::Directories;
 use self::fleet::Fleet;
 use self::peer::Peers;
 use self::plan::Plan;
@@ -52,7 +55,6 @@ use crate::floor::{self, FloorOptions};
 const OWN: &str = "ropewalk";
 /// More than that before the first run, and the figures say little.
 const QUIET_LOAD: f64 = 0.5;
-const RAM_DISK: &str = "/dev/shm";
 
 /// Which clients drive a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -127,10 +129,12 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     );
     let plans = choose_plans(options)?;
     fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
-    let mut record = Record::open(&options.out.join("runs.jsonl"), &asked(options)?)?;
-    let reserve = Reserve::keep(&options.out);
     let data = options.dir.clone().unwrap_or_else(|| options.out.join("data"));
-    let directories = Directories::make(&data, &plans)?;
+    let in_memory = plans.iter().any(|plan| plan.in_memory);
+    let directories = Directories::make(&data, in_memory)?;
+    let asked = asked(options, &directories.paths[0])?;
+    let mut record = Record::open(&options.out.join("runs.jsonl"), &asked)?;
+    let reserve = Reserve::keep(&options.out);
     let mut moment = moment();
     moment.floors = measure_floors(options, &directories.paths[0])?;
     record.add(Line::Moment(moment));
@@ -259,18 +263,24 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
             names.join(", ")
         );
     }
-    let is_wanted =
-        |plan: &Plan| options.only.is_empty() || options.only.iter().any(|name| name == plan.name);
-    Ok(all.into_iter().filter(is_wanted).collect())
+    // A share of a maximum needs that maximum.
+    let needed: Vec<&str> = all
+        .iter()
+        .filter(|plan| options.only.iter().any(|name| name == plan.name))
+        .flat_map(|plan| plan.needs().chain(std::iter::once(plan.name)))
+        .collect();
+    let is_wanted = |plan: &Plan| options.only.is_empty() || needed.contains(&plan.name);
+    Ok(all.iter().filter(|plan| is_wanted(plan)).cloned().collect())
 }
 
-fn asked(options: &CompareOptions) -> Result<Asked> {
+fn asked(options: &CompareOptions, data: &Path) -> Result<Asked> {
     Ok(Asked {
         suite: options.suite.name().to_owned(),
         nodes: options.nodes,
         seconds: options.seconds,
         scale: options.scale,
         warmup_seconds: options.warmup_seconds,
+        disk: machine::disk(data),
         build: identity::build()?,
     })
 }
@@ -307,31 +317,4 @@ fn moment_after(options: &CompareOptions, data: &Path) -> Moment {
         BTreeMap::new()
     });
     Moment { floors, ..moment() }
-}
-
-/// Where the data of systems is while they run: on the disk, and on a RAM disk if some table wants one. Removed at the end.
-struct Directories {
-    paths: [PathBuf; 2],
-}
-
-impl Directories {
-    fn make(data: &Path, plans: &[Plan]) -> Result<Directories> {
-        let own = format!("ropewalk-compare-{}", std::process::id());
-        let in_memory = Path::new(RAM_DISK).join(&own);
-        let wanted = plans.iter().any(|plan| plan.in_memory);
-        for path in [data, &in_memory].into_iter().take(1 + usize::from(wanted)) {
-            fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
-        }
-        Ok(Directories {
-            paths: [fs::canonicalize(data)?, in_memory],
-        })
-    }
-}
-
-impl Drop for Directories {
-    fn drop(&mut self) {
-        // The first may be the user's own, with other things in it: only what systems left empty goes.
-        let _ = fs::remove_dir(&self.paths[0]);
-        let _ = fs::remove_dir_all(&self.paths[1]);
-    }
 }

@@ -1,7 +1,8 @@
 //! How state is written as bytes: big-endian integers, lengths before contents.
 //!
-//! Shared by everything in this crate that is stored (commands, snapshots). A reader checks every
-//! length against the bytes that are really there before it allocates, and never reads past the end.
+//! Shared by everything in this crate that is stored (commands, snapshots; the forms that Kafka has for
+//! the records of groups stand on it too). A reader checks every length against the bytes that are really
+//! there before it allocates, and never reads past the end.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -64,9 +65,13 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { left: bytes }
+    }
+
     /// Starts a format that opens with one version byte; refuses versions above `known` and below 1.
     pub(crate) fn open(bytes: &'a [u8], format: &'static str, known: u8) -> Result<Reader<'a>, DecodeError> {
-        let mut reader = Reader { left: bytes };
+        let mut reader = Reader::new(bytes);
         let got = reader.u8(format)?;
         if got == 0 || got > known {
             return Err(DecodeError::UnknownVersion { format, got, known });
@@ -75,15 +80,38 @@ impl<'a> Reader<'a> {
     }
 
     fn take<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
-        let Some((head, rest)) = self.left.split_first_chunk::<N>() else {
+        let head = self.take_slice(field, N)?;
+        Ok(head.try_into().expect("as many bytes as were asked for"))
+    }
+
+    pub(crate) fn take_slice(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
+        let length = self.bounded(field, length, 1)?;
+        let (head, rest) = self.left.split_at(length);
+        self.left = rest;
+        Ok(head)
+    }
+
+    /// `count`, unless so many items of at least `item_bytes_min` each cannot follow: whoever asked may
+    /// then reserve room for them.
+    pub(crate) fn bounded(
+        &self,
+        field: &'static str,
+        count: usize,
+        item_bytes_min: usize,
+    ) -> Result<usize, DecodeError> {
+        let wanted_bytes = count.saturating_mul(item_bytes_min);
+        if wanted_bytes > self.left.len() {
             return Err(DecodeError::Truncated {
                 field,
-                wanted_bytes: N,
+                wanted_bytes,
                 left_bytes: self.left.len(),
             });
-        };
-        self.left = rest;
-        Ok(*head)
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
+        Ok(i8::from_be_bytes(self.take(field)?))
     }
 
     pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
@@ -114,26 +142,15 @@ impl<'a> Reader<'a> {
         self.take(field)
     }
 
-    /// A count of items that take at least `item_bytes_min` each: refused when that many cannot follow,
-    /// so that it is safe to reserve room for them.
+    /// A count of items that take at least `item_bytes_min` each: refused when that many cannot follow.
     pub(crate) fn count(&mut self, field: &'static str, item_bytes_min: usize) -> Result<usize, DecodeError> {
         let count = u32::from_be_bytes(self.take(field)?) as usize;
-        let wanted_bytes = count.saturating_mul(item_bytes_min);
-        if wanted_bytes > self.left.len() {
-            return Err(DecodeError::Truncated {
-                field,
-                wanted_bytes,
-                left_bytes: self.left.len(),
-            });
-        }
-        Ok(count)
+        self.bounded(field, count, item_bytes_min)
     }
 
     pub(crate) fn slice(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let length = self.count(field, 1)?;
-        let (head, rest) = self.left.split_at(length);
-        self.left = rest;
-        Ok(head)
+        self.take_slice(field, length)
     }
 
     pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, DecodeError> {
@@ -158,10 +175,20 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    pub(crate) fn new() -> Writer {
+        Writer {
+            bytes: BytesMut::with_capacity(64),
+        }
+    }
+
     pub(crate) fn open(version: u8) -> Writer {
-        let mut bytes = BytesMut::with_capacity(64);
-        bytes.put_u8(version);
-        Writer { bytes }
+        let mut bytes = Writer::new();
+        bytes.u8(version);
+        bytes
+    }
+
+    pub(crate) fn i8(&mut self, value: i8) {
+        self.bytes.put_i8(value);
     }
 
     pub(crate) fn u8(&mut self, value: u8) {
@@ -189,7 +216,12 @@ impl Writer {
     }
 
     pub(crate) fn bytes_16(&mut self, value: [u8; 16]) {
-        self.bytes.put_slice(&value);
+        self.put_slice(&value);
+    }
+
+    /// The bytes alone, without their length.
+    pub(crate) fn put_slice(&mut self, value: &[u8]) {
+        self.bytes.put_slice(value);
     }
 
     pub(crate) fn count(&mut self, count: usize) {
@@ -199,7 +231,7 @@ impl Writer {
 
     pub(crate) fn slice(&mut self, value: &[u8]) {
         self.count(value.len());
-        self.bytes.put_slice(value);
+        self.put_slice(value);
     }
 
     pub(crate) fn text(&mut self, value: &str) {

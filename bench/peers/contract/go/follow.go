@@ -16,8 +16,6 @@ const deliveryPatience = 60 * time.Second
 
 type followers struct {
 	command   AppendCommand
-	packing   packing
-	shares    []int64 // measured records of each producer
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	consumers []Consumer
@@ -30,10 +28,7 @@ type followers struct {
 // follow returns when every consumer is at its shard's tail.
 func follow(ctx context.Context, system System, command AppendCommand) (*followers, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	requests := system.Requests(command)
 	f := &followers{
-		packing: packing{batch: int64(command.BatchRecords), request: int64(requests.Records)},
-		shares:  command.measuredShares(),
 		command: command, cancel: cancel, failed: make(chan error, 1),
 		consumers: make([]Consumer, command.Shards), latencies: make([]Latencies, command.Shards),
 	}
@@ -100,7 +95,6 @@ func (f *followers) take(shard int, record []byte) {
 	if measured < 0 || plan == nil {
 		return
 	}
-	measured = f.packing.last(measured, f.shares[producer])
 	f.latencies[shard].Add(now.Sub(plan.due(producer, measured)))
 	f.delivered.Add(1)
 }

@@ -35,6 +35,14 @@ public record Append(String log, int shards, int producers, int recordBytes, int
         return batchRecords == 1 && inFlight == 1;
     }
 
+    /**
+     * Whether a client may hold a record back so that its batch fills. Not at a rate: there a record waits for no company,
+     * and a client that falls behind batches what is due meanwhile.
+     */
+    public boolean mayLinger() {
+        return rate == null && batchRecords > 1;
+    }
+
     /** How many records of one producer may wait for their acknowledgement at once. */
     public int outstandingMax() {
         return (int) Math.min((long) batchRecords * inFlight, Integer.MAX_VALUE);

@@ -13,6 +13,7 @@ public final class ContractTest {
         latenciesAreRoundedUp();
         sharesAndShardsAreAsTheContractSays();
         recordsAreDueInTurns();
+        recordsWaitForCompanyInFullBatchesOfTheClosedLoopOnly();
         jsonIsStrict();
         System.out.println("all facts of the contract hold");
     }
@@ -77,6 +78,12 @@ public final class ContractTest {
         equal(5_000 + 3_000, pacing.dueNs(3, 0), "the first record of producer 3");
         equal(5_000 + 9_000, pacing.dueNs(1, 2), "the third record of producer 1");
         equal(5_000 + 3_600_000_000_000L, new Pacing(5_000, 1, 30_000).dueNs(0, 30_000L * 3600), "a record after an hour");
+    }
+
+    private static void recordsWaitForCompanyInFullBatchesOfTheClosedLoopOnly() {
+        equal(true, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, null, false).mayLinger(), "lingering in the closed loop");
+        equal(false, new Append("log", 1, 1, 16, 1, 10, 0, 100, -1, null, false).mayLinger(), "lingering with single records");
+        equal(false, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, 1000.0, false).mayLinger(), "lingering at a rate");
     }
 
     private static void jsonIsStrict() {

@@ -32,7 +32,7 @@ const CONSUMER: Settings = &[
     ("fetch.queue.backoff.ms", "1"),
 ];
 
-/// How long a batch waits for more records, where there may be more than one.
+/// How long a batch waits for more records, where it may.
 const LINGER_MS: &str = "5";
 /// The largest batch that brokers take by default.
 const BATCH_BYTES: usize = 1_048_588;
@@ -49,7 +49,10 @@ pub(crate) fn described() -> Described {
         settings.insert((*name).to_owned(), (*value).to_owned());
     }
     for (name, value) in [
-        ("linger.ms", format!("0 if batch_records is 1, else {LINGER_MS}")),
+        (
+            "linger.ms",
+            format!("0; {LINGER_MS} in the closed loop with batch_records above 1"),
+        ),
         ("batch.num.messages", "batch_records".to_owned()),
         ("max.in.flight", "in_flight".to_owned()),
         (
@@ -84,15 +87,21 @@ pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
     let message_bytes = BATCH_BYTES.max(append.record_bytes + OVERHEAD_BYTES).to_string();
     let mut config = common(address);
     set_all(&mut config, PRODUCER);
-    config.set(
-        "linger.ms",
-        if append.batch_records == 1 { "0" } else { LINGER_MS },
-    );
+    config.set("linger.ms", linger_ms(append));
     config.set("batch.num.messages", append.batch_records.to_string());
     config.set("max.in.flight", append.in_flight.to_string());
     config.set("message.max.bytes", &message_bytes);
     config.set("batch.size", &message_bytes);
     config
+}
+
+/// At a rate no record waits for company: a producer that falls behind batches what is due meanwhile.
+fn linger_ms(append: &Append) -> &'static str {
+    if append.rate.is_none() && append.batch_records > 1 {
+        LINGER_MS
+    } else {
+        "0"
+    }
 }
 
 /// Of a consumer whose requests bring so many bytes.
@@ -112,5 +121,36 @@ pub(crate) fn consumer(address: &str, request_bytes: u32) -> ClientConfig {
 fn set_all(config: &mut ClientConfig, settings: Settings) {
     for (name, value) in settings {
         config.set(*name, *value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn linger_of(batch_records: u32, rate: Option<f64>) -> Option<String> {
+        let append = Append {
+            log: "log".to_owned(),
+            shards: 1,
+            producers: 1,
+            record_bytes: 100,
+            batch_records,
+            in_flight: 1,
+            warmup_records: 0,
+            records: Some(1),
+            seconds: None,
+            rate,
+            follow: false,
+        };
+        producer("127.0.0.1:1", &append)
+            .get("linger.ms")
+            .map(str::to_owned)
+    }
+
+    #[test]
+    fn records_wait_for_company_in_full_batches_of_the_closed_loop_only() {
+        assert_eq!(linger_of(64, None).as_deref(), Some(LINGER_MS));
+        assert_eq!(linger_of(1, None).as_deref(), Some("0"));
+        assert_eq!(linger_of(64, Some(1_000.0)).as_deref(), Some("0"));
     }
 }

@@ -257,6 +257,20 @@ fn only(these: &Results, others: &Results) -> Vec<String> {
     only
 }
 
+/// The options of a comparison, without those that only say where reports and data go.
+fn options(results: &Results) -> String {
+    let mut words = results.command.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--out" | "--dir" => drop(words.next()),
+            _ if word.starts_with("--out=") || word.starts_with("--dir=") => {}
+            _ => kept.push(word),
+        }
+    }
+    kept.join(" ")
+}
+
 /// What else changed and may be why.
 fn surroundings(before: &Results, after: &Results) -> Vec<String> {
     let (old, new) = (&before.machine, &after.machine);
@@ -279,11 +293,17 @@ fn surroundings(before: &Results, after: &Results) -> Vec<String> {
             before.repetitions.to_string(),
             after.repetitions.to_string(),
         ),
+        ("command".to_owned(), options(before), options(after)),
     ];
     for system in &before.systems {
         if let Some(other) = after.systems.iter().find(|other| other.name == system.name) {
             let what = format!("version of {}", system.name);
             pairs.push((what, system.version.clone(), other.version.clone()));
+            for (name, value) in &system.settings {
+                let what = format!("{name} of {}", system.name);
+                let later = other.settings.get(name).cloned().unwrap_or_default();
+                pairs.push((what, value.clone(), later));
+            }
         }
     }
     let differs = |(_, old, new): &(String, String, String)| old != new;

@@ -115,6 +115,7 @@ impl Fleet {
         Server::start(
             &way.system,
             self.nodes,
+            self.started,
             &directory.join(name),
             log,
             &self.interrupt,
@@ -205,13 +206,23 @@ impl Fleet {
         Ok(())
     }
 
-    /// After a failure: nothing of `way` is trusted any more. It is started anew when it is needed again.
+    /// After a failure: nothing of `way` is trusted any more. It is started anew when it is needed again. A system that `way`
+    /// never came to, for want of its driver, is left to those that use it.
     pub(super) fn discard(&mut self, way: &Way) {
+        let is_up = self.servers.get(&way.server_key()).is_some_and(Server::is_up);
+        if is_up && !self.drivers.contains_key(&way.driver_key()) {
+            return;
+        }
         self.drop_drivers(way);
         if let Some(mut server) = self.servers.remove(&way.server_key()) {
             server.kill();
             server.remove_data();
         }
+    }
+
+    /// The number of the system of `way`, if it is running.
+    pub(super) fn server_number(&self, way: &Way) -> Option<u32> {
+        self.servers.get(&way.server_key()).map(Server::number)
     }
 
     fn drop_drivers(&mut self, way: &Way) {

@@ -84,6 +84,15 @@ fn file_system(data: &Path) -> String {
     })
 }
 
+/// "ext4 on device 254:0": what tells one disk from another as long as the machine runs.
+pub(super) fn disk(data: &Path) -> String {
+    let kind = file_system(data);
+    let kind = kind.split(' ').next().unwrap_or_default();
+    let device = rustix::fs::stat(data).map_or(0, |facts| facts.st_dev);
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    format!("{kind} on device {major}:{minor}")
+}
+
 fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim())

@@ -244,6 +244,17 @@ impl Work {
 }
 
 impl Plan {
+    /// The tables whose figures its rates are shares of.
+    pub(super) fn needs(&self) -> impl Iterator<Item = &'static str> {
+        self.rows.iter().filter_map(|row| match &row.work {
+            Work::Append(Load {
+                rate: Some(Rate::OfMaximum { experiment, .. }),
+                ..
+            }) => Some(*experiment),
+            _ => None,
+        })
+    }
+
     /// A table of all logs, closed loop, on the disk.
     pub(super) fn new(name: &'static str, title: &str, about: &str) -> Plan {
         Plan {

@@ -59,13 +59,28 @@ impl Progress {
         }
     }
 
+    /// A run was made in an earlier session: it says nothing of how long the others take.
+    pub(super) fn pass_over(&mut self, what: &str, seconds: f64) {
+        self.made += 1;
+        self.left_s -= seconds + OVERHEAD;
+        self.say(what, "made before");
+    }
+
     /// A run is over; `seconds` was the estimate of its load.
     pub(super) fn end(&mut self, what: &str, seconds: f64, found: &str) {
         self.made += 1;
         self.left_s -= seconds + OVERHEAD;
         self.estimated_s += seconds + OVERHEAD;
         self.real_s += self.began.elapsed().as_secs_f64();
-        let left = self.left_s.max(0.0) * self.real_s / self.estimated_s;
+        self.say(what, found);
+    }
+
+    fn say(&self, what: &str, found: &str) {
+        let pace = match self.estimated_s > 0.0 {
+            true => self.real_s / self.estimated_s,
+            false => 1.0,
+        };
+        let left = self.left_s.max(0.0) * pace;
         let clear = if self.is_terminal {
             format!("\r{:100}\r", "")
         } else {

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::results::DriverFacts;
@@ -26,6 +27,8 @@ pub(super) struct Asked {
     pub(super) seconds: f64,
     pub(super) scale: f64,
     pub(super) warmup_seconds: f64,
+    /// Where the data is: its device and file system.
+    pub(super) disk: String,
     /// This program: version, commit where it is known, and a sum of its bytes.
     pub(super) build: String,
 }
@@ -136,10 +139,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens or makes the record of a comparison. Runs that failed or were not asked are forgotten: they are tried again.
+    /// Opens or makes the record of a comparison. Runs that failed or were not asked are forgotten: they are tried again. But who
+    /// lost acknowledged records has lost them: that is kept, or it would be tried until chance hides it.
     ///
     /// # Errors
-    /// If another one was asked for there, or a line is not understood (the last may be torn: it is dropped).
+    /// If another one was asked for there, or is under way there, or a line is not understood (the last may be torn: it is dropped).
     pub(super) fn open(path: &Path, asked: &Asked) -> Result<Record> {
         let named = || format!("the record of runs {}", path.display());
         let mut file = OpenOptions::new()
@@ -148,6 +152,12 @@ impl Record {
             .create(true)
             .open(path)
             .with_context(|| format!("cannot open {}", named()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).with_context(|| {
+            format!(
+                "{} is in use by another comparison: wait for its end, or name another --out",
+                named()
+            )
+        })?;
         let mut text = String::new();
         file.read_to_string(&mut text).with_context(named)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -186,7 +196,8 @@ impl Record {
             ),
             Some(_) => anyhow::bail!("{} does not say what was asked for: {REMEDY}", named()),
         }
-        let is_kept = |line: &Line| !matches!(line, Line::Run(run) if !run.succeeded());
+        let is_kept =
+            |line: &Line| !matches!(line, Line::Run(run) if !run.succeeded() && !run.broke_its_promise);
         record.lines.retain(is_kept);
         Ok(record)
     }
@@ -249,6 +260,7 @@ impl Asked {
                 self.warmup_seconds.to_string(),
                 now.warmup_seconds.to_string(),
             ),
+            ("the disk", self.disk.clone(), now.disk.clone()),
             ("the build", self.build.clone(), now.build.clone()),
         ];
         let differs = pairs.into_iter().filter(|(_, before, now)| before != now);

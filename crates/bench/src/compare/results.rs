@@ -264,6 +264,8 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("ready_s", "ready, s", Better::Less),
     ("first_ack_s", "first acknowledgement, s", Better::Less),
     ("stored_mb", "MB there to read", Better::Neither),
+    ("beside_reads_percent", "of that beside reads, %", Better::Neither),
+    ("due_per_s", "due, records/s", Better::Neither),
     ("passes", "passes", Better::Neither),
     ("samples", "samples", Better::Neither),
     ("records", "records", Better::Neither),

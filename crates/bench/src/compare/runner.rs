@@ -9,15 +9,15 @@ use anyhow::Result;
 
 use super::Clients;
 use super::asking::{reason_not_to_ask, ways};
+use super::earlier;
 use super::fleet::{Fleet, Way};
 use super::identity;
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
-use super::plan::{Load, Plan, Rate, RowPlan, Work};
+use super::plan::{Plan, RowPlan, Work};
 use super::progress::Progress;
 use super::record::{CellKey, Line, Record, Run};
-use super::report::measured::Measured as Figure;
-use super::results::{Cell, DriverFacts};
+use super::results::DriverFacts;
 use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
@@ -108,18 +108,22 @@ impl<'a> Runner<'a> {
         let ways = ways(&self.setting, plan);
         let mut cells: Vec<Measured> = ways
             .into_iter()
-            .map(|way| Measured {
-                key: CellKey {
+            .map(|way| {
+                let key = CellKey {
                     experiment: plan.name.to_owned(),
                     row: row.name.clone(),
                     system: way.system.variant.name.clone(),
                     driver: way.driver.name.clone(),
-                },
-                identity: identity::of(&way),
-                way,
-                stored: None,
-                known_rate: None,
-                failed: false,
+                };
+                let identity = identity::of(&way);
+                Measured {
+                    failed: earlier::broke_its_promise(&self.record, &key, &identity),
+                    key,
+                    identity,
+                    way,
+                    stored: None,
+                    known_rate: None,
+                }
             })
             .collect();
         for repetition in 0..self.setting.repetitions {
@@ -144,19 +148,10 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Whether the figure that decides the score was not the same twice.
+    /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
-        let Some(metric) = plan.metrics.first().filter(|_| !cell.failed) else {
-            return false;
-        };
-        let runs = self.record.runs(&cell.key, &cell.identity);
-        let runs = runs.filter(|run| run.succeeded()).map(|run| run.figures.clone());
-        let cell = Cell {
-            runs: runs.collect(),
-            ..Cell::default()
-        };
-        let figure = Figure::of(&cell, metric);
-        figure.is_some_and(|figure| figure.guess.is_none() && figure.is_unsteady())
+        let metric = plan.metrics.first().filter(|_| !cell.failed);
+        metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, &cell.identity, metric))
     }
 
     /// One run, unless it was made before or its cell has failed.
@@ -170,7 +165,7 @@ impl<'a> Runner<'a> {
             .runs(&cell.key, &cell.identity)
             .any(|run| run.repetition == repetition);
         if is_made {
-            self.progress.end(&what, estimate, "made before");
+            self.progress.pass_over(&what, estimate);
             return Ok(());
         }
         let run = Run::new(&cell.key, repetition, &cell.identity);
@@ -251,15 +246,6 @@ impl<'a> Runner<'a> {
             .then(|| "not tried: an earlier repetition failed".to_owned())
     }
 
-    /// Everything is read back once in each cell, in a repetition that nobody can tell beforehand; if others were made before,
-    /// in the last one.
-    fn must_verify(&self, cell: &Measured, repetition: u32) -> bool {
-        let mut before = self.record.runs(&cell.key, &cell.identity);
-        let is_verified = before.any(|run| run.verified_records.is_some());
-        let is_last = repetition + 1 == self.setting.repetitions;
-        repetition == identity::lot(&cell.key, self.setting.repetitions) || (is_last && !is_verified)
-    }
-
     fn attempt(
         &mut self,
         row: &RowPlan,
@@ -331,14 +317,21 @@ impl<'a> Runner<'a> {
             Work::Append(load) | Work::ReadMeanwhile { load, .. } => Some(load),
             Work::Read { .. } | Work::Restart(_) => None,
         };
-        let rate = load.map_or(Ok(None), |load| self.rate(load, cell))?;
+        let rate = load.map_or(Ok(None), |load| {
+            earlier::rate(&self.record, load, &cell.key, &cell.identity)
+        })?;
         let manner = Manner {
             seconds: self.setting.seconds,
             full_seconds: self.setting.seconds,
             warmup_seconds: self.setting.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
-            verify: self.must_verify(cell, repetition),
+            verify: earlier::must_verify(
+                &self.record,
+                &cell.key,
+                &cell.identity,
+                (repetition, self.setting.repetitions),
+            ),
             counts: true,
         };
         if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read { .. }) {
@@ -369,33 +362,6 @@ impl<'a> Runner<'a> {
             tell: &|records| progress.tell(what, records),
         };
         running.run(&row.work)
-    }
-
-    /// Records a second that are due.
-    fn rate(&self, load: &Load, cell: &Measured) -> Result<Option<f64>> {
-        let (share, experiment, row) = match load.rate {
-            None => return Ok(None),
-            Some(Rate::Fixed(rate)) => return Ok(Some(rate)),
-            Some(Rate::OfMaximum {
-                share,
-                experiment,
-                row,
-            }) => (share, experiment, row),
-        };
-        let of = CellKey {
-            experiment: experiment.to_owned(),
-            row: row.to_owned(),
-            ..cell.key.clone()
-        };
-        let mut rates: Vec<f64> = self
-            .record
-            .runs(&of, &cell.identity)
-            .filter_map(|run| run.figures.get("records_per_s").copied())
-            .collect();
-        rates.sort_by(f64::total_cmp);
-        let maximum = rates.get(rates.len() / 2);
-        let maximum = maximum.ok_or_else(|| anyhow::anyhow!("its maximum ({experiment}) is not known"))?;
-        Ok(Some(maximum * share))
     }
 }
 

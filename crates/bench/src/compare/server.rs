@@ -28,6 +28,8 @@ pub(super) struct Server {
     directory: PathBuf,
     log: PathBuf,
     first_port: u16,
+    /// Of all that were started: data of one is not that of another.
+    number: u32,
     process: Option<Running>,
     ready: Ready,
     interrupt: Interrupt,
@@ -52,24 +54,26 @@ struct ReadyLine {
 }
 
 impl Server {
-    /// Starts `system` with its data in `directory`, and waits until it is ready.
+    /// Starts `system` with its data in `directory`, which is new, and waits until it is ready.
     ///
     /// # Errors
     /// If it is not in time; the message quotes its log.
     pub(super) fn start(
         system: &System,
         nodes: u32,
+        number: u32,
         directory: &Path,
         log: PathBuf,
         interrupt: &Interrupt,
     ) -> Result<Server> {
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        std::fs::create_dir(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let mut server = Server {
             system: system.clone(),
             nodes,
             directory: std::fs::canonicalize(directory)?,
             log,
             first_port: 0,
+            number,
             process: None,
             ready: Ready::default(),
             interrupt: interrupt.clone(),
@@ -134,6 +138,16 @@ impl Server {
     /// How many nodes it has.
     pub(super) fn nodes(&self) -> u32 {
         self.nodes
+    }
+
+    /// Which of all that were started it is; the same after it was started again on its data.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it was started and not ended since.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_in_driver() || self.process.is_some()
     }
 
     /// What it has used up to now.

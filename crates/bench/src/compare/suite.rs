@@ -67,7 +67,7 @@ impl Suite {
         match self {
             Suite::Quick => quick::plans(),
             Suite::Papers => papers::plans(scale),
-            Suite::Field => field::plans(scale),
+            Suite::Field => field::plans(),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 pub(super) use self::check::BrokenPromise;
-use self::check::{check, verify};
+use self::check::{check, check_samples, verify};
 use self::metering::{Course, Metering, rest, settle};
 pub(super) use self::warming::warm_up;
 use super::driving::Driving;
@@ -68,6 +68,8 @@ pub(super) struct Stored {
     log: String,
     load: Load,
     appended: Vec<u64>,
+    /// The number of the server that has it: with that, it is gone.
+    server: u32,
 }
 
 /// Names of logs that no other run has.
@@ -147,6 +149,7 @@ impl Running<'_> {
         let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
         let mut cost = metering.cost;
         check(&done, load)?;
+        check_samples(&done, &command)?;
         if self.manner.counts {
             cost.settled = settle(server)?;
         }
@@ -154,6 +157,7 @@ impl Running<'_> {
             log,
             load: *load,
             appended: done.appended.clone(),
+            server: server.number(),
         };
         let verified_records = if self.manner.verify {
             Some(verify(&stored, &[], driving)?)
@@ -162,16 +166,23 @@ impl Running<'_> {
         };
         driving.delete(&stored.log)?;
         rest(server)?;
+        let mut figures = figures::of_load(&done, load.producers, &cost, true);
+        if let Some(rate) = self.manner.rate {
+            figures.insert(figures::DUE.to_owned(), rate.round());
+        }
         Ok(Outcome {
-            figures: figures::of_load(&done, load.producers, &cost, true),
+            figures,
             latency_ns: done.latency_ns,
             verified_records,
         })
     }
 }
 
-/// Removes what a cell kept.
+/// Removes what a cell kept, if it is not gone with its server.
 pub(super) fn forget(stored: &Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
+    if fleet.server_number(way) != Some(stored.server) {
+        return Ok(());
+    }
     let (server, driving) = fleet.have(way)?;
     driving.delete(&stored.log)?;
     rest(server)?;

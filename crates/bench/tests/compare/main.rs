@@ -208,7 +208,7 @@ fn a_cold_read_is_made_after_a_restart_and_beside_appends() {
 fn who_cheats_dies_stalls_or_refuses_is_found_out_and_harms_no_other() {
     let bench = Bench::new();
     bench.add("able", "honest", SERVE, "");
-    for mode in ["cheat", "swap", "die", "stall", "refuse"] {
+    for mode in ["cheat", "swap", "hush", "die", "stall", "refuse"] {
         bench.add(mode, mode, SERVE, "");
     }
     bench.add("absent", "honest", SERVE, "\"no-such-program\"");
@@ -227,6 +227,7 @@ fn who_cheats_dies_stalls_or_refuses_is_found_out_and_harms_no_other() {
     for (system, words) in [
         ("cheat", "were acknowledged, but 0 were read back"),
         ("swap", "not those that were acknowledged"),
+        ("hush", "latencies of"),
         ("die", "ended (exit status: 3)"),
         ("stall", "did not get on for 2 s|said nothing for"),
         ("refuse", "logs are refused today"),
@@ -359,6 +360,61 @@ fn a_server_that_dies_in_the_middle_fails_its_own_runs_only() {
     assert!(failures.iter().any(why), "{failures:?}");
 }
 
+/// Adds a variant of a system in its folder: with a driver of its own that runs in `mode`, and one of another folder.
+fn add_variant(bench: &Bench, folder: &str, name: &str, mode: &str, also: &str) {
+    let path = bench
+        .directory
+        .path()
+        .join("peers")
+        .join(folder)
+        .join("peer.toml");
+    let text = fs::read_to_string(&path).expect("it was written");
+    let driver = driver();
+    let more = format!(
+        "[drivers.{name}]\ntitle = \"files\"\ncommand = [\"{}\", \"{mode}\"]\n\
+         [[variants]]\nname = \"{name}\"\ntitle = \"{name}\"\nsurvives = \"nothing\"\ndurability = \"none\"\n\
+         driver = \"{name}\"\nalso = [{also}]\n",
+        driver.display()
+    );
+    fs::write(&path, text + &more).expect("there is room");
+}
+
+#[test]
+fn one_that_fails_takes_nothing_from_another_that_shares_its_server() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    add_variant(&bench, "able", "able-die", "die", "");
+    bench.add("absent", "honest", SERVE, "\"no-such-program\"");
+    add_variant(&bench, "able", "able-too", "honest", "\"absent\"");
+    let (failures, results) = bench.run(&bench.options());
+    assert!(is_whole(&results, "able"), "{results:#?}");
+    let mut own = cells(&results, "able-too").filter(|cell| cell.driver == "able-too");
+    assert!(own.all(|cell| cell.runs.len() == 2), "{results:#?}");
+    for why in ["ended (exit status: 3)", "no-such-program"] {
+        assert!(
+            failures.iter().any(|failure| failure.contains(why)),
+            "{failures:?}"
+        );
+    }
+}
+
+#[test]
+fn a_share_of_a_maximum_brings_the_maximum_with_it() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    let options = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["shares".to_owned()],
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    let names: Vec<&str> = results.experiments.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["maximum", "shares"]);
+    let due = |run: &&BTreeMap<String, f64>| run.get("due_per_s").is_some_and(|due| *due > 0.0);
+    assert!(runs(&results, "able").iter().any(due), "{results:#?}");
+}
+
 #[test]
 fn who_cheats_once_it_was_believed_is_found_out_and_not_believed_at_all() {
     let bench = Bench::new();
@@ -385,6 +441,14 @@ fn who_cheats_once_it_was_believed_is_found_out_and_not_believed_at_all() {
         .collect();
     assert!(!found.is_empty() && failures.len() >= found.len(), "{results:#?}");
     assert!(found.iter().all(|cell| cell.runs.is_empty()), "{found:#?}");
+    let count = found.len();
+    // Nor is it by asking again.
+    let (failures, results) = bench.run(&options);
+    let again = names
+        .iter()
+        .flat_map(|name| cells(&results, name))
+        .filter(is_found);
+    assert_eq!(again.count(), count, "{failures:?}");
 }
 
 #[test]

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use record::PartitionId;
 
 use super::Assignment;
 use super::contract::Name;
-use super::records::Reader;
 use super::topics::Topics;
+use crate::encoding::{Reader, Writer};
 
 /// What a member wants, and what it says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Subscription {
         }
         let count = bytes.count("topics", 2).ok()?;
         let topics = (0..count)
-            .map(|_| bytes.text("topic").ok())
+            .map(|_| bytes.short_text("topic").ok())
             .collect::<Option<_>>()?;
         skip_user_data(&mut bytes)?;
         let mut subscription = Subscription {
@@ -47,7 +47,7 @@ impl Subscription {
             bytes.i32("generation").ok()?;
         }
         if version >= 3 {
-            subscription.rack = bytes.optional_text("rack").ok()?;
+            subscription.rack = bytes.optional_short_text("rack").ok()?;
         }
         Some(subscription)
     }
@@ -70,7 +70,10 @@ impl Subscription {
 fn skip_user_data(bytes: &mut Reader<'_>) -> Option<()> {
     match bytes.i32("user data").ok()? {
         -1 => Some(()),
-        length => bytes.skip(usize::try_from(length).ok()?).ok(),
+        length => bytes
+            .take_slice("user data", usize::try_from(length).ok()?)
+            .ok()
+            .map(drop),
     }
 }
 
@@ -78,7 +81,7 @@ fn read_partitions(bytes: &mut Reader<'_>) -> Option<Vec<(Name, Vec<i32>)>> {
     let count = bytes.count("topics", 6).ok()?;
     let mut topics = Vec::with_capacity(count);
     for _ in 0..count {
-        let topic = bytes.text("topic").ok()?;
+        let topic = bytes.short_text("topic").ok()?;
         let count = bytes.count("partitions", 4).ok()?;
         let partitions = (0..count)
             .map(|_| bytes.i32("partition").ok())
@@ -94,20 +97,18 @@ pub(crate) fn write_assignment(topics: &Topics, assignment: &Assignment) -> Byte
         .topics()
         .filter_map(|(id, indexes)| topics.with_id(id).map(|(name, _)| (name, indexes)))
         .collect();
-    let mut bytes = BytesMut::new();
-    bytes.put_i16(0);
-    bytes.put_i32(i32::try_from(named.len()).expect("limits are far below two billion"));
+    let mut bytes = Writer::open_record(0);
+    bytes.count(named.len());
     for (name, indexes) in named {
-        bytes.put_i16(i16::try_from(name.len()).expect("names of topics are short"));
-        bytes.put_slice(name.as_bytes());
-        bytes.put_i32(i32::try_from(indexes.len()).expect("limits are far below two billion"));
+        bytes.short_text(name);
+        bytes.count(indexes.len());
         for index in indexes {
-            bytes.put_i32(*index);
+            bytes.i32(*index);
         }
     }
     // No user data.
-    bytes.put_i32(-1);
-    bytes.freeze()
+    bytes.i32(-1);
+    bytes.close()
 }
 
 /// What a leader of the classic protocol gave a consumer: topics by name, each with its partitions, as they stand there. No

@@ -5,7 +5,7 @@
 //! the bytes. Nothing from the log is believed: whatever cannot be read is an error, never a panic.
 
 mod consumer;
-mod encoding;
+mod forms;
 mod key;
 #[cfg(test)]
 mod tests;
@@ -19,8 +19,6 @@ use record::TopicId;
 use super::Assignment;
 use super::contract::{CommittedOffset, Name, Protocol, StoredRecord, TopicPartition};
 use crate::DecodeError;
-
-pub(crate) use encoding::Reader;
 
 /// The name of the topic whose partitions hold these records: tools know it and treat it as internal.
 pub const GROUPS_TOPIC: &str = "__consumer_offsets";

@@ -11,6 +11,7 @@ fn asked(suite: &str) -> Asked {
         seconds: 3.0,
         scale: 1.0,
         warmup_seconds: 20.0,
+        disk: "ext4 on device 254:0".to_owned(),
         build: "0.1.0 (aaaa)".to_owned(),
     }
 }
@@ -54,6 +55,7 @@ fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
     let mut record = Record::open(&path, &asked("quick")).expect("the same");
     assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
+    drop(record);
     let record = Record::open(&path, &asked("quick")).expect("the same");
     assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
     assert_eq!(
@@ -71,14 +73,33 @@ fn what_failed_is_tried_again_and_the_later_run_counts() {
     record.add(Line::Run(run(0)));
     record.add(Line::Run(failed(1)));
     assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
+    drop(record);
     let mut record = Record::open(&path, &asked("quick")).expect("the same");
     assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
+    drop(record);
     let record = Record::open(&path, &asked("quick")).expect("the same");
     assert_eq!(
         record.runs(&key(), IDENTITY).collect::<Vec<_>>(),
         [&run(0), &run(1)]
     );
+}
+
+#[test]
+fn a_broken_promise_is_not_forgotten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("runs.jsonl");
+    let broken = Run {
+        broke_its_promise: true,
+        ..failed(1)
+    };
+    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    record.add(Line::Run(broken.clone()));
+    let busy = Record::open(&path, &asked("quick")).expect_err("the first is open");
+    assert!(format!("{busy:#}").contains("in use"), "{busy:#}");
+    drop(record);
+    let record = Record::open(&path, &asked("quick")).expect("the same");
+    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&broken]);
 }
 
 #[test]
@@ -92,6 +113,7 @@ fn another_comparison_or_another_build_is_not_mixed_in() {
     };
     let warm = Asked {
         warmup_seconds: 1.0,
+        disk: "ext4 on device 254:0".to_owned(),
         ..asked("quick")
     };
     for (other, words) in [
@@ -134,6 +156,7 @@ fn on_a_full_disk_nothing_is_lost() {
     record.file = file;
     record.add(Line::Run(run(2)));
     assert_eq!(record.write(), None);
+    drop(record);
     let record = Record::open(&path, &asked("quick")).expect("the same");
     assert_eq!(
         record.runs(&key(), IDENTITY).count(),

@@ -331,6 +331,15 @@ fn marks(results: &Results) -> Vec<Text> {
             ),
         ),
         (
+            "Behind. ",
+            count(&|one| one.guess == Some(Guess::Behind)),
+            format!(
+                "latencies, marked {}, are of loads of which less than nine tenths of what was due was taken: such a latency grows \
+                 with the length of the run, and wins or loses nothing. That the system could not keep up is what it says.",
+                cells::BEHIND
+            ),
+        ),
+        (
             "Unsteady. ",
             count(&|one| one.guess.is_none() && one.is_unsteady()),
             format!(

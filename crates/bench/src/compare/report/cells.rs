@@ -12,6 +12,8 @@ use crate::compare::results::{Better, Cell, Row, Survives};
 pub(crate) const FEW_SAMPLES: &str = "*";
 /// Marks processor time of too few ticks.
 pub(crate) const FEW_TICKS: &str = "†";
+/// Marks the latency of a load that was not kept up with.
+pub(crate) const BEHIND: &str = "§";
 /// Marks what was never the same twice.
 pub(crate) const UNSTEADY: &str = "‡";
 
@@ -67,6 +69,7 @@ fn figure(measured: &Measured, is_best: bool) -> Text {
     let mark = match measured.guess {
         Some(Guess::FewSamples) => FEW_SAMPLES,
         Some(Guess::FewTicks) => FEW_TICKS,
+        Some(Guess::Behind) => BEHIND,
         None if measured.is_unsteady() => UNSTEADY,
         None => "",
     };
@@ -94,12 +97,11 @@ pub(crate) fn failure_note(cell: &Cell) -> Option<String> {
             reasons.push(failure);
         }
     }
-    let (failed, all) = (cell.failures.len(), cell.failures.len() + cell.runs.len());
     let reasons = reasons.join("; ");
-    match (failed, all) {
+    match (cell.failures.len(), cell.runs.len()) {
         (0, _) => None,
-        (1, 1) => Some(format!("It failed: {reasons}")),
-        _ => Some(format!("{failed} of {all} repetitions failed: {reasons}")),
+        (_, 0) => Some(format!("It failed: {reasons}")),
+        (_, runs) => Some(format!("A repetition failed ({runs} did not): {reasons}")),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::figures::DUE;
 use crate::compare::results::{Better, Cell, METRICS, QUANTILES};
 
 /// What a single repetition is taken to vary by, for want of a second: a tenth each way.
@@ -21,6 +22,13 @@ const TICKS_MIN: f64 = 20.0;
 /// The longest of many is longer than that of few: numbers farther apart than this factor are unlike.
 const SAMPLES_ALIKE: f64 = 1.5;
 
+/// Who takes less than this part of what is due in the open loop is behind.
+const KEPT_UP: f64 = 0.9;
+
+/// Medians that are closer than this part are alike, whatever the ranges: three repetitions each are ranges apart in one pair of
+/// equals of ten.
+const ALIKE: f64 = 0.05;
+
 /// A figure whose repetitions were farther from the median than this part is not steady.
 pub(crate) const UNSTEADY: f64 = 0.3;
 
@@ -31,6 +39,8 @@ pub(crate) enum Guess {
     FewSamples,
     /// Processor time of too few ticks of the clock that tells it.
     FewTicks,
+    /// Latency of a load that was not kept up with: it says how long the load lasted, nothing of the system.
+    Behind,
 }
 
 /// The median of a metric over the repetitions of a cell.
@@ -108,7 +118,8 @@ impl Measured {
     pub(crate) fn beside(&self, other: &Self, metric: &str) -> Verdict {
         let (least, most) = self.range();
         let (other_least, other_most) = other.range();
-        let (below, above) = (most < other_least, least > other_most);
+        let is_apart = (self.median - other.median).abs() > ALIKE * other.median.abs();
+        let (below, above) = (is_apart && most < other_least, is_apart && least > other_most);
         match better(metric) {
             Better::Less if below => Verdict::Better,
             Better::Less if above => Verdict::Worse,
@@ -129,6 +140,12 @@ impl Measured {
 }
 
 fn guess(cell: &Cell, metric: &str) -> Option<Guess> {
+    let kept_up = least(cell, metric, |run| {
+        Some(run.get("records_per_s")? / run.get(DUE)?)
+    });
+    if kept_up < KEPT_UP && metric.ends_with("_us") {
+        return Some(Guess::Behind);
+    }
     if let Some((_, quantile)) = QUANTILES.iter().find(|(name, _)| *name == metric) {
         let samples = |run: &Run| run.get("samples").or_else(|| run.get("records")).copied();
         return is_few(least(cell, metric, samples), *quantile).then_some(Guess::FewSamples);
@@ -218,6 +235,33 @@ mod tests {
         let records = cell(&[("records", 1e4), ("server_cpu_us_per_record", 10.0)]);
         let records = Measured::of(&records, "server_cpu_us_per_record").expect("it is there");
         assert_eq!(records.guess, Some(Guess::FewTicks));
+    }
+
+    #[test]
+    fn who_is_behind_wins_and_loses_nothing() {
+        let latency = |due| {
+            let cell = cell(&[
+                ("p50_us", 9.0),
+                ("samples", 1e4),
+                ("records_per_s", 950.0),
+                (DUE, due),
+            ]);
+            Measured::of(&cell, "p50_us").expect("it is there")
+        };
+        assert_eq!(latency(1_000.0).guess, None);
+        assert_eq!(latency(2_000.0).guess, Some(Guess::Behind));
+        assert!(!latency(2_000.0).can_meet(&latency(1_000.0)));
+    }
+
+    #[test]
+    fn what_is_nearly_the_same_differs_in_nothing() {
+        let latency = |p50_us| Measured::of(&cell(&[("p50_us", p50_us), ("samples", 1e4)]), "p50_us");
+        let latency = |p50_us| latency(p50_us).expect("it is there");
+        assert_eq!(
+            latency(104.0).beside(&latency(100.0), "p50_us"),
+            Verdict::NoDifference
+        );
+        assert_eq!(latency(106.0).beside(&latency(100.0), "p50_us"), Verdict::Worse);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::super::plan::{Load, request_bytes};
 use super::metering::Unwatched;
 use super::{RECORDS_WITHIN, Stored};
 use crate::contract::payload::Payloads;
-use crate::contract::{Done, Read};
+use crate::contract::{Append, Done, Read};
 
 /// Acknowledged records that are not there, or are not those that were sent. Whatever the same system did before is not believed
 /// either.
@@ -51,6 +51,47 @@ pub(super) fn check(done: &Done, load: &Load) -> Result<()> {
         "the driver says that {} records of {} B have {} bytes",
         done.records,
         load.record_bytes,
+        done.bytes
+    );
+    Ok(())
+}
+
+/// That a driver tells as many latencies as its load must have: each record's own at a rate, each record's or each batch's in the
+/// closed loop. Who leaves out the late ones has none.
+pub(super) fn check_samples(done: &Done, append: &Append) -> Result<()> {
+    let samples: u64 = done.latency_ns.iter().map(|(_, times)| times).sum();
+    let least = match append.rate {
+        Some(_) => done.records,
+        None => done.records / u64::from(append.batch_records.max(1)),
+    };
+    ensure!(
+        (least..=done.records).contains(&samples),
+        "the driver tells {samples} latencies of {} records in batches of up to {}",
+        done.records,
+        append.batch_records
+    );
+    Ok(())
+}
+
+/// That a driver has read what it should, and says what can be so.
+pub(super) fn check_read(done: &Done, read: &Read) -> Result<()> {
+    ensure!(
+        done.errors == 0,
+        "{} reads failed; the first: {}",
+        done.errors,
+        done.first_error.as_deref().unwrap_or("no reason given")
+    );
+    ensure!(
+        done.records >= read.records,
+        "only {} of {} records were read",
+        done.records,
+        read.records
+    );
+    ensure!(
+        done.bytes == done.records * read.record_bytes as u64,
+        "the driver says that {} records of {} B have {} bytes",
+        done.records,
+        read.record_bytes,
         done.bytes
     );
     Ok(())

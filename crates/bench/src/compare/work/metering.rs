@@ -1,5 +1,6 @@
 //! The meters of a run: read when its load begins and ends, and when the system has come to rest.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -29,14 +30,33 @@ const REST_LOOKS: u32 = 2;
 /// How far a load is, for who does something else meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    has_begun: AtomicBool,
+    /// When its first measured record was sent.
+    began: OnceLock<Instant>,
+    /// When its last was acknowledged.
+    ended: OnceLock<Instant>,
+    /// Whether it is over, or nothing comes of it.
     is_over: AtomicBool,
+    /// The client that does something else meanwhile, which is none of the others on this machine.
+    client_pid: Option<u32>,
 }
 
 impl Course {
+    /// Of a load beside which this client does something.
+    pub(super) fn beside(client_pid: u32) -> Course {
+        Course {
+            client_pid: Some(client_pid),
+            ..Course::default()
+        }
+    }
+
+    /// From when to when it was measured, once it was.
+    pub(super) fn times(&self) -> Option<(Instant, Instant)> {
+        Some((*self.began.get()?, *self.ended.get()?))
+    }
+
     /// Whether its first measured record was sent.
     pub(super) fn has_begun(&self) -> bool {
-        self.has_begun.load(Ordering::Acquire)
+        self.began.get().is_some()
     }
 
     /// Whether its last was acknowledged, or nothing comes of it.
@@ -50,12 +70,13 @@ impl Course {
     }
 }
 
-/// Reads the meters when a load begins and ends.
 /// Reads the meters when a load begins and ends, and memory all the time between.
 pub(super) struct Metering<'a> {
     server: &'a Server,
     driver_pid: u32,
     client_before: Duration,
+    /// Of a client that does something else meanwhile.
+    beside_before: Duration,
     /// Of the whole machine and of this program, then.
     before: Option<(Duration, Duration)>,
     began: Instant,
@@ -71,6 +92,7 @@ impl<'a> Metering<'a> {
             server,
             driver_pid: driving.pid(),
             client_before: Duration::ZERO,
+            beside_before: Duration::ZERO,
             before: None,
             began: Instant::now(),
             memory: None,
@@ -95,14 +117,22 @@ impl<'a> Metering<'a> {
         let usage = process_usage(self.driver_pid).context("the driver is gone")?;
         Ok(usage.cpu_user + usage.cpu_system)
     }
+
+    fn beside_cpu(&self) -> Duration {
+        let usage = self
+            .course
+            .and_then(|course| process_usage(course.client_pid?).ok());
+        usage.map_or(Duration::ZERO, |usage| usage.cpu_user + usage.cpu_system)
+    }
 }
 
 impl Watch for Metering<'_> {
     fn started(&mut self) -> Result<()> {
         self.client_before = self.client_cpu()?;
         self.cost.before = self.server.meter()?;
+        self.beside_before = self.beside_cpu();
         if let Some(course) = self.course {
-            course.has_begun.store(true, Ordering::Release);
+            course.began.get_or_init(Instant::now);
         }
         self.memory = self.cost.has_server.then(|| MemoryWatch::start(self.server));
         self.before = machine_and_own();
@@ -119,7 +149,9 @@ impl Watch for Metering<'_> {
         let seconds = self.began.elapsed().as_secs_f64();
         self.cost.after = self.server.meter()?;
         self.cost.client_cpu = self.client_cpu()?.saturating_sub(self.client_before);
+        let beside = self.beside_cpu().saturating_sub(self.beside_before);
         if let Some(course) = self.course {
+            course.ended.get_or_init(Instant::now);
             course.end();
         }
         self.cost.rss_peak_bytes = self.memory.take().map_or(0, MemoryWatch::end);
@@ -127,7 +159,7 @@ impl Watch for Metering<'_> {
         let system_cpu = self.cost.after.cpu.saturating_sub(self.cost.before.cpu);
         self.cost.other_cpus = before.zip(after).map(|(before, after)| {
             let others = after.0.saturating_sub(before.0);
-            let ours = after.1.saturating_sub(before.1) + self.cost.client_cpu + system_cpu;
+            let ours = after.1.saturating_sub(before.1) + self.cost.client_cpu + system_cpu + beside;
             others.saturating_sub(ours).as_secs_f64() / seconds
         });
         Ok(())

@@ -12,7 +12,7 @@ use super::super::figures::{self, Cost};
 use super::super::machine;
 use super::super::plan::Load;
 use super::super::server::Server;
-use super::check::{check, verify};
+use super::check::{check, check_read, verify};
 use super::metering::{Course, Metering, Unwatched, rest};
 use super::warming::{warm_driver, warm_up};
 use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
@@ -56,26 +56,33 @@ impl Running<'_> {
         let mut second = self.fleet.start_driver(self.way)?;
         second.describe()?;
         let (server, _) = self.fleet.have(self.way)?;
-        warm_driver(self.way, self.manner.seconds, server, &mut second, self.names)?;
+        warm_driver(
+            self.way,
+            self.manner.warmup_seconds,
+            server,
+            &mut second,
+            self.names,
+        )?;
         if cold {
             ensure!(
                 machine::empty_page_cache(),
                 "emptying the page cache is not allowed here: it needs the right to write /proc/sys/vm/drop_caches"
             );
         }
-        let course = Course::default();
+        let course = Course::beside(second.pid());
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read_beside(&read, &mut second, &course, cold));
             let appended = self.append(load, &course);
             course.end();
             let read = reader.join().expect("a panic is a bug here");
-            let (mut outcome, (records, seconds)) = (appended?, read?);
-            let per_s = records as f64 / seconds;
+            let (mut outcome, read) = (appended?, read?);
+            let per_s = read.records as f64 / read.seconds;
             let mb_per_s = per_s * before.record_bytes as f64 / 1e6;
             for (name, value) in [
                 ("read_records_per_s", per_s.round()),
                 ("read_mb_per_s", mb_per_s.round()),
                 ("stored_mb", kept.megabytes_to_read()),
+                ("beside_reads_percent", read.beside_percent(&course).round()),
             ] {
                 outcome.figures.insert(name.to_owned(), value);
             }
@@ -83,12 +90,17 @@ impl Running<'_> {
         })
     }
 
-    /// What the cell keeps: made at its first run, and compared then with what was acknowledged.
+    /// What the cell keeps: made at its first run, and compared then with what was acknowledged. A server that was started anew
+    /// meanwhile, since another cell that shares it failed, has it no more: then it is made again.
     fn keep(&mut self, load: &Load) -> Result<Stored> {
-        if let Some(stored) = self.stored {
+        let (server, driving) = self.fleet.have(self.way)?;
+        if let Some(stored) = self
+            .stored
+            .as_ref()
+            .filter(|stored| stored.server == server.number())
+        {
             return Ok(stored.clone());
         }
-        let (server, driving) = self.fleet.have(self.way)?;
         let log = self.names.next();
         create(&log, load.shards, self.way, server, driving)?;
         let manner = Manner {
@@ -102,6 +114,7 @@ impl Running<'_> {
             log,
             load: *load,
             appended: done.appended,
+            server: server.number(),
         };
         verify(&stored, &[], driving)?;
         rest(server)?;
@@ -141,12 +154,7 @@ impl Passes {
     fn one(read: &Read, server: &Server, driving: &mut Driving, tell: &dyn Fn(u64)) -> Result<Passes> {
         let mut metering = Metering::new(server, driving, tell);
         let done = driving.read(read, RECORDS_WITHIN, &mut metering)?;
-        ensure!(
-            done.records >= read.records,
-            "only {} of {} records were read",
-            done.records,
-            read.records
-        );
+        check_read(&done, read)?;
         Ok(Passes {
             count: 1,
             cost: metering.cost,
@@ -163,8 +171,32 @@ impl Passes {
     }
 }
 
-/// Reads from when an append has begun: once, or until it is over. How many records, and in how many seconds of reading.
-fn read_beside(read: &Read, driving: &mut Driving, course: &Course, once: bool) -> Result<(u64, f64)> {
+/// What was read beside an append.
+#[derive(Debug, Default)]
+struct ReadBeside {
+    records: u64,
+    /// Of reading, as the driver tells it.
+    seconds: f64,
+    /// From when to when each pass went.
+    passes: Vec<(Instant, Instant)>,
+}
+
+impl ReadBeside {
+    /// In how much of the append's time something was read, in %: who reads quickly lets appends be alone for the rest.
+    fn beside_percent(&self, course: &Course) -> f64 {
+        let Some((began, ended)) = course.times() else {
+            return 0.0;
+        };
+        let beside = self.passes.iter().map(|&(from, to)| {
+            let (from, to) = (from.max(began), to.min(ended));
+            to.saturating_duration_since(from).as_secs_f64()
+        });
+        100.0 * beside.sum::<f64>() / (ended - began).as_secs_f64()
+    }
+}
+
+/// Reads from when an append has begun: once, or until it is over.
+fn read_beside(read: &Read, driving: &mut Driving, course: &Course, once: bool) -> Result<ReadBeside> {
     while !course.has_begun() && !course.is_over() {
         std::thread::sleep(LOOK);
     }
@@ -172,13 +204,16 @@ fn read_beside(read: &Read, driving: &mut Driving, course: &Course, once: bool) 
         course.has_begun(),
         "the append that it should read beside did not begin"
     );
-    let (mut records, mut seconds) = (0, 0.0);
+    let mut found = ReadBeside::default();
     loop {
+        let began = Instant::now();
         let done = driving.read(read, RECORDS_WITHIN, &mut Unwatched)?;
-        records += done.records;
-        seconds += done.seconds;
+        check_read(&done, read)?;
+        found.records += done.records;
+        found.seconds += done.seconds;
+        found.passes.push((began, Instant::now()));
         if once || course.is_over() {
-            return Ok((records, seconds));
+            return Ok(found);
         }
     }
 }

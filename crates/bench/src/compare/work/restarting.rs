@@ -23,6 +23,7 @@ impl Running<'_> {
             log,
             load: *load,
             appended: done.appended,
+            server: server.number(),
         };
         self.fleet.crash(self.way);
         let ready = self.fleet.start_again(self.way)?;

@@ -77,6 +77,7 @@ fn part(
         log,
         load: *load,
         appended: done.appended,
+        server: server.number(),
     };
     verify(&stored, &[], driving)?;
     driving.delete(&stored.log)?;

@@ -5,22 +5,22 @@
 use bytes::Bytes;
 use record::{PartitionId, TopicId};
 
-use super::encoding::{Reader, Writer};
 use super::value::{duration, millis};
 use super::{ClassicFace, ConsumerValue, CurrentValue, MemberValue, Progress};
 use crate::DecodeError;
+use crate::encoding::{Reader, Writer};
 use crate::groups::Assignment;
 use crate::groups::contract::Protocol;
 
 pub(super) fn encode_group(value: ConsumerValue) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::open_record(0);
     bytes.i32(value.epoch);
     bytes.tag_0(&value.topics_hash.to_be_bytes());
     bytes.close()
 }
 
 pub(super) fn decode_group(bytes: &[u8]) -> Result<ConsumerValue, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "ConsumerGroupMetadataValue", 0..=0)?;
+    let (mut bytes, _) = Reader::open_record(bytes, "ConsumerGroupMetadataValue", 0..=0)?;
     let epoch = bytes.i32("epoch")?;
     let topics_hash = match bytes.tag_0("metadata hash")? {
         Some(tagged) => Reader::new(tagged).i64("metadata hash")?,
@@ -31,7 +31,7 @@ pub(super) fn decode_group(bytes: &[u8]) -> Result<ConsumerValue, DecodeError> {
 }
 
 pub(super) fn encode_member(value: &MemberValue) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::open_record(0);
     bytes.compact_optional_text(value.instance.as_deref());
     bytes.compact_optional_text(value.rack.as_deref());
     bytes.compact_text(&value.client_id);
@@ -52,7 +52,7 @@ pub(super) fn encode_member(value: &MemberValue) -> Bytes {
 
 /// A nullable structure: a byte says that it is there.
 fn encode_classic_face(classic: &ClassicFace) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::new();
     bytes.i8(1);
     bytes.i32(millis(classic.session_timeout));
     bytes.compact_count(classic.protocols.len());
@@ -62,11 +62,11 @@ fn encode_classic_face(classic: &ClassicFace) -> Bytes {
         bytes.no_tags();
     }
     bytes.no_tags();
-    bytes.close_without_version()
+    bytes.close()
 }
 
 pub(super) fn decode_member(bytes: &[u8]) -> Result<MemberValue, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "ConsumerGroupMemberMetadataValue", 0..=0)?;
+    let (mut bytes, _) = Reader::open_record(bytes, "ConsumerGroupMemberMetadataValue", 0..=0)?;
     let instance = bytes.compact_optional_text("instance")?;
     let rack = bytes.compact_optional_text("rack")?;
     let client_id = bytes.compact_text("client id")?;
@@ -119,14 +119,14 @@ fn decode_classic_face(bytes: &[u8]) -> Result<Option<ClassicFace>, DecodeError>
 }
 
 pub(super) fn encode_target_epoch(epoch: i32) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::open_record(0);
     bytes.i32(epoch);
     bytes.no_tags();
     bytes.close()
 }
 
 pub(super) fn decode_target_epoch(bytes: &[u8]) -> Result<i32, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "ConsumerGroupTargetAssignmentMetadataValue", 0..=0)?;
+    let (mut bytes, _) = Reader::open_record(bytes, "ConsumerGroupTargetAssignmentMetadataValue", 0..=0)?;
     let epoch = bytes.i32("epoch")?;
     bytes.tag_0("target")?;
     bytes.close()?;
@@ -134,14 +134,14 @@ pub(super) fn decode_target_epoch(bytes: &[u8]) -> Result<i32, DecodeError> {
 }
 
 pub(super) fn encode_target(target: &Assignment) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::open_record(0);
     write_assignment(&mut bytes, target);
     bytes.no_tags();
     bytes.close()
 }
 
 pub(super) fn decode_target(bytes: &[u8]) -> Result<Assignment, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "ConsumerGroupTargetAssignmentMemberValue", 0..=0)?;
+    let (mut bytes, _) = Reader::open_record(bytes, "ConsumerGroupTargetAssignmentMemberValue", 0..=0)?;
     let target = read_assignment(&mut bytes)?;
     bytes.tag_0("target")?;
     bytes.close()?;
@@ -149,7 +149,7 @@ pub(super) fn decode_target(bytes: &[u8]) -> Result<Assignment, DecodeError> {
 }
 
 pub(super) fn encode_current(value: &CurrentValue) -> Bytes {
-    let mut bytes = Writer::open(0);
+    let mut bytes = Writer::open_record(0);
     bytes.i32(value.epoch);
     bytes.i32(value.previous_epoch);
     bytes.i8(match value.progress {
@@ -164,7 +164,7 @@ pub(super) fn encode_current(value: &CurrentValue) -> Bytes {
 }
 
 pub(super) fn decode_current(bytes: &[u8]) -> Result<CurrentValue, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "ConsumerGroupCurrentMemberAssignmentValue", 0..=0)?;
+    let (mut bytes, _) = Reader::open_record(bytes, "ConsumerGroupCurrentMemberAssignmentValue", 0..=0)?;
     let epoch = bytes.i32("epoch")?;
     let previous_epoch = bytes.i32("previous epoch")?;
     let progress = match bytes.i8("state")? {

@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
-use super::encoding::{Reader, Writer};
 use super::{Change, What};
 use crate::DecodeError;
+use crate::encoding::{Reader, Writer};
 use crate::groups::contract::{Name, TopicPartition};
 
 /// What a key names, apart from the group.
@@ -39,14 +39,14 @@ pub(super) fn encode(change: &Change) -> Bytes {
         What::Target(member, _) => (TARGET, Some(member)),
         What::Current(member, _) => (CURRENT, Some(member)),
     };
-    let mut key = Writer::open(kind);
-    key.text(&change.group);
+    let mut key = Writer::open_record(kind);
+    key.short_text(&change.group);
     if let What::Offset(partition, _) = &change.what {
-        key.text(&partition.topic);
+        key.short_text(&partition.topic);
         key.i32(partition.index);
     }
     if let Some(member) = member {
-        key.text(member);
+        key.short_text(member);
     }
     key.close()
 }
@@ -54,19 +54,19 @@ pub(super) fn encode(change: &Change) -> Bytes {
 pub(super) fn decode(bytes: &[u8]) -> Result<(Name, Kind), DecodeError> {
     let mut key = Reader::new(bytes);
     let kind = key.i16("record type")?;
-    let group = key.text("group")?;
+    let group = key.short_text("group")?;
     let kind = match kind {
         // Version 0 of Kafka's key is the same as version 1.
         0 | OFFSET => Kind::Offset(TopicPartition {
-            topic: key.text("topic")?,
+            topic: key.short_text("topic")?,
             index: key.i32("partition")?,
         }),
         CLASSIC => Kind::Classic,
         CONSUMER => Kind::Consumer,
-        MEMBER => Kind::Member(key.text("member")?),
+        MEMBER => Kind::Member(key.short_text("member")?),
         TARGET_EPOCH => Kind::TargetEpoch,
-        TARGET => Kind::Target(key.text("member")?),
-        CURRENT => Kind::Current(key.text("member")?),
+        TARGET => Kind::Target(key.short_text("member")?),
+        CURRENT => Kind::Current(key.short_text("member")?),
         other => {
             return Err(DecodeError::UnknownKind {
                 field: "record type",

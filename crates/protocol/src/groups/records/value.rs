@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use record::{Epoch, Offset, TopicId};
 
-use super::encoding::{Reader, Writer};
 use super::key::Kind;
 use super::{ClassicMemberValue, ClassicValue, OffsetValue, What, consumer};
 use crate::DecodeError;
+use crate::encoding::{Reader, Writer};
 use crate::groups::contract::CommittedOffset;
 
 pub(super) fn encode(what: &What) -> Option<Bytes> {
@@ -38,7 +38,7 @@ pub(super) fn decode(kind: Kind, value: Option<&[u8]>) -> Result<What, DecodeErr
 }
 
 fn encode_offset(value: &OffsetValue) -> Bytes {
-    let mut bytes = Writer::open(4);
+    let mut bytes = Writer::open_record(4);
     bytes.i64(value.committed.offset.0);
     bytes.i32(value.committed.leader_epoch.map_or(-1, |epoch| epoch.0));
     bytes.compact_text(&value.committed.metadata);
@@ -48,7 +48,7 @@ fn encode_offset(value: &OffsetValue) -> Bytes {
 }
 
 fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
-    let (mut bytes, version) = Reader::open(bytes, "OffsetCommitValue", 3..=4)?;
+    let (mut bytes, version) = Reader::open_record(bytes, "OffsetCommitValue", 3..=4)?;
     let offset = Offset(bytes.i64("offset")?);
     let leader_epoch = Some(bytes.i32("leader epoch")?)
         .filter(|epoch| *epoch >= 0)
@@ -56,7 +56,7 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
     let metadata = if version >= 4 {
         bytes.compact_text("metadata")?
     } else {
-        bytes.text("metadata")?
+        bytes.short_text("metadata")?
     };
     let committed_ms = bytes.i64("commit time")?;
     let mut topic_id = TopicId::default();
@@ -79,18 +79,18 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
 }
 
 fn encode_classic(value: &ClassicValue) -> Bytes {
-    let mut bytes = Writer::open(3);
-    bytes.text(&value.protocol_type);
+    let mut bytes = Writer::open_record(3);
+    bytes.short_text(&value.protocol_type);
     bytes.i32(value.generation);
-    bytes.optional_text(value.protocol.as_deref());
-    bytes.optional_text(value.leader.as_deref());
+    bytes.optional_short_text(value.protocol.as_deref());
+    bytes.optional_short_text(value.leader.as_deref());
     bytes.i64(value.state_since_ms);
     bytes.count(value.members.len());
     for member in &value.members {
-        bytes.text(&member.member);
-        bytes.optional_text(member.instance.as_deref());
-        bytes.text(&member.client_id);
-        bytes.text(&member.client_host);
+        bytes.short_text(&member.member);
+        bytes.optional_short_text(member.instance.as_deref());
+        bytes.short_text(&member.client_id);
+        bytes.short_text(&member.client_host);
         bytes.i32(millis(member.rebalance_timeout));
         bytes.i32(millis(member.session_timeout));
         bytes.slice(&member.metadata);
@@ -100,24 +100,24 @@ fn encode_classic(value: &ClassicValue) -> Bytes {
 }
 
 fn decode_classic(bytes: &[u8]) -> Result<ClassicValue, DecodeError> {
-    let (mut bytes, _) = Reader::open(bytes, "GroupMetadataValue", 3..=3)?;
-    let protocol_type = bytes.text("protocol type")?;
+    let (mut bytes, _) = Reader::open_record(bytes, "GroupMetadataValue", 3..=3)?;
+    let protocol_type = bytes.short_text("protocol type")?;
     let generation = bytes.i32("generation")?;
-    let protocol = bytes.optional_text("protocol")?;
-    let leader = bytes.optional_text("leader")?;
+    let protocol = bytes.optional_short_text("protocol")?;
+    let leader = bytes.optional_short_text("leader")?;
     let state_since_ms = bytes.i64("state time")?;
     let count = bytes.count("members", 24)?;
     let mut members = Vec::with_capacity(count);
     for _ in 0..count {
         members.push(ClassicMemberValue {
-            member: bytes.text("member")?,
-            instance: bytes.optional_text("instance")?,
-            client_id: bytes.text("client id")?,
-            client_host: bytes.text("client host")?,
+            member: bytes.short_text("member")?,
+            instance: bytes.optional_short_text("instance")?,
+            client_id: bytes.short_text("client id")?,
+            client_host: bytes.short_text("client host")?,
             rebalance_timeout: duration(bytes.i32("rebalance timeout")?),
             session_timeout: duration(bytes.i32("session timeout")?),
-            metadata: bytes.slice("metadata")?,
-            assignment: bytes.slice("assignment")?,
+            metadata: Bytes::copy_from_slice(bytes.slice("metadata")?),
+            assignment: Bytes::copy_from_slice(bytes.slice("assignment")?),
         });
     }
     bytes.close()?;

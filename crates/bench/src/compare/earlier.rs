@@ -1,0 +1,68 @@
+//! What the runs of a cell that were made already say about the next one: nothing is measured here.
+
+use anyhow::{Context, Result};
+
+use super::identity;
+use super::plan::{Load, Rate};
+use super::record::{CellKey, Record};
+use super::report::measured::Measured;
+use super::results::Cell;
+
+/// Whether acknowledged records of a cell were lost: then nothing more of it is believed, nor measured.
+pub(super) fn broke_its_promise(record: &Record, key: &CellKey, identity: &str) -> bool {
+    record.runs(key, identity).any(|run| run.broke_its_promise)
+}
+
+/// Whether the figure that decides the score was not the same twice.
+pub(super) fn is_unsteady(record: &Record, key: &CellKey, identity: &str, metric: &str) -> bool {
+    let runs = record.runs(key, identity).filter(|run| run.succeeded());
+    let cell = Cell {
+        runs: runs.map(|run| run.figures.clone()).collect(),
+        ..Cell::default()
+    };
+    Measured::of(&cell, metric).is_some_and(|figure| figure.guess.is_none() && figure.is_unsteady())
+}
+
+/// Whether everything is read back in this repetition of so many: once in each cell, in the one that the lot of the cell falls on
+/// (whoever knows it gains nothing: what is sent must be there); if others were made before, in the last one.
+pub(super) fn must_verify(
+    record: &Record,
+    key: &CellKey,
+    identity: &str,
+    (repetition, repetitions): (u32, u32),
+) -> bool {
+    let mut before = record.runs(key, identity);
+    let is_verified = before.any(|run| run.verified_records.is_some());
+    let is_last = repetition + 1 == repetitions;
+    repetition == identity::lot(key, repetitions) || (is_last && !is_verified)
+}
+
+/// Records a second that are due; none in the closed loop.
+///
+/// # Errors
+/// If they are a share of a maximum that was not measured.
+pub(super) fn rate(record: &Record, load: &Load, key: &CellKey, identity: &str) -> Result<Option<f64>> {
+    let (share, experiment, row) = match load.rate {
+        None => return Ok(None),
+        Some(Rate::Fixed(rate)) => return Ok(Some(rate)),
+        Some(Rate::OfMaximum {
+            share,
+            experiment,
+            row,
+        }) => (share, experiment, row),
+    };
+    let of = CellKey {
+        experiment: experiment.to_owned(),
+        row: row.to_owned(),
+        ..key.clone()
+    };
+    let runs = record.runs(&of, identity);
+    let mut rates: Vec<f64> = runs
+        .filter_map(|run| run.figures.get("records_per_s").copied())
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let maximum = rates
+        .get(rates.len() / 2)
+        .with_context(|| format!("its maximum ({experiment}) is not known"))?;
+    Ok(Some(maximum * share))
+}
