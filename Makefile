@@ -88,7 +88,7 @@ endif
 ifneq ($(wildcard tests/soak),)
 help: help-soak
 .PHONY: help-soak
-help-soak: ; @echo "make soak             load and faults for hours"
+help-soak: ; @echo "make soak             load and faults for an hour"
 soak:
 	tests/soak
 else

@@ -165,44 +165,64 @@ class Follower:
 
     def __init__(self, node, ledger, topics):
         self.ledger = ledger
+        self.unseen = set(topics)
         self.consumer = Consumer(reading(node))
         self.consumer.assign([TopicPartition(*place, 0) for place in places_of(topics)])
         self.stopping = threading.Event()
+        self.failure = None
         self.thread = threading.Thread(target=self._read, daemon=True)
 
     def start(self):
         self.thread.start()
 
     def _read(self):
-        while not self.stopping.is_set():
-            for message in self.consumer.consume(2000, timeout=0.1):
-                error = message.error()
-                if error is None:
-                    self.ledger.note_seen(message.topic(), message.partition(), message.offset(), message.value())
-                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._BAD_MSG):
-                    self.ledger.violation(f"a reader was told: {error}")
+        try:
+            while not self.stopping.is_set():
+                for message in self.consumer.consume(2000, timeout=0.1):
+                    self._note(message)
+        except Exception as error:
+            self.failure = error
 
-    def finish(self):
+    def _note(self, message):
+        error = message.error()
+        if error is None:
+            self.ledger.note_seen(message.topic(), message.partition(), message.offset(), message.value())
+            self.unseen.discard(message.topic())
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._BAD_MSG):
+            self.ledger.violation(f"a reader was told: {error}")
+
+    def finish(self, seconds=STALL_SECONDS):
+        """Ends, once it has seen something of every topic: a reader that saw nothing proves nothing."""
+        wait_until(lambda: self.failure or not self.unseen, seconds, f"a reader sees something of {sorted(self.unseen)}")
         self.stopping.set()
         self.thread.join()
         self.consumer.close()
+        if self.failure:
+            raise self.failure
 
 
 def places_of(topics):
     return [(topic, partition) for topic in topics for partition in range(partitions_of(topic))]
 
 
-def read_all(node, topics):
-    """Everything from the first offset to the tail: (topic, partition) -> list of (offset, value)."""
+def tails_of(node, topics):
+    """The tails of partitions of which nothing was trimmed."""
     consumer = Consumer(reading(node))
-    places = places_of(topics)
     tails = {}
-    for topic, partition in places:
+    for topic, partition in places_of(topics):
         first, tail = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
         demand(first == 0, f"{topic}/{partition} begins at {first}, and nothing was trimmed")
         tails[topic, partition] = tail
-    log = {place: [] for place in places}
-    waiting = {place for place in places if tails[place] > 0}
+    consumer.close()
+    return tails
+
+
+def read_all(node, topics):
+    """Everything from the first offset to the tail: (topic, partition) -> list of (offset, value)."""
+    tails = tails_of(node, topics)
+    consumer = Consumer(reading(node))
+    log = {place: [] for place in tails}
+    waiting = {place for place, tail in tails.items() if tail > 0}
     consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in waiting])
     limit = time.monotonic() + STALL_SECONDS
     while waiting:

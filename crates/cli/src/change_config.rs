@@ -145,7 +145,8 @@ fn get(arguments: &GetArguments) -> Result<()> {
         ),
         false => config_table(&configs),
     };
-    tell(place.json, text, configs.iter().map(config_json).collect())
+    let json = configs.iter().map(|config| config_json(config, &resource));
+    tell(place.json, text, json.collect())
 }
 
 fn change(place: &Place, changes: &[ConfigChange], dry_run: bool) -> Result<()> {
@@ -182,12 +183,12 @@ pub(crate) fn config_table(configs: &[ConfigEntry]) -> String {
     table(&rows)
 }
 
-/// One config as JSON.
-pub(crate) fn config_json(config: &ConfigEntry) -> Value {
+/// One config of `resource` as JSON.
+pub(crate) fn config_json(config: &ConfigEntry, resource: &ConfigResource) -> Value {
     json!({
         "name": config.name,
         "value": config.value,
-        "set": config.is_set(),
+        "set": config.is_set(resource),
         "from": origin(config.source),
         "read_only": config.read_only,
         "documentation": config.documentation,

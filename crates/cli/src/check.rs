@@ -1,11 +1,12 @@
 //! `ropewalk check`: verifies every stored byte of a directory at rest, and changes nothing.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use storage::CheckReport;
+use storage::{CheckReport, JournalIdentity};
 
 use crate::directory::RestingDirectory;
 use crate::output::{Output, counted};
@@ -31,19 +32,22 @@ pub(crate) struct CheckArguments {
 pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     let resting = RestingDirectory::open(&arguments.directory)?;
     let mut output = Output::open();
+    let mut known = BTreeSet::new();
     let mut faults = 0;
     for identity in resting.identity.journal_identities() {
-        let journal = identity.journal;
-        let mut progress = Progress::new(format!("journal {journal}"));
-        let report = storage::check(&resting.disk, &identity, &mut |done| {
-            progress.show(done.bytes, done.bytes_total, done.file);
-        })?;
-        // Before anything is printed where it was drawn.
-        drop(progress);
+        let mut report = check_journal(&resting, &identity);
         faults += report.faults.len();
+        known.append(&mut report.known);
+        let is_last = identity.journal as usize + 1 == resting.identity.journals;
+        // While something is damaged it is not known which partitions there are.
+        if is_last && faults == 0 {
+            report
+                .orphans
+                .extend(storage::stray_directories(&resting.disk, &known)?);
+        }
         match arguments.json {
-            true => output.json(&as_json(journal, &report))?,
-            false => output.line(as_text(journal, &report))?,
+            true => output.json(&as_json(identity.journal, &report))?,
+            false => output.line(as_text(identity.journal, &report))?,
         }
         output.flush()?;
     }
@@ -54,6 +58,18 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
             counted(faults, "damaged place")
         ),
     }
+}
+
+/// Without a checkpoint to go by, that is all there is to report of a journal.
+fn check_journal(resting: &RestingDirectory, identity: &JournalIdentity) -> CheckReport {
+    let mut progress = Progress::new(format!("journal {}", identity.journal));
+    let report = storage::check(&resting.disk, identity, &mut |done| {
+        progress.show(done.bytes, done.bytes_total, done.file);
+    });
+    report.unwrap_or_else(|fault| CheckReport {
+        faults: vec![fault],
+        ..CheckReport::default()
+    })
 }
 
 fn as_text(journal: u32, report: &CheckReport) -> String {

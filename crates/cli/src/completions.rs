@@ -10,8 +10,14 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   ropewalk completions bash > ~/.local/share/bash-completion/completions/ropewalk
-  ropewalk completions zsh > ~/.zfunc/_ropewalk        # with fpath+=~/.zfunc before compinit in ~/.zshrc
+
+  # with fpath+=~/.zfunc before compinit in ~/.zshrc
+  mkdir -p ~/.zfunc
+  ropewalk completions zsh > ~/.zfunc/_ropewalk
+
+  mkdir -p ~/.config/fish/completions
   ropewalk completions fish > ~/.config/fish/completions/ropewalk.fish";
 
 #[derive(Args)]

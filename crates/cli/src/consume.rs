@@ -12,7 +12,7 @@ use client::{Cluster, Consumer, ConsumerOptions, Offset, OffsetQuery, Start, Top
 use self::format::Format;
 use self::printer::{Printer, Shape, Then};
 use self::range::{Begin, Until};
-use crate::escapes::unescaped;
+use crate::escapes::Delimiter;
 use crate::output::Output;
 use crate::remote::Remote;
 
@@ -65,19 +65,11 @@ pub(crate) struct ConsumeArguments {
     #[arg(long, value_name = "TEXT", conflicts_with = "json")]
     key_separator: Option<String>,
     /// What ends each printed record; \0 and \t are understood, nothing is allowed
-    #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "json")]
+    #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
     delimiter: Delimiter,
     /// Print each record as a JSON object on a line of its own, with offset, timestamp, key and headers
     #[arg(long)]
     json: bool,
-}
-
-/// Bytes that end a record.
-#[derive(Clone)]
-struct Delimiter(Vec<u8>);
-
-fn delimiter(text: &str) -> Result<Delimiter, String> {
-    unescaped(text).map(Delimiter)
 }
 
 pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
@@ -172,7 +164,7 @@ fn read_to_tail(
     let mut consumer = Consumer::new(cluster, topic, partition, start, ConsumerOptions::default())?;
     while consumer.position() < tail {
         let fetched = consumer.fetch()?;
-        match printer.print(partition, &fetched)? {
+        match printer.print(partition, &fetched, Some(tail))? {
             Then::Continue => printer.flush()?,
             enough => return Ok(enough),
         }

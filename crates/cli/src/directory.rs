@@ -16,12 +16,11 @@ pub(crate) struct RestingDirectory {
 
 impl RestingDirectory {
     pub(crate) fn open(path: &Path) -> Result<RestingDirectory> {
-        // Opening a disk makes its root; a typing mistake must not.
         if !path.is_dir() {
             bail!("{} is not a directory", path.display());
         }
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path)?);
-        // Before it is locked: the lock is a file, and none is left in a directory of somebody else.
+        // Nothing is written: what is looked into may be a backup that is mounted for reading only.
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_to_read(path)?);
         let identity = NodeIdentity::read(&*disk)?;
         let lock = disk.lock().map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => {

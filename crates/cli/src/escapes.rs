@@ -1,5 +1,19 @@
 //! Bytes on the command line that cannot be typed: `\n`, `\t`, `\r`, `\0`, `\\` and `\xHH`.
 
+/// Bytes that end a record, or stand between two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Delimiter(pub(crate) Vec<u8>);
+
+impl Delimiter {
+    /// Takes it from the command line.
+    ///
+    /// # Errors
+    /// As `unescaped`.
+    pub(crate) fn parse(text: &str) -> Result<Delimiter, String> {
+        unescaped(text).map(Delimiter)
+    }
+}
+
 /// The bytes that `text` stands for.
 ///
 /// # Errors

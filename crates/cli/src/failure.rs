@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use client::{ClientError, ErrorCode};
 
-use crate::output::OutputClosed;
+use crate::output::{OutputClosed, cleaned};
 
 /// Says why a command failed, and gives the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -23,6 +23,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn say(word: &str, color: &str, text: &str) {
+    let text = cleaned(text);
     let mut err = stderr().lock();
     let colored = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     // If stderr is gone there is nobody left to tell.
@@ -64,9 +65,9 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
             ErrorCode::GroupIdNotFound => Some("`ropewalk group list` shows what there is"),
             ErrorCode::NonEmptyGroup => Some("stop its consumers first"),
-            ErrorCode::InvalidConfig => {
-                Some("`ropewalk config get` shows what there is, with what it means under --json")
-            }
+            ErrorCode::InvalidConfig => Some(
+                "`ropewalk config get --topic NAME` shows what there is, or --node ID; --json tells what it means",
+            ),
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }
@@ -78,6 +79,7 @@ fn hint(error: &ClientError) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use clap::Parser;
 
     use super::*;
 
@@ -95,5 +97,22 @@ mod tests {
         );
         let error: anyhow::Result<()> = Err(std::io::Error::other("no\nsuch thing")).context("reading x");
         assert_eq!(sentence(&error.expect_err("failed")), "reading x: no such thing");
+    }
+
+    #[test]
+    fn a_hint_is_a_command_that_can_be_given() {
+        let mut count = 0;
+        for code in ErrorCode::ALL {
+            let error = ClientError::broker("trying", code.code(), None);
+            let commands = hint(&error)
+                .into_iter()
+                .flat_map(|hint| hint.split('`').skip(1).step_by(2));
+            for command in commands {
+                count += 1;
+                let parsed = crate::Arguments::try_parse_from(command.split(' '));
+                assert!(parsed.is_ok(), "{code:?}: {command}");
+            }
+        }
+        assert!(count > 2, "only {count} commands were found");
     }
 }

@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use client::{Cluster, ErrorCode, GroupDescription, GroupOffset, OffsetQuery};
 use serde_json::{Value, json};
 
-use crate::output::{or_dash, table, tell};
-use crate::remote::Remote;
+use crate::output::{cleaned, or_dash, table, tell};
+use crate::remote::{Everywhere, OneNamed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,28 +35,11 @@ enum GroupCommand {
     /// List all groups
     List(Everywhere),
     /// Show a group's members, and how far it is in each partition
-    Describe(OneGroup),
+    Describe(OneNamed),
     /// Put a group elsewhere: to an offset, a time, the first or the last record
     Reset(reset::ResetArguments),
     /// Delete a group and the offsets it has committed
-    Delete(OneGroup),
-}
-
-#[derive(Args)]
-struct Everywhere {
-    #[command(flatten)]
-    remote: Remote,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct OneGroup {
-    /// The group's name
-    name: String,
-    #[command(flatten)]
-    everywhere: Everywhere,
+    Delete(OneNamed),
 }
 
 pub(crate) fn run(arguments: GroupArguments) -> Result<()> {
@@ -89,7 +72,7 @@ fn list(arguments: &Everywhere) -> Result<()> {
     tell(false, table(&rows), Value::Null)
 }
 
-fn delete(arguments: &OneGroup) -> Result<()> {
+fn delete(arguments: &OneNamed) -> Result<()> {
     let name = &arguments.name;
     arguments.everywhere.remote.connect()?.delete_group(name)?;
     tell(
@@ -99,56 +82,59 @@ fn delete(arguments: &OneGroup) -> Result<()> {
     )
 }
 
-fn describe(arguments: &OneGroup) -> Result<()> {
+fn describe(arguments: &OneNamed) -> Result<()> {
     let mut cluster = arguments.everywhere.remote.connect()?;
     let group = cluster.group(&arguments.name)?;
     let offsets = cluster.group_offsets(&arguments.name)?;
-    let progress = progress(&mut cluster, &group, offsets)?;
+    let standings = standings(&mut cluster, &group, offsets)?;
     tell(
         arguments.everywhere.json,
-        as_text(&group, &progress),
-        as_json(&group, &progress),
+        as_text(&group, &standings),
+        as_json(&group, &standings),
     )
 }
 
 /// How far the group is in one partition, and who reads it.
-struct Progress {
+struct Standing {
     committed: Option<i64>,
     tail: Option<i64>,
     member: Option<String>,
 }
 
-impl Progress {
+impl Standing {
     fn lag(&self) -> Option<i64> {
         Some(self.tail?.saturating_sub(self.committed?).max(0))
     }
 }
 
-/// Every partition that the group has committed or that a member reads.
-fn progress(
+/// By topic and partition.
+type Standings = BTreeMap<(String, i32), Standing>;
+
+/// Of every partition that the group has committed or that a member reads.
+fn standings(
     cluster: &mut Cluster,
     group: &GroupDescription,
     offsets: Vec<GroupOffset>,
-) -> Result<BTreeMap<(String, i32), Progress>> {
-    let mut progress: BTreeMap<(String, i32), Progress> = BTreeMap::new();
-    let nothing = || Progress {
+) -> Result<Standings> {
+    let mut standings = Standings::new();
+    let nothing = || Standing {
         committed: None,
         tail: None,
         member: None,
     };
     for found in offsets {
-        let entry = progress
+        let entry = standings
             .entry((found.topic, found.partition))
             .or_insert_with(nothing);
         entry.committed = Some(found.offset.0);
     }
     for member in &group.members {
         for partition in &member.partitions {
-            let entry = progress.entry(partition.clone()).or_insert_with(nothing);
+            let entry = standings.entry(partition.clone()).or_insert_with(nothing);
             entry.member = Some(member.id.clone());
         }
     }
-    let topics: Vec<String> = progress.keys().map(|(topic, _)| topic.clone()).collect();
+    let topics: Vec<String> = standings.keys().map(|(topic, _)| topic.clone()).collect();
     for name in topics.into_iter().collect::<BTreeSet<_>>() {
         let topic = match cluster.topic(&name) {
             Ok(topic) => topic,
@@ -157,15 +143,15 @@ fn progress(
             Err(error) => return Err(error.into()),
         };
         for (index, tail) in cluster.offsets(&topic, OffsetQuery::Latest)? {
-            if let Some(entry) = progress.get_mut(&(name.clone(), index)) {
+            if let Some(entry) = standings.get_mut(&(name.clone(), index)) {
                 entry.tail = tail.map(|offset| offset.0);
             }
         }
     }
-    Ok(progress)
+    Ok(standings)
 }
 
-fn as_json(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress>) -> Value {
+fn as_json(group: &GroupDescription, standings: &Standings) -> Value {
     let members = group.members.iter().map(|member| {
         json!({
             "id": member.id,
@@ -175,14 +161,14 @@ fn as_json(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress
             "partitions": member.partitions.iter().map(|(topic, index)| json!({ "topic": topic, "partition": index })).collect::<Value>(),
         })
     });
-    let partitions = progress.iter().map(|((topic, index), progress)| {
+    let partitions = standings.iter().map(|((topic, index), standing)| {
         json!({
             "topic": topic,
             "partition": index,
-            "committed": progress.committed,
-            "tail": progress.tail,
-            "lag": progress.lag(),
-            "member": progress.member,
+            "committed": standing.committed,
+            "tail": standing.tail,
+            "lag": standing.lag(),
+            "member": standing.member,
         })
     });
     json!({
@@ -190,22 +176,22 @@ fn as_json(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress
         "state": group.state,
         "kind": group.kind,
         "assignor": group.assignor,
-        "lag": progress.values().filter_map(Progress::lag).sum::<i64>(),
+        "lag": standings.values().filter_map(Standing::lag).sum::<i64>(),
         "members": members.collect::<Value>(),
         "partitions": partitions.collect::<Value>(),
     })
 }
 
-fn as_text(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress>) -> String {
-    let lag: i64 = progress.values().filter_map(Progress::lag).sum();
+fn as_text(group: &GroupDescription, standings: &Standings) -> String {
+    let lag: i64 = standings.values().filter_map(Standing::lag).sum();
     let assignor = match group.assignor.is_empty() {
         true => String::new(),
         false => format!(", assigned by {}", group.assignor),
     };
-    let mut text = format!(
+    let mut text = cleaned(&format!(
         "group {} is {} ({}{assignor}), {lag} records behind",
         group.name, group.state, group.kind
-    );
+    ));
     if !group.members.is_empty() {
         let mut rows = vec![
             ["member", "client", "host", "partitions"]
@@ -223,20 +209,60 @@ fn as_text(group: &GroupDescription, progress: &BTreeMap<(String, i32), Progress
         }));
         text = format!("{text}\n\n{}", table(&rows));
     }
-    if !progress.is_empty() {
+    if !standings.is_empty() {
         let heading = ["topic", "partition", "committed", "tail", "lag", "member"];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
-        rows.extend(progress.iter().map(|((topic, index), progress)| {
+        rows.extend(standings.iter().map(|((topic, index), standing)| {
             vec![
                 topic.clone(),
                 index.to_string(),
-                or_dash(progress.committed),
-                or_dash(progress.tail),
-                or_dash(progress.lag()),
-                or_dash(progress.member.as_ref()),
+                or_dash(standing.committed),
+                or_dash(standing.tail),
+                or_dash(standing.lag()),
+                or_dash(standing.member.as_ref()),
             ]
         }));
         text = format!("{text}\n\n{}", table(&rows));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use client::GroupMember;
+
+    use super::*;
+
+    #[test]
+    fn what_clients_chose_is_no_command_to_the_terminal_and_no_row() {
+        let group = GroupDescription {
+            name: "billing".to_owned(),
+            state: "Stable".to_owned(),
+            kind: "classic",
+            assignor: "range\x1b[2J".to_owned(),
+            members: vec![GroupMember {
+                id: "one\ntwo".to_owned(),
+                instance: None,
+                client_id: "\u{9b}31m".to_owned(),
+                host: "/127.0.0.1".to_owned(),
+                partitions: Vec::new(),
+            }],
+        };
+        let standing = Standing {
+            committed: Some(1),
+            tail: Some(3),
+            member: Some("one\ntwo".to_owned()),
+        };
+        let text = as_text(&group, &Standings::from([(("orders".to_owned(), 0), standing)]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 7, "{text:?}");
+        assert_eq!(
+            lines[0],
+            "group billing is Stable (classic, assigned by range?[2J), 2 records behind"
+        );
+        assert!(
+            !text.contains(|letter: char| letter.is_control() && letter != '\n'),
+            "{text:?}"
+        );
+    }
 }

@@ -3,18 +3,19 @@
 mod listing;
 mod summary;
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use platform::disk::Disk;
-use serde_json::Value;
-use storage::{EntryListing, FrameListing, JournalIdentity, SegmentListing};
+use serde_json::{Value, json};
+use storage::{EntryListing, Fault, FrameListing, JournalIdentity, SegmentListing};
 
 use self::summary::Summary;
 use crate::directory::RestingDirectory;
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,8 @@ Examples:
   ropewalk inspect ./ropewalk-data segments --json
   ropewalk inspect ./ropewalk-data index --partition 5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968-0
 
-The node must not be running. A partition is called by its topic's id and its index: `ropewalk topic describe` tells the id.";
+The node must not be running. What is damaged is named, the rest is listed, and the exit code is 1 then.
+A partition is called by its topic's id and its index: `ropewalk topic describe` tells the id.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,47 +60,22 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         json: arguments.json,
         output: Output::open(),
         found: false,
+        faults: Vec::new(),
     };
     let mut summary = Summary::default();
     for identity in resting.identity.journal_identities() {
         match arguments.what {
-            None => summary.add(look.frames(&identity)?, look.segments(&identity)?),
-            Some(What::Journal) => {
-                for frame in look.frames(&identity)? {
-                    look.print(
-                        || listing::frame_as_json(&frame),
-                        || listing::frame_as_text(&frame),
-                    )?;
-                }
-            }
-            Some(What::Segments) => {
-                for segment in look.segments(&identity)? {
-                    look.print(
-                        || listing::segment_as_json(&segment),
-                        || listing::segment_as_text(&segment),
-                    )?;
-                }
-            }
-            Some(What::Index) => look.index(&identity)?,
+            None => look.summarize(&identity, &mut summary)?,
+            Some(What::Journal) => look.journal(&identity)?,
+            Some(What::Segments) => look.segments(&identity, |look, segment| look.segment(&segment))?,
+            Some(What::Index) => look.segments(&identity, |look, segment| look.index(&segment))?,
         }
     }
     if arguments.what.is_none() {
-        match arguments.json {
-            true => summary
-                .as_json()
-                .iter()
-                .try_for_each(|line| look.output.json(line))?,
-            false => look.output.line(summary.as_text())?,
-        }
+        look.summary(&summary)?;
     }
     look.output.flush()?;
-    match &arguments.partition {
-        Some(partition) if !look.found => bail!(
-            "there is nothing of partition {partition}; `ropewalk inspect {}` lists what there is",
-            arguments.directory.display()
-        ),
-        _ => Ok(()),
-    }
+    look.verdict(&arguments.directory)
 }
 
 /// A directory, and what of it is wanted.
@@ -109,54 +86,134 @@ struct Look<'a> {
     output: Output,
     /// Whether there was anything of what is wanted.
     found: bool,
+    /// What is damaged, each place once.
+    faults: Vec<String>,
 }
 
 impl Look<'_> {
-    fn wants(&mut self, partition: &str) -> bool {
-        let wants = match self.partition {
-            None => true,
-            Some(wanted) => {
-                let topic = partition.rsplit_once('-').map(|(topic, _)| topic);
-                wanted == partition || topic == Some(wanted)
+    /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, none.
+    fn frames(&mut self, identity: &JournalIdentity) -> Result<Vec<FrameListing>> {
+        let mut frames = match storage::list_frames(self.disk, identity) {
+            Ok(frames) => frames,
+            Err(fault) => {
+                self.fault(&fault)?;
+                return Ok(Vec::new());
             }
         };
-        self.found |= wants;
-        wants
-    }
-
-    /// A journal's frames, with the wanted entries; without those that have none.
-    fn frames(&mut self, identity: &JournalIdentity) -> Result<Vec<FrameListing>> {
-        let mut frames = storage::list_frames(self.disk, identity)?;
-        if self.partition.is_some() {
+        if let Some(wanted) = self.partition {
             for frame in &mut frames {
                 frame
                     .entries
-                    .retain(|entry| self.wants(&partition_of(entry).to_string()));
+                    .retain(|entry| is_wanted(wanted, partition_of(entry)));
             }
             frames.retain(|frame| !frame.entries.is_empty());
         }
+        self.found |= !frames.is_empty();
         Ok(frames)
     }
 
-    fn segments(&mut self, identity: &JournalIdentity) -> Result<Vec<SegmentListing>> {
-        let mut segments = storage::list_segments(self.disk, identity, None)?;
-        segments.retain(|segment| self.wants(&segment.partition.to_string()));
-        Ok(segments)
-    }
-
-    fn index(&mut self, identity: &JournalIdentity) -> Result<()> {
-        for segment in self.segments(identity)? {
-            if !self.json {
-                self.output.line(listing::segment_as_text(&segment))?;
-            }
-            for chunk in &segment.chunks {
-                self.print(
-                    || listing::chunk_as_json(&segment, chunk),
-                    || listing::chunk_as_text(chunk),
-                )?;
-            }
+    fn journal(&mut self, identity: &JournalIdentity) -> Result<()> {
+        for frame in self.frames(identity)? {
+            self.print(
+                || listing::frame_as_json(&frame),
+                || listing::frame_as_text(&frame),
+            )?;
         }
         Ok(())
+    }
+
+    /// Shows the wanted segments of a journal's partitions to `show`, one after the other.
+    fn segments(
+        &mut self,
+        identity: &JournalIdentity,
+        mut show: impl FnMut(&mut Self, SegmentListing) -> Result<()>,
+    ) -> Result<()> {
+        let (disk, wanted) = (self.disk, self.partition);
+        let listed = storage::list_segments(disk, identity, |id| {
+            wanted.is_none_or(|wanted| is_wanted(wanted, id))
+        });
+        let segments = match listed {
+            Ok(segments) => segments,
+            Err(fault) => return self.fault(&fault),
+        };
+        for segment in segments {
+            self.found = true;
+            self.faults
+                .extend(segment.fault.as_ref().map(ToString::to_string));
+            show(self, segment)?;
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &SegmentListing) -> Result<()> {
+        self.print(
+            || listing::segment_as_json(segment),
+            || listing::segment_as_text(segment),
+        )
+    }
+
+    fn index(&mut self, segment: &SegmentListing) -> Result<()> {
+        // In JSON a segment has a line only if there is something to say of it that no chunk does.
+        if !self.json || segment.fault.is_some() {
+            self.segment(segment)?;
+        }
+        for chunk in &segment.chunks {
+            self.print(
+                || listing::chunk_as_json(segment, chunk),
+                || listing::chunk_as_text(chunk),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn summarize(&mut self, identity: &JournalIdentity, summary: &mut Summary) -> Result<()> {
+        summary.add_frames(&self.frames(identity)?);
+        self.segments(identity, |look, segment| {
+            summary.add_segment(&segment);
+            match segment.fault {
+                Some(_) => look.segment(&segment),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn summary(&mut self, summary: &Summary) -> Result<()> {
+        match self.json {
+            true => summary
+                .as_json()
+                .iter()
+                .try_for_each(|line| self.output.json(line)),
+            false => self.output.line(summary.as_text()),
+        }
+    }
+
+    /// Tells of damage that is no segment's. Frames and segments of a journal may hear of the same.
+    fn fault(&mut self, fault: &Fault) -> Result<()> {
+        let text = fault.to_string();
+        if self.faults.contains(&text) {
+            return Ok(());
+        }
+        self.print(|| json!({ "fault": text }), || format!("DAMAGED: {text}"))?;
+        self.faults.push(text);
+        Ok(())
+    }
+
+    /// What the command comes to.
+    fn verdict(&self, directory: &Path) -> Result<()> {
+        if !self.faults.is_empty() {
+            bail!(
+                "{} found; `ropewalk check {}` looks for more",
+                counted(self.faults.len(), "damaged place"),
+                directory.display()
+            );
+        }
+        match self.partition {
+            Some(partition) if !self.found => bail!(
+                "there is nothing of partition {partition}; `ropewalk inspect {}` lists what there is",
+                directory.display()
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn print(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
@@ -167,7 +224,14 @@ impl Look<'_> {
     }
 }
 
-fn partition_of(entry: &EntryListing) -> impl std::fmt::Display + use<> {
+/// Whether `wanted`, a partition or a topic, names this partition.
+fn is_wanted(wanted: &str, partition: impl Display) -> bool {
+    let partition = partition.to_string();
+    let topic = partition.rsplit_once('-').map(|(topic, _)| topic);
+    wanted == partition || topic == Some(wanted)
+}
+
+fn partition_of(entry: &EntryListing) -> impl Display + use<> {
     match entry {
         EntryListing::Batch { partition, .. }
         | EntryListing::Trim { partition, .. }

@@ -77,7 +77,13 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Rows of text as columns of equal width; the first row is the heading.
+/// Text without anything that a terminal would obey or take for a line of its own: for names that others chose.
+pub(crate) fn cleaned(text: &str) -> String {
+    let clean = |letter: char| if letter.is_control() { '?' } else { letter };
+    text.chars().map(clean).collect()
+}
+
+/// Rows of text as columns of equal width, cleaned; the first row is the heading.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -89,7 +95,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
         let cells = row
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+            .map(|(cell, width)| format!("{:width$}", cleaned(cell)));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -104,5 +110,12 @@ mod tests {
         let rows = [["topic", "n"], ["greetings", "1"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&rows), "topic      n\ngreetings  1");
         assert_eq!(table(&[]), "");
+    }
+
+    #[test]
+    fn a_name_is_no_command_to_the_terminal_and_no_row() {
+        let rows = [["group", "state"], ["a\x1b[2Jb\nc\u{9b}", "Empty"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "group      state\na?[2Jb?c?  Empty");
     }
 }

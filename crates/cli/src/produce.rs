@@ -20,10 +20,10 @@ use clap::builder::NonEmptyStringValueParser;
 use client::{Acks, Cluster, Compression, TopicMetadata};
 
 use self::appender::Appender;
-use self::draft::Reading;
+use self::draft::{Header, Reading};
 use self::inputs::{Inputs, News};
 use self::pieces::Pieces;
-use crate::escapes::unescaped;
+use crate::escapes::Delimiter;
 use crate::failure::note;
 use crate::output::counted;
 use crate::progress::Progress;
@@ -85,9 +85,6 @@ pub(crate) struct ProduceArguments {
     no_create: bool,
 }
 
-/// A header's name and value.
-type Header = (Vec<u8>, Option<Vec<u8>>);
-
 fn header(text: &str) -> Result<Header, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), Some(value.into()))),
@@ -95,16 +92,12 @@ fn header(text: &str) -> Result<Header, String> {
     }
 }
 
-/// Bytes that stand between records.
-#[derive(Clone)]
-struct Delimiter(Vec<u8>);
-
 fn delimiter(text: &str) -> Result<Delimiter, String> {
-    match unescaped(text)? {
-        bytes if bytes.is_empty() => {
+    match Delimiter::parse(text)? {
+        nothing if nothing.0.is_empty() => {
             Err("nothing separates nothing; --whole makes each input one record".to_owned())
         }
-        bytes => Ok(Delimiter(bytes)),
+        delimiter => Ok(delimiter),
     }
 }
 

@@ -27,6 +27,25 @@ impl Remote {
     }
 }
 
+/// What every command takes that asks a node for something and prints the answer.
+#[derive(Args)]
+pub(crate) struct Everywhere {
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The same for one topic or one group.
+#[derive(Args)]
+pub(crate) struct OneNamed {
+    /// Its name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+}
+
 /// Creates a topic and waits until it can be used.
 pub(crate) fn create_topic(cluster: &mut Cluster, topic: &NewTopic) -> Result<TopicMetadata, ClientError> {
     cluster.create_topic(topic)?;

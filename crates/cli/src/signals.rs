@@ -16,7 +16,8 @@ const INTERRUPTED: i32 = 130;
 pub(crate) enum Watched {
     /// Those that ask for an end.
     Asked,
-    /// And that of a terminal that goes away, unless it is ignored (nohup): for a program that must end what it started.
+    /// And that of a terminal that goes away, unless it is ignored (nohup): for a program that must end what it started or put
+    /// back what it changed.
     AskedOrAlone,
 }
 

@@ -4,6 +4,7 @@
 
 mod exposition;
 mod frame;
+mod growth;
 mod latency;
 mod observer;
 mod scrape;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
 use crate::node_options::key_and_value;
-use crate::output::{counted, or_dash, table, tell};
-use crate::remote::{Remote, create_topic};
+use crate::output::{cleaned, counted, or_dash, table, tell};
+use crate::remote::{Everywhere, OneNamed, create_topic};
 use crate::time::{now_ms, written_ms};
 
 const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ enum TopicCommand {
     /// List all topics
     List(Everywhere),
     /// Show a topic's partitions, offsets and configs
-    Describe(OneTopic),
+    Describe(OneNamed),
     /// Give a topic more partitions; keys may go to others of them from then on
     Grow(GrowArguments),
     /// Give up a partition's oldest records
@@ -47,26 +47,9 @@ enum TopicCommand {
 }
 
 #[derive(Args)]
-struct Everywhere {
-    #[command(flatten)]
-    remote: Remote,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct OneTopic {
-    /// The topic's name
-    name: String,
-    #[command(flatten)]
-    everywhere: Everywhere,
-}
-
-#[derive(Args)]
 struct CreateArguments {
     #[command(flatten)]
-    topic: OneTopic,
+    topic: OneNamed,
     /// How many partitions; without it, as many as the node gives by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
@@ -84,7 +67,7 @@ struct CreateArguments {
 #[derive(Args)]
 struct DeleteArguments {
     #[command(flatten)]
-    topic: OneTopic,
+    topic: OneNamed,
     /// Do nothing if there is no topic of that name, in place of failing
     #[arg(long)]
     if_present: bool,
@@ -93,7 +76,7 @@ struct DeleteArguments {
 #[derive(Args)]
 struct GrowArguments {
     #[command(flatten)]
-    topic: OneTopic,
+    topic: OneNamed,
     /// How many partitions it is to have in all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
@@ -102,7 +85,7 @@ struct GrowArguments {
 #[derive(Args)]
 struct TrimArguments {
     #[command(flatten)]
-    topic: OneTopic,
+    topic: OneNamed,
     /// The partition
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: i32,
@@ -143,7 +126,7 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
 }
 
 fn create(arguments: CreateArguments) -> Result<()> {
-    let OneTopic { name, everywhere } = arguments.topic;
+    let OneNamed { name, everywhere } = arguments.topic;
     let topic = NewTopic {
         name,
         partitions: arguments.partitions.unwrap_or(-1),
@@ -171,7 +154,7 @@ fn create(arguments: CreateArguments) -> Result<()> {
 }
 
 fn delete(arguments: &DeleteArguments) -> Result<()> {
-    let OneTopic { name, everywhere } = &arguments.topic;
+    let OneNamed { name, everywhere } = &arguments.topic;
     match everywhere.remote.connect()?.delete_topic(name) {
         Err(error) if arguments.if_present && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
             let text = format!("there is no topic {name}");
@@ -189,7 +172,7 @@ fn delete(arguments: &DeleteArguments) -> Result<()> {
 }
 
 fn grow(arguments: &GrowArguments) -> Result<()> {
-    let OneTopic { name, everywhere } = &arguments.topic;
+    let OneNamed { name, everywhere } = &arguments.topic;
     let mut cluster = everywhere.remote.connect()?;
     let before = cluster.topic(name)?.partitions.len();
     let wanted = arguments.partitions;
@@ -205,7 +188,7 @@ fn grow(arguments: &GrowArguments) -> Result<()> {
 }
 
 fn trim(arguments: &TrimArguments) -> Result<()> {
-    let OneTopic { name, everywhere } = &arguments.topic;
+    let OneNamed { name, everywhere } = &arguments.topic;
     let partition = arguments.partition;
     let mut cluster = everywhere.remote.connect()?;
     let tail = cluster
@@ -254,7 +237,7 @@ fn list(arguments: &Everywhere) -> Result<()> {
     tell(false, table(&rows), Value::Null)
 }
 
-fn describe(arguments: &OneTopic) -> Result<()> {
+fn describe(arguments: &OneNamed) -> Result<()> {
     let mut cluster = arguments.everywhere.remote.connect()?;
     let topic = cluster.topic(&arguments.name)?;
     let configs = cluster.configs(&ConfigResource::Topic(arguments.name.clone()))?;
@@ -285,6 +268,7 @@ fn extents(cluster: &mut Cluster, topic: &TopicMetadata) -> Result<Vec<Extent>> 
 }
 
 fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -> Value {
+    let resource = ConfigResource::Topic(topic.name.clone());
     let partitions = topic.partitions.iter().zip(extents).map(|(partition, extent)| {
         json!({
             "partition": partition.index,
@@ -300,7 +284,7 @@ fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
         "name": topic.name,
         "id": topic.id.to_string(),
         "partitions": partitions.collect::<Value>(),
-        "configs": configs.iter().map(config_json).collect::<Value>(),
+        "configs": configs.iter().map(|config| config_json(config, &resource)).collect::<Value>(),
     })
 }
 
@@ -318,7 +302,7 @@ fn as_text(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -
     }));
     format!(
         "topic {} (id {})\n\n{}\n\n{}",
-        topic.name,
+        cleaned(&topic.name),
         topic.id,
         table(&rows),
         config_table(configs)

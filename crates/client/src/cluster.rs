@@ -1,7 +1,7 @@
 //! The brokers of one cluster: finding them, and finding who leads a partition.
 //!
-//! Holds one connection for questions that any broker answers, and makes it anew when it ends. Topics are administered in
-//! `topics`, offsets asked for in `offsets`.
+//! Holds one connection for questions that any broker answers, and makes it anew when it ends; and those to brokers that
+//! were asked by themselves. Topics are administered in `topics`, offsets asked for in `offsets`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -79,6 +79,8 @@ pub struct Cluster {
     bootstrap: Vec<String>,
     options: ConnectionOptions,
     connection: Option<Connection>,
+    /// Connections to single brokers, by address.
+    kept: HashMap<String, Connection>,
     brokers: HashMap<i32, Broker>,
 }
 
@@ -98,6 +100,7 @@ impl Cluster {
             bootstrap: addresses,
             options,
             connection: None,
+            kept: HashMap::new(),
             brokers: HashMap::new(),
         };
         cluster.connection()?;
@@ -142,6 +145,35 @@ impl Cluster {
             Err(ClientError::Disconnected { .. }) if !was_fresh => self.connection()?.call(request),
             other => other,
         }
+    }
+
+    /// Has `ask` ask the broker at `address`, over a connection that is kept for the next time. One that turns out to have
+    /// ended while idle is replaced once.
+    pub(crate) fn ask_at<T>(
+        &mut self,
+        address: &str,
+        mut ask: impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(kept) = self.kept.remove(address) {
+            match self.ask_over(kept, &mut ask) {
+                Err(ClientError::Disconnected { .. }) => {}
+                other => return other,
+            }
+        }
+        let fresh = Connection::connect(address, &self.options)?;
+        self.ask_over(fresh, &mut ask)
+    }
+
+    fn ask_over<T>(
+        &mut self,
+        mut connection: Connection,
+        ask: &mut impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        let answer = ask(&mut connection);
+        if !connection.is_ended() {
+            self.kept.insert(connection.address().to_owned(), connection);
+        }
+        answer
     }
 
     /// Asks the controller, which alone administers topics in some clusters.

@@ -5,8 +5,7 @@ use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfi
 use kafka_wire::{DescribeConfigsRequest, IncrementalAlterConfigsRequest, Request, Text};
 
 use crate::cluster::Cluster;
-use crate::error::Result;
-use crate::topics::succeeded;
+use crate::error::{Result, succeeded};
 
 /// Kafka's numbers for what has configs.
 const TOPIC_RESOURCE: i8 = 2;
@@ -90,10 +89,15 @@ pub struct ConfigEntry {
 }
 
 impl ConfigEntry {
-    /// Whether the topic sets it by itself.
+    /// Whether `resource`, whose config this is, sets it by itself.
     #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.source == ConfigSource::Topic
+    pub fn is_set(&self, resource: &ConfigResource) -> bool {
+        let own = match resource {
+            ConfigResource::Topic(_) => ConfigSource::Topic,
+            ConfigResource::Node(_) => ConfigSource::Node,
+            ConfigResource::AllNodes => ConfigSource::AllNodes,
+        };
+        self.source == own
     }
 }
 
@@ -188,5 +192,32 @@ impl Cluster {
     fn call_node<R: Request>(&mut self, node_id: i32, request: &R) -> Result<R::Response> {
         self.metadata(Some(&[]))?;
         self.call_broker(node_id, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_is_set_where_its_value_comes_from() {
+        let resources = [
+            (ConfigResource::Topic("orders".to_owned()), ConfigSource::Topic),
+            (ConfigResource::Node(1), ConfigSource::Node),
+            (ConfigResource::AllNodes, ConfigSource::AllNodes),
+        ];
+        let sources = [1, 2, 3, 4, 5].map(ConfigSource::of);
+        for (resource, own) in &resources {
+            for source in sources {
+                let config = ConfigEntry {
+                    name: "retention.ms".to_owned(),
+                    value: Some("1".to_owned()),
+                    source,
+                    read_only: false,
+                    documentation: None,
+                };
+                assert_eq!(config.is_set(resource), source == *own, "{resource}: {source:?}");
+            }
+        }
     }
 }

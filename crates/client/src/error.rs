@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use kafka_wire::{ApiKey, ErrorCode, VersionRange, WireError};
+use kafka_wire::{ApiKey, ErrorCode, Text, VersionRange, WireError};
 use record::{BatchError, Offset};
 
 /// Why a request has no good answer.
@@ -219,6 +219,17 @@ fn broker_advice(code: ErrorCode) -> Advice {
         ErrorCode::CorruptMessage => Advice::Corrupt,
         code if code.is_retriable() => Advice::Retry,
         _ => Advice::Fix,
+    }
+}
+
+/// What a broker said about one operation, as an error unless it was "none".
+pub(crate) fn succeeded(operation: impl Into<String>, outcome: Option<(i16, Option<&Text>)>) -> Result<()> {
+    match outcome {
+        Some((0, _)) => Ok(()),
+        Some((code, message)) => Err(ClientError::broker(operation, code, message.map(Text::as_str))),
+        None => Err(ClientError::NotAnswered {
+            operation: operation.into(),
+        }),
     }
 }
 

@@ -11,9 +11,15 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::{ApiKey, ErrorCode, Reader, RequestHeader};
+use record::Offset;
+use rustix::net::sockopt::set_socket_linger;
+
+/// How long is waited for what a test has caused.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a broker can misbehave once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +30,8 @@ pub enum Fault {
     CloseInside,
     /// Closes without an answer. The request was carried out.
     Close,
+    /// Answers, then resets the connection: from then on the client cannot send.
+    Reset,
     /// Answers with the number of another request.
     Correlation,
     /// Answers with bytes that are no message.
@@ -57,6 +65,19 @@ struct State {
     next_producer_id: i64,
     next_topic: u8,
     requests: HashMap<ApiKey, u64>,
+    groups: BTreeMap<String, Vec<Committed>>,
+    /// The newest versions that are offered, where they are not the newest that there are.
+    versions_last: HashMap<ApiKey, i16>,
+    /// Connections that were reset.
+    resets: u64,
+}
+
+/// Where a group is in one partition.
+#[derive(Debug)]
+struct Committed {
+    topic: String,
+    partition: i32,
+    offset: Offset,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +91,7 @@ struct Topic {
 struct Shared {
     state: Mutex<State>,
     appended: Condvar,
+    reset: Condvar,
     stopping: AtomicBool,
     address: SocketAddr,
     streams: Mutex<Vec<TcpStream>>,
@@ -110,6 +132,7 @@ impl FakeBroker {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             appended: Condvar::new(),
+            reset: Condvar::new(),
             stopping: AtomicBool::new(false),
             address: listener.local_addr().expect("a bound socket has an address"),
             streams: Mutex::default(),
@@ -132,6 +155,36 @@ impl FakeBroker {
     /// Misbehaves at the next request of `api` for which no earlier fault waits.
     pub fn inject(&self, api: ApiKey, fault: Fault) {
         self.shared.lock().faults.push_back((api, fault));
+    }
+
+    /// Offers `api` up to a version only, on connections made from now on.
+    pub fn offer_up_to(&self, api: ApiKey, version_last: i16) {
+        self.shared.lock().versions_last.insert(api, version_last);
+    }
+
+    /// Waits until `Fault::Reset` was carried out once.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn wait_reset(&self) {
+        let is_awaited = |state: &mut State| state.resets == 0;
+        let waited = self
+            .shared
+            .reset
+            .wait_timeout_while(self.shared.lock(), PATIENCE, is_awaited);
+        let (_guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(!timeout.timed_out(), "no connection was reset");
+    }
+
+    /// Makes a group, if there is none of that name, and sets where it is in one partition.
+    pub fn commit(&self, group: &str, topic: &str, partition: i32, offset: Offset) {
+        let committed = Committed {
+            topic: topic.to_owned(),
+            partition,
+            offset,
+        };
+        let mut state = self.shared.lock();
+        state.groups.entry(group.to_owned()).or_default().push(committed);
     }
 
     /// Creates a topic.
@@ -243,7 +296,25 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         if !reply(&mut stream, &answer, fault)? {
             return stream.shutdown(Shutdown::Both);
         }
+        if fault == Some(Fault::Reset) {
+            return reset(stream, shared);
+        }
     }
+}
+
+/// Ends a connection as the system does for a process that died: without waiting for what is under way.
+fn reset(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    let peer = stream.peer_addr()?;
+    let is_other = |copy: &TcpStream| copy.peer_addr().ok() != Some(peer);
+    // The copy would keep it open.
+    let mut streams = shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+    streams.retain(is_other);
+    drop(streams);
+    set_socket_linger(&stream, Some(Duration::ZERO))?;
+    drop(stream);
+    shared.lock().resets += 1;
+    shared.reset.notify_all();
+    Ok(())
 }
 
 /// Sends an answer, spoilt as the fault says; whether the connection stays.
@@ -266,7 +337,9 @@ fn reply(stream: &mut TcpStream, answer: &[u8], fault: Option<Fault>) -> io::Res
             garbage[8..].fill(0x7f);
             stream.write_all(&garbage)?;
         }
-        Some(Fault::Refuse(_) | Fault::Damage | Fault::Cut(_)) | None => stream.write_all(answer)?,
+        Some(Fault::Reset | Fault::Refuse(_) | Fault::Damage | Fault::Cut(_)) | None => {
+            stream.write_all(answer)?;
+        }
     }
     Ok(true)
 }

@@ -1,24 +1,21 @@
-//! Consumer groups as an operator sees them: which there are, who is in them, how far they are, and putting them elsewhere.
+//! Consumer groups as an operator sees them: which there are, who is in them, and deleting them. How far they are is in
+//! `offsets`.
 //!
 //! Every question about one group goes to its coordinator, found anew for each operation. Nothing here joins a group.
 
-use std::collections::HashMap;
+mod coordinators;
+mod offsets;
 
-use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use kafka_wire::offset_fetch::OffsetFetchRequestGroup;
 use kafka_wire::{
-    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode,
-    FindCoordinatorRequest, ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest, Reader, Text,
-    WireError,
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode, ListGroupsRequest,
+    Reader, Text, WireError,
 };
-use record::{Offset, TopicId};
 
+pub use self::offsets::GroupOffset;
 use crate::cluster::Cluster;
 use crate::connection::Connection;
-use crate::error::{ClientError, Result};
+use crate::error::{ClientError, Result, succeeded};
 
-/// A committer that is in no group has this generation.
-const NO_GENERATION: i32 = -1;
 /// What one topic's entry takes at least in an assignment of the embedded consumer protocol.
 const ASSIGNED_TOPIC_BYTES_MIN: usize = 6;
 
@@ -63,17 +60,6 @@ pub struct GroupMember {
     pub partitions: Vec<(String, i32)>,
 }
 
-/// How far a group is in one partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupOffset {
-    /// The topic.
-    pub topic: String,
-    /// The partition's index.
-    pub partition: i32,
-    /// Where the group goes on.
-    pub offset: Offset,
-}
-
 impl Cluster {
     /// All groups of all brokers, by name.
     ///
@@ -83,11 +69,12 @@ impl Cluster {
         let brokers = self.metadata(Some(&[]))?.brokers;
         let mut groups = Vec::new();
         for broker in brokers {
-            let mut connection = Connection::connect(&broker.address, self.options())?;
             let patience = self.options().request_timeout;
-            let response = self.retry(patience, |_| {
-                let response = connection.call(&ListGroupsRequest::default())?;
-                done("listing groups", response.error_code, None).map(|()| response)
+            let response = self.retry(patience, |cluster| {
+                cluster.ask_at(&broker.address, |connection| {
+                    let response = connection.call(&ListGroupsRequest::default())?;
+                    succeeded("listing groups", Some((response.error_code, None))).map(|()| response)
+                })
             })?;
             groups.extend(response.groups.iter().map(|group| GroupListing {
                 name: String::from(&group.group_id),
@@ -114,170 +101,26 @@ impl Cluster {
         })
     }
 
-    /// How far a group is, by topic and partition. A group that nobody knows has committed nothing.
-    ///
-    /// # Errors
-    /// `Broker`.
-    pub fn group_offsets(&mut self, name: &str) -> Result<Vec<GroupOffset>> {
-        let names = self.topic_names()?;
-        let request = OffsetFetchRequest {
-            group_id: Text::from(name),
-            topics: None,
-            groups: vec![OffsetFetchRequestGroup {
-                group_id: Text::from(name),
-                topics: None,
-                ..OffsetFetchRequestGroup::default()
-            }],
-            require_stable: false,
-        };
-        let response = self.ask_coordinator(name, |connection| {
-            let response = connection.call(&request)?;
-            let code = response
-                .groups
-                .first()
-                .map_or(response.error_code, |group| group.error_code);
-            done(format!("asking how far group {name} is"), code, None).map(|()| response)
-        })?;
-        let mut offsets = Vec::new();
-        for topic in &response.topics {
-            for partition in &topic.partitions {
-                offsets.push((
-                    String::from(&topic.name),
-                    partition.partition_index,
-                    partition.committed_offset,
-                ));
-            }
-        }
-        for topic in response.groups.iter().flat_map(|group| &group.topics) {
-            let known = names.get(&topic.topic_id).filter(|_| topic.name.is_empty());
-            let topic_name = known.cloned().unwrap_or_else(|| String::from(&topic.name));
-            for partition in &topic.partitions {
-                offsets.push((
-                    topic_name.clone(),
-                    partition.partition_index,
-                    partition.committed_offset,
-                ));
-            }
-        }
-        offsets.sort();
-        let committed = |(topic, partition, offset)| GroupOffset {
-            topic,
-            partition,
-            offset: Offset(offset),
-        };
-        Ok(offsets
-            .into_iter()
-            .filter(|(_, _, offset)| *offset >= 0)
-            .map(committed)
-            .collect())
-    }
-
-    /// Puts a group without members elsewhere.
-    ///
-    /// # Errors
-    /// `Broker`, with `UnknownMemberId` if the group has members; what was named before the one that failed may be done.
-    pub fn set_group_offsets(&mut self, name: &str, offsets: &[GroupOffset]) -> Result<()> {
-        let ids: HashMap<String, TopicId> = self
-            .topic_names()?
-            .into_iter()
-            .map(|(id, name)| (name, id))
-            .collect();
-        let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
-        for wanted in offsets {
-            let partition = OffsetCommitRequestPartition {
-                partition_index: wanted.partition,
-                committed_offset: wanted.offset.0,
-                ..OffsetCommitRequestPartition::default()
-            };
-            match topics
-                .iter_mut()
-                .find(|topic| topic.name == wanted.topic.as_str())
-            {
-                Some(topic) => topic.partitions.push(partition),
-                None => topics.push(OffsetCommitRequestTopic {
-                    name: Text::from(wanted.topic.as_str()),
-                    topic_id: ids.get(&wanted.topic).copied().unwrap_or_default(),
-                    partitions: vec![partition],
-                }),
-            }
-        }
-        let request = OffsetCommitRequest {
-            group_id: Text::from(name),
-            generation_id_or_member_epoch: NO_GENERATION,
-            topics,
-            ..OffsetCommitRequest::default()
-        };
-        self.ask_coordinator(name, |connection| {
-            let response = connection.call(&request)?;
-            let outcomes = response.topics.iter().flat_map(|topic| &topic.partitions);
-            for outcome in outcomes {
-                done(
-                    format!("setting offsets of group {name}"),
-                    outcome.error_code,
-                    None,
-                )?;
-            }
-            Ok(())
-        })
-    }
-
     /// Deletes a group without members, and what it has committed.
     ///
     /// # Errors
-    /// `Broker`, with `NonEmptyGroup` or `GroupIdNotFound`.
+    /// `Broker`, with `NonEmptyGroup` or `GroupIdNotFound`. A group that is not there after an attempt whose outcome is not
+    /// known is taken as deleted.
     pub fn delete_group(&mut self, name: &str) -> Result<()> {
         let request = DeleteGroupsRequest {
             groups_names: vec![Text::from(name)],
         };
-        let operation = format!("deleting group {name}");
+        let mut may_be_done = false;
         self.ask_coordinator(name, |connection| {
-            let response = connection.call(&request)?;
-            match response.results.first() {
-                Some(result) => done(operation.as_str(), result.error_code, None),
-                None => Err(ClientError::NotAnswered {
-                    operation: operation.clone(),
-                }),
+            let answer = connection.call(&request);
+            let response = answer.inspect_err(|_| may_be_done = true)?;
+            let result = response.results.first();
+            let outcome = result.map(|result| (result.error_code, None));
+            match succeeded(format!("deleting group {name}"), outcome) {
+                Err(error) if may_be_done && error.code() == Some(ErrorCode::GroupIdNotFound) => Ok(()),
+                deleted => deleted,
             }
         })
-    }
-
-    fn topic_names(&mut self) -> Result<HashMap<TopicId, String>> {
-        let topics = self.metadata(None)?.topics;
-        Ok(topics.into_iter().map(|topic| (topic.id, topic.name)).collect())
-    }
-
-    /// Asks a group's coordinator; again while it is being found, or reads its log.
-    fn ask_coordinator<T>(
-        &mut self,
-        group: &str,
-        mut ask: impl FnMut(&mut Connection) -> Result<T>,
-    ) -> Result<T> {
-        let patience = self.options().request_timeout;
-        self.retry(patience, |cluster| {
-            let mut connection = cluster.connect_coordinator(group)?;
-            ask(&mut connection)
-        })
-    }
-
-    fn connect_coordinator(&mut self, group: &str) -> Result<Connection> {
-        let request = FindCoordinatorRequest {
-            key: Text::from(group),
-            coordinator_keys: vec![Text::from(group)],
-            ..FindCoordinatorRequest::default()
-        };
-        let response = self.call(&request)?;
-        let operation = format!("finding the coordinator of group {group}");
-        let found = match response.coordinators.first() {
-            Some(found) => {
-                done(operation, found.error_code, found.error_message.as_ref())?;
-                (&found.host, found.port)
-            }
-            None => {
-                done(operation, response.error_code, response.error_message.as_ref())?;
-                (&response.host, response.port)
-            }
-        };
-        Connection::connect(&format!("{}:{}", found.0, found.1), self.options())
     }
 }
 
@@ -291,7 +134,7 @@ fn describe_consumer(connection: &mut Connection, name: &str) -> Result<GroupDes
     let Some(group) = response.groups.into_iter().next() else {
         return Err(ClientError::NotAnswered { operation });
     };
-    done(operation, group.error_code, group.error_message.as_ref())?;
+    succeeded(operation, Some((group.error_code, group.error_message.as_ref())))?;
     let members = group.members.iter().map(|member| {
         let topics = member.assignment.topic_partitions.iter();
         let partitions = topics.flat_map(|topic| {
@@ -325,7 +168,8 @@ fn describe_classic(connection: &mut Connection, name: &str) -> Result<GroupDesc
     let Some(group) = response.groups.into_iter().next() else {
         return Err(ClientError::NotAnswered { operation });
     };
-    done(operation.as_str(), group.error_code, group.error_message.as_ref())?;
+    let outcome = (group.error_code, group.error_message.as_ref());
+    succeeded(operation.as_str(), Some(outcome))?;
     // What brokers say of a group that is not there, before they got an error code for it (KIP-1043).
     if group.group_state.as_str() == "Dead" {
         return Err(ClientError::broker(
@@ -371,13 +215,6 @@ fn read_assignment(bytes: &bytes::Bytes) -> std::result::Result<Vec<(String, i32
             .collect::<Vec<_>>()
     };
     Ok(topics.into_iter().flat_map(named).collect())
-}
-
-fn done(operation: impl Into<String>, code: i16, message: Option<&Text>) -> Result<()> {
-    match code {
-        0 => Ok(()),
-        code => Err(ClientError::broker(operation, code, message.map(Text::as_str))),
-    }
 }
 
 #[cfg(test)]

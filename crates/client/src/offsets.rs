@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
-use kafka_wire::{DeleteRecordsRequest, InitProducerIdRequest, ListOffsetsRequest, Text};
+use kafka_wire::{
+    DeleteRecordsRequest, InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse, Text,
+};
 use record::Offset;
 
 use crate::cluster::{Cluster, TopicMetadata};
@@ -40,16 +42,16 @@ pub(crate) fn offset_at(
     partition: i32,
     query: OffsetQuery,
 ) -> Result<Option<Offset>> {
-    let found = offsets_at(connection, topic, &[partition], query)?;
+    let found = offsets_at(topic, &[partition], query, |request| connection.call(request))?;
     Ok(found[0].1)
 }
 
-/// The same of several partitions of one leader, each with its offset.
+/// The same of several partitions of one leader, which `call` asks; each with its offset.
 fn offsets_at(
-    connection: &mut Connection,
     topic: &str,
     partitions: &[i32],
     query: OffsetQuery,
+    call: impl FnOnce(&ListOffsetsRequest) -> Result<ListOffsetsResponse>,
 ) -> Result<Vec<(i32, Option<Offset>)>> {
     let operation =
         |partition| format!("asking for the {query:?} offset of partition {partition} of topic {topic}");
@@ -66,7 +68,7 @@ fn offsets_at(
         }],
         ..ListOffsetsRequest::default()
     };
-    let response = connection.call(&request)?;
+    let response = call(&request)?;
     let answers = response.topics.iter().flat_map(|topic| &topic.partitions);
     let answers: HashMap<i32, _> = answers.map(|answer| (answer.partition_index, answer)).collect();
     let offset = |partition: &i32| match answers.get(partition) {
@@ -106,8 +108,9 @@ impl Cluster {
     ) -> Result<Vec<(i32, Option<Offset>)>> {
         let mut offsets = BTreeMap::new();
         for (broker, partitions) in self.by_leader(topic)? {
-            let mut connection = Connection::connect(&broker.address, self.options())?;
-            offsets.extend(offsets_at(&mut connection, &topic.name, &partitions, query)?);
+            offsets.extend(offsets_at(&topic.name, &partitions, query, |request| {
+                self.ask_at(&broker.address, |connection| connection.call(request))
+            })?);
         }
         Ok(offsets.into_iter().collect())
     }

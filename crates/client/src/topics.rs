@@ -10,7 +10,7 @@ use kafka_wire::delete_topics::DeleteTopicState;
 use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
 
 use crate::cluster::{Cluster, TopicMetadata};
-use crate::error::{ClientError, Result};
+use crate::error::{Result, succeeded};
 use crate::offsets::OffsetQuery;
 
 /// The pause between two questions of the same kind.
@@ -159,14 +159,5 @@ impl Cluster {
     pub(crate) fn timeout_ms(&self) -> i32 {
         let ms = self.options().request_timeout.as_millis() / 10 * 9;
         i32::try_from(ms).unwrap_or(i32::MAX)
-    }
-}
-
-/// What a broker said about one operation, as an error unless it was "none".
-pub(crate) fn succeeded(operation: String, outcome: Option<(i16, Option<&Text>)>) -> Result<()> {
-    match outcome {
-        Some((0, _)) => Ok(()),
-        Some((code, message)) => Err(ClientError::broker(operation, code, message.map(Text::as_str))),
-        None => Err(ClientError::NotAnswered { operation }),
     }
 }

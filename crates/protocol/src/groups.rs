@@ -12,7 +12,7 @@
 //!          handle_loaded(now)  from here on requests are taken; before, they are refused as "loading"
 //! run      handle_request(now, ticket, request)      one door for all; the ticket comes back with the answer
 //!          handle_topics(now, changes)               whenever topics are made, grow or go
-//!          handle_time(now)                          when `deadline()` has come; late is no harm
+//!          handle_time(now)                          when `deadline()` has come, as long as it has; late is no harm
 //!          handle_persisted(now, id, Ok or Err)      in the order of the ids
 //! always   while let Some(action) = next_action() { .. }   after each of these
 //! ```
@@ -37,9 +37,11 @@ mod consumer_protocol;
 mod context;
 mod contract;
 mod describe;
+mod expressions;
 mod group;
 mod offsets;
 mod records;
+mod rounds;
 mod settings;
 mod topics;
 
@@ -47,7 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use assignment::Assignment;
-pub use consumer_protocol::named_assignment;
+pub use consumer_protocol::{CONSUMER_TYPE, named_assignment};
 pub use contract::*;
 pub use records::GROUPS_TOPIC;
 pub use settings::Settings;
@@ -57,6 +59,7 @@ use crate::DecodeError;
 use context::{Context, Gate};
 use group::Group;
 use records::Change;
+use rounds::{Errand, Rounds, WORK_AT_ONCE};
 
 /// How long timers wait after the log refused what they asked for.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -68,6 +71,7 @@ pub struct Coordinator {
     groups: BTreeMap<Name, Group>,
     /// When each group is to be woken.
     wakes: BTreeSet<(Duration, Name)>,
+    rounds: Rounds,
     loaded: bool,
     offsets_check_at: Duration,
 }
@@ -82,6 +86,7 @@ impl Coordinator {
             cx: Context::new(settings, unix_ms_at_start),
             groups: BTreeMap::new(),
             wakes: BTreeSet::new(),
+            rounds: Rounds::default(),
             loaded: false,
         }
     }
@@ -144,27 +149,21 @@ impl Coordinator {
         });
     }
 
-    /// Takes changes of topics: all of them at the start, later what has become of some.
+    /// Takes changes of topics: all of them at the start, later what has become of some. Groups see them as
+    /// [`Coordinator::handle_time`] gets to them.
     pub fn handle_topics(&mut self, now: Duration, changes: impl IntoIterator<Item = TopicChange>) {
         self.advance(now);
         let gone: Vec<_> = changes
             .into_iter()
             .filter_map(|change| self.cx.topics.apply(change))
             .collect();
-        if !self.loaded {
-            return;
+        if self.loaded {
+            self.rounds.begin(Errand {
+                topics_version: Some(self.cx.topics.version()),
+                gone,
+                ..Errand::default()
+            });
         }
-        self.for_every_group(|group, cx| {
-            for (topic, id) in &gone {
-                if group.offsets.know_topic(topic, *id) {
-                    group.forget_topic(cx, topic, *id);
-                }
-            }
-            // Looks at its subscriptions when nothing is under way.
-            if group.group_type() == GroupType::Consumer {
-                cx.wake_at(cx.now);
-            }
-        });
     }
 
     /// Says what became of an [`Action::Persist`].
@@ -205,34 +204,28 @@ impl Coordinator {
         });
     }
 
-    /// Does what time brings: sessions end, rebalances time out, old offsets go.
+    /// Does what time brings: sessions end, rebalances time out, groups see which topics have changed, old offsets go. Not
+    /// all at once: as long as there is more to do, [`Coordinator::deadline`] is this very moment.
     pub fn handle_time(&mut self, now: Duration) {
         self.advance(now);
         if !self.loaded {
             return;
         }
-        // Each once: what asks to be woken at this very moment waits for the next call.
-        let later = self
-            .wakes
-            .split_off(&(self.cx.now + Duration::from_nanos(1), Name::default()));
-        for (_, name) in std::mem::replace(&mut self.wakes, later) {
-            self.at_group(&name, |group, cx| {
+        for due in self.due() {
+            self.wakes.remove(&due);
+            self.at_group(&due.1, |group, cx| {
                 group.wake_at = None;
-                if !group.is_quiet() {
-                    group.missed_wake = true;
-                } else if let Some(next) = group.handle_time(cx) {
-                    cx.wake_at(next);
-                }
+                group.wake(cx);
             });
         }
         if self.cx.now >= self.offsets_check_at {
             self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
-            self.for_every_group(|group, cx| {
-                if group.is_quiet() && group.under_way == 0 {
-                    group.expire_offsets(cx);
-                }
+            self.rounds.begin(Errand {
+                expires_offsets: true,
+                ..Errand::default()
             });
         }
+        self.go_round();
     }
 
     /// When [`Coordinator::handle_time`] has something to do.
@@ -242,7 +235,8 @@ impl Coordinator {
             return None;
         }
         let wake = self.wakes.first().map(|(at, _)| *at);
-        Some(wake.map_or(self.offsets_check_at, |at| at.min(self.offsets_check_at)))
+        let round = self.rounds.is_under_way().then_some(self.cx.now);
+        wake.into_iter().chain(round).chain([self.offsets_check_at]).min()
     }
 
     /// The next thing to be done; call until `None`.
@@ -278,6 +272,37 @@ impl Coordinator {
             return Err(GroupError::LimitReached { what: "groups", max });
         }
         Ok(())
+    }
+
+    /// The groups that are to be woken now, as many as may be at once. Each once: what asks to be woken at this very moment
+    /// waits for the next call.
+    fn due(&self) -> Vec<(Duration, Name)> {
+        let mut work = 0;
+        self.wakes
+            .iter()
+            .take_while(|(at, name)| {
+                let has_room = work < WORK_AT_ONCE;
+                work += self.groups.get(name).map_or(0, Group::weight);
+                has_room && *at <= self.cx.now
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// Goes on with the round that is under way. Expressions come first: groups are to see what they match now.
+    fn go_round(&mut self) {
+        if let Some(version) = self.rounds.topics_version()
+            && !self.cx.expressions.match_some(&self.cx.topics, version)
+        {
+            return;
+        }
+        let (errand, names) = self.rounds.step(&self.groups);
+        for name in names {
+            self.at_group(&name, |group, cx| group.see_topics(cx, &errand));
+            if errand.expires_offsets {
+                self.at_group(&name, Group::expire_offsets);
+            }
+        }
     }
 
     fn for_every_group(&mut self, mut work: impl FnMut(&mut Group, &mut Context)) {

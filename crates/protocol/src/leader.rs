@@ -71,6 +71,18 @@ impl Leader {
         leader
     }
 
+    /// Whether a batch can be on as many replicas as a producer that waits for all of them wants (`min.insync.replicas`).
+    ///
+    /// # Errors
+    /// `NotEnoughReplicas`.
+    pub fn check_replicas(&self, wanted: u32) -> Result<(), AppendError> {
+        let replicas = self.state.replicas.len();
+        match replicas >= wanted as usize {
+            true => Ok(()),
+            false => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
+        }
+    }
+
     /// Numbers a batch, finds it to be a duplicate, or refuses it. Changes nothing.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ use record::{ClusterId, Epoch, PartitionId, TopicId};
 
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
-pub use command::{Address, Command, ReplicaSet};
+pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};

@@ -21,6 +21,7 @@ mod records;
 mod resum;
 mod retain;
 mod snappy;
+mod source;
 mod split;
 mod validate;
 mod walk;
@@ -37,6 +38,6 @@ pub use header::{
 };
 pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
 pub use records::{Record, Records, find_timestamp, records};
-pub use retain::{KeyedRecord, Retained, emptied, retain, visit_keys};
+pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
 pub use split::{Batches, batches};
 pub use validate::{Examined, examine, validate};

@@ -60,6 +60,13 @@ pub enum AppendError {
     /// A batch has at least one record. Fix the caller.
     #[error("there is no record to append")]
     Empty,
+    /// A node made the log a compacted topic, of which each key's last record stays: what has no key would stay for ever. Give
+    /// it one.
+    #[error("the record at place {place} of the batch has no key; the log is compacted (cleanup.policy)")]
+    WithoutKey {
+        /// Which record, from zero.
+        place: usize,
+    },
     /// The batch is larger than this log takes. Append less at a time.
     #[error("a batch of {bytes} bytes or more cannot be appended; this log takes {bytes_max}")]
     TooLarge {
@@ -108,17 +115,30 @@ pub(crate) struct Staged {
     pub(crate) frame: u64,
 }
 
+/// What a log takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// The largest batch.
+    pub(crate) batch_bytes_max: usize,
+    /// Only records with keys.
+    pub(crate) only_keyed: bool,
+}
+
 /// Builds a batch of `records` at `now_ms`.
 ///
 /// # Errors
-/// `Empty`; `TooLarge` before more than `bytes_max` are gathered.
+/// `Empty`; `WithoutKey`; `TooLarge` before more is gathered than the log takes.
 pub(crate) fn build<'a>(
     records: impl IntoIterator<Item = NewRecord<'a>>,
     now_ms: i64,
-    bytes_max: usize,
+    rules: &Rules,
 ) -> Result<Built, AppendError> {
+    let bytes_max = rules.batch_bytes_max;
     let mut builder = BatchBuilder::new(Compression::None);
-    for NewRecord { key, value } in records {
+    for (place, NewRecord { key, value }) in records.into_iter().enumerate() {
+        if rules.only_keyed && key.is_none() {
+            return Err(AppendError::WithoutKey { place });
+        }
         let content = [key, value].map(|field| field.map_or(0, <[u8]>::len));
         let bytes = content
             .into_iter()

@@ -78,7 +78,7 @@ impl Cursor {
             if let Some(record) = self.take_from_batch()? {
                 return Ok(Some(record));
             }
-            if !self.open_batch()? {
+            if !self.open_batch(&engine.batch_limits())? {
                 if self.next >= until {
                     return Ok(None);
                 }
@@ -107,7 +107,7 @@ impl Cursor {
     }
 
     /// Goes on to the next batch that was read; false if there is none.
-    fn open_batch(&mut self) -> Result<bool, ReadError> {
+    fn open_batch(&mut self, limits: &Limits) -> Result<bool, ReadError> {
         let Some(part) = self.parts.front_mut() else {
             return Ok(false);
         };
@@ -117,13 +117,20 @@ impl Cursor {
         if part.is_empty() {
             self.parts.pop_front();
         }
-        let records = record::records(&batch, &Limits::default()).map_err(bad(header.base_offset))?;
+        let records = record::records(&batch, limits).map_err(bad(header.base_offset))?;
         self.batch = Some(records);
         Ok(true)
     }
 }
 
 impl Engine {
+    fn batch_limits(&self) -> Limits {
+        Limits {
+            decompressed_bytes_max: self.settings.decompressed_bytes_max,
+            ..Limits::default()
+        }
+    }
+
     /// Whole batches of `[from, until)`, which is not empty: at least one.
     fn read(&self, id: PartitionId, from: Offset, until: Offset) -> Result<Vec<Bytes>, ReadError> {
         let mut state = self.state();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use record::{Offset, PartitionId, Record};
 
-use crate::append::{AppendError, NewRecord, Reserve, build};
+use crate::append::{AppendError, NewRecord, Reserve, Rules, build};
 use crate::cursor::{Cursor, ReadError};
 use crate::engine::Phase;
 use crate::logs::Owner;
@@ -33,16 +33,16 @@ pub struct Log {
     owner: Arc<Owner>,
     id: PartitionId,
     name: Arc<str>,
-    batch_bytes_max: usize,
+    rules: Rules,
 }
 
 impl Log {
-    pub(crate) fn new(owner: Arc<Owner>, id: PartitionId, name: &str, batch_bytes_max: usize) -> Log {
+    pub(crate) fn new(owner: Arc<Owner>, id: PartitionId, name: &str, rules: Rules) -> Log {
         Log {
             owner,
             id,
             name: name.into(),
-            batch_bytes_max,
+            rules,
         }
     }
 
@@ -71,7 +71,7 @@ impl Log {
     ) -> Result<Range<Offset>, AppendError> {
         let engine = &self.owner.engine;
         let records = records.into_iter().map(Into::into);
-        let built = build(records, engine.clock.wall_ms(), self.batch_bytes_max)?;
+        let built = build(records, engine.clock.wall_ms(), &self.rules)?;
         engine.append(self.id, &built)
     }
 
@@ -173,6 +173,16 @@ impl Log {
     /// The offset after the last record that was staged.
     pub(crate) fn next_staged(&self) -> Offset {
         self.owner.engine.state().partition(self.id).leader.next_offset()
+    }
+
+    /// Appends a batch as it is, of one record.
+    pub(crate) fn append_built(&self, batch: bytes::Bytes) -> Result<Range<Offset>, AppendError> {
+        let built = crate::append::Built {
+            bytes: batch,
+            record_count: 1,
+            now_ms: 0,
+        };
+        self.owner.engine.append(self.id, &built)
     }
 
     /// The epoch that this opening appends in.

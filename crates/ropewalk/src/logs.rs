@@ -15,10 +15,11 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, TopicConfig};
 use storage::{DirectoryError, Fault, JournalSizes, NodeIdentity, Store, StoreConfig, identify};
 
+use crate::append::Rules;
 use crate::background;
 use crate::engine::{Engine, Phase, State};
 use crate::log::Log;
-use crate::names::LogError;
+use crate::names::{LogError, is_nodes_own};
 use crate::settings::{SettingError, Settings};
 
 /// Whose directory a new one is: what a node is by default, so that one can take it over.
@@ -133,8 +134,13 @@ impl Logs {
     /// See [`LogError`].
     pub fn log(&self, name: &str) -> Result<Log, LogError> {
         let id = self.owner.engine.log(name)?;
-        let batch_bytes_max = self.owner.engine.state().partition(id).settings.batch_bytes_max;
-        Ok(Log::new(self.owner.clone(), id, name, batch_bytes_max as usize))
+        let settings = self.owner.engine.state().partition(id).settings;
+        // Nobody changes them while the directory is open here.
+        let rules = Rules {
+            batch_bytes_max: settings.batch_bytes_max as usize,
+            only_keyed: settings.compaction.is_some(),
+        };
+        Ok(Log::new(self.owner.clone(), id, name, rules))
     }
 
     /// The names of all logs, sorted.
@@ -143,7 +149,7 @@ impl Logs {
         let logs = state
             .metadata
             .topics()
-            .filter(|topic| topic.partition_count() == 1);
+            .filter(|topic| topic.partition_count() == 1 && !is_nodes_own(&topic.name));
         logs.map(|topic| topic.name.to_string()).collect()
     }
 
@@ -151,6 +157,19 @@ impl Logs {
     /// and lets go of the directory. Whoever follows a log is told that it has ended. Dropping the last handle does the same.
     pub fn close(&self) {
         self.owner.close();
+    }
+}
+
+#[cfg(test)]
+impl Logs {
+    /// A topic of one partition with these configs, as a node makes one.
+    pub(crate) fn create_topic(&self, name: &str, configs: &[(&str, &str)]) {
+        let changes = configs.iter();
+        let changes = changes.map(|(name, value)| protocol::metadata::ConfigChange::set(name, value));
+        let engine = &self.owner.engine;
+        engine
+            .create_topic(engine.state(), name, changes.collect())
+            .expect("there is room");
     }
 }
 
@@ -220,7 +239,7 @@ fn lock(disk: &dyn Disk) -> Result<Box<dyn Lock>, OpenError> {
 fn identify_logs(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
     match NodeIdentity::read(disk) {
         // Nothing there, or something else: it is told apart before anything is written.
-        Err(DirectoryError::Foreign { .. }) => identify(disk, NODE, 1),
+        Err(DirectoryError::Empty { .. } | DirectoryError::Foreign { .. }) => identify(disk, NODE, 1),
         read => read,
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use platform::random::random_bytes;
 use protocol::PlanError;
+use protocol::groups::GROUPS_TOPIC;
 use protocol::leader::NodeId;
 use protocol::metadata::{
     Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
@@ -40,6 +41,12 @@ pub enum LogError {
         /// How many it has.
         partitions: i32,
     },
+    /// A node keeps something of its own in it; whoever wrote there could have it lose that.
+    #[error("{name} is a node's own; it is no log")]
+    NodesOwn {
+        /// The name.
+        name: String,
+    },
     /// It is new and could not be journaled.
     #[error("log {name} cannot be created: {refusal}")]
     NotCreated {
@@ -51,6 +58,11 @@ pub enum LogError {
     /// The logs were closed.
     #[error("the logs are closed")]
     Closed,
+}
+
+/// Whether a topic is none of its users': only the node itself writes to it.
+pub(crate) fn is_nodes_own(name: &str) -> bool {
+    name == GROUPS_TOPIC
 }
 
 /// Commands as a batch of the metadata partition.
@@ -159,6 +171,10 @@ impl Engine {
 
     /// The log of this name, made if there is none.
     pub(crate) fn log(&self, name: &str) -> Result<PartitionId, LogError> {
+        if is_nodes_own(name) {
+            let name = name.to_owned();
+            return Err(LogError::NodesOwn { name });
+        }
         if let Some(found) = self.find_log(&self.state(), name)? {
             return Ok(found);
         }
@@ -169,7 +185,7 @@ impl Engine {
         let state = self.state();
         match self.find_log(&state, name)? {
             Some(found) => Ok(found),
-            None => self.create_log(state, name),
+            None => self.create_topic(state, name, log_config(&self.settings)),
         }
     }
 
@@ -191,13 +207,18 @@ impl Engine {
     }
 
     /// Journals the new name, then opens the log. Nobody else changes names meanwhile.
-    fn create_log(&self, state: Guard<'_>, name: &str) -> Result<PartitionId, LogError> {
+    pub(crate) fn create_topic(
+        &self,
+        state: Guard<'_>,
+        name: &str,
+        config: Vec<ConfigChange>,
+    ) -> Result<PartitionId, LogError> {
         let wanted = NewTopic {
             id: TopicId(random_bytes()),
             name: Arc::from(name),
             partition_count: 1,
             replica_count: 1,
-            config: log_config(&self.settings),
+            config,
         };
         let limits = PlanLimits::default();
         let refused = |error: PlanError| LogError::Name {

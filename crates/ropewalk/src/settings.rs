@@ -23,6 +23,9 @@ pub struct Settings {
     /// The size at which a log's segment is complete, of logs that are created from now on, at least 1 MiB. What is trimmed
     /// leaves the disk a segment at a time.
     pub segment_bytes: u64,
+    /// What a compressed batch may unpack to when it is read. The library compresses nothing; a node takes such batches, up to
+    /// its `limits.decompressed_bytes`.
+    pub decompressed_bytes_max: u64,
 }
 
 const KIB: u64 = 1 << 10;
@@ -41,6 +44,8 @@ impl Default for Settings {
             disk_reserve_bytes: 128 * MIB,
             batch_bytes_max: 8 << 20,
             segment_bytes: 64 * MIB,
+            // As a node's.
+            decompressed_bytes_max: 256 * MIB,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 /// No read is granted more than this part of what is left: the first that come cannot leave the others nothing.
 const SHARE: usize = 8;
@@ -19,6 +19,7 @@ pub(crate) struct AnswerBudget {
     held_bytes: Cell<usize>,
     /// Told whenever there is room again.
     freed: Notify,
+    turn: Mutex<()>,
 }
 
 /// Memory that somebody holds, until dropped.
@@ -34,6 +35,7 @@ impl AnswerBudget {
             bytes_max,
             held_bytes: Cell::new(0),
             freed: Notify::new(),
+            turn: Mutex::new(()),
         })
     }
 
@@ -55,9 +57,15 @@ impl AnswerBudget {
         }
     }
 
+    /// Waits for the turn to find what an answer says, where nobody knows beforehand how long that is: what was found and is
+    /// not counted yet is one answer's then. Nobody waits for room while it is their turn.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// Waits until something is left.
     pub(crate) async fn room(&self) {
-        while self.left() == 0 {
+        while self.is_used_up() {
             self.freed.notified().await;
         }
         // There may be some for the next one, too.
@@ -74,6 +82,11 @@ impl AnswerBudget {
         self.left() < self.bytes_max / 4
     }
 
+    /// Whether nothing is left.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.left() == 0
+    }
+
     fn left(&self) -> usize {
         self.bytes_max.saturating_sub(self.held_bytes.get())
     }
@@ -83,6 +96,12 @@ impl Held {
     /// How much it is.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Holds so much more, whether there is room for it or not.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.budget.held_bytes.set(self.budget.held_bytes.get() + bytes);
+        self.bytes += bytes;
     }
 }
 

@@ -242,11 +242,12 @@ async fn read_requests(
         };
         count(&core.counters.requests, 1);
         let received_at = core.idle_poll.note_request();
-        let answer = api::start(core, connection, received.request, received.memory)?;
+        let mut room = received.room;
+        let answer = api::start(core, connection, received.request, received.memory, &mut room)?;
         place.send(Queued {
             answer,
             received_at,
-            permits: (request_bytes, received.core_budget),
+            permits: (request_bytes, room),
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));

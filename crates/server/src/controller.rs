@@ -4,12 +4,15 @@
 //! One change at a time, so that a plan is never outdated when it is applied. A change is answered when every core
 //! has applied it: whoever asked sees it on any connection.
 
+use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use protocol::metadata::{Command, ConfigChange, Metadata, PlanError, TopicConfig, TopicSettings};
+use protocol::metadata::{
+    COMMAND_BYTES_MAX, Command, ConfigChange, Metadata, PlanError, TopicConfig, TopicSettings,
+};
 use record::{BatchBuilder, Compression, Limits, Offset};
 use tokio::sync::{Mutex, oneshot};
 
@@ -19,6 +22,12 @@ use crate::shard::{Acks, AppendRefusal, AppendRequest, ReadRefusal};
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
+/// A batch of this size fits every journal file, and the metadata's `max.message.bytes`.
+const BATCH_BYTES_MAX: usize = 1_000_000;
+const _: () = assert!(
+    BATCH_BYTES + COMMAND_BYTES_MAX <= BATCH_BYTES_MAX,
+    "one command more does not make a batch too large"
+);
 /// Read at a time when the metadata is replayed.
 const REPLAY_BYTES: usize = 4 << 20;
 
@@ -65,24 +74,10 @@ impl Core {
         let _turn = controller.turn.lock().await;
         let planned = self.with_metadata(plan);
         let commands: Vec<Command> = planned.iter().flatten().cloned().collect();
-        let committed = match commands.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.commit(commands).await,
-        };
-        let mut applied = match committed {
-            Ok(applied) => applied.into_iter(),
-            Err(error) => {
-                let refuse = |plan: Result<Command, PlanError>| {
-                    Err(plan.err().map_or(error.clone(), ChangeError::Plan))
-                };
-                return planned.into_iter().map(refuse).collect();
-            }
-        };
+        let mut made = self.commit(commands).await.into_iter();
         let mut outcome = |command| {
-            let applied = applied.next().expect("one outcome for each command");
-            applied
-                .map(|()| command)
-                .map_err(|error| ChangeError::Plan(PlanError::Refused(error)))
+            let made = made.next().expect("one outcome for each command");
+            made.map(|()| command)
         };
         planned
             .into_iter()
@@ -90,36 +85,57 @@ impl Core {
             .collect()
     }
 
-    async fn commit(
-        self: &Rc<Self>,
-        commands: Vec<Command>,
-    ) -> Result<Vec<Result<(), protocol::ApplyError>>, ChangeError> {
+    /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
+    /// the next start reads. One outcome for each, in order.
+    async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Result<(), ChangeError>> {
+        let journaled = self.journal_each(&commands).await;
+        let committed = commands.into_iter().zip(&journaled);
+        let committed: Vec<Command> = committed
+            .filter(|(_, journaled)| journaled.is_ok())
+            .map(|(command, _)| command)
+            .collect();
+        let applied = self.apply(&committed);
+        let told = self.tell_others(committed).await;
+        let mut applied = applied.into_iter();
+        let outcome = |journaled: Result<(), AppendRefusal>| -> Result<(), ChangeError> {
+            journaled?;
+            let applied = applied.next().expect("what is committed was applied");
+            applied.map_err(PlanError::Refused)?;
+            Ok(told?)
+        };
+        journaled.into_iter().map(outcome).collect()
+    }
+
+    /// Has the other cores apply what this one has applied.
+    async fn tell_others(&self, commands: Vec<Command>) -> Result<(), Stopping> {
+        if commands.is_empty() {
+            return Ok(());
+        }
         let commands = Arc::new(commands);
-        self.journal(&commands).await?;
-        let applied = commands.iter().map(|command| self.apply(command)).collect();
         let others = (1..self.facts.mailboxes.cores()).map(|core| {
             let commands = commands.clone();
             self.facts.mailboxes.call(core, move |core| async move {
-                for command in commands.iter() {
-                    // Core 0 has the same image and answers for all.
-                    let _ = core.apply(command);
-                }
+                // Core 0 has the same image and answers for all.
+                core.apply(&commands);
             })
         });
-        for other in join_all(others).await {
-            other?;
-        }
-        Ok(applied)
+        join_all(others).await.into_iter().collect()
     }
 
-    /// Appends commands to the metadata partition; committed on return.
+    /// Appends commands to the metadata partition; all are committed on return, unless one was refused.
     pub(crate) async fn journal(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
+        self.journal_each(commands).await.into_iter().collect()
+    }
+
+    /// Appends commands to the metadata partition, several to a batch, and tells of each whether it is committed.
+    async fn journal_each(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
         let now_ms = self.facts.clock.wall_ms();
         let mut builder = BatchBuilder::new(Compression::None);
-        let mut answers = Vec::new();
+        let mut batches = Vec::new();
         for (index, command) in commands.iter().enumerate() {
             builder.append(now_ms, None, Some(&command.encode()), &[]);
             if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
+                let count = builder.record_count() as usize;
                 let (reply, answer) = oneshot::channel();
                 self.shard(0).append(AppendRequest {
                     partition: METADATA_PARTITION,
@@ -127,13 +143,16 @@ impl Core {
                     acks: Acks::Quorum,
                     reply,
                 });
-                answers.push(answer);
+                batches.push((count, answer));
             }
         }
-        for answer in answers {
-            answer.await.map_err(|_| AppendRefusal::Stopping)??;
+        let mut journaled = Vec::with_capacity(commands.len());
+        for (count, answer) in batches {
+            let outcome = answer.await.unwrap_or(Err(AppendRefusal::Stopping));
+            let outcome = outcome.map(|_| ());
+            journaled.extend(iter::repeat_n(outcome, count));
         }
-        Ok(())
+        journaled
     }
 
     /// At start, on core 0: opens the metadata partition and reads all commands back.

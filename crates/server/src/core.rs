@@ -15,6 +15,7 @@ use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
 
 use crate::answer_budget::AnswerBudget;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -23,7 +24,6 @@ use crate::idle_poll::IdlePoll;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
-use crate::request_budget::RequestBudget;
 use crate::shard::Shard;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
@@ -100,7 +100,7 @@ pub(crate) struct Core {
     /// Whether the node has begun to stop.
     draining: Cell<bool>,
     /// Memory that large requests under way on this core may take.
-    pub(crate) requests: RequestBudget,
+    pub(crate) requests: Budget,
     /// Memory that answers of this core's connections may take until they are written.
     pub(crate) answers: Rc<AnswerBudget>,
     shards: HashMap<usize, Rc<Shard>>,
@@ -126,7 +126,7 @@ impl Core {
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
             draining: Cell::new(false),
-            requests: RequestBudget::new(facts.config.limits.in_flight_bytes_per_core),
+            requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
@@ -214,11 +214,24 @@ impl Core {
         Ok(())
     }
 
-    /// Applies one committed command, as every core does in the same order.
-    ///
-    /// # Errors
-    /// A sentence: the command is refused. Nothing has changed then, on any core.
-    pub(crate) fn apply(&self, command: &Command) -> Result<(), protocol::ApplyError> {
+    /// Applies committed commands, as every core does in the same order. One outcome for each: what is refused has changed
+    /// nothing, on any core.
+    pub(crate) fn apply(&self, commands: &[Command]) -> Vec<Result<(), protocol::ApplyError>> {
+        let mut changes = Vec::new();
+        let apply = |command: &Command| {
+            let applied = self.apply_one(command);
+            if applied.is_ok() {
+                changes.extend(self.topic_change(command));
+            }
+            applied
+        };
+        let applied = commands.iter().map(apply).collect();
+        self.open_coordinators();
+        self.tell_coordinators(&changes);
+        applied
+    }
+
+    fn apply_one(&self, command: &Command) -> Result<(), protocol::ApplyError> {
         let deleted = self.partitions_deleted_by(command);
         let first_new = self.first_new_partition(command);
         self.metadata.borrow_mut().apply(command)?;
@@ -245,8 +258,6 @@ impl Core {
                 _ => {}
             }
         });
-        self.open_coordinators();
-        self.tell_coordinators(command);
         Ok(())
     }
 

@@ -48,6 +48,7 @@ fn leader_code(error: &AppendError) -> ErrorCode {
         AppendError::Sequence(SequenceError::Malformed { .. }) | AppendError::InvalidRecordCount { .. } => {
             ErrorCode::InvalidRecord
         }
+        AppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
         AppendError::Transactional => ErrorCode::InvalidTxnState,
         AppendError::OffsetsExhausted { .. } => ErrorCode::UnknownServerError,
     }
@@ -114,7 +115,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
     match error {
         PlanError::Refused(error) => apply_code(error),
         PlanError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
-        PlanError::ClusterFull { .. } => ErrorCode::PolicyViolation,
+        PlanError::ClusterFull { .. } | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
         PlanError::ReplicaCount { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }

@@ -3,6 +3,7 @@
 //! Every partition of the groups' topic has a coordinator, on the core that owns the partition. A request goes to the one
 //! that its group's name gives, and its answer comes back when what it promises is durable.
 
+mod gathering;
 mod host;
 mod place;
 mod replay;
@@ -20,6 +21,7 @@ use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
 
 use crate::api::fresh_topic_id;
+use crate::budget::Room;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
@@ -27,13 +29,19 @@ use crate::error_codes::coordinator_code;
 use host::GroupHost;
 use place::partition_of;
 
-/// How the groups' topic is kept: the last record of each key, in segments that are soon complete, as only those are
-/// compacted (Kafka's `offsets.topic.segment.bytes`). A group's record grows with its members.
-const TOPIC_CONFIG: [(&str, &str); 3] = [
+/// How the groups' topic is kept whatever topics have by default, and whatever clients want: the last record of each key,
+/// durable before anybody acts by it, and no change of a group refused. A group's record grows with its members.
+pub(crate) const FIXED_CONFIG: [(&str, &str); 6] = [
     ("cleanup.policy", "compact"),
     ("max.message.bytes", "16777216"),
-    ("segment.bytes", "104857600"),
+    ("message.timestamp.after.max.ms", "9223372036854775807"),
+    ("message.timestamp.before.max.ms", "9223372036854775807"),
+    ("min.insync.replicas", "1"),
+    ("ropewalk.durability", "fsync"),
 ];
+/// In segments that are soon complete, unless clients want others: only those are compacted (Kafka's
+/// `offsets.topic.segment.bytes`).
+const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "104857600");
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
 #[derive(Default)]
@@ -65,12 +73,25 @@ impl Core {
     /// # Errors
     /// No coordinator can be had now; the client asks again.
     pub(crate) async fn ask_coordinator(self: &Rc<Self>, request: Request) -> Result<Answer, ErrorCode> {
+        self.hand_to_coordinator(request, None).await
+    }
+
+    /// The same. `room`, which the request has taken while it came, is free again when the coordinator has it: what that keeps
+    /// it counts by itself, and its answer may be long in coming.
+    ///
+    /// # Errors
+    /// See `ask_coordinator`.
+    pub(crate) async fn hand_to_coordinator(
+        self: &Rc<Self>,
+        request: Request,
+        room: Option<Room>,
+    ) -> Result<Answer, ErrorCode> {
         let group = request
             .group()
             .expect("requests about all groups go to all coordinators");
         let topic = self.groups_topic().await?;
         let index = partition_of(group, topic.1);
-        self.ask_partition(topic.0, index, request).await
+        self.ask_partition(topic.0, index, request, room).await
     }
 
     /// Has every coordinator answer the request. Without a groups' topic there are none.
@@ -84,7 +105,7 @@ impl Core {
         let Some((topic, count)) = self.find_groups_topic() else {
             return Ok(Vec::new());
         };
-        let asked = (0..count).map(|index| self.ask_partition(topic, index, request.clone()));
+        let asked = (0..count).map(|index| self.ask_partition(topic, index, request.clone(), None));
         join_all(asked).await.into_iter().collect()
     }
 
@@ -93,15 +114,15 @@ impl Core {
         topic: TopicId,
         index: i32,
         request: Request,
+        room: Option<Room>,
     ) -> Result<Answer, ErrorCode> {
         let owner = self
             .facts
             .core_of(self.facts.shard_of(PartitionId { topic, index }));
         let ask = move |core: Rc<Core>| async move {
-            match core.groups.host(index) {
-                Some(host) => host.ask(request).await,
-                None => None,
-            }
+            let answer = core.groups.host(index)?.ask(request)?;
+            drop(room);
+            answer.await.ok()
         };
         let answer = match owner == self.index {
             true => ask(self.clone()).await,
@@ -132,9 +153,11 @@ impl Core {
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count: 1,
-            config: TOPIC_CONFIG
+            config: FIXED_CONFIG
+                .into_iter()
+                .chain([SEGMENT_CONFIG])
                 .map(|(name, value)| ConfigChange::set(name, value))
-                .to_vec(),
+                .collect(),
         };
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {
@@ -175,18 +198,25 @@ impl Core {
         });
     }
 
-    /// Tells the coordinators here what a command has done to a topic.
-    pub(crate) fn tell_coordinators(&self, command: &Command) {
-        let change = match command {
+    /// What a command has done to a topic, as coordinators are told it. It was just applied.
+    pub(crate) fn topic_change(&self, command: &Command) -> Option<TopicChange> {
+        match command {
             Command::DeleteTopic { id } => Some(TopicChange::Gone { id: *id }),
             Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {
                 self.with_metadata(|metadata| metadata.topic(*id).map(there))
             }
             _ => None,
-        };
-        let Some(change) = change else { return };
+        }
+    }
+
+    /// Tells the coordinators here what has become of topics: all of it at once, as they look at each of their groups
+    /// every time.
+    pub(crate) fn tell_coordinators(&self, changes: &[TopicChange]) {
+        if changes.is_empty() {
+            return;
+        }
         for host in self.groups.hosts.borrow().values() {
-            host.handle_topic(change.clone());
+            host.handle_topics(changes);
         }
     }
 }

@@ -7,7 +7,6 @@
 mod append;
 mod base64;
 mod body;
-mod budget;
 mod configs;
 mod cores;
 mod counters;
@@ -20,6 +19,7 @@ mod media_type;
 mod observe;
 mod openapi;
 mod paging;
+mod places;
 mod problem;
 mod read;
 mod record_json;
@@ -48,16 +48,17 @@ use hyper_util::service::TowerToHyperService;
 use platform::threads;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::budget::Budget;
 use crate::core::NodeFacts;
 use crate::metrics::{ANSWER_WAIT, Gatherer};
-use budget::Budget;
 use cores::Cores;
 use limits::HttpLimits;
 use line::Line;
 use observe::Peer;
+use places::{Place, Places};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
 
@@ -170,10 +171,10 @@ fn run(
 ) {
     let limits = app.limits;
     runtime.block_on(async {
-        let places = Arc::new(Semaphore::new(limits.connections_max as usize));
-        accept(listener, router, app, &places, stopped).await;
+        let mut places = Places::new(limits.connections_max);
+        accept(listener, router, app, &mut places, stopped).await;
         // Whoever holds a place still is being answered. What is not done in time is cut off with the runtime.
-        let _ = timeout(limits.grace, places.acquire_many(limits.connections_max)).await;
+        let _ = timeout(limits.grace, places.all_free()).await;
     });
 }
 
@@ -182,7 +183,7 @@ async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
     app: &Arc<App>,
-    places: &Arc<Semaphore>,
+    places: &mut Places,
     mut stopped: watch::Receiver<()>,
 ) {
     let told = stopped.clone();
@@ -192,21 +193,20 @@ async fn accept(
             _ = stopped.changed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => match places.clone().try_acquire_owned() {
-                Ok(place) => {
-                    let door = Door {
-                        app: Arc::clone(app),
-                        peer,
-                        stopped: told.clone(),
-                        _place: place,
-                    };
-                    tokio::spawn(serve(stream, router.clone(), door));
-                }
-                Err(_) => {
-                    app.counters.refused_connection();
-                    tracing::debug!(%peer, "an HTTP connection was refused: too many");
-                }
-            },
+            Ok((stream, peer)) => {
+                let Some(place) = find_place(app, places, peer).await else {
+                    continue;
+                };
+                let line = Line::new(Arc::clone(&app.counters));
+                let door = Door {
+                    app: Arc::clone(app),
+                    line: line.clone(),
+                    peer,
+                    stopped: told.clone(),
+                    _place: place,
+                };
+                places.take(line, tokio::spawn(serve(stream, router.clone(), door)));
+            }
             Err(error) => {
                 tracing::warn!(%error, "an HTTP connection could not be accepted");
                 // Out of descriptors: a rest, so that the loop does not spin. Being told to stop is seen after it.
@@ -216,12 +216,33 @@ async fn accept(
     }
 }
 
+/// A place for a connection; if all are taken, that of one that waits for a request.
+async fn find_place(app: &App, places: &mut Places, peer: SocketAddr) -> Option<Place> {
+    let place = places.find();
+    if place.is_some() {
+        return place;
+    }
+    // Either way there is one connection less than clients want.
+    app.counters.refused_connection();
+    match places.clear_one().await {
+        true => {
+            tracing::debug!(%peer, "another HTTP connection, which waited for a request, made way for this one");
+            places.find()
+        }
+        false => {
+            tracing::debug!(%peer, "an HTTP connection was refused: too many");
+            None
+        }
+    }
+}
+
 /// What a connection comes in with.
 struct Door {
     app: Arc<App>,
+    line: Line,
     peer: SocketAddr,
     stopped: watch::Receiver<()>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Serves one connection until it ends, is cut off, grows old, or the node stops.
@@ -237,20 +258,25 @@ async fn serve(stream: TcpStream, router: Router, mut door: Door) {
         .max_headers(limits.headers_max)
         .max_header_size(limits.head_bytes_max)
         .max_buf_size(limits.buffer_bytes_max);
-    let line = Line::new(Arc::clone(&app.counters));
     let router = TowerToHyperService::new(router);
-    let (told, peer) = (line.clone(), door.peer);
+    let (line, peer) = (door.line.clone(), door.peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(told.clone());
+        let under_way = line.begin();
+        request.extensions_mut().insert(line.clone());
         request.extensions_mut().insert(Peer(peer));
-        router.call(request)
+        let answer = router.call(request);
+        async move {
+            let answer = answer.await;
+            drop(under_way);
+            answer
+        }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = line.until_cut() => Ok(()),
-        () = until_over(limits, &line, &mut door.stopped) => {
+        () = door.line.until_cut() => Ok(()),
+        () = until_over(limits, &door.line, &mut door.stopped) => {
             connection.as_mut().graceful_shutdown();
             timeout(limits.grace, connection).await.unwrap_or(Ok(()))
         }

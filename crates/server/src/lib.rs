@@ -7,6 +7,7 @@ mod accept;
 mod answer_budget;
 mod api;
 mod append_path;
+mod budget;
 pub mod config;
 mod connection;
 mod controller;
@@ -26,7 +27,6 @@ mod metrics;
 mod node;
 mod owner;
 mod producer_ids;
-mod request_budget;
 mod shard;
 
 pub use core_death::CoreDied;

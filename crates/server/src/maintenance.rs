@@ -59,6 +59,7 @@ pub(crate) async fn compact(core: Rc<Core>) {
     let means = CompactionMeans {
         key_map_bytes: settings.key_map_bytes,
         bytes_per_second: settings.rate,
+        disk_reserve_bytes: core.facts.config.disk.reserve_bytes,
     };
     loop {
         tokio::time::sleep(settings.check_interval).await;

@@ -6,11 +6,15 @@
     reason = "the tests are clients, outside the node"
 )]
 
+#[path = "support/patience.rs"]
+mod patience;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use patience::eventually;
 use platform::disk::SimulatedDisk;
 use server::Node;
 use server::config::Config;
@@ -131,12 +135,11 @@ fn a_full_disk_makes_a_node_not_ready_and_leaves_it_healthy() {
     let node = start(2 * ROOM_BYTES);
     let http = node.http_address();
     // Each core learns of it by mail, soon after the start.
-    let answer = loop {
-        let answer = get(http, "/ready");
-        if answer.matches("the disk is full").count() == CORES {
-            break answer;
-        }
-    };
+    let mut answer = String::new();
+    eventually("each core says that the disk is full", || {
+        answer = get(http, "/ready");
+        answer.matches("the disk is full").count() == CORES
+    });
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(get(http, "/health").starts_with("HTTP/1.1 200 "));
     assert_eq!(sum(&get(http, "/metrics"), "ropewalk_disk_full"), CORES as f64);

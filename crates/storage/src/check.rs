@@ -4,6 +4,7 @@
 //! start; this checks everything that is stored, and goes on after a fault to find them all.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -13,7 +14,7 @@ use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment, directory, open_segment, path, read_piece, read_table};
+use crate::segment::{Chunk, PARTITIONS, Segment, directory, open_segment, path, read_piece, read_table};
 use crate::store::{Replay, recover};
 
 /// How far a check has come.
@@ -46,8 +47,10 @@ pub struct CheckReport {
     pub batches: u64,
     /// Bytes of segments looked through.
     pub segment_bytes: u64,
-    /// Files that nothing refers to, left behind by a crash. They do no harm; layout removes them as it comes by.
+    /// Files that nothing refers to, left behind by a crash. They do no harm; layout and compaction remove them as they come by.
     pub orphans: Vec<String>,
+    /// The partitions that may have a directory: for `stray_directories`.
+    pub known: BTreeSet<PartitionId>,
     /// Everything that is wrong.
     pub faults: Vec<Fault>,
 }
@@ -75,6 +78,8 @@ pub fn check(
         report: CheckReport::default(),
     };
     let replay = check.journal().unwrap_or_else(|| Replay::new(checkpoint));
+    let removed = replay.removals.iter().map(|(removal, _)| removal.partition);
+    check.report.known = replay.logs.keys().copied().chain(removed).collect();
     let mut logs: Vec<&PartitionLog> = replay.logs.values().collect();
     logs.sort_unstable_by_key(|log| log.id);
     let bytes_total = logs.iter().map(|log| log.segment_bytes()).sum();
@@ -97,6 +102,21 @@ pub fn check(
         check.orphans(log, &replay);
     }
     Ok(check.report)
+}
+
+/// What is in the directory of all partitions and belongs to none of those that are `known`: those of all journals. Blocks.
+///
+/// # Errors
+/// The disk's.
+pub fn stray_directories(disk: &Arc<dyn Disk>, known: &BTreeSet<PartitionId>) -> Result<Vec<String>, Fault> {
+    let all = Path::new(PARTITIONS);
+    let shown = |path: &Path| disk.root().join(path).display().to_string();
+    let names = disk.list(all);
+    let names = names.map_err(|error| Doing::Reading.failed(error).at(shown(all)))?;
+    let known: BTreeSet<_> = known.iter().map(directory).collect();
+    let paths = names.iter().map(|name| all.join(name));
+    let strays = paths.filter(|path| !known.contains(path));
+    Ok(strays.map(|path| shown(&path)).collect())
 }
 
 struct Check<'a> {

@@ -102,7 +102,7 @@ impl SegmentIdentity {
         identity[36..44].copy_from_slice(&self.segment.first.to_le_bytes());
         identity[44..52].copy_from_slice(&position.to_le_bytes());
         identity[52..].copy_from_slice(&self.segment.generation.to_le_bytes());
-        // Segments of layout had no generation when their format was fixed.
+        // The format of what layout writes (version 1) knows no generation.
         let length = if self.segment.generation == 0 { 52 } else { 56 };
         checksum(&identity[..length], &[bytes])
     }

@@ -12,6 +12,7 @@ mod pass;
 mod source;
 mod step;
 mod verdict;
+mod writing;
 
 pub use key_map::KEY_BYTES;
 pub(crate) use pass::{Means, Pass, Reach};
@@ -47,7 +48,7 @@ pub(crate) struct Cleaned {
 const CLEANED_MAX: usize = 256;
 
 /// What is to be remembered after a pass up to `until`, in which so many tombstones of each earlier pass, and of this one,
-/// stayed.
+/// stayed. Of an earlier pass that reached further it has not seen all.
 pub(crate) fn remember(earlier: &[Cleaned], tombstones: &[u64], until: i64, at_ms: i64) -> Vec<Cleaned> {
     assert!(
         tombstones.len() == earlier.len() + 1,
@@ -56,9 +57,12 @@ pub(crate) fn remember(earlier: &[Cleaned], tombstones: &[u64], until: i64, at_m
     let mut all: Vec<Cleaned> = earlier
         .iter()
         .zip(tombstones)
-        .map(|(cleaned, tombstones)| Cleaned {
-            tombstones: *tombstones,
-            ..*cleaned
+        .map(|(cleaned, tombstones)| match cleaned.until > until {
+            true => *cleaned,
+            false => Cleaned {
+                tombstones: *tombstones,
+                ..*cleaned
+            },
         })
         .collect();
     if all.last().is_none_or(|last| last.until < until) {

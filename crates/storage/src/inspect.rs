@@ -1,7 +1,7 @@
 //! What is in the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
 
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::journal::frame::{Entry, EntryKind};
 use crate::journal::{FrameLocation, directory, scan};
-use crate::segment::{open_segment, read_table};
+use crate::segment::{Chunk, Segment, open_segment, path, read_table};
 
 /// A frame of the journal: what one flush made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum EntryListing {
 }
 
 /// A segment and its index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct SegmentListing {
     /// Whose records it holds.
     pub partition: PartitionId,
@@ -83,8 +83,10 @@ pub struct SegmentListing {
     pub max_timestamp_ms: i64,
     /// When it was begun.
     pub created_ms: i64,
-    /// Its chunks, in order.
+    /// Its chunks, in order; none if there is a fault.
     pub chunks: Vec<ChunkListing>,
+    /// Why its index cannot be read, if so.
+    pub fault: Option<Fault>,
 }
 
 /// A chunk of a segment: the unit of checksum, caching and reading.
@@ -159,48 +161,52 @@ fn list_entry(entry: &Entry) -> EntryListing {
     }
 }
 
-/// The segments that the checkpoint knows of, of one partition or of all, ordered by partition and offset. Blocks.
+/// The segments that the checkpoint knows of, of the partitions that are `wanted`, ordered by partition and offset. Each is looked
+/// into when it is asked for, which blocks; what is wrong with one is told with it.
 ///
 /// # Errors
-/// Damage to the checkpoint or to an index, and disk errors.
+/// Damage to the checkpoint, and disk errors.
 pub fn list_segments(
     disk: &Arc<dyn Disk>,
     identity: &JournalIdentity,
-    partition: Option<PartitionId>,
-) -> Result<Vec<SegmentListing>, Fault> {
-    let Some(checkpoint) = Checkpoint::read(disk, identity)? else {
-        return Ok(Vec::new());
-    };
-    let mut listings = Vec::new();
-    for log in checkpoint
-        .partitions
-        .iter()
-        .filter(|log| partition.is_none_or(|wanted| wanted == log.id))
-    {
-        for segment in &log.segments {
-            let file = open_segment(disk, identity, &log.id, segment)?;
-            let chunks = read_table(&file, segment)?;
-            listings.push(SegmentListing {
-                partition: log.id,
-                adopted: segment
-                    .adopted
-                    .map(|file| disk.root().join(file.path(identity)).display().to_string()),
-                file: file.path,
-                first: Offset(segment.first),
-                next: Offset(segment.next),
-                bytes: segment.stored_bytes(),
-                sealed: segment.sealed,
-                compactions: segment.generation,
-                max_timestamp_ms: segment.max_timestamp_ms,
-                created_ms: segment.created_ms,
-                chunks: chunks.iter().map(list_chunk).collect(),
-            });
-        }
-    }
-    Ok(listings)
+    mut wanted: impl FnMut(PartitionId) -> bool,
+) -> Result<impl Iterator<Item = SegmentListing>, Fault> {
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    let partitions = checkpoint.map_or_else(Vec::new, |checkpoint| checkpoint.partitions);
+    let wanted = partitions.into_iter().filter(move |log| wanted(log.id));
+    let segments = wanted.flat_map(|log| log.segments.into_iter().map(move |segment| (log.id, segment)));
+    Ok(segments.map(move |(id, segment)| list_segment(disk, identity, id, &segment)))
 }
 
-fn list_chunk(chunk: &crate::segment::Chunk) -> ChunkListing {
+fn list_segment(
+    disk: &Arc<dyn Disk>,
+    identity: &JournalIdentity,
+    partition: PartitionId,
+    segment: &Segment,
+) -> SegmentListing {
+    let shown = |path: PathBuf| disk.root().join(path).display().to_string();
+    let read = open_segment(disk, identity, &partition, segment).and_then(|file| read_table(&file, segment));
+    let (chunks, fault) = match read {
+        Ok(chunks) => (chunks, None),
+        Err(fault) => (Vec::new(), Some(fault)),
+    };
+    SegmentListing {
+        partition,
+        file: shown(path(&partition, segment.name())),
+        adopted: segment.adopted.map(|file| shown(file.path(identity))),
+        first: Offset(segment.first),
+        next: Offset(segment.next),
+        bytes: segment.stored_bytes(),
+        sealed: segment.sealed,
+        compactions: segment.generation,
+        max_timestamp_ms: segment.max_timestamp_ms,
+        created_ms: segment.created_ms,
+        chunks: chunks.iter().map(list_chunk).collect(),
+        fault,
+    }
+}
+
+fn list_chunk(chunk: &Chunk) -> ChunkListing {
     ChunkListing {
         first: Offset(chunk.first),
         next: Offset(chunk.next),

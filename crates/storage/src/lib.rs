@@ -21,7 +21,7 @@ mod slab;
 mod store;
 
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
-pub use check::{CheckProgress, CheckReport, check};
+pub use check::{CheckProgress, CheckReport, check, stray_directories};
 pub use checksum::JournalIdentity;
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};

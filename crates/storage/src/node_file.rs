@@ -49,13 +49,21 @@ impl NodeIdentity {
         let directory = disk.root().display().to_string();
         match disk.read_whole(Path::new(NAME), BYTES_MAX) {
             Ok(bytes) => decode(&bytes, &directory),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DirectoryError::Foreign {
-                directory,
-                found: "other files".into(),
-            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match foreign_name(disk) {
+                Ok(Some(found)) => Err(DirectoryError::Foreign { directory, found }),
+                Ok(None) => Err(DirectoryError::Empty { directory }),
+                Err(error) => Err(DirectoryError::Disk { directory, error }),
+            },
             Err(error) => Err(DirectoryError::Disk { directory, error }),
         }
     }
+}
+
+/// The name of something that is not ours in a directory without the file, if there is anything. A crash while the directory
+/// was made may have left the file half replaced; it says nothing yet.
+fn foreign_name(disk: &dyn Disk) -> io::Result<Option<String>> {
+    let names = disk.list(Path::new(""))?;
+    Ok(names.into_iter().find(|name| !name.starts_with(NAME)))
 }
 
 /// Why a directory cannot be used.
@@ -68,6 +76,12 @@ pub enum DirectoryError {
         directory: String,
         /// One of the files there.
         found: String,
+    },
+    /// There is nothing in it.
+    #[error("{directory} is empty; there is no ropewalk directory here")]
+    Empty {
+        /// The directory.
+        directory: String,
     },
     /// Written by a newer version.
     #[error(
@@ -130,9 +144,7 @@ pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdent
             Ok(identity)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A crash while the directory was made may have left the file half replaced; it says nothing yet.
-            let names = disk.list(Path::new("")).map_err(failed)?;
-            if let Some(found) = names.into_iter().find(|name| !name.starts_with(NAME)) {
+            if let Some(found) = foreign_name(disk).map_err(failed)? {
                 return Err(DirectoryError::Foreign { directory, found });
             }
             let identity = NodeIdentity {
@@ -202,4 +214,32 @@ fn decode_hex(text: &str) -> Option<[u8; 16]> {
         *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
     }
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::disk::SimulatedDisk;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_directory_is_told_from_somebody_elses() {
+        let disk = SimulatedDisk::new();
+        let error = NodeIdentity::read(&disk).expect_err("there is nothing");
+        assert!(matches!(error, DirectoryError::Empty { .. }), "{error}");
+        // Left by a crash: it says nothing yet.
+        disk.replace(Path::new("node.toml.replacing"), b"format")
+            .expect("there is room");
+        let error = NodeIdentity::read(&disk).expect_err("there is still nothing");
+        assert!(matches!(error, DirectoryError::Empty { .. }), "{error}");
+        disk.replace(Path::new("photo.jpg"), b"not ours")
+            .expect("there is room");
+        let error = NodeIdentity::read(&disk).expect_err("it is somebody else's");
+        assert!(
+            matches!(&error, DirectoryError::Foreign { found, .. } if found == "photo.jpg"),
+            "{error}"
+        );
+        let error = identify(&disk, 1, 1).expect_err("it is somebody else's");
+        assert!(matches!(error, DirectoryError::Foreign { .. }), "{error}");
+    }
 }

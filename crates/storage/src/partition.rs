@@ -57,6 +57,8 @@ pub(crate) struct PartitionLog {
     pub(crate) recorded: i64,
     /// The passes of compaction that count, oldest first; the last one says up to where there was one.
     pub(crate) cleaned: Vec<Cleaned>,
+    /// A pass of compaction may have left a file that it did not end, and none has looked since.
+    pub(crate) unswept: bool,
     /// The last segment's end was written, or found whole, since the store was opened.
     pub(crate) end_is_known: bool,
     pub(crate) tail: VecDeque<TailBatch>,
@@ -75,6 +77,7 @@ impl PartitionLog {
             segments: Vec::new(),
             recorded: 0,
             cleaned: Vec::new(),
+            unswept: false,
             end_is_known: false,
             tail: VecDeque::new(),
             rolling,

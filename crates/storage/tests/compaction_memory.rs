@@ -144,6 +144,7 @@ fn compaction_takes_bounded_memory() {
         now_ms: 1_000,
         limits: Limits::default(),
         key_map_bytes: KEY_MAP_BYTES,
+        disk_reserve_bytes: 0,
     };
     let clock = SystemClock::new();
     let (began, mut longest) = (clock.monotonic(), Duration::ZERO);

@@ -32,10 +32,19 @@ pub(super) fn run(arguments: &ConsumeArguments, partitions: &[i32], printer: &mu
     for partition in partitions.iter().copied() {
         let ended = Arc::new(AtomicBool::new(false));
         let mut cluster = arguments.remote.connect()?;
+        let start = start_of(arguments, &mut cluster, partition)?;
+        let options = ConsumerOptions::default();
+        let consumer = Consumer::new(&mut cluster, &arguments.topic, partition, start, options)?;
+        // No record that comes would be printed; waiting for one that says so could take for ever.
+        if arguments
+            .until
+            .is_some_and(|until| until.is_reached(consumer.position()))
+        {
+            continue;
+        }
         let follower = Follower {
-            start: start_of(arguments, &mut cluster, partition)?,
             cluster,
-            topic: arguments.topic.clone(),
+            consumer,
             partition,
             ended: ended.clone(),
         };
@@ -54,7 +63,7 @@ pub(super) fn run(arguments: &ConsumeArguments, partitions: &[i32], printer: &mu
         if !open.contains_key(&partition) {
             continue;
         }
-        match printer.print(partition, &news?)? {
+        match printer.print(partition, &news?, None)? {
             Then::Continue => {}
             Then::EndPartition => {
                 let ended = open.remove(&partition).expect("looked up just now");
@@ -80,9 +89,8 @@ fn next(take: &Receiver<News>, printer: &mut Printer) -> Result<Option<News>> {
 
 struct Follower {
     cluster: Cluster,
-    topic: String,
+    consumer: Consumer,
     partition: i32,
-    start: client::Start,
     /// Set when nothing more of this partition is wanted.
     ended: Arc<AtomicBool>,
 }
@@ -96,20 +104,12 @@ impl Follower {
     }
 
     fn follow(&mut self, give: &SyncSender<News>) -> Result<()> {
-        let options = ConsumerOptions::default();
-        let mut consumer = Consumer::new(
-            &mut self.cluster,
-            &self.topic,
-            self.partition,
-            self.start,
-            options,
-        )?;
         while !self.ended.load(Ordering::Relaxed) {
-            let fetched = match consumer.fetch() {
+            let fetched = match self.consumer.fetch() {
                 Ok(fetched) => fetched,
                 Err(error) if error.is_retriable() => {
                     note(&format!("partition {}: {error}; trying again", self.partition));
-                    self.reconnect(&mut consumer)?;
+                    self.reconnect()?;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -121,10 +121,10 @@ impl Follower {
         Ok(())
     }
 
-    fn reconnect(&mut self, consumer: &mut Consumer) -> Result<()> {
+    fn reconnect(&mut self) -> Result<()> {
         loop {
             thread::sleep(RECONNECT_PAUSE);
-            match consumer.reconnect(&mut self.cluster) {
+            match self.consumer.reconnect(&mut self.cluster) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_retriable() => {}
                 Err(error) => return Err(error.into()),

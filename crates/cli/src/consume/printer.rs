@@ -3,7 +3,7 @@
 //! What is printed stays in the buffer until `flush`: whoever waits for more records has to flush before.
 
 use anyhow::Result;
-use client::{Fetched, Record};
+use client::{Fetched, Offset, Record};
 use serde_json::{Map, Value, json};
 
 use super::format::{Format, hexadecimal};
@@ -55,11 +55,12 @@ impl Printer {
         }
     }
 
-    /// Prints what was fetched, as far as it is wanted.
-    pub(super) fn print(&mut self, partition: i32, fetched: &Fetched) -> Result<Then> {
+    /// Prints what was fetched, as far as it is wanted: nothing from `end` on, if there is one.
+    pub(super) fn print(&mut self, partition: i32, fetched: &Fetched, end: Option<Offset>) -> Result<Then> {
         for record in fetched.records() {
             let record = record?;
-            if self.until.is_some_and(|until| until.excludes(&record)) {
+            let is_behind_end = end.is_some_and(|end| record.offset >= end);
+            if is_behind_end || self.until.is_some_and(|until| until.excludes(&record)) {
                 return Ok(Then::EndPartition);
             }
             self.print_one(partition, &record)?;
@@ -120,9 +121,55 @@ fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]
 
 #[cfg(test)]
 mod tests {
-    use client::Offset;
+    use client::fake_broker::FakeBroker;
+    use client::{Cluster, ConnectionOptions, Consumer, ConsumerOptions, Producer, ProducerOptions, Start};
 
     use super::*;
+
+    /// Prints nothing of a record, and counts it.
+    fn counting(wanted: u64) -> Printer {
+        let shape = Shape::Text {
+            format: Format::of_values(),
+            delimiter: Vec::new(),
+        };
+        Printer::new(Output::open(), shape, "t", None, Some(wanted))
+    }
+
+    #[test]
+    fn a_fetch_is_printed_as_far_as_the_end() {
+        let broker = FakeBroker::start();
+        broker.create_topic("t", 1);
+        let mut cluster =
+            Cluster::connect(&broker.address(), ConnectionOptions::default()).expect("it listens");
+        let mut producer =
+            Producer::new(&mut cluster, "t", 0, ProducerOptions::default()).expect("the topic is there");
+        for _ in 0..5 {
+            producer.append(0, None, Some(b""), &[]);
+        }
+        producer.send(&mut cluster);
+        assert!(
+            producer
+                .flush(&mut cluster)
+                .iter()
+                .all(|done| done.outcome.is_ok())
+        );
+        let options = ConsumerOptions::default();
+        let mut consumer =
+            Consumer::new(&mut cluster, "t", 0, Start::Earliest, options).expect("the topic is there");
+        let fetched = consumer.fetch().expect("sound");
+
+        // What was appended since the tail was looked at came with the fetch.
+        let mut printer = counting(10);
+        let then = printer.print(0, &fetched, Some(Offset(3)));
+        assert_eq!(
+            (then.expect("printed"), printer.left),
+            (Then::EndPartition, Some(7))
+        );
+        drop(printer);
+        let mut printer = counting(10);
+        let then = printer.print(0, &fetched, None);
+        assert_eq!((then.expect("printed"), printer.left), (Then::Continue, Some(5)));
+    }
 
     #[test]
     fn bytes_that_are_no_text_are_shown_in_hexadecimal() {

@@ -7,15 +7,15 @@ use clap::Args;
 use client::{Cluster, ErrorCode, GroupOffset, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
-use super::OneGroup;
 use crate::failure::note;
 use crate::output::{counted, or_dash, table, tell};
+use crate::remote::OneNamed;
 use crate::time::instant_ms;
 
 #[derive(Args)]
 pub(super) struct ResetArguments {
     #[command(flatten)]
-    group: OneGroup,
+    group: OneNamed,
     /// A topic, or one partition of it as TOPIC:PARTITION; may be repeated. Without it, whatever the group has committed
     #[arg(long = "topic", value_name = "TOPIC[:PARTITION]", value_parser = named)]
     topics: Vec<Named>,

@@ -71,6 +71,9 @@ pub(super) fn segment_as_text(segment: &SegmentListing) -> String {
     if let Some(file) = &segment.adopted {
         text += &format!("\n  batches in {file}");
     }
+    if let Some(fault) = &segment.fault {
+        text += &format!("\n  DAMAGED: {fault}");
+    }
     text
 }
 
@@ -80,7 +83,7 @@ pub(super) fn segment_as_json(segment: &SegmentListing) -> Value {
         "compactions": segment.compactions,
         "first_offset": segment.first.0, "next_offset": segment.next.0, "bytes": segment.bytes,
         "max_timestamp_ms": segment.max_timestamp_ms, "created_ms": segment.created_ms,
-        "chunks": segment.chunks.len(),
+        "chunks": segment.chunks.len(), "fault": segment.fault.as_ref().map(ToString::to_string),
     })
 }
 

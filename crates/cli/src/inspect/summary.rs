@@ -33,15 +33,17 @@ impl Sum {
 }
 
 impl Summary {
-    /// Takes in what one journal holds, and the segments of its partitions.
-    pub(super) fn add(&mut self, frames: Vec<FrameListing>, segments: Vec<SegmentListing>) {
-        for segment in segments {
-            let sum = self.partitions.entry(segment.partition.to_string()).or_default();
-            sum.reach(segment.first.0, segment.next.0);
-            sum.segments += 1;
-            sum.segment_bytes += segment.bytes;
-        }
-        for entry in frames.into_iter().flat_map(|frame| frame.entries) {
+    /// Takes a segment in.
+    pub(super) fn add_segment(&mut self, segment: &SegmentListing) {
+        let sum = self.partitions.entry(segment.partition.to_string()).or_default();
+        sum.reach(segment.first.0, segment.next.0);
+        sum.segments += 1;
+        sum.segment_bytes += segment.bytes;
+    }
+
+    /// Takes in what a journal holds.
+    pub(super) fn add_frames(&mut self, frames: &[FrameListing]) {
+        for entry in frames.iter().flat_map(|frame| &frame.entries) {
             if let EntryListing::Batch {
                 partition,
                 first,
@@ -53,7 +55,7 @@ impl Summary {
                 let sum = self.partitions.entry(partition.to_string()).or_default();
                 sum.reach(first.0, next.0);
                 sum.batches += 1;
-                sum.batch_bytes += u64::from(bytes);
+                sum.batch_bytes += u64::from(*bytes);
             }
         }
     }

@@ -49,18 +49,17 @@ impl<'a> Appender<'a> {
             topic: &topic.name,
             producers,
             turn,
-            pace: arguments.rate.map(|rate| Pace::new(rate, Instant::now())),
+            pace: arguments.rate.map(Pace::new),
             appended: 0,
         })
     }
 
     /// Takes a record, which goes out with others of its partition: by `flush` at the latest.
     pub(super) fn append(&mut self, draft: &Draft<'_>) -> Result<()> {
+        // Before the first record counts: what this takes must not be made good by a burst.
+        self.producer(self.partition(draft))?;
         self.wait_for_pace()?;
-        let partition = match &draft.key {
-            Some(key) if self.arguments.partition.is_none() => partition_of(key, self.producers.len()),
-            _ => self.turn,
-        };
+        let partition = self.partition(draft);
         let (key, value) = (draft.key.as_deref(), draft.value.as_deref());
         let headers = draft.headers.iter().chain(&self.arguments.header);
         let headers: Vec<_> = headers
@@ -77,6 +76,14 @@ impl<'a> Appender<'a> {
         self.producer(partition)?
             .append(timestamp_ms, key, value, &headers);
         Ok(())
+    }
+
+    /// Where a record goes, as things stand.
+    fn partition(&self, draft: &Draft<'_>) -> usize {
+        match &draft.key {
+            Some(key) if self.arguments.partition.is_none() => partition_of(key, self.producers.len()),
+            _ => self.turn,
+        }
     }
 
     /// Waits until the next record is due. What was gathered until then goes out first.

@@ -46,11 +46,31 @@ impl Exposition {
         Some(samples.iter().map(|sample| sample.value).sum())
     }
 
-    /// The sum of a metric over what is of one core.
+    /// The sum of a metric over what is of one core; `None` if nothing is told of that.
     pub(super) fn of_core(&self, name: &str, core: &str) -> Option<f64> {
-        let samples = self.samples.get(name)?;
-        let of_core = samples.iter().filter(|sample| sample.label("core") == Some(core));
-        Some(of_core.map(|sample| sample.value).sum())
+        let samples = self.samples.get(name)?.iter();
+        let of_core = samples.filter(|sample| sample.label("core") == Some(core));
+        of_core
+            .map(|sample| sample.value)
+            .reduce(|sum, value| sum + value)
+    }
+
+    /// How much a counter grew since `before`, over all its labels or those of one core. Each set of labels by itself: one
+    /// that shrank began at zero again, and what happened since to one that was not told before is not known. `None` if
+    /// nothing is told of the others.
+    pub(super) fn growth(&self, before: &Exposition, name: &str, core: Option<&str>) -> Option<f64> {
+        let before = before.samples.get(name)?.iter();
+        let before: BTreeMap<_, _> = before
+            .map(|sample| (sample.labels.as_slice(), sample.value))
+            .collect();
+        let samples = self.samples.get(name)?.iter();
+        let wanted = samples.filter(|sample| core.is_none_or(|core| sample.label("core") == Some(core)));
+        let grown = wanted.filter_map(|sample| {
+            let before = before.get(sample.labels.as_slice())?;
+            let began = if *before <= sample.value { *before } else { 0.0 };
+            Some((sample.value - began).max(0.0))
+        });
+        grown.reduce(|sum, grown| sum + grown)
     }
 
     /// The buckets of a histogram for each of its subjects; `None` if nothing is told of it.
@@ -154,7 +174,7 @@ mod tests {
         assert_eq!(read.sum("plain"), Some(7.0));
         assert_eq!(read.sum("requests_total"), Some(7.5));
         assert_eq!(read.of_core("requests_total", "10"), Some(4.5));
-        assert_eq!(read.of_core("requests_total", "1"), Some(0.0));
+        assert_eq!(read.of_core("requests_total", "1"), None);
         assert_eq!(read.sum("absent"), None);
         assert_eq!(read.cores(), ["9", "10"]);
         assert_eq!(read.label("build_info", "version"), Some("1 \"x\",}"));

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::units::{count, time};
 use super::view::{CORE_HEADING, GROUP_HEADING, View};
-use crate::output::table;
+use crate::output::{cleaned, table};
 use crate::time::shown;
 
 /// Looks that the curves remember: as many as the widest terminal shows.
@@ -173,8 +173,7 @@ fn clipped(line: Line, width: usize) -> Line {
     let mut left = width;
     let mut clipped = Line::new();
     for span in line {
-        let clean = |letter: char| if letter.is_control() { '?' } else { letter };
-        let text: String = span.text.chars().take(left).map(clean).collect();
+        let text: String = cleaned(&span.text).chars().take(left).collect();
         left -= text.chars().count();
         clipped.push(Span { text, ..span });
     }

@@ -2,12 +2,12 @@
 //!
 //! It only asks. How fast the node answers is measured from here, with the smallest question of Kafka's protocol.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use client::{Cluster, ConnectionOptions, OffsetQuery};
+use client::{Cluster, ConnectionOptions, GroupOffset, OffsetQuery};
 
 use super::exposition::Exposition;
 use super::scrape::{ScrapeError, scrape};
@@ -18,7 +18,7 @@ use crate::time::now_ms;
 const QUESTION_PERIOD: Duration = Duration::from_millis(20);
 /// How long the node may take for a question.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Groups whose lag is looked up each time: each costs some questions.
+/// Groups whose lag is looked up each time: what they have committed is one answer.
 const GROUPS_MAX: usize = 50;
 
 /// A node at one moment.
@@ -131,47 +131,125 @@ impl Observer {
     }
 }
 
+/// Asks once for all groups, however many there are; only topics with what they have committed are asked about each.
 fn lag_of(cluster: &mut Cluster) -> Result<Lag> {
-    let listed = cluster.groups()?;
-    let mut lag = Lag {
-        left_out: listed.len().saturating_sub(GROUPS_MAX),
-        ..Lag::default()
+    let mut listed = cluster.groups()?;
+    let left_out = listed.len().saturating_sub(GROUPS_MAX);
+    listed.truncate(GROUPS_MAX);
+    let names: Vec<&str> = listed.iter().map(|group| group.name.as_str()).collect();
+    let offsets = cluster.offsets_of_groups(&names)?;
+    let topics: BTreeSet<&str> = offsets
+        .values()
+        .flatten()
+        .map(|found| found.topic.as_str())
+        .collect();
+    let tails = tails_of(cluster, topics)?;
+    let behind = |found: &GroupOffset| {
+        // A topic that was deleted has no tail any more.
+        let tail = tails.get(&found.topic)?.get(&found.partition)?;
+        Some(tail.saturating_sub(found.offset.0).max(0))
     };
-    let mut tails = BTreeMap::new();
-    for group in listed.into_iter().take(GROUPS_MAX) {
-        let mut records = 0;
-        for found in cluster.group_offsets(&group.name)? {
-            if !tails.contains_key(&found.topic) {
-                tails.insert(found.topic.clone(), tails_of(cluster, &found.topic)?);
-            }
-            // A topic that was deleted has no tail any more.
-            if let Some(tail) = tails[&found.topic].get(&found.partition) {
-                records += tail.saturating_sub(found.offset.0).max(0);
-            }
-        }
-        lag.groups.push(GroupLag {
+    let mut groups: Vec<GroupLag> = Vec::with_capacity(listed.len());
+    for group in listed {
+        let found = offsets.get(&group.name).into_iter().flatten();
+        groups.push(GroupLag {
+            records: found.filter_map(behind).sum(),
             name: group.name,
             state: group.state,
-            records,
         });
     }
-    lag.groups
-        .sort_by(|one, other| (other.records, &one.name).cmp(&(one.records, &other.name)));
-    Ok(lag)
+    groups.sort_by(|one, other| (other.records, &one.name).cmp(&(one.records, &other.name)));
+    Ok(Lag {
+        groups,
+        left_out,
+        error: None,
+    })
 }
 
-/// The tail of each partition of a topic; none if it is gone.
-fn tails_of(cluster: &mut Cluster, topic: &str) -> Result<BTreeMap<i32, i64>> {
-    let topic = match cluster.topic(topic) {
-        Ok(topic) => topic,
-        Err(error) if error.code() == Some(client::ErrorCode::UnknownTopicOrPartition) => {
-            return Ok(BTreeMap::new());
+/// The tail of each partition, by topic. Topics that are gone are left out.
+fn tails_of(cluster: &mut Cluster, topics: BTreeSet<&str>) -> Result<BTreeMap<String, BTreeMap<i32, i64>>> {
+    let names: Vec<&str> = topics.into_iter().collect();
+    let mut tails = BTreeMap::new();
+    for topic in cluster.metadata(Some(&names))?.topics {
+        let offsets = cluster.offsets(&topic, OffsetQuery::Latest)?;
+        let known = offsets
+            .into_iter()
+            .filter_map(|(index, tail)| Some((index, tail?.0)));
+        tails.insert(topic.name, known.collect());
+    }
+    Ok(tails)
+}
+
+#[cfg(test)]
+mod tests {
+    use client::fake_broker::FakeBroker;
+    use client::{ApiKey, Offset, Producer, ProducerOptions};
+
+    use super::*;
+
+    /// A broker with topics of five records each.
+    fn with_records(topics: &[&str]) -> (FakeBroker, Cluster) {
+        let broker = FakeBroker::start();
+        let mut cluster =
+            Cluster::connect(&broker.address(), ConnectionOptions::default()).expect("it listens");
+        for topic in topics {
+            broker.create_topic(topic, 1);
+            let options = ProducerOptions::default();
+            let mut producer = Producer::new(&mut cluster, topic, 0, options).expect("the topic is there");
+            for _ in 0..5 {
+                producer.append(0, None, Some(b"value"), &[]);
+            }
+            producer.send(&mut cluster);
+            assert!(
+                producer
+                    .flush(&mut cluster)
+                    .iter()
+                    .all(|done| done.outcome.is_ok())
+            );
         }
-        Err(error) => return Err(error.into()),
-    };
-    let offsets = cluster.offsets(&topic, OffsetQuery::Latest)?;
-    let known = offsets
-        .into_iter()
-        .filter_map(|(index, tail)| Some((index, tail?.0)));
-    Ok(known.collect())
+        (broker, cluster)
+    }
+
+    #[test]
+    fn a_look_asks_as_little_for_many_groups_as_for_one() {
+        let (broker, mut cluster) = with_records(&["orders", "payments"]);
+        for group in 0..i64::try_from(GROUPS_MAX).expect("few") + 2 {
+            let name = format!("group-{group:02}");
+            broker.commit(&name, "orders", 0, Offset(group % 5));
+            broker.commit(&name, "payments", 0, Offset(4));
+        }
+        let apis = [
+            ApiKey::Metadata,
+            ApiKey::ListGroups,
+            ApiKey::FindCoordinator,
+            ApiKey::OffsetFetch,
+            ApiKey::ListOffsets,
+            ApiKey::ApiVersions,
+        ];
+        let asked = || apis.map(|api| broker.requests(api));
+        lag_of(&mut cluster).expect("an answer");
+        let before = asked();
+        let lag = lag_of(&mut cluster).expect("an answer");
+        assert_eq!((lag.groups.len(), lag.left_out), (GROUPS_MAX, 2));
+        assert_eq!(
+            (lag.groups[0].name.as_str(), lag.groups[0].records),
+            ("group-00", 6)
+        );
+        let after = asked();
+        let grown: Vec<u64> = after
+            .iter()
+            .zip(before)
+            .map(|(after, before)| after - before)
+            .collect();
+        // The brokers, the names of topics, who leads their partitions; a tail for each topic; and no new connection.
+        assert_eq!(grown, [3, 1, 1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn no_groups_have_no_coordinator_to_be_asked() {
+        let (broker, mut cluster) = with_records(&[]);
+        assert!(lag_of(&mut cluster).expect("an answer").groups.is_empty());
+        // Finding one would have the broker make the topic that groups are kept in.
+        assert_eq!(broker.requests(ApiKey::FindCoordinator), 0);
+    }
 }

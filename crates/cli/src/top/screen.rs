@@ -1,8 +1,9 @@
-//! The live view: one thread looks at the node, one listens to the keyboard, this one draws.
+//! The live view: one thread looks at the node, one listens to the keyboard, one to signals, this one draws.
 //!
 //! A look that fails is said on the screen, and the next one is tried: a node that is started again is watched on.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use anyhow::{Context, Result, bail};
 
 use super::Watch;
 use super::frame::Frame;
-use super::terminal::Terminal;
+use super::terminal::{Terminal, Wish, give_back_on_panic};
 use super::view::View;
+use crate::signals::{self, Watched};
 
 /// How long news may wait before they are drawn.
 const TURN: Duration = Duration::from_millis(50);
@@ -23,8 +25,24 @@ const INTERRUPT: u8 = 3;
 /// Watches until the user has seen enough.
 pub(super) fn run(watch: Watch, http: &str) -> Result<()> {
     let news = look_for_ever(watch)?;
-    let terminal = Terminal::enter().context("this terminal cannot be drawn on; --once prints text")?;
-    show(&news, &terminal, Frame::new(http))
+    let cannot = "this terminal cannot be drawn on; --once prints text";
+    let terminal = Arc::new(Terminal::open().context(cannot)?);
+    let (give, wishes) = channel();
+    // Before it is taken: from then on nothing may end this process without giving it back.
+    give_back_on_panic(terminal.clone());
+    watch_signals(terminal.clone(), give.clone())?;
+    let taken = terminal.take().and_then(|()| terminal.listen(give));
+    let shown = taken
+        .context(cannot)
+        .and_then(|()| show(&news, &wishes, &terminal, Frame::new(http)));
+    terminal.give_back();
+    shown
+}
+
+/// The first signal ends the view in order, the next one ends the process at once.
+fn watch_signals(terminal: Arc<Terminal>, give: Sender<Wish>) -> Result<()> {
+    let tell = move |_| give.send(Wish::End).is_ok();
+    signals::watch(Watched::AskedOrAlone, tell, move || terminal.give_back())
 }
 
 type News = Result<View, String>;
@@ -49,9 +67,8 @@ fn look_for_ever(mut watch: Watch) -> Result<Receiver<News>> {
     Ok(take)
 }
 
-/// Draws whenever there is something new, until a key ends it.
-fn show(news: &Receiver<News>, terminal: &Terminal, mut frame: Frame) -> Result<()> {
-    let keys = terminal.keys().context("the keyboard cannot be read")?;
+/// Draws whenever there is something new, until that is enough.
+fn show(news: &Receiver<News>, wishes: &Receiver<Wish>, terminal: &Terminal, mut frame: Frame) -> Result<()> {
     let mut drawn_size = None;
     loop {
         let size = terminal.size();
@@ -66,15 +83,15 @@ fn show(news: &Receiver<News>, terminal: &Terminal, mut frame: Frame) -> Result<
             drawn.context("the terminal cannot be drawn on")?;
             drawn_size = Some(size);
         }
-        match keys.recv_timeout(TURN) {
-            Ok(b'q' | INTERRUPT) => return Ok(()),
-            Ok(b'p' | b' ') => {
+        match wishes.recv_timeout(TURN) {
+            Ok(Wish::Key(b'q' | INTERRUPT) | Wish::End) | Err(RecvTimeoutError::Disconnected) => {
+                return Ok(());
+            }
+            Ok(Wish::Key(b'p' | b' ')) => {
                 frame.toggle_pause();
                 drawn_size = None;
             }
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            // The terminal is gone, and who looked at it.
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Wish::Key(_)) | Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::exposition::Exposition;
+use super::growth::Growth;
 use super::latency::Latencies;
 use super::observer::{Lag, Observation};
 use super::units::{bytes, count, time};
-use crate::output::{or_dash, table};
+use crate::output::{cleaned, or_dash, table};
 
 /// A node over one interval.
 #[derive(Debug, Clone)]
@@ -86,55 +86,14 @@ impl Answers {
     }
 }
 
-/// Counters of two looks.
-struct Between<'a> {
-    before: &'a Exposition,
-    now: &'a Exposition,
-    seconds: f64,
-}
-
-impl Between<'_> {
-    /// How much a counter grew. After the node's start it began at zero again.
-    fn growth(&self, name: &str) -> Option<f64> {
-        let now = self.now.sum(name)?;
-        Some(
-            (now - self
-                .before
-                .sum(name)
-                .filter(|before| *before <= now)
-                .unwrap_or(0.0))
-            .max(0.0),
-        )
-    }
-
-    fn rate(&self, name: &str) -> Option<f64> {
-        Some(self.growth(name)? / self.seconds)
-    }
-
-    fn rate_of_core(&self, name: &str, core: &str) -> Option<f64> {
-        let growth = self.now.of_core(name, core)? - self.before.of_core(name, core)?;
-        Some(growth.max(0.0) / self.seconds)
-    }
-
-    /// One counter's growth for each of another's; `None` if that did not grow.
-    fn each(&self, sum: &str, of: &str) -> Option<f64> {
-        let count = self.growth(of)?;
-        (count > 0.0).then_some(self.growth(sum)? / count)
-    }
-
-    fn hits(&self) -> Option<f64> {
-        let hits = self.growth("ropewalk_chunk_cache_hits_total")?;
-        let all = hits + self.growth("ropewalk_chunk_cache_misses_total")?;
-        (all > 0.0).then_some(hits / all)
-    }
-
-    fn core(&self, core: String) -> CoreView {
+impl CoreView {
+    fn of(core: String, growth: &Growth<'_>) -> CoreView {
         CoreView {
-            connections: self.now.of_core("ropewalk_connections", &core),
-            requests: self.rate_of_core("ropewalk_requests_total", &core),
-            records: self.rate_of_core("ropewalk_appended_records_total", &core),
-            bytes: self.rate_of_core("ropewalk_appended_bytes_total", &core),
-            is_up: self.now.of_core("ropewalk_core_up", &core) == Some(1.0),
+            connections: growth.now.of_core("ropewalk_connections", &core),
+            requests: growth.rate_of_core("ropewalk_requests_total", &core),
+            records: growth.rate_of_core("ropewalk_appended_records_total", &core),
+            bytes: growth.rate_of_core("ropewalk_appended_bytes_total", &core),
+            is_up: growth.now.of_core("ropewalk_core_up", &core) == Some(1.0),
             core,
         }
     }
@@ -149,7 +108,7 @@ impl View {
             .saturating_duration_since(before.at)
             .as_secs_f64()
             .max(1e-3);
-        let between = Between {
+        let growth = Growth {
             before: &before.metrics,
             now: &now.metrics,
             seconds,
@@ -161,25 +120,28 @@ impl View {
             seconds,
             version: version.unwrap_or("-").to_owned(),
             uptime_seconds: sum("ropewalk_uptime_seconds"),
-            appended_records: between.rate("ropewalk_appended_records_total"),
-            appended_bytes: between.rate("ropewalk_appended_bytes_total"),
-            appended_batches: between.rate("ropewalk_appended_batches_total"),
-            read_bytes: between.rate("ropewalk_read_bytes_total"),
-            disk_reads: between.rate("ropewalk_disk_reads_total"),
-            requests: between.rate("ropewalk_requests_total"),
+            appended_records: growth.rate("ropewalk_appended_records_total"),
+            appended_bytes: growth.rate("ropewalk_appended_bytes_total"),
+            appended_batches: growth.rate("ropewalk_appended_batches_total"),
+            read_bytes: growth.rate("ropewalk_read_bytes_total"),
+            disk_reads: growth.rate("ropewalk_disk_reads_total"),
+            requests: growth.rate("ropewalk_requests_total"),
             connections: sum("ropewalk_connections"),
             answers: Answers::of(&now.answers),
             latencies: Latencies::between(Some(&before.metrics), &now.metrics),
-            flushes: between.rate("ropewalk_flushes_total"),
-            flush_seconds: between.each("ropewalk_flush_seconds_total", "ropewalk_flushes_total"),
-            flush_bytes: between.each("ropewalk_flushed_bytes_total", "ropewalk_flushes_total"),
+            flushes: growth.rate("ropewalk_flushes_total"),
+            flush_seconds: growth.each("ropewalk_flush_seconds_total", "ropewalk_flushes_total"),
+            flush_bytes: growth.each("ropewalk_flushed_bytes_total", "ropewalk_flushes_total"),
             unflushed_bytes: sum("ropewalk_unflushed_bytes"),
             journal_bytes: sum("ropewalk_journal_bytes"),
             journal_bytes_max: sum("ropewalk_journal_max_bytes"),
             tail_cache_bytes: sum("ropewalk_tail_cache_bytes"),
             chunk_cache_bytes: sum("ropewalk_chunk_cache_bytes"),
-            chunk_cache_hits: between.hits(),
-            cpus: between.rate("ropewalk_process_cpu_seconds_total"),
+            chunk_cache_hits: growth.part(
+                "ropewalk_chunk_cache_hits_total",
+                "ropewalk_chunk_cache_misses_total",
+            ),
+            cpus: growth.rate("ropewalk_process_cpu_seconds_total"),
             resident_bytes: sum("ropewalk_process_resident_memory_bytes"),
             disk_free_bytes: sum("ropewalk_disk_free_bytes"),
             faults: sum("ropewalk_faults_total"),
@@ -189,7 +151,7 @@ impl View {
                 .metrics
                 .cores()
                 .into_iter()
-                .map(|core| between.core(core))
+                .map(|core| CoreView::of(core, &growth))
                 .collect(),
             lag: now.lag.clone(),
         }
@@ -338,7 +300,7 @@ impl View {
         let mut lines: Vec<String> = self
             .lines()
             .iter()
-            .map(|(word, figures)| format!("{word:9} {figures}"))
+            .map(|(word, figures)| cleaned(&format!("{word:9} {figures}")))
             .collect();
         lines.push(String::new());
         lines.push(with_heading(&CORE_HEADING, self.core_rows()));
@@ -346,7 +308,7 @@ impl View {
             lines.push(String::new());
             lines.push(with_heading(&GROUP_HEADING, self.group_rows()));
         }
-        lines.extend(self.groups_note());
+        lines.extend(self.groups_note().map(|note| cleaned(&note)));
         lines.join("\n")
     }
 

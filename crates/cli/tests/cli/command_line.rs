@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::support::{Ran, ropewalk, run};
 
@@ -177,62 +177,6 @@ fn what_cannot_be_is_told_before_a_node_is_asked() {
 }
 
 #[test]
-fn a_shell_script_and_manual_pages_are_made() {
-    for shell in ["bash", "zsh", "fish"] {
-        let script = run(&["completions", shell]).printed();
-        for word in ["ropewalk", "consume", "key-separator"] {
-            assert!(script.contains(word), "{shell}: {word}");
-        }
-    }
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let pages = directory.path().join("man/man1");
-    let wrote = run(&["man", pages.to_str().expect("text")]).printed();
-    let count = fs::read_dir(&pages).expect("made").count();
-    assert!(wrote.starts_with(&format!("wrote {count} pages to ")), "{wrote}");
-    for (page, text) in [
-        ("ropewalk.1", "consume"),
-        ("ropewalk-topic-create.1", "partitions"),
-        ("ropewalk-consume.1", "Examples"),
-    ] {
-        let page = fs::read_to_string(pages.join(page)).expect("a page for each command");
-        assert!(page.contains(text), "{page}");
-    }
-    let file = directory.path().join("file");
-    fs::write(&file, "").expect("writable");
-    let complaint = run(&["man", file.to_str().expect("text")]).complaint();
-    assert!(
-        complaint.starts_with(&format!(
-            "error: manual pages cannot be written to {}: ",
-            file.display()
-        )),
-        "{complaint}"
-    );
-}
-
-#[test]
-fn bash_understands_its_script() {
-    let script = run(&["completions", "bash"]).printed();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let path = directory.path().join("ropewalk.bash");
-    fs::write(&path, script).expect("writable");
-    // Completes as bash would after `ropewalk cons`.
-    let ask = format!(
-        "source {}; COMP_WORDS=(ropewalk cons); COMP_CWORD=1; _ropewalk ropewalk cons ropewalk; echo \"${{COMPREPLY[@]}}\"",
-        path.display()
-    );
-    let answer = Command::new("bash").args(["-c", &ask]).output();
-    let Ok(answer) = answer else {
-        eprintln!("there is no bash here");
-        return;
-    };
-    assert_eq!(
-        String::from_utf8_lossy(&answer.stdout).trim(),
-        "consume",
-        "{answer:?}"
-    );
-}
-
-#[test]
 fn top_says_where_it_looked() {
     let complaint = run(&["top", "--once", "--http", "127.77.0.1:9"]).complaint();
     assert!(
@@ -378,11 +322,10 @@ fn a_directory_of_somebody_else_is_left_as_it_is() {
     fs::write(path("foreign/letter.txt"), "dear reader").expect("writable");
     fs::write(path("damaged/node.toml"), "format = ").expect("writable");
     fs::write(&file, "").expect("writable");
-    let not_ours = |path: &str| {
-        format!(
-            "{path} is not a ropewalk directory (it has other files and no node.toml); choose another one"
-        )
-    };
+    let nothing = format!("{empty} is empty; there is no ropewalk directory here");
+    let not_ours = format!(
+        "{foreign} is not a ropewalk directory (it has letter.txt and no node.toml); choose another one"
+    );
     let names = |path: &str| -> Vec<_> {
         let entries = fs::read_dir(path).expect("it is there");
         entries
@@ -390,10 +333,10 @@ fn a_directory_of_somebody_else_is_left_as_it_is() {
             .collect()
     };
     for command in ["check", "inspect"] {
-        for path in [&empty, &foreign] {
+        for (path, told) in [(&empty, &nothing), (&foreign, &not_ours)] {
             let before = names(path);
             let complaint = run(&[command, path]).complaint();
-            assert_eq!(complaint, format!("error: {}", not_ours(path)));
+            assert_eq!(complaint, format!("error: {told}"));
             assert_eq!(names(path), before, "nothing is left there");
         }
         let complaint = run(&[command, &damaged]).complaint();

@@ -1,63 +1,163 @@
 //! A directory of the library `ropewalk` is a node's: the tools that look into one understand it, and a node serves it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ropewalk::{Logs, Offset, Settings};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{RunningNode, run};
 
-fn open(data: &Path) -> Logs {
-    let small = Settings {
+fn small() -> Settings {
+    Settings {
         journal_file_bytes: 1 << 20,
+        journal_files_max: 3,
         layout_trigger_bytes: 1 << 20,
         batch_bytes_max: 512 << 10,
         disk_reserve_bytes: 0,
         ..Settings::default()
-    };
-    Logs::open_with(data, small).expect("the directory is ours")
+    }
 }
 
+fn open(data: &Path) -> Logs {
+    Logs::open_with(data, small()).expect("the directory is ours")
+}
+
+/// As messages name it.
 fn data(directory: &TempDir) -> PathBuf {
-    directory.path().join("data")
+    let above = directory.path().canonicalize().expect("it is there");
+    above.join("data")
 }
 
-/// Values that are lines, more of them than one journal file has room for.
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+/// Values that are lines.
 fn lines(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{number} {}", "x".repeat(2_000)))
         .collect()
 }
 
-#[test]
-fn check_and_inspect_understand_a_directory_of_the_library() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let data = data(&directory);
-    let data_text = data.to_str().expect("temporary paths are text");
-    let logs = open(&data);
+/// Appends more than all journal files have room for: some of it is in segments for certain.
+fn fill(data: &Path) -> usize {
+    let logs = open(data);
     let changes = logs.log("changes").expect("there is room");
-    for some in lines(1_500).chunks(50) {
+    let lines = lines(2_000);
+    for some in lines.chunks(50) {
         changes
             .append_batch(some.iter().map(String::as_str))
             .expect("there is room");
     }
     changes.trim(Offset(10)).expect("there is room");
     assert!(
-        run(&["check", data_text]).complaint().contains("is in use"),
+        run(&["check", text(data)]).complaint().contains("is in use"),
         "it is open"
     );
     logs.close();
-    // So that there is something in the journal for certain, whatever the background had laid out by then.
-    let logs = open(&data);
+    lines.len()
+}
+
+#[test]
+fn check_and_inspect_understand_a_directory_of_the_library() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let data = data(&directory);
+    let next = fill(&data);
+    // With so much room nothing is laid out: this stays in the journal.
+    let roomy = Settings {
+        journal_files_max: 64,
+        layout_trigger_bytes: 64 << 20,
+        ..small()
+    };
+    let logs = Logs::open_with(&data, roomy).expect("the directory is ours");
     let changes = logs.log("changes").expect("it is there");
     changes.append(b"last").expect("there is room");
     logs.close();
-    let checked = run(&["check", data_text]).printed();
-    assert!(!checked.is_empty());
-    let journal = run(&["inspect", data_text, "journal"]).printed();
-    assert!(journal.contains("offsets 1500..1501 epoch 1"), "{journal}");
-    let segments = run(&["inspect", data_text, "segments"]).printed();
+    let checked = run(&["check", text(&data)]).printed();
+    assert!(checked.contains(": sound"), "{checked}");
+    let journal = run(&["inspect", text(&data), "journal"]).printed();
+    let last = format!("offsets {next}..{} epoch 1", next + 1);
+    assert!(journal.contains(&last), "{journal}");
+    let segments = run(&["inspect", text(&data), "segments"]).printed();
     assert!(segments.contains("chunk"), "{segments}");
+
+    let stray = data.join("partitions/stray");
+    fs::create_dir(&stray).expect("writable");
+    let checked = run(&["check", text(&data)]).printed();
+    assert!(
+        checked.contains(&format!("left over, does not count: {}", stray.display())),
+        "{checked}"
+    );
+}
+
+#[test]
+fn what_is_damaged_is_named_and_the_rest_is_listed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let data = data(&directory);
+    fill(&data);
+    let inspect = |words: &[&str]| run(&[&["inspect", text(&data)], words].concat());
+    let segments = inspect(&["segments", "--json"]).printed();
+    let first: Value = serde_json::from_str(segments.lines().next().expect("there is one")).expect("JSON");
+    assert_eq!(first["fault"], Value::Null);
+    let file = first["file"].as_str().expect("text");
+    let mut bytes = fs::read(file).expect("it is there");
+    let near_end = bytes.len() - 20;
+    bytes[near_end] ^= 1;
+    fs::write(file, bytes).expect("writable");
+
+    for words in [&[][..], &["segments"], &["index"]] {
+        let ran = inspect(words);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(
+            ran.out.contains(&format!("DAMAGED: {file} is damaged")),
+            "{ran:?}"
+        );
+        assert!(ran.err.contains("1 damaged place found"), "{ran:?}");
+    }
+    let listed = inspect(&["segments", "--json"]).out;
+    assert_eq!(listed.lines().count(), segments.lines().count());
+    let first: Value = serde_json::from_str(listed.lines().next().expect("there is one")).expect("JSON");
+    assert!(first["fault"].is_string(), "{first}");
+    assert!(inspect(&[]).out.contains(" 2000 "), "the partition has its line");
+    let journal = inspect(&["journal"]);
+    assert_eq!(journal.code, Some(0), "{journal:?}");
+}
+
+#[test]
+fn a_journal_with_a_damaged_checkpoint_does_not_keep_the_others_from_being_looked_into() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let node = RunningNode::start(&directory);
+    assert_eq!(node.end_with("-TERM").code, Some(0));
+    let data = data(&directory);
+    let checkpoint = data.join("checkpoints/000.checkpoint");
+    fs::write(&checkpoint, "not a checkpoint").expect("writable");
+    for command in ["check", "inspect"] {
+        let ran = run(&[command, text(&data)]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.out.matches(text(&checkpoint)).count(), 1, "{ran:?}");
+        assert!(ran.err.contains("1 damaged place found"), "{ran:?}");
+    }
+    let checked = run(&["check", text(&data)]).out;
+    let journal = |number| {
+        let start = format!("journal {number}: ");
+        checked.lines().find(|line| line.starts_with(&start))
+    };
+    assert!(
+        journal(0).is_some_and(|line| line.ends_with(": DAMAGED")),
+        "{checked}"
+    );
+    assert!(
+        journal(1).is_some_and(|line| line.ends_with(": sound")),
+        "{checked}"
+    );
+}
+
+#[test]
+fn the_library_reads_what_a_node_takes() {
+    let node = server::config::Config::default().limits.decompressed_bytes;
+    assert_eq!(Settings::default().decompressed_bytes_max, node as u64);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 mod command_line;
 mod embedded;
+mod live;
 mod operating;
 mod records;
 mod session;
+mod shell;
 mod support;

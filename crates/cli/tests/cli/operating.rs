@@ -101,6 +101,10 @@ fn what_a_group_cannot_do_is_told() {
     for (arguments, expected) in [
         (&["group", "describe", "nobody"][..], "GROUP_ID_NOT_FOUND"),
         (
+            &["group", "describe", "no\x1b[2Jbody"],
+            "group no?[2Jbody: GROUP_ID_NOT_FOUND",
+        ),
+        (
             &["group", "delete", "nobody"],
             "`ropewalk group list` shows what there is",
         ),

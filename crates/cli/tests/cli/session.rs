@@ -180,6 +180,18 @@ fn configs_are_read_and_changed_while_the_node_runs() {
         (&of_node[0]["value"], &of_node[0]["read_only"]),
         (&Value::from("2"), &Value::from(true))
     );
+    // Set is what is set where it was asked for, and not what comes from elsewhere.
+    let is_set = |of: &[&str], name: &str| {
+        let get = [&["config", "get"], of, &[name, "--json"]].concat();
+        parsed(&node.run(&get).printed())[0]["set"].clone()
+    };
+    node.run(&["config", "set", "--node", "1", "max.connections=9000"])
+        .printed();
+    assert_eq!(is_set(&["--node", "1"], "max.connections"), true);
+    assert_eq!(is_set(&["--node", "1"], "log.retention.ms"), false);
+    assert_eq!(is_set(&["--all-nodes"], "log.retention.ms"), true);
+    assert_eq!(is_set(&["--topic", "orders"], "retention.ms"), false);
+    assert_eq!(is_set(&["--topic", "orders"], "segment.ms"), true);
 
     let complaints: [(&[&str], &str); 6] = [
         (
@@ -195,7 +207,7 @@ fn configs_are_read_and_changed_while_the_node_runs() {
         ),
         (
             &["config", "set", "--topic", "orders", "no.such=1"],
-            "`ropewalk config get` shows what there is",
+            "`ropewalk config get --topic NAME` shows what there is",
         ),
         (
             &["config", "set", "--topic", "nowhere", "segment.ms=1"],

@@ -1,25 +1,27 @@
 //! What the broker in memory answers to each request.
 
+mod administration;
+mod groups;
+
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use kafka_wire::api_versions::ApiVersion;
-use kafka_wire::create_topics::CreatableTopicResult;
-use kafka_wire::delete_topics::DeletableTopicResult;
-use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsResult};
 use kafka_wire::fetch::{FetchableTopicResponse, PartitionData};
 use kafka_wire::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_wire::metadata::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic};
 use kafka_wire::produce::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_wire::{
-    ApiKey, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeConfigsRequest, DescribeConfigsResponse, Encode, ErrorCode, FetchRequest,
-    FetchResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse,
-    MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, Reader, Request, RequestHeader, Text,
-    Writer, frame_response,
+    ApiKey, ApiVersionsResponse, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
+    DescribeConfigsRequest, Encode, ErrorCode, FetchRequest, FetchResponse, FindCoordinatorRequest,
+    InitProducerIdRequest, ListGroupsRequest, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, OffsetFetchRequest, ProduceRequest, ProduceResponse, Reader, Request, RequestHeader,
+    Text, Writer, frame_response,
 };
 use record::{BatchHeader, Offset, TopicId};
 
+use self::administration::{create_topics, delete_topics, describe_configs, init_producer_id};
+use self::groups::{delete_groups, find_coordinator, list_groups, offset_fetch};
 use super::{Fault, Partition, Shared, State};
 
 /// The number of the only node.
@@ -35,6 +37,10 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::DeleteTopics,
     ApiKey::InitProducerId,
     ApiKey::DescribeConfigs,
+    ApiKey::FindCoordinator,
+    ApiKey::ListGroups,
+    ApiKey::DeleteGroups,
+    ApiKey::OffsetFetch,
 ];
 
 /// The whole answer with its length; `None` where none is due.
@@ -85,6 +91,22 @@ pub(super) fn answer(
             header,
             &describe_configs(&shared.lock(), &read::<DescribeConfigsRequest>(reader, version)),
         )),
+        ApiKey::FindCoordinator => Some(framed(
+            header,
+            &find_coordinator(shared, &read::<FindCoordinatorRequest>(reader, version)),
+        )),
+        ApiKey::ListGroups => {
+            read::<ListGroupsRequest>(reader, version);
+            Some(framed(header, &list_groups(&shared.lock())))
+        }
+        ApiKey::DeleteGroups => Some(framed(
+            header,
+            &delete_groups(&mut shared.lock(), &read::<DeleteGroupsRequest>(reader, version)),
+        )),
+        ApiKey::OffsetFetch => Some(framed(
+            header,
+            &offset_fetch(&shared.lock(), &read::<OffsetFetchRequest>(reader, version)),
+        )),
         other => panic!("{other:?} was never offered"),
     }
 }
@@ -107,11 +129,12 @@ fn framed<M: Encode>(header: &RequestHeader, response: &M) -> Bytes {
 
 fn api_versions(shared: &Shared, header: &RequestHeader) -> Bytes {
     let understood = header.api_version <= shared.api_versions_last;
+    let state = shared.lock();
     let offer = |api: &ApiKey| {
         let range = api.valid_versions();
         let last = match api {
             ApiKey::ApiVersions => shared.api_versions_last,
-            _ => range.last,
+            _ => state.versions_last.get(api).copied().unwrap_or(range.last),
         };
         ApiVersion {
             api_key: api.code(),
@@ -373,90 +396,5 @@ impl Partition {
                 })
                 .map_or(-1, |(offset, _)| offset.0),
         }
-    }
-}
-
-fn create_topics(state: &mut State, request: &CreateTopicsRequest) -> CreateTopicsResponse {
-    let mut response = CreateTopicsResponse::default();
-    for topic in &request.topics {
-        let mut result = CreatableTopicResult {
-            name: topic.name.clone(),
-            error_message: None,
-            ..CreatableTopicResult::default()
-        };
-        if state.topics.contains_key(topic.name.as_str()) {
-            result.error_code = ErrorCode::TopicAlreadyExists.code();
-            result.error_message = Some(Text::from_static("it is there"));
-        } else {
-            let configs = topic.configs.iter().map(|config| {
-                let value = config.value.as_ref().map(String::from);
-                (String::from(&config.name), value.unwrap_or_default())
-            });
-            let partitions = topic.num_partitions.max(1) as usize;
-            state.create(&topic.name, partitions, configs.collect());
-        }
-        response.topics.push(result);
-    }
-    response
-}
-
-fn delete_topics(state: &mut State, request: &DeleteTopicsRequest) -> DeleteTopicsResponse {
-    let by_state = request.topics.iter().filter_map(|topic| topic.name.clone());
-    let mut response = DeleteTopicsResponse::default();
-    for name in by_state.chain(request.topic_names.iter().cloned()) {
-        let removed = state.topics.remove(name.as_str());
-        response.responses.push(DeletableTopicResult {
-            name: Some(name),
-            error_code: match removed {
-                Some(_) => 0,
-                None => ErrorCode::UnknownTopicOrPartition.code(),
-            },
-            ..DeletableTopicResult::default()
-        });
-    }
-    response
-}
-
-fn init_producer_id(state: &mut State, fault: Option<Fault>) -> InitProducerIdResponse {
-    if let Some(Fault::Refuse(code)) = fault {
-        return InitProducerIdResponse {
-            error_code: code.code(),
-            ..InitProducerIdResponse::default()
-        };
-    }
-    state.next_producer_id += 1;
-    InitProducerIdResponse {
-        producer_id: state.next_producer_id,
-        ..InitProducerIdResponse::default()
-    }
-}
-
-fn describe_configs(state: &State, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
-    let describe = |name: &Text| match state.topics.get(name.as_str()) {
-        None => DescribeConfigsResult {
-            error_code: ErrorCode::UnknownTopicOrPartition.code(),
-            ..DescribeConfigsResult::default()
-        },
-        Some(topic) => DescribeConfigsResult {
-            configs: topic
-                .configs
-                .iter()
-                .map(|(name, value)| DescribeConfigsResourceResult {
-                    name: Text::from(name.as_str()),
-                    value: Some(Text::from(value.as_str())),
-                    config_source: 1,
-                    ..DescribeConfigsResourceResult::default()
-                })
-                .collect(),
-            ..DescribeConfigsResult::default()
-        },
-    };
-    DescribeConfigsResponse {
-        results: request
-            .resources
-            .iter()
-            .map(|resource| describe(&resource.resource_name))
-            .collect(),
-        ..DescribeConfigsResponse::default()
     }
 }

@@ -47,7 +47,7 @@ fn topics_are_created_described_listed_and_deleted() {
     assert_eq!(found.partitions.len(), 3);
     let hemp = ConfigResource::Topic("hemp".to_owned());
     let configs = cluster.configs(&hemp).expect("it is there");
-    assert!(configs[0].is_set() && configs[0].value.as_deref() == Some("memory"));
+    assert!(configs[0].is_set(&hemp) && configs[0].value.as_deref() == Some("memory"));
     let names: Vec<String> = cluster
         .topics()
         .expect("an answer")

@@ -191,6 +191,30 @@ fn a_follower_sees_what_comes_and_survives_a_lost_connection() {
     assert_eq!(read_all_until(&mut consumer, 20), 10);
 }
 
+#[test]
+fn what_came_is_handed_out_though_the_connection_has_ended_since() {
+    let (broker, mut cluster) = started();
+    fill(&mut cluster, 2, Compression::None);
+    // The first answer is one batch; behind the second, which is fetched ahead, the connection is gone.
+    let batch_bytes = broker.batches("strand", 0)[0].len();
+    broker.inject(ApiKey::Fetch, Fault::Cut(batch_bytes));
+    broker.inject(ApiKey::Fetch, Fault::Reset);
+    let mut consumer = consumer(&mut cluster, Start::Earliest, ConsumerOptions::default());
+    assert_eq!(consumer.fetch().expect("sound").next_offset(), Offset(10));
+    broker.wait_reset();
+    let fetched = consumer.fetch().expect("it came before the end");
+    assert_eq!(
+        (fetched.first_offset(), fetched.next_offset()),
+        (Offset(10), Offset(20))
+    );
+    assert_eq!(consumer.position(), Offset(20));
+    let error = consumer.fetch().expect_err("the connection has ended");
+    assert_eq!(error.advice(), Advice::Reconnect);
+    consumer.reconnect(&mut cluster).expect("it still listens");
+    fill(&mut cluster, 1, Compression::None);
+    assert_eq!(read_all_until(&mut consumer, 30), 10);
+}
+
 fn read_all_until(consumer: &mut Consumer, offset: i64) -> i64 {
     let mut records = 0;
     while consumer.position() < Offset(offset) {

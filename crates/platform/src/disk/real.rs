@@ -22,6 +22,8 @@ use crate::memory::AlignedBuffer;
 
 /// The file in the root whose lock is the lock of the tree. It is no part of the tree: `list` leaves it out.
 const LOCK_NAME: &str = "lock";
+/// With the process's id behind it, the file of a probe. It stays if the process is killed then, and is no part of the tree.
+const PROBE_PREFIX: &str = "probe.";
 
 /// File systems that live in memory. Recent kernels accept O_DIRECT on them and ignore it, so a probe cannot tell.
 const TMPFS_MAGIC: i128 = 0x0102_1994;
@@ -32,6 +34,8 @@ const RAMFS_MAGIC: i128 = 0x8584_58f6;
 pub struct RealDisk {
     root: PathBuf,
     mode: DurableWriteMode,
+    /// Files are opened to be read only, and the lock is not made.
+    only_reads: bool,
 }
 
 impl RealDisk {
@@ -40,7 +44,22 @@ impl RealDisk {
         fs::create_dir_all(root)?;
         let root = root.canonicalize()?;
         let mode = probe(&root)?;
-        Ok(RealDisk { root, mode })
+        Ok(RealDisk {
+            root,
+            mode,
+            only_reads: false,
+        })
+    }
+
+    /// Opens the tree at `root` to look at it: nothing is written, so it may be on a file system that is mounted for reading
+    /// only. `NotFound` if there is none.
+    pub fn open_to_read(root: &Path) -> io::Result<RealDisk> {
+        Ok(RealDisk {
+            root: root.canonicalize()?,
+            // Only writes would tell the difference.
+            mode: DurableWriteMode::Buffered,
+            only_reads: true,
+        })
     }
 
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
@@ -57,7 +76,7 @@ impl RealDisk {
 
     fn open_with(&self, path: &Path, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
         let absolute = self.absolute_below(path)?;
-        options.read(true).write(true);
+        options.read(true).write(!self.only_reads);
         if self.mode == DurableWriteMode::Direct {
             options.custom_flags(OFlags::DIRECT.bits() as i32);
         }
@@ -71,7 +90,7 @@ fn probe(root: &Path) -> io::Result<DurableWriteMode> {
     if magic == TMPFS_MAGIC || magic == RAMFS_MAGIC {
         return Ok(DurableWriteMode::Buffered);
     }
-    let path = root.join(format!("probe.{}", std::process::id()));
+    let path = root.join(format!("{PROBE_PREFIX}{}", std::process::id()));
     let outcome = probe_at(&path);
     remove_if_there(&path)?;
     match outcome {
@@ -97,6 +116,13 @@ fn probe_at(path: &Path) -> io::Result<()> {
     let file = RealFile::new(options.open(path)?, DurableWriteMode::Direct);
     file.write_durable(0, &AlignedBuffer::zeroed(BLOCK_BYTES))?;
     file.read(0, BLOCK_BYTES).map(|_| ())
+}
+
+/// Whether a name in the root is that of a file of our own beside the tree.
+fn is_beside_tree(name: &str) -> bool {
+    let process = name.strip_prefix(PROBE_PREFIX);
+    let is_probe = process.is_some_and(|process| process.bytes().all(|byte| byte.is_ascii_digit()));
+    name == LOCK_NAME || is_probe
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -164,7 +190,7 @@ impl Disk for RealDisk {
                 let message = format!("{} holds a name that is not UTF-8: {name:?}", directory.display());
                 io::Error::new(io::ErrorKind::InvalidData, message)
             })?;
-            if !(is_root && name == LOCK_NAME) {
+            if !(is_root && is_beside_tree(&name)) {
                 found.push(name);
             }
         }
@@ -211,14 +237,20 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> io::Result<Box<dyn Lock>> {
-        let path = self.root.join(LOCK_NAME);
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
-            .create(true)
+            .write(!self.only_reads)
+            .create(!self.only_reads)
             .truncate(false)
-            .open(path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            .open(self.root.join(LOCK_NAME));
+        let file = match file {
+            // Nobody has ever opened the tree to write.
+            Err(error) if self.only_reads && error.kind() == io::ErrorKind::NotFound => None,
+            other => Some(other?),
+        };
+        if let Some(file) = &file {
+            flock(file, FlockOperation::NonBlockingLockExclusive)?;
+        }
         Ok(Box::new(HeldLock { _file: file }))
     }
 
@@ -234,7 +266,7 @@ impl Disk for RealDisk {
 /// The open lock file: closing it releases the lock. The file itself stays, for removing it would let two processes lock
 /// two files of one name.
 struct HeldLock {
-    _file: fs::File,
+    _file: Option<fs::File>,
 }
 
 impl Lock for HeldLock {}

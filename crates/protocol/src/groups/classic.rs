@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::consumer_protocol;
+use super::consumer_protocol::{self, CONSUMER_TYPE};
 use super::context::Context;
 use super::contract::{
     Answer, DescribedClassic, DescribedClassicMember, GroupError, GroupState, JoinGroup, Name,
@@ -36,9 +36,6 @@ use super::contract::{
 };
 use super::records::ClassicValue;
 pub(crate) use stored::MemberSnapshot;
-
-/// The protocol type of consumers: their metadata can be read here.
-pub(crate) const CONSUMER_TYPE: &str = "consumer";
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -103,12 +100,12 @@ struct Member {
 }
 
 impl Member {
-    fn of(cx: &Context, request: JoinGroup, turn: u64) -> Member {
+    fn of(request: JoinGroup, turn: u64) -> Member {
         Member {
             instance: request.instance,
             client_id: request.client_id,
             client_host: request.client_host,
-            rebalance_timeout: request.rebalance_timeout.min(cx.settings.session_timeout_max),
+            rebalance_timeout: as_stored(request.rebalance_timeout),
             session_timeout: request.session_timeout,
             protocols: request.protocols,
             assignment: Bytes::new(),
@@ -122,10 +119,10 @@ impl Member {
     }
 
     /// Takes what the member says of itself when it joins again.
-    fn update(&mut self, cx: &Context, request: JoinGroup) {
+    fn update(&mut self, request: JoinGroup) {
         self.client_id = request.client_id;
         self.client_host = request.client_host;
-        self.rebalance_timeout = request.rebalance_timeout.min(cx.settings.session_timeout_max);
+        self.rebalance_timeout = as_stored(request.rebalance_timeout);
         self.session_timeout = request.session_timeout;
         self.protocols = request.protocols;
     }
@@ -309,12 +306,13 @@ impl Classic {
 
     /// The assignor that most members like best among those that all know; between equals the first by name.
     fn vote(&self) -> Option<Name> {
+        let common = self.common_protocols();
         let mut votes: BTreeMap<&Name, usize> = BTreeMap::new();
         for member in self.members.values() {
             let choice = member
                 .protocols
                 .iter()
-                .find(|protocol| self.all_know(&protocol.name))?;
+                .find(|protocol| common.contains(&protocol.name))?;
             *votes.entry(&choice.name).or_default() += 1;
         }
         let most = votes.values().copied().max()?;
@@ -324,9 +322,20 @@ impl Classic {
             .map(|(name, _)| Name::clone(name))
     }
 
-    fn all_know(&self, protocol: &Name) -> bool {
-        self.members
-            .values()
-            .all(|member| member.protocols.iter().any(|known| known.name == *protocol))
+    /// The assignors that all members know.
+    fn common_protocols(&self) -> BTreeSet<&Name> {
+        let mut members = self.members.values();
+        let first = members.next().into_iter().flat_map(|member| &member.protocols);
+        let mut common: BTreeSet<&Name> = first.map(|protocol| &protocol.name).collect();
+        for member in members {
+            common.retain(|name| member.protocols.iter().any(|known| known.name == **name));
+        }
+        common
     }
+}
+
+/// A timeout as it will be read back from the log, which has room for 24 days.
+pub(crate) fn as_stored(timeout: Duration) -> Duration {
+    let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    Duration::from_millis(u64::from(millis.unsigned_abs()))
 }

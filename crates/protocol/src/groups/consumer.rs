@@ -27,7 +27,7 @@ use super::context::Context;
 use super::contract::{GroupError, GroupState, Name, OffsetCommitter};
 use super::records::{Change, ConsumerValue, CurrentValue, MemberValue, Progress, What};
 use room::said_bytes;
-use subscription::Regexes;
+use subscription::InUse;
 use target::Outlook;
 
 /// The epoch of a static member that has left for a while.
@@ -44,14 +44,15 @@ pub(crate) struct Consumer {
     instances: BTreeMap<Name, Name>,
     /// The bytes of what members say.
     said_bytes: usize,
+    /// The partitions that members have, give up and are to have.
+    held_partitions: usize,
     /// Who has each partition, or may still have it.
     owners: HashMap<PartitionId, Name>,
     /// Since when there are no members, milliseconds since 1970.
     pub(crate) empty_since_ms: Option<i64>,
-    regexes: Regexes,
-    /// The version of the topics that the expressions were last matched with ...
-    matched_version: Option<u64>,
-    /// ... and the one at which the wanted topics were last seen to be as they were when the epoch began.
+    /// The expressions that members have.
+    expressions: BTreeMap<Name, InUse>,
+    /// The version of the topics at which the wanted ones were last seen to be as they were when the epoch began.
     compared_version: Option<u64>,
     /// Members that a change has touched since their timers were last set.
     touched: Vec<Name>,
@@ -67,6 +68,8 @@ pub(crate) struct Member {
     expires: Option<Duration>,
     /// Until when it must have let go of what it is to give up.
     revoke_by: Option<Duration>,
+    /// Until when one that speaks the classic protocol must have joined again, or come for its assignment.
+    act_by: Option<Duration>,
 }
 
 impl Default for Member {
@@ -93,6 +96,7 @@ impl Default for Member {
             target: Assignment::default(),
             expires: None,
             revoke_by: None,
+            act_by: None,
         }
     }
 }
@@ -108,6 +112,10 @@ impl Consumer {
             What::TargetEpoch(epoch) => self.target_epoch = epoch.unwrap_or(0),
             What::Member(name, Some(said)) => {
                 self.compared_version = None;
+                // Before what it said until now counts no more: that may be the same.
+                if let Some(regex) = &said.regex {
+                    self.expressions.entry(Name::clone(regex)).or_default().members += 1;
+                }
                 // A member may come back under another instance id, and one that is gone must not be found by either.
                 self.release_saying(&name);
                 if let Some(instance) = &said.instance {
@@ -117,10 +125,10 @@ impl Consumer {
                 self.touch(name).said = said;
             }
             What::Member(name, None) => self.forget(&name),
-            What::Target(name, Some(target)) => self.touch(name).target = target,
+            What::Target(name, Some(target)) => self.change(name, |member| member.target = target),
             What::Target(name, None) => {
-                if let Some(member) = self.members.get_mut(&name) {
-                    member.target = Assignment::default();
+                if self.members.contains_key(&name) {
+                    self.change(name, |member| member.target = Assignment::default());
                 }
             }
             What::Current(name, Some(current)) => self.set_current(name, current),
@@ -136,13 +144,24 @@ impl Consumer {
         self.members.entry(name).or_default()
     }
 
+    /// Changes what a member has or is to have.
+    fn change(&mut self, name: Name, change: impl FnOnce(&mut Member)) {
+        let member = self.touch(name);
+        let before = member.partition_count();
+        change(member);
+        let now = member.partition_count();
+        self.held_partitions = self.held_partitions - before + now;
+    }
+
     fn forget(&mut self, name: &Name) {
         self.release(name);
         self.release_saying(name);
-        self.members.remove(name);
+        if let Some(member) = self.members.remove(name) {
+            self.held_partitions -= member.partition_count();
+        }
     }
 
-    /// What the member said counts no more: its instance id is nobody's.
+    /// What the member said counts no more: its instance id is nobody's, nor has it an expression.
     fn release_saying(&mut self, name: &Name) {
         let Some(member) = self.members.get(name) else {
             return;
@@ -153,6 +172,14 @@ impl Consumer {
         {
             self.instances.remove(instance);
         }
+        if let Some(regex) = &member.said.regex
+            && let Some(in_use) = self.expressions.get_mut(regex)
+        {
+            in_use.members -= 1;
+            if in_use.members == 0 {
+                self.expressions.remove(regex);
+            }
+        }
     }
 
     fn set_current(&mut self, name: Name, current: CurrentValue) {
@@ -160,7 +187,13 @@ impl Consumer {
         for partition in current.assigned.iter().chain(current.revoking.iter()) {
             self.owners.insert(partition, Name::clone(&name));
         }
-        self.touch(name).current = current;
+        self.change(name, |member| {
+            // There is as much time for everything that is to be given up.
+            if member.current.revoking != current.revoking {
+                member.revoke_by = None;
+            }
+            member.current = current;
+        });
     }
 
     /// What the member had is free.
@@ -296,10 +329,13 @@ impl Consumer {
         whats.into_iter().map(|what| Change::of(group, what)).collect()
     }
 
-    /// Members have a full session to be heard of after a start.
+    /// Members have a full session to be heard of after a start. None is known to owe anything.
     pub(crate) fn handle_loaded(&mut self, cx: &mut Context) {
         self.touched = self.members.keys().cloned().collect();
         self.note_applied(cx);
+        for member in self.members.values_mut() {
+            member.act_by = None;
+        }
     }
 }
 

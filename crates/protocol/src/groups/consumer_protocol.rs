@@ -13,6 +13,9 @@ use super::contract::Name;
 use super::topics::Topics;
 use crate::encoding::{Reader, Writer};
 
+/// The protocol type of consumers, whose metadata and assignments can be read here.
+pub const CONSUMER_TYPE: &str = "consumer";
+
 /// What a member wants, and what it says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {

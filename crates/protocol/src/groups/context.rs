@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, Ticket};
+use super::expressions::Expressions;
 use super::records::Change;
 use super::settings::Settings;
 use super::topics::Topics;
@@ -59,6 +60,7 @@ pub(crate) struct UnderWay {
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) topics: Topics,
+    pub(crate) expressions: Expressions,
     /// The latest moment told.
     pub(crate) now: Duration,
     /// What all groups hold in memory, roughly, in bytes.
@@ -83,6 +85,7 @@ impl Context {
         Context {
             settings,
             topics: Topics::default(),
+            expressions: Expressions::default(),
             now: Duration::ZERO,
             held_bytes: 0,
             unix_ms_at_start,
@@ -102,7 +105,7 @@ impl Context {
     /// That what makes groups take more memory may be done.
     pub(crate) fn check_growth(&self, grows: bool) -> Result<(), GroupError> {
         let max = self.settings.held_bytes_max;
-        if grows && self.held_bytes >= max {
+        if grows && self.held_bytes + self.expressions.held_bytes() >= max {
             let what = "bytes of groups in one coordinator";
             return Err(GroupError::LimitReached { what, max });
         }

@@ -1,6 +1,7 @@
 //! What operators see of groups, and what everybody is told of a group that is not there. Changes nothing.
 
 use super::consumer::Consumer;
+use super::consumer_protocol::CONSUMER_TYPE;
 use super::context::Context;
 use super::contract::{
     Answer, DescribedClassic, DescribedConsumer, DescribedConsumerMember, FetchedTopic, GroupError,
@@ -35,7 +36,7 @@ impl Group {
     fn protocol_type(&self) -> Name {
         match &self.kind {
             Kind::Classic(classic) => classic.protocol_type().cloned().unwrap_or_default(),
-            Kind::Consumer(_) => Name::from("consumer"),
+            Kind::Consumer(_) => Name::from(CONSUMER_TYPE),
         }
     }
 }

@@ -14,6 +14,10 @@ use super::contract::{
 };
 use super::offsets::Offsets;
 use super::records::{Change, What};
+use super::rounds::Errand;
+
+/// What a visit costs beside the members and offsets that are looked at.
+const VISIT_WORK: usize = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ impl Group {
             Request::CommitOffsets(request) => self.commit_offsets(cx, ticket, request),
             Request::DeleteOffsets(request) => self.delete_offsets(cx, ticket, request),
             Request::DeleteGroup(_) => self.delete(cx, ticket),
-            Request::ConsumerHeartbeat(request) => self.consumer_heartbeat(cx, ticket, request),
+            Request::ConsumerHeartbeat(request) => self.consumer_heartbeat(cx, ticket, &request),
             Request::Join(request) => self.join(cx, ticket, request),
             Request::Sync(request) => self.sync(cx, ticket, request),
             Request::Heartbeat(request) => self.heartbeat(cx, ticket, &request),
@@ -255,10 +259,10 @@ impl Group {
     }
 
     /// The topics that members want; `None` if they might want any.
-    pub(crate) fn subscribed(&self) -> Option<BTreeSet<Name>> {
+    pub(crate) fn subscribed(&self, cx: &Context) -> Option<BTreeSet<Name>> {
         match &self.kind {
             Kind::Classic(classic) => classic.subscribed(),
-            Kind::Consumer(consumer) => Some(consumer.subscribed()),
+            Kind::Consumer(consumer) => Some(consumer.subscribed(cx)),
         }
     }
 
@@ -332,8 +336,35 @@ impl Group {
         self.forget_lost_topics(cx);
     }
 
+    /// How much there is to look at.
+    pub(crate) fn weight(&self) -> usize {
+        VISIT_WORK + self.member_count() + self.offsets.len()
+    }
+
+    /// Does what is due, as soon as nothing stands in its way.
+    pub(crate) fn wake(&mut self, cx: &mut Context) {
+        if !self.is_quiet() {
+            self.missed_wake = true;
+        } else if let Some(next) = self.handle_time(cx) {
+            cx.wake_at(next);
+        }
+    }
+
+    /// Topics have come, grown or gone.
+    pub(crate) fn see_topics(&mut self, cx: &mut Context, errand: &Errand) {
+        for (topic, id) in &errand.gone {
+            self.forget_topic(cx, topic, *id);
+        }
+        if errand.topics_version.is_some()
+            && let Kind::Consumer(consumer) = &mut self.kind
+        {
+            consumer.compare_again();
+            self.wake(cx);
+        }
+    }
+
     /// Does what is due, and says when it wants to be woken next.
-    pub(crate) fn handle_time(&mut self, cx: &mut Context) -> Option<Duration> {
+    fn handle_time(&mut self, cx: &mut Context) -> Option<Duration> {
         match &mut self.kind {
             Kind::Classic(classic) => {
                 self.members_changed = true;

@@ -28,7 +28,7 @@ pub struct Settings {
     /// Metadata of one member, all its protocols together, in bytes.
     pub member_metadata_bytes_max: usize,
     /// What the members of one classic group may say of themselves, all together, in bytes. With `assignment_bytes_max` it must
-    /// fit into one record of the groups' log.
+    /// fit into one batch of the groups' log, and so must a group that changes over to the other protocol.
     pub classic_bytes_max: usize,
     /// The same for a group of the consumer protocol, where each member has a record of its own.
     pub consumer_bytes_max: usize,
@@ -54,7 +54,7 @@ pub struct Settings {
     pub offsets_max: usize,
     /// (`group.min.session.timeout.ms`.)
     pub session_timeout_min: Duration,
-    /// (`group.max.session.timeout.ms`.) Also the longest rebalance timeout that counts.
+    /// (`group.max.session.timeout.ms`.)
     pub session_timeout_max: Duration,
     /// How long an empty classic group waits for more members (`group.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay: Duration,

@@ -72,6 +72,10 @@ impl Topics {
         self.version
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.by_name.len()
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<Topic> {
         self.by_name.get(name).copied()
     }

@@ -69,6 +69,14 @@ pub enum AppendError {
         /// The count found.
         got: i32,
     },
+    /// There are fewer replicas than the topic has its producers wait for (`min.insync.replicas`).
+    #[error("{wanted} replicas must hold a batch (min.insync.replicas), the partition has {replicas}")]
+    NotEnoughReplicas {
+        /// How many there are.
+        replicas: usize,
+        /// How many there must be.
+        wanted: u32,
+    },
     /// Transactions are not served.
     #[error("transactional batches are not accepted")]
     Transactional,

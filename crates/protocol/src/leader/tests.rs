@@ -50,6 +50,17 @@ fn a_refused_journal_leaves_no_trace() {
 }
 
 #[test]
+fn no_more_replicas_are_promised_than_there_are() {
+    let alone = leader();
+    assert_eq!(alone.check_replicas(1), Ok(()));
+    let refused = AppendError::NotEnoughReplicas {
+        replicas: 1,
+        wanted: 2,
+    };
+    assert_eq!(alone.check_replicas(2), Err(refused));
+}
+
+#[test]
 #[should_panic(expected = "given out once")]
 fn a_number_is_good_for_one_append() {
     let mut leader = leader();

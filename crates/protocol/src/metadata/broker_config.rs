@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::topic_config::{self, ConfigChange, ConfigError, ConfigKind, KnownConfig};
 
-/// Kafka's names for the cluster's values of topic configs: the topic's name and the broker's. Those whose topic config is
-/// not served are not served either.
+/// Kafka's names for the cluster's values of topic configs: the topic's name and the broker's, sorted by the topic's. Those
+/// whose topic config is not served are not served either.
 const TOPIC_DEFAULTS: &[(&str, &str)] = &[
     ("cleanup.policy", "log.cleanup.policy"),
     ("compression.type", "compression.type"),
@@ -72,13 +72,7 @@ pub struct KnownBrokerConfig {
 impl KnownBrokerConfig {
     /// Every one that is served, those of topics first.
     pub fn all() -> impl Iterator<Item = KnownBrokerConfig> {
-        let of_topics = TOPIC_DEFAULTS.iter().filter_map(|(topic, broker)| {
-            Some(KnownBrokerConfig {
-                name: broker,
-                topic_config: Some(topic),
-                rules: topic_config::find(topic).ok()?,
-            })
-        });
+        let of_topics = TOPIC_DEFAULTS.iter().filter_map(KnownBrokerConfig::of_entry);
         let of_nodes = OF_NODES.iter().map(|rules| KnownBrokerConfig {
             name: rules.name,
             topic_config: None,
@@ -103,7 +97,16 @@ impl KnownBrokerConfig {
     /// The one that stands for a topic config.
     #[must_use]
     pub fn of_topic_config(name: &str) -> Option<KnownBrokerConfig> {
-        KnownBrokerConfig::all().find(|known| known.topic_config == Some(name))
+        let index = TOPIC_DEFAULTS.binary_search_by(|(topic, _)| (*topic).cmp(name));
+        KnownBrokerConfig::of_entry(&TOPIC_DEFAULTS[index.ok()?])
+    }
+
+    fn of_entry((topic, broker): &(&'static str, &'static str)) -> Option<KnownBrokerConfig> {
+        Some(KnownBrokerConfig {
+            name: broker,
+            topic_config: Some(topic),
+            rules: topic_config::find(topic).ok()?,
+        })
     }
 
     /// Whether `value` may be set.

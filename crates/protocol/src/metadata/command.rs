@@ -96,6 +96,10 @@ pub enum Command {
     },
 }
 
+/// The largest command that a plan may come to, in bytes: a topic of as many partitions as it can have, with eight replicas
+/// each. Several commands share a batch, and none may make it too large for the metadata's partition.
+pub const COMMAND_BYTES_MAX: usize = 384 << 10;
+
 const FORMAT: &str = "metadata command";
 const VERSION: u8 = 1;
 
@@ -312,16 +316,13 @@ fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<ConfigChange>, DecodeErro
 }
 
 fn read_change(reader: &mut Reader<'_>) -> Result<ConfigChange, DecodeError> {
-    let name = reader.text("config name")?.into();
-    let value = match reader.u8("config value")? {
-        0 => None,
-        1 => Some(reader.text("config value")?.into()),
-        value => {
-            return Err(DecodeError::UnknownKind {
-                field: "config value",
-                value,
-            });
-        }
-    };
-    Ok(ConfigChange { name, value })
+    let name = reader.text("config name")?;
+    match reader.u8("config value")? {
+        0 => Ok(ConfigChange::reset(name)),
+        1 => Ok(ConfigChange::set(name, reader.text("config value")?)),
+        value => Err(DecodeError::UnknownKind {
+            field: "config value",
+            value,
+        }),
+    }
 }

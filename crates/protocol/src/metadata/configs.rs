@@ -117,7 +117,7 @@ impl Metadata {
     pub fn own_broker_number(&self, name: &str) -> Option<u64> {
         let known = KnownBrokerConfig::find(name).ok()?;
         let values = self.broker_config_values(self.own, known);
-        values.first()?.value.trim().parse().ok()
+        values.first()?.value.parse().ok()
     }
 
     fn started_value(&self, topic_config: &str) -> Option<ConfigValue> {
@@ -169,8 +169,7 @@ impl Metadata {
                 changes,
             },
         };
-        self.check(&command)?;
-        Ok(command)
+        self.checked(command)
     }
 
     /// The changes after which exactly `values` are set.
@@ -204,7 +203,7 @@ impl Metadata {
             ConfigOperation::Set => ConfigChange::set(&edit.name, &edit.value),
             ConfigOperation::Delete => ConfigChange::reset(&edit.name),
             ConfigOperation::Append => {
-                let mut words = self.words_in_force(target, &edit.name)?;
+                let mut words = self.words_in_force(target, edit)?;
                 for word in words_of(&edit.value) {
                     if !words.contains(&word) {
                         words.push(word);
@@ -214,14 +213,17 @@ impl Metadata {
             }
             ConfigOperation::Subtract => {
                 let gone: Vec<String> = words_of(&edit.value).collect();
-                let mut words = self.words_in_force(target, &edit.name)?;
+                let mut words = self.words_in_force(target, edit)?;
                 words.retain(|word| !gone.contains(word));
                 ConfigChange::set(&edit.name, &words.join(","))
             }
         })
     }
 
-    fn words_in_force(&self, target: ConfigTarget, name: &str) -> Result<Vec<String>, PlanError> {
+    fn words_in_force(&self, target: ConfigTarget, edit: &ConfigEdit) -> Result<Vec<String>, PlanError> {
+        let name = &*edit.name;
+        // Each of its words is looked for among those that there are.
+        topic_config::check_length(name, edit.value.trim()).map_err(ApplyError::from)?;
         let (known, values) = match target {
             ConfigTarget::Topic(id) => {
                 let known = topic_config::find(name).map_err(ApplyError::from)?;

@@ -8,7 +8,7 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, Command, Metadata, ReplicaSet};
+use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, ReplicaSet};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -79,6 +79,14 @@ pub enum PlanError {
         got: i32,
         /// The nodes there are.
         nodes: usize,
+    },
+    /// The command would be too large for the metadata's log (Kafka: POLICY_VIOLATION).
+    #[error("the change takes {bytes} bytes of metadata, {bytes_max} are allowed; make it in parts")]
+    TooLarge {
+        /// The command's size.
+        bytes: usize,
+        /// The largest allowed.
+        bytes_max: usize,
     },
     /// Every producer id has been handed out.
     #[error("no producer ids are left")]
@@ -171,9 +179,16 @@ impl Metadata {
         })
     }
 
-    fn checked(&self, command: Command) -> Result<Command, PlanError> {
+    /// Checks what was planned. Its size, too: what the log refuses in the middle of a change would leave half of it made.
+    pub(super) fn checked(&self, command: Command) -> Result<Command, PlanError> {
         self.check(&command)?;
-        Ok(command)
+        match command.encode().len() {
+            ..=COMMAND_BYTES_MAX => Ok(command),
+            bytes => Err(PlanError::TooLarge {
+                bytes,
+                bytes_max: COMMAND_BYTES_MAX,
+            }),
+        }
     }
 
     fn check_partition_count(

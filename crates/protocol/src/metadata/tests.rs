@@ -176,6 +176,36 @@ fn counts_have_limits() {
 }
 
 #[test]
+fn no_command_is_too_large_for_the_log() {
+    let mut image = cluster_of(8);
+    let widest = new_topic(1, &"x".repeat(TOPIC_NAME_BYTES_MAX), 10_000, 8);
+    create(&mut image, &widest);
+    let wordy = NewTopic {
+        config: vec![ConfigChange::set("retention.ms", "1"); 20_000],
+        ..new_topic(2, "a", 1, 1)
+    };
+    let refused = image.plan_topic(&wordy, &PlanLimits::default());
+    assert!(matches!(refused, Err(PlanError::TooLarge { bytes, .. }) if bytes > COMMAND_BYTES_MAX));
+    let wish = ConfigWish::Replace(vec![("segment.ms".into(), "1".into()); 30_000]);
+    let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish);
+    assert!(matches!(refused, Err(PlanError::TooLarge { .. })));
+}
+
+#[test]
+fn blanks_around_a_value_are_not_read_back() {
+    let padded = ConfigChange {
+        name: "retention.ms".into(),
+        value: Some(format!("{}1", " ".repeat(299_999)).into()),
+    };
+    let set = |change| Command::SetTopicConfig {
+        id: topic_id(1),
+        changes: vec![change],
+    };
+    let read = Command::decode(&set(padded).encode()).expect("just written");
+    assert_eq!(read, set(ConfigChange::set("retention.ms", "1")));
+}
+
+#[test]
 fn of_two_equal_plans_one_is_applied() {
     let mut image = cluster_of(1);
     create(&mut image, &new_topic(1, "a", 1, 1));

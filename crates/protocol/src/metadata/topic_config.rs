@@ -1,18 +1,21 @@
 //! The configs a topic can have: their names, rules and built-in values, and what a topic overrides.
 //!
-//! Values stay the strings that a client sent, so that it reads back what it wrote; [`TopicSettings`] is the typed view that
-//! the cores use. A config that this program would not honour is refused, never stored and ignored.
+//! Values stay the strings that a client sent, but for blanks around them, so that it reads back what it wrote;
+//! [`TopicSettings`] is the typed view that the cores use. A config that this program would not honour is refused, never
+//! stored and ignored.
 
 mod known;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-pub(super) use known::number;
-pub use known::{ConfigKind, KNOWN, KnownConfig, find};
+pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KNOWN, KnownConfig, find};
+pub(super) use known::{check_length, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 
 /// Why a config was refused.
@@ -29,6 +32,16 @@ pub enum ConfigError {
     UnknownOfBroker {
         /// The name.
         name: String,
+    },
+    /// No value that anybody needs is so long.
+    #[error("the value of {name} has {bytes} bytes, {bytes_max} are allowed")]
+    TooLong {
+        /// The config.
+        name: String,
+        /// How long the value is, without the blanks around it.
+        bytes: usize,
+        /// How long it may be.
+        bytes_max: usize,
     },
     /// Only lists can be added to and taken from.
     #[error("{name} is no list: it can be set or deleted, nothing can be added to it or taken from it")]
@@ -105,6 +118,11 @@ impl ConfigError {
             }
             ConfigError::NotAmong { allowed, value, .. } => ConfigError::NotAmong { name, allowed, value },
             ConfigError::NoShare { value, .. } => ConfigError::NoShare { name, value },
+            ConfigError::TooLong { bytes, bytes_max, .. } => ConfigError::TooLong {
+                name: name.to_owned(),
+                bytes,
+                bytes_max,
+            },
             other => other,
         }
     }
@@ -156,17 +174,17 @@ pub struct TopicConfig {
 pub struct ConfigChange {
     /// The config.
     pub name: Arc<str>,
-    /// The new value; `None` goes back to the default.
+    /// The new value, without blanks around it; `None` goes back to the default.
     pub value: Option<Arc<str>>,
 }
 
 impl ConfigChange {
-    /// Sets `name` to `value`.
+    /// Sets `name` to `value`; blanks around it are left out.
     #[must_use]
     pub fn set(name: &str, value: &str) -> ConfigChange {
         ConfigChange {
             name: name.into(),
-            value: Some(value.into()),
+            value: Some(value.trim().into()),
         }
     }
 
@@ -220,7 +238,7 @@ impl TopicConfig {
     pub(super) fn check_together(&self) -> Result<(), ConfigError> {
         const LEAST: &str = "min.compaction.lag.ms";
         const MOST: &str = "max.compaction.lag.ms";
-        let number = |name| self.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+        let number = |name| self.get(name).and_then(|value| value.parse::<i64>().ok());
         match (number(LEAST), number(MOST)) {
             (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
                 least: LEAST,
@@ -241,172 +259,5 @@ impl TopicConfig {
     /// What is set here, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
         self.values.iter().map(|(name, value)| (*name, value))
-    }
-
-    /// Every known config with the value in force for a topic with these overrides, in the order of [`KNOWN`].
-    pub fn describe<'a>(&'a self, cluster: &'a TopicConfig) -> impl Iterator<Item = ConfigEntry> + 'a {
-        KNOWN.iter().map(move |config| self.describe_one(cluster, config))
-    }
-
-    /// One config with the value in force.
-    #[must_use]
-    pub fn describe_one(&self, cluster: &TopicConfig, config: &'static KnownConfig) -> ConfigEntry {
-        if let Some(value) = self.get(config.name) {
-            return ConfigEntry {
-                config,
-                value: Arc::clone(value),
-                source: ConfigSource::Topic,
-            };
-        }
-        if let Some(value) = cluster.get(config.name) {
-            return ConfigEntry {
-                config,
-                value: Arc::clone(value),
-                source: ConfigSource::Started,
-            };
-        }
-        ConfigEntry {
-            config,
-            value: config.default.into(),
-            source: ConfigSource::Default,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::leader::Durability;
-
-    fn config(changes: &[(&str, &str)]) -> Result<TopicConfig, ConfigError> {
-        let changes: Vec<_> = changes
-            .iter()
-            .map(|(name, value)| ConfigChange::set(name, value))
-            .collect();
-        let mut config = TopicConfig::new();
-        config.change(&changes).map(|()| config)
-    }
-
-    #[test]
-    fn built_in_values_obey_their_own_rules() {
-        for known in KNOWN {
-            known.check(known.default).expect("a built-in value is valid");
-        }
-        let settings = TopicSettings::resolve(&TopicConfig::new(), &TopicConfig::new());
-        assert_eq!(settings.retention, Some(Duration::from_secs(7 * 24 * 60 * 60)));
-        assert_eq!(settings.retention_bytes, None);
-        assert_eq!(settings.durability, Durability::Flushed);
-        assert_eq!(settings.batch_bytes_max, 1_048_588);
-    }
-
-    #[test]
-    fn what_is_not_served_is_refused() {
-        let wrong = [
-            ("cleanup.policy", "archive"),
-            ("cleanup.policy", "compact,archive"),
-            ("cleanup.policy", "compact,compact"),
-            ("cleanup.policy", ""),
-            ("min.cleanable.dirty.ratio", "1.5"),
-            ("min.cleanable.dirty.ratio", "NaN"),
-            ("min.cleanable.dirty.ratio", "half"),
-            ("max.compaction.lag.ms", "0"),
-            ("compression.type", "zstd"),
-            ("retention.ms", "-2"),
-            ("retention.ms", "7d"),
-            ("segment.bytes", "99999999999"),
-            ("min.insync.replicas", "0"),
-            ("ropewalk.durability", "none"),
-            ("file.delete.delay.ms", "1"),
-        ];
-        for (name, value) in wrong {
-            assert!(config(&[(name, value)]).is_err(), "{name}={value}");
-        }
-        let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
-        assert_eq!(
-            refused.to_string(),
-            r#"cleanup.policy must be some of ["compact", "delete"] with commas between, "archive" is not supported"#
-        );
-        let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
-        let crossed = config(&crossed).expect("each is valid");
-        assert_eq!(
-            crossed
-                .check_together()
-                .expect_err("no record could be kept to it")
-                .to_string(),
-            "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
-        );
-    }
-
-    #[test]
-    fn what_a_policy_means() {
-        let settings = |policy: &str| {
-            let topic = config(&[
-                ("cleanup.policy", policy),
-                ("retention.ms", "5"),
-                ("retention.bytes", "6"),
-                ("min.cleanable.dirty.ratio", " 0.25 "),
-                ("delete.retention.ms", "7"),
-            ]);
-            TopicSettings::resolve(&topic.expect("valid"), &TopicConfig::new())
-        };
-        let compaction = Some(CompactionSettings {
-            lag_min: Duration::ZERO,
-            lag_max: Duration::from_millis(i64::MAX as u64),
-            dirty_share_min: Millionths(250_000),
-            tombstone_retention: Duration::from_millis(7),
-        });
-        let (age, bytes) = (Some(Duration::from_millis(5)), Some(6));
-        for (policy, retention, retention_bytes, compaction) in [
-            ("delete", age, bytes, None),
-            ("compact", None, None, compaction),
-            ("compact,delete", age, bytes, compaction),
-            (" delete , compact ", age, bytes, compaction),
-        ] {
-            let settings = settings(policy);
-            assert_eq!(settings.retention, retention, "{policy}");
-            assert_eq!(settings.retention_bytes, retention_bytes, "{policy}");
-            assert_eq!(settings.compaction, compaction, "{policy}");
-        }
-    }
-
-    #[test]
-    fn a_refused_change_changes_nothing() {
-        let mut topic = config(&[("retention.ms", "5")]).expect("valid");
-        let before = topic.clone();
-        let changes = [
-            ConfigChange::set("retention.ms", "6"),
-            ConfigChange::set("nonsense", "1"),
-        ];
-        assert_eq!(
-            topic.change(&changes),
-            Err(ConfigError::Unknown {
-                name: "nonsense".into()
-            })
-        );
-        assert_eq!(topic, before);
-    }
-
-    #[test]
-    fn the_topic_goes_before_the_cluster() {
-        let cluster = config(&[("retention.ms", "5"), ("segment.ms", "9")]).expect("valid");
-        let mut topic = config(&[("retention.ms", "-1"), ("ropewalk.durability", "memory")]).expect("valid");
-        let settings = TopicSettings::resolve(&topic, &cluster);
-        assert_eq!(settings.retention, None);
-        assert_eq!(settings.segment_age_max, Duration::from_millis(9));
-        assert_eq!(settings.durability, Durability::Memory);
-        let source =
-            |topic: &TopicConfig, name| topic.describe_one(&cluster, find(name).expect("known")).source;
-        assert_eq!(source(&topic, "retention.ms"), ConfigSource::Topic);
-        assert_eq!(source(&topic, "segment.ms"), ConfigSource::Started);
-        assert_eq!(source(&topic, "segment.bytes"), ConfigSource::Default);
-        topic
-            .change(&[ConfigChange::reset("retention.ms")])
-            .expect("known");
-        assert_eq!(
-            TopicSettings::resolve(&topic, &cluster).retention,
-            Some(Duration::from_millis(5))
-        );
     }
 }

@@ -6,25 +6,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::groups::{
-    Assignment, Coordinator, DeleteGroup, DeleteOffsets, FetchOffsets, FetchTopic, LeaveGroup, LeavingMember,
-    MemberPresence, Name, Request, StoredRecord, TopicChange, TopicPartition,
+    Assignment, DeleteGroup, DeleteOffsets, FetchOffsets, FetchTopic, LeaveGroup, LeavingMember,
+    MemberPresence, Name, Request, TopicChange, TopicPartition,
 };
 use record::{PartitionId, TopicId};
 
+use crate::support::Dice;
 use crate::{ORDERS, Stand, at_once, beat, commit, heartbeat_of, join_as, subscription, sync};
 
-/// SplitMix64: a history is its seed.
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         let place = usize::try_from(self.roll(from.len() as u64)).expect("few");
         from[place]
@@ -77,8 +67,8 @@ impl Dice {
             0 | 1 => {
                 let mut joining = join_as(group, &member, "client", None, self.metadata());
                 joining.instance = self.instance();
-                joining.requires_known_member = self.roll(2) == 0;
-                joining.can_skip_assignment = self.roll(2) == 0;
+                joining.requires_known_member = self.one_in(2);
+                joining.can_skip_assignment = self.one_in(2);
                 joining.rebalance_timeout = self.pick(&[Duration::ZERO, Duration::from_secs(9)]);
                 joining.random = u128::from(self.roll(u64::MAX));
                 Request::Join(joining)
@@ -169,14 +159,7 @@ fn finish(mut stand: Stand, asked: usize) {
         stand.settle();
     }
     assert_eq!(stand.answers.len(), asked, "every ticket is answered");
-    let before: Vec<StoredRecord> = stand.coordinator.image().collect();
-    let mut next = Coordinator::new(at_once(), 0);
-    next.handle_topics(Duration::ZERO, [topics(2)]);
-    for record in &before {
-        next.replay(&record.key, record.value.as_deref())
-            .expect("what was just stored can be read");
-    }
-    assert_eq!(before, next.image().collect::<Vec<_>>());
+    stand.assert_replays(topics(2));
 }
 
 proptest! {
@@ -190,7 +173,7 @@ proptest! {
         let mut known: Vec<Name> = Vec::new();
         for round in 0..120 {
             stand.now += Duration::from_millis(dice.roll(4_000));
-            if dice.roll(20) == 0 {
+            if dice.one_in(20) {
                 stand.coordinator.handle_topics(stand.now, [topics(round)]);
                 stand.settle();
             }

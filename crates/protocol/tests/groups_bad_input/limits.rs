@@ -5,164 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use protocol::groups::{
     Answer, ConsumerHeartbeat, DescribeGroup, GroupError, GroupState, ListGroups, MemberPresence, Name,
-    Protocol, Request, Settings, TopicChange,
+    Request, Settings,
 };
-use record::TopicId;
 
 use crate::{
-    CLASSIC, CONSUMER, Stand, at_once, beat, commit, error_in, heartbeat, heartbeat_of, join, join_as,
+    CLASSIC, Stand, at_once, beat, commit, error_in, heartbeat, heartbeat_of, is_limit, join, join_as,
     subscription, sync,
 };
-
-fn subscribing(member: &str, regex: &str) -> ConsumerHeartbeat {
-    let mut joining = heartbeat_of(CONSUMER, member, MemberPresence::Joining);
-    joining.topics = None;
-    joining.regex = Some(Name::from(regex));
-    joining
-}
-
-fn is_limit(error: &GroupError) -> bool {
-    matches!(error, GroupError::LimitReached { .. })
-}
-
-#[test]
-fn hostile_patterns_are_refused() {
-    let mut stand = Stand::new();
-    let mut malformed: Vec<String> = [
-        "(",
-        ")",
-        "[",
-        "a{2",
-        "*",
-        "+a",
-        "a**{",
-        r"\",
-        r"(?P<n>",
-        "(?<",
-        "[z-a]",
-        r"\p{Greek}",
-        "a{3,2}",
-        // No part of a larger expression, either.
-        "a)|(b",
-        "a)(?:b",
-        "(?x)a#",
-        "x)\\z|(?:.*",
-    ]
-    .map(str::to_owned)
-    .into();
-    // Large once they are compiled, and nested deeper than anybody needs.
-    malformed.extend([
-        "(a{1000}){1000}".to_owned(),
-        "((a{100}){100}){100}".to_owned(),
-        "(x+x+)+y{5000}".to_owned(),
-        ".{0,30000}".to_owned(),
-        format!("{}a{}", "(".repeat(400), ")".repeat(400)),
-    ]);
-    for regex in &malformed {
-        let error = stand.refused(Request::ConsumerHeartbeat(subscribing("bob", regex)));
-        assert!(
-            matches!(error, GroupError::InvalidRegex { .. }),
-            "{regex}: {error}"
-        );
-        // Nor does a member lose what it has by asking so.
-        let mut asking = heartbeat_of(CONSUMER, "ann", MemberPresence::At(1));
-        asking.regex = Some(Name::from(regex.as_str()));
-        let error = stand.refused(Request::ConsumerHeartbeat(asking));
-        assert!(
-            matches!(error, GroupError::InvalidRegex { .. }),
-            "{regex}: {error}"
-        );
-    }
-    let long = "a".repeat(1025);
-    let error = stand.refused(Request::ConsumerHeartbeat(subscribing("bob", &long)));
-    assert!(is_limit(&error), "{error}");
-}
-
-/// Expressions that others take exponential time for are matched in linear time here.
-#[test]
-fn patterns_that_explode_elsewhere_are_matched() {
-    let mut stand = Stand::new();
-    for regex in ["(a+)+b", "(a|a)*c", "(.*)*x", "(o|or|ord|orde|order)*s"] {
-        let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", regex)));
-        assert!(
-            matches!(heard, Answer::ConsumerHeartbeat(Ok(_))),
-            "{regex}: {heard:?}"
-        );
-    }
-    // As long as can be, and plain.
-    let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", &"a".repeat(1024))));
-    assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
-}
-
-/// Names such that each byte of each leads the expressions below to a state that none before led to.
-fn hostile_names() -> impl Iterator<Item = TopicChange> {
-    (0..100u8).map(|number| {
-        let mut bits = u64::from(number) + 1;
-        let letters = (0..249).map(|_| {
-            bits = bits
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            if bits >> 63 == 0 { 'a' } else { 'b' }
-        });
-        TopicChange::There {
-            topic: Name::from(letters.collect::<String>()),
-            id: TopicId([100 + number; 16]),
-            partition_count: 1,
-        }
-    })
-}
-
-/// What one expression and the names of all topics cost together is bounded. Nobody who is inside loses by it.
-#[test]
-fn patterns_and_names_that_cost_too_much_together() {
-    let mut stand = Stand::new();
-    let (costly, other) = ("[ab]*a[ab]{400}c|orders", "(?:[ab]?){400}[ab]*a[ab]{50}c|orders");
-    let heard = stand.ask(Request::ConsumerHeartbeat(subscribing("bob", costly)));
-    assert!(
-        matches!(heard, Answer::ConsumerHeartbeat(Ok(_))),
-        "with these names it costs nothing: {heard:?}"
-    );
-    stand.coordinator.handle_topics(stand.now, hostile_names());
-    stand.settle();
-    for regex in [costly, other] {
-        let new = Request::ConsumerHeartbeat(ConsumerHeartbeat {
-            group: Name::from("another"),
-            ..subscribing("cid", regex)
-        });
-        let error = stand.refused(new);
-        assert!(
-            matches!(error, GroupError::InvalidRegex { .. }),
-            "{regex}: {error}"
-        );
-    }
-    // A plain one goes on, and has everybody assigned anew.
-    let plain = Request::ConsumerHeartbeat(subscribing("dan", "[ab]*"));
-    let heard = stand.ask(plain);
-    assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
-    let describe = DescribeGroup {
-        group: Name::from(CONSUMER),
-    };
-    let Answer::DescribeConsumer(Ok(group)) = stand.ask(Request::DescribeConsumer(describe)) else {
-        panic!("it is there");
-    };
-    let targets: Vec<usize> = group.members.iter().map(|member| member.target.len()).collect();
-    assert_eq!(targets, [1, 1, 100], "bob still wants orders, as ann does");
-}
-
-#[test]
-fn a_group_has_so_many_patterns() {
-    let settings = Settings {
-        regexes_max: 2,
-        ..at_once()
-    };
-    let mut stand = Stand::with_groups(settings);
-    for (member, regex) in [("bob", "a.*"), ("cid", "b.*"), ("dan", "b.*")] {
-        let heard = stand.ask(Request::ConsumerHeartbeat(subscribing(member, regex)));
-        assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
-    }
-    let error = stand.refused(Request::ConsumerHeartbeat(subscribing("eve", "c.*")));
-    assert!(is_limit(&error), "{error}");
-}
 
 #[test]
 fn names_have_a_length() {
@@ -255,7 +104,7 @@ fn timeouts_that_cannot_be_are_refused() {
             "{error}"
         );
     }
-    // No limit of its own, so it must do no harm: a longer one than allowed counts as the longest allowed.
+    // No limit of its own, so it must do no harm: a longer one than can be stored counts as the longest that can.
     for rebalance_timeout in [Duration::ZERO, Duration::MAX] {
         let mut joining = join_as("new", "", "ann", None, Bytes::new());
         joining.rebalance_timeout = rebalance_timeout;
@@ -312,83 +161,6 @@ fn ids_that_nobody_comes_back_with_are_counted() {
     joining.requires_known_member = true;
     let error = stand.refused(Request::Join(joining));
     assert_eq!(error, GroupError::GroupFull { max: 3 });
-}
-
-#[test]
-fn what_the_members_of_a_group_say_is_limited_together() {
-    let settings = Settings {
-        classic_bytes_max: 4_000,
-        consumer_bytes_max: 4_000,
-        ..at_once()
-    };
-    let mut stand = Stand::with_groups(settings);
-    let ann = stand.ann.to_string();
-    // By one that is new, and by one that says more than before.
-    let large = Bytes::from(vec![0; 3_500]);
-    let larger = Bytes::from(vec![0; 3_900]);
-    for (member, metadata) in [("", large.clone()), (&ann, larger)] {
-        let joining = join_as(CLASSIC, member, "ann", None, metadata);
-        let error = stand.refused(Request::Join(joining));
-        assert!(is_limit(&error), "{error}");
-    }
-    let topics: Vec<Name> = (0..40)
-        .map(|number| Name::from(format!("{number:0>80}")))
-        .collect();
-    for (member, presence) in [("bob", MemberPresence::Joining), ("ann", MemberPresence::At(1))] {
-        let mut saying = heartbeat_of(CONSUMER, member, presence);
-        saying.topics = Some(topics.clone());
-        let error = stand.refused(Request::ConsumerHeartbeat(saying));
-        assert!(is_limit(&error), "{error}");
-    }
-    // One who leaves makes room.
-    stand.ask(crate::leave(CLASSIC, &ann, None));
-    let mut joining = join_as(CLASSIC, "", "ann", None, large);
-    joining.random = 8;
-    let joined = stand.ask(Request::Join(joining));
-    assert!(matches!(joined, Answer::Join(Ok(_))), "{joined:?}");
-}
-
-/// When all groups together take what they may, nothing grows; what is there goes on, and may end.
-#[test]
-fn a_coordinator_that_is_full_goes_on() {
-    let settings = Settings {
-        held_bytes_max: 6_000,
-        ..at_once()
-    };
-    let mut stand = Stand::with_groups(settings);
-    let ann = stand.ann.to_string();
-    let fill = |offset| commit("outside", "", -1, &[(0, offset, 3_000), (1, offset, 3_000)]);
-    stand.ask(Request::CommitOffsets(fill(5)));
-    let mut more = join_as(CLASSIC, &ann, "ann", None, subscription(&["orders"]));
-    more.protocols.push(Protocol {
-        name: Name::from("sticky"),
-        metadata: Bytes::from_static(b"more"),
-    });
-    for request in [
-        join(CLASSIC, "", "bob"),
-        Request::Join(more),
-        heartbeat(CONSUMER, "bob", MemberPresence::Joining),
-        Request::CommitOffsets(commit(CLASSIC, &ann, 1, &[(0, 5, 0)])),
-    ] {
-        let error = stand.refused(request);
-        assert!(is_limit(&error), "{error}");
-    }
-    assert_eq!(error_in(&stand.ask(beat(CLASSIC, &ann, 1))), None);
-    let heard = stand.ask(heartbeat(CONSUMER, "ann", MemberPresence::At(1)));
-    assert_eq!(error_in(&heard), None);
-    stand.ask(Request::CommitOffsets(fill(6)));
-    assert_eq!(stand.committed("outside"), [(0, 6), (1, 6)]);
-    // Joining again with what was said before makes nothing grow.
-    let again = stand.ask(join(CLASSIC, &ann, "ann"));
-    assert!(matches!(again, Answer::Join(Ok(_))), "{again:?}");
-    let delete = protocol::groups::DeleteGroup {
-        group: Name::from("outside"),
-    };
-    assert_eq!(error_in(&stand.ask(Request::DeleteGroup(delete))), None);
-    let mut joining = join_as("new", "", "bob", None, subscription(&["orders"]));
-    joining.random = 8;
-    let joined = stand.ask(Request::Join(joining));
-    assert!(matches!(joined, Answer::Join(Ok(_))), "{joined:?}");
 }
 
 #[test]

@@ -2,9 +2,15 @@
 //! record is stored, no group is made, no member notices.
 
 mod anything;
+mod change_over;
 mod limits;
+mod many_groups;
 mod members;
 mod offsets;
+mod patterns;
+mod room;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +34,8 @@ const ORDERS: TopicId = TopicId([1; 16]);
 struct Stand {
     now: Duration,
     coordinator: Coordinator,
+    /// Everything that was stored.
+    log: Vec<StoredRecord>,
     next_ticket: u64,
     answers: BTreeMap<Ticket, Answer>,
     /// The id that `ann` was given in the classic group.
@@ -47,6 +55,7 @@ impl Stand {
         Stand {
             now: Duration::ZERO,
             coordinator,
+            log: Vec::new(),
             next_ticket: 0,
             answers: BTreeMap::new(),
             ann: Name::default(),
@@ -104,7 +113,10 @@ impl Stand {
         loop {
             while let Some(action) = self.coordinator.next_action() {
                 match action {
-                    Action::Persist { id, .. } => self.coordinator.handle_persisted(self.now, id, Ok(())),
+                    Action::Persist { id, records } => {
+                        self.log.extend(records);
+                        self.coordinator.handle_persisted(self.now, id, Ok(()));
+                    }
                     Action::Answer { ticket, answer } => {
                         let other = self.answers.insert(ticket, answer);
                         assert!(other.is_none(), "a ticket is answered once");
@@ -118,8 +130,21 @@ impl Stand {
         }
     }
 
-    /// What is stored and what operators see: two of these differ if anything has changed.
-    fn everything(&mut self) -> (Vec<StoredRecord>, usize, String) {
+    /// The log gives what the coordinator holds.
+    fn assert_replays(&self, topics: TopicChange) {
+        let mut next = Coordinator::new(at_once(), 0);
+        next.handle_topics(Duration::ZERO, [topics]);
+        for record in &self.log {
+            next.replay(&record.key, record.value.as_deref())
+                .expect("what was just stored can be read");
+        }
+        let held: Vec<StoredRecord> = self.coordinator.image().collect();
+        assert_eq!(held, next.image().collect::<Vec<_>>());
+    }
+
+    /// What was and is stored and what operators see: two of these differ if anything has changed.
+    fn everything(&mut self) -> (usize, Vec<StoredRecord>, usize, String) {
+        let written = self.log.len();
         let stored = self.coordinator.image().collect();
         let groups = self.coordinator.group_count();
         let group = |name| DescribeGroup {
@@ -127,7 +152,7 @@ impl Stand {
         };
         let classic = self.ask(Request::DescribeClassic(group(CLASSIC)));
         let consumer = self.ask(Request::DescribeConsumer(group(CONSUMER)));
-        (stored, groups, format!("{classic:?} {consumer:?}"))
+        (written, stored, groups, format!("{classic:?} {consumer:?}"))
     }
 
     /// Partition and offset of all that a group has committed.
@@ -157,6 +182,10 @@ fn at_once() -> Settings {
         initial_rebalance_delay: Duration::ZERO,
         ..Settings::default()
     }
+}
+
+fn is_limit(error: &GroupError) -> bool {
+    matches!(error, GroupError::LimitReached { .. })
 }
 
 /// The first error in an answer, wherever it stands.

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
 use protocol::groups::{
     Action, Answer, ConsumerHeartbeat, Coordinator, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup,
     LeavingMember, MemberPresence, Name, NotPersisted, PersistId, Protocol, Request, Settings, StoredRecord,
@@ -14,7 +13,9 @@ use protocol::groups::{
 };
 use record::{PartitionId, TopicId};
 
-use super::Dice;
+use super::embedded::{hand_out, read_assignment, subscription};
+use super::support::Dice;
+use super::{heartbeat, instance_of};
 
 const TOPIC: TopicId = TopicId([1; 16]);
 const PARTITIONS: i32 = 5;
@@ -24,6 +25,7 @@ const SESSION: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Client {
+    instance: Option<Name>,
     by_classic: bool,
     member: Name,
     /// Its epoch or generation; 0 before it has joined.
@@ -59,7 +61,7 @@ impl World {
             now: Duration::ZERO,
             dice: Dice(seed),
             coordinator: Coordinator::new(Settings::default(), 0),
-            clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+            clients: (0..CLIENTS).map(Client::new).collect(),
             under_way: Vec::new(),
             log: Vec::new(),
             open_tickets: HashMap::new(),
@@ -181,7 +183,7 @@ impl World {
                 member: Name::from(format!("c{who}-{}", self.lives)),
                 heard_at: self.now,
                 must_join: true,
-                ..Client::default()
+                ..Client::new(who)
             };
         }
         let leaves = self.dice.one_in(15);
@@ -203,36 +205,24 @@ impl World {
     }
 
     fn consumer_request(&mut self, who: usize) -> Request {
+        let for_a_while = self.dice.one_in(2);
         let client = &mut self.clients[who];
         let joins = client.epoch == 0;
         client.has = client.has.intersection(&client.told).copied().collect();
+        let presence = match (joins, client.leaving) {
+            (true, _) => MemberPresence::Joining,
+            (false, true) if for_a_while && client.instance.is_some() => MemberPresence::LeavingForAWhile,
+            (false, true) => MemberPresence::Leaving,
+            (false, false) => MemberPresence::At(client.epoch),
+        };
+        let owned = client.has.iter().map(|index| PartitionId {
+            topic: TOPIC,
+            index: *index,
+        });
         Request::ConsumerHeartbeat(ConsumerHeartbeat {
-            group: Name::from(GROUP),
-            member: Name::clone(&client.member),
-            presence: match (joins, client.leaving) {
-                (true, _) => MemberPresence::Joining,
-                (false, true) => MemberPresence::Leaving,
-                (false, false) => MemberPresence::At(client.epoch),
-            },
-            instance: None,
-            rack: None,
-            client_id: Name::from("c"),
-            client_host: Name::from("/h"),
-            rebalance_timeout: Some(Duration::from_secs(600)),
+            instance: client.instance.clone(),
             topics: Some(vec![Name::from("a")]),
-            regex: None,
-            assignor: None,
-            owned: Some(
-                client
-                    .has
-                    .iter()
-                    .map(|index| PartitionId {
-                        topic: TOPIC,
-                        index: *index,
-                    })
-                    .collect(),
-            ),
-            random: 0,
+            ..heartbeat(GROUP, &client.member, presence, owned.collect())
         })
     }
 
@@ -240,13 +230,11 @@ impl World {
         let random = u128::from(self.next_ticket) + 1;
         let client = &mut self.clients[who];
         let (group, member) = (Name::from(GROUP), Name::clone(&client.member));
+        let instance = client.instance.clone();
         if client.leaving {
             return Request::Leave(LeaveGroup {
                 group,
-                members: vec![LeavingMember {
-                    member,
-                    instance: None,
-                }],
+                members: vec![LeavingMember { member, instance }],
             });
         }
         if client.must_join {
@@ -258,7 +246,7 @@ impl World {
                 } else {
                     member
                 },
-                instance: None,
+                instance,
                 client_id: Name::from("c"),
                 client_host: Name::from("/h"),
                 session_timeout: SESSION,
@@ -278,17 +266,17 @@ impl World {
             return Request::Sync(SyncGroup {
                 group,
                 member,
-                instance: None,
+                instance,
                 generation: client.epoch,
                 protocol_type: None,
                 protocol: None,
-                assignments: hand_out(&client.followers),
+                assignments: hand_out(PARTITIONS, &client.followers),
             });
         }
         Request::Heartbeat(Heartbeat {
             group,
             member,
-            instance: None,
+            instance,
             generation: client.epoch,
         })
     }
@@ -311,9 +299,23 @@ impl World {
 }
 
 impl Client {
+    fn new(who: usize) -> Client {
+        Client {
+            instance: instance_of(who),
+            ..Client::default()
+        }
+    }
+
+    fn forget(&mut self) {
+        *self = Client {
+            instance: self.instance.take(),
+            ..Client::default()
+        };
+    }
+
     fn hear(&mut self, answer: Answer) {
         match answer {
-            Answer::ConsumerHeartbeat(Ok(heard)) if heard.epoch < 0 => *self = Client::default(),
+            Answer::ConsumerHeartbeat(Ok(heard)) if heard.epoch < 0 => self.forget(),
             Answer::ConsumerHeartbeat(Ok(heard)) => {
                 self.accept();
                 self.must_join = false;
@@ -330,7 +332,7 @@ impl Client {
                 self.has = read_assignment(&synced.assignment);
             }
             Answer::Heartbeat(Ok(())) => self.accept(),
-            Answer::Leave(Ok(_)) => *self = Client::default(),
+            Answer::Leave(Ok(_)) => self.forget(),
             Answer::Heartbeat(Err(GroupError::RebalanceInProgress)) => {
                 self.accept();
                 self.rejoin();
@@ -339,12 +341,15 @@ impl Client {
             | Answer::Sync(Err(GroupError::RebalanceInProgress | GroupError::NotPersisted))
             | Answer::Heartbeat(Err(GroupError::IllegalGeneration { .. }))
             | Answer::Sync(Err(GroupError::IllegalGeneration { .. })) => self.rejoin(),
-            Answer::Join(Err(GroupError::UnknownMember { .. }))
-            | Answer::Sync(Err(GroupError::UnknownMember { .. }))
-            | Answer::Heartbeat(Err(GroupError::UnknownMember { .. }))
+            Answer::Join(Err(GroupError::UnknownMember { .. } | GroupError::FencedInstance { .. }))
+            | Answer::Sync(Err(GroupError::UnknownMember { .. } | GroupError::FencedInstance { .. }))
+            | Answer::Heartbeat(Err(GroupError::UnknownMember { .. } | GroupError::FencedInstance { .. }))
             | Answer::ConsumerHeartbeat(Err(
-                GroupError::UnknownMember { .. } | GroupError::FencedMemberEpoch { .. },
-            )) => *self = Client::default(),
+                GroupError::UnknownMember { .. }
+                | GroupError::FencedMemberEpoch { .. }
+                | GroupError::FencedInstance { .. }
+                | GroupError::UnreleasedInstance { .. },
+            )) => self.forget(),
             // Tries again.
             Answer::ConsumerHeartbeat(Err(GroupError::NotPersisted | GroupError::ChangingOver))
             | Answer::Leave(Err(GroupError::NotPersisted)) => {}
@@ -375,45 +380,4 @@ impl Client {
         self.must_join = true;
         self.must_sync = false;
     }
-}
-
-fn subscription() -> Bytes {
-    Bytes::from_static(b"\x00\x00\x00\x00\x00\x01\x00\x01a\xff\xff\xff\xff")
-}
-
-/// All partitions, in turn.
-fn hand_out(members: &[Name]) -> Vec<(Name, Bytes)> {
-    let mut shares: Vec<Vec<i32>> = vec![Vec::new(); members.len()];
-    for (turn, index) in (0..PARTITIONS).enumerate() {
-        if !members.is_empty() {
-            shares[turn % members.len()].push(index);
-        }
-    }
-    let write = |share: Vec<i32>| {
-        let mut bytes = BytesMut::from(&b"\x00\x00\x00\x00\x00\x01\x00\x01a"[..]);
-        bytes.put_i32(i32::try_from(share.len()).expect("few"));
-        share.into_iter().for_each(|index| bytes.put_i32(index));
-        bytes.put_i32(-1);
-        bytes.freeze()
-    };
-    members
-        .iter()
-        .cloned()
-        .zip(shares.into_iter().map(write))
-        .collect()
-}
-
-fn read_assignment(mut bytes: &[u8]) -> BTreeSet<i32> {
-    let mut partitions = BTreeSet::new();
-    if bytes.is_empty() {
-        return partitions;
-    }
-    bytes.advance(2);
-    for _ in 0..bytes.get_i32() {
-        bytes.advance(3);
-        for _ in 0..bytes.get_i32() {
-            partitions.insert(bytes.get_i32());
-        }
-    }
-    partitions
 }

@@ -27,8 +27,8 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    offsets expiry join fencing limits static_members
-    consumer_join consumer_refusals consumer_timeouts consumer_static consumer_regex migration
+    offsets expiry join fencing limits static_members rebalance_timeouts
+    consumer_join consumer_refusals consumer_timeouts consumer_static consumer_regex consumer_classic migration
 }
 
 fn play(script: &str) {

@@ -10,7 +10,7 @@ use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInf
 
 use super::error::BatchError;
 use super::header::Compression;
-use super::snappy::{self, SnappyBlocks};
+use super::snappy::{SnappyBlocks, SnappyWriter};
 
 /// What compressed records may cost their reader. Uncompressed batches cost nothing and know no limit but their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,31 +165,67 @@ fn check_lz4_frame(frame: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Appends `records`, compressed as Kafka's own producer does: gzip and Zstandard at their default levels, LZ4 and snappy
-/// in independent blocks of 64 and 32 KiB.
-pub(super) fn compress(compression: Compression, records: &[u8], out: &mut Vec<u8>) {
-    const MEMORY: &str = "writing to memory does not fail";
-    match compression {
-        Compression::None => out.extend_from_slice(records),
-        Compression::Gzip => {
-            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
-            encoder.write_all(records).expect(MEMORY);
-            encoder.finish().expect(MEMORY);
-        }
-        Compression::Snappy => snappy::compress(records, out),
-        Compression::Lz4 => {
-            let frame = FrameInfo::new()
-                .block_size(BlockSize::Max64KB)
-                .block_mode(BlockMode::Independent);
-            let mut encoder = FrameEncoder::with_frame_info(frame, out);
-            encoder.write_all(records).expect(MEMORY);
-            encoder.finish().expect(MEMORY);
-        }
-        Compression::Zstd => {
-            let mut encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
-                .expect("the default level exists");
-            encoder.write_all(records).expect(MEMORY);
-            encoder.finish().expect(MEMORY);
+/// Takes records piece by piece and compresses them as Kafka's own producer does: gzip and Zstandard at their default
+/// levels, LZ4 and snappy in independent blocks of 64 and 32 KiB.
+pub(super) enum Compressor {
+    None(Vec<u8>),
+    Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
+    Snappy(Box<SnappyWriter>),
+    Lz4(Box<FrameEncoder<Vec<u8>>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
+}
+
+const MEMORY: &str = "writing to memory does not fail";
+
+impl Compressor {
+    /// Appends to `out`.
+    pub(super) fn new(compression: Compression, out: Vec<u8>) -> Compressor {
+        match compression {
+            Compression::None => Compressor::None(out),
+            Compression::Gzip => {
+                let encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+                Compressor::Gzip(Box::new(encoder))
+            }
+            Compression::Snappy => Compressor::Snappy(Box::new(SnappyWriter::new(out))),
+            Compression::Lz4 => {
+                let frame = FrameInfo::new()
+                    .block_size(BlockSize::Max64KB)
+                    .block_mode(BlockMode::Independent);
+                Compressor::Lz4(Box::new(FrameEncoder::with_frame_info(frame, out)))
+            }
+            Compression::Zstd => {
+                let encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
+                    .expect("the default level exists");
+                Compressor::Zstd(Box::new(encoder))
+            }
         }
     }
+
+    pub(super) fn write(&mut self, records: &[u8]) {
+        match self {
+            Compressor::None(out) => out.extend_from_slice(records),
+            Compressor::Gzip(encoder) => encoder.write_all(records).expect(MEMORY),
+            Compressor::Snappy(writer) => writer.write(records),
+            Compressor::Lz4(encoder) => encoder.write_all(records).expect(MEMORY),
+            Compressor::Zstd(encoder) => encoder.write_all(records).expect(MEMORY),
+        }
+    }
+
+    /// What it appended to, with all of it.
+    pub(super) fn finish(self) -> Vec<u8> {
+        match self {
+            Compressor::None(out) => out,
+            Compressor::Gzip(encoder) => encoder.finish().expect(MEMORY),
+            Compressor::Snappy(writer) => writer.finish(),
+            Compressor::Lz4(encoder) => encoder.finish().expect(MEMORY),
+            Compressor::Zstd(encoder) => encoder.finish().expect(MEMORY),
+        }
+    }
+}
+
+/// Appends `records`, all at once.
+pub(super) fn compress(compression: Compression, records: &[u8], out: &mut Vec<u8>) {
+    let mut compressor = Compressor::new(compression, std::mem::take(out));
+    compressor.write(records);
+    *out = compressor.finish();
 }

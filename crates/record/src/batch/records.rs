@@ -10,9 +10,8 @@ use bytes::Bytes;
 use super::compress::{Decompressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression};
-use super::walk::{
-    SliceSource, Source, take_head, take_header_count, take_header_key_length, take_length, walk_batch,
-};
+use super::source::{SliceSource, Source};
+use super::walk::{take_head, take_header_count, take_header_key_length, take_length, walk_batch};
 use crate::Offset;
 
 /// How much room a decompressed batch gets at a time.
@@ -55,11 +54,7 @@ pub fn records(batch: &[u8], limits: &Limits) -> Result<Records, BatchError> {
 }
 
 /// Grows with what really comes out, never by a claim.
-pub(super) fn decompress(
-    compression: Compression,
-    compressed: &[u8],
-    limits: &Limits,
-) -> Result<Vec<u8>, BatchError> {
+fn decompress(compression: Compression, compressed: &[u8], limits: &Limits) -> Result<Vec<u8>, BatchError> {
     let mut decompressor = Decompressor::new(compression, compressed, limits)?;
     let mut body = Vec::new();
     let mut length = 0;

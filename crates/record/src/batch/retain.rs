@@ -1,33 +1,45 @@
 //! What compaction does to a batch: looks at its keys, and makes a copy with fewer records.
 //!
-//! A record that stays keeps every byte: the base offset and the base timestamp that its deltas add to are never changed, nor
-//! the last offset delta, producer, epoch and sequence. So offsets stay where they are, and consumers step over the gaps. Works
-//! on stored batches, which were validated when they were appended; a malformed one is still an error, never a panic.
+//! What is compressed is seen piece by piece: a small batch may hold hundreds of megabytes. A record that stays keeps its
+//! fields, byte for byte: the base offset and the base timestamp that its deltas add to are never changed, nor the last offset
+//! delta, producer, epoch and sequence. So offsets stay where they are, and consumers step over the gaps. Works on stored
+//! batches, which were validated when they were appended; a malformed one is still an error, never a panic.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use super::compress::{Limits, compress};
+use super::compress::{Compressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{
     ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LENGTH_AT, LOG_OVERHEAD_BYTES,
     MAX_TIMESTAMP_AT, RECORD_COUNT_AT, TimestampType,
 };
 use super::patch::{put, seal_checksum};
-use super::records::decompress;
-use super::walk::{SliceSource, Source, take_head, take_length};
+use super::source::Source;
+use super::walk::{Walk, take_head, take_length, walk_batch_by};
 use crate::Offset;
+use crate::varint::put_varint;
 
 /// No record has a time.
 const NO_TIMESTAMP: i64 = -1;
 
+/// What is made of a key that is shown piece by piece: nobody has to have all of a long one in memory.
+pub trait KeyDigest: Clone {
+    /// Takes the next bytes of the key.
+    fn update(&mut self, piece: &[u8]);
+}
+
+/// For who wants to know only whether there is a key.
+impl KeyDigest for () {
+    fn update(&mut self, _: &[u8]) {}
+}
+
 /// A record as far as compaction looks at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyedRecord<'a> {
+pub struct KeyedRecord<K> {
     /// Its place in the partition.
     pub offset: Offset,
-    /// Its key, if it has one.
-    pub key: Option<&'a [u8]>,
+    /// What was made of its key, if it has one.
+    pub key: Option<K>,
     /// It has no value: with a key, it says that the key is gone.
     pub is_null: bool,
 }
@@ -43,63 +55,56 @@ pub enum Retained {
     Nothing,
 }
 
-/// Shows the records of the batch that `batch` begins with to `visit`, in order, until that breaks off.
+/// Shows which records of the batch that `batch` begins with have keys to `visit`, in order, until that breaks off.
 ///
 /// # Errors
-/// As [`super::records`]; a malformed record comes after the sound ones before it were shown.
+/// As [`super::records`]; what is malformed comes after the sound records before it were shown.
 pub fn visit_keys(
     batch: &[u8],
     limits: &Limits,
-    mut visit: impl FnMut(&KeyedRecord<'_>) -> ControlFlow<()>,
+    visit: impl FnMut(&KeyedRecord<()>) -> ControlFlow<()>,
+) -> Result<(), BatchError> {
+    visit_digests(batch, limits, &(), visit)
+}
+
+/// The same with what becomes of `empty` when it has taken a record's key.
+///
+/// # Errors
+/// As `visit_keys`.
+pub fn visit_digests<K: KeyDigest>(
+    batch: &[u8],
+    limits: &Limits,
+    empty: &K,
+    mut visit: impl FnMut(&KeyedRecord<K>) -> ControlFlow<()>,
 ) -> Result<(), BatchError> {
     let header = BatchHeader::read(batch)?;
-    let body = body_of(&header, batch, limits)?;
-    let mut at = 0;
-    for index in 0..header.record_count {
-        let seen = take_keyed(&header, &body, at).map_err(|fault| BatchError::Record { index, fault })?;
-        if visit(&seen.record).is_break() {
-            break;
-        }
-        at = seen.end;
-    }
-    Ok(())
+    let visit = |seen: &Seen<K>| visit(&seen.record);
+    let header = &header;
+    walk_batch_by(header, batch, limits, &mut Keyed { header, empty, visit })
 }
 
 /// Keeps those records of the batch that `batch` begins with that `keep` says yes to; it is asked once for each, in order.
+/// Compressed records are gone over twice and never all in memory.
 ///
 /// # Errors
 /// As [`super::records`].
-pub fn retain(
+pub fn retain<K: KeyDigest>(
     batch: &[u8],
     limits: &Limits,
-    mut keep: impl FnMut(&KeyedRecord<'_>) -> bool,
+    empty: &K,
+    mut keep: impl FnMut(&KeyedRecord<K>) -> bool,
 ) -> Result<Retained, BatchError> {
-    let header = BatchHeader::read(batch)?;
-    let body = body_of(&header, batch, limits)?;
-    let (mut kept, mut count, mut at) = (Vec::new(), 0, 0);
-    let mut max_timestamp_ms = NO_TIMESTAMP;
-    for index in 0..header.record_count {
-        let seen = take_keyed(&header, &body, at).map_err(|fault| BatchError::Record { index, fault })?;
-        if keep(&seen.record) {
-            // Nothing is copied as long as nothing was left out.
-            if count < index {
-                kept.extend_from_slice(&body[at..seen.end]);
-            }
-            count += 1;
-            max_timestamp_ms = max_timestamp_ms.max(seen.timestamp_ms);
-        } else if count == index {
-            kept.extend_from_slice(&body[..at]);
-        }
-        at = seen.end;
-    }
-    if at != body.len() {
-        let record_count = header.record_count;
-        return Err(BatchError::TrailingRecords { record_count });
-    }
-    Ok(match count {
+    let header = &BatchHeader::read(batch)?;
+    let mut choice = Choice::new();
+    let visit = |seen: &Seen<K>| {
+        choice.note(keep(&seen.record), seen.timestamp_ms);
+        ControlFlow::Continue(())
+    };
+    walk_batch_by(header, batch, limits, &mut Keyed { header, empty, visit })?;
+    Ok(match choice.kept_count {
         0 => Retained::Nothing,
         count if count == header.record_count => Retained::All,
-        count => Retained::Some(with_records(&header, batch, &kept, count, max_timestamp_ms)?),
+        _ => Retained::Some(with_chosen(header, batch, limits, &choice)?),
     })
 }
 
@@ -118,74 +123,137 @@ pub fn emptied(batch: &[u8]) -> Result<Vec<u8>, BatchError> {
     Ok(empty)
 }
 
-struct Seen<'a> {
-    record: KeyedRecord<'a>,
+struct Seen<K> {
+    record: KeyedRecord<K>,
     timestamp_ms: i64,
-    /// Where the next record begins.
-    end: usize,
 }
 
-fn take_keyed<'a>(header: &BatchHeader, body: &'a [u8], at: usize) -> Result<Seen<'a>, RecordFault> {
-    let mut source = SliceSource::at(body, at);
-    let (head, bounds) = take_head(&mut source)?;
-    let timestamp_delta = head.timestamp_delta;
-    let timestamp_ms = header
-        .timestamp_at(timestamp_delta)
-        .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
-    let key = match take_length(&mut source, bounds.end)? {
-        Some(length) => {
-            let start = source.position() as usize;
-            source.skip(length)?;
-            Some(&body[start..start + length as usize])
+/// A walk that looks at keys.
+struct Keyed<'a, K, F> {
+    header: &'a BatchHeader,
+    empty: &'a K,
+    visit: F,
+}
+
+impl<K: KeyDigest, F: FnMut(&Seen<K>) -> ControlFlow<()>> Walk for Keyed<'_, K, F> {
+    fn take<S: Source>(&mut self, _: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
+        let (head, bounds) = take_head(source)?;
+        let timestamp_delta = head.timestamp_delta;
+        let timestamp_ms = self
+            .header
+            .timestamp_at(timestamp_delta)
+            .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
+        let mut key = None;
+        if let Some(length) = take_length(source, bounds.end)? {
+            let digest = key.insert(self.empty.clone());
+            source.show(length, |piece| digest.update(piece))?;
         }
-        None => None,
-    };
-    let is_null = take_length(&mut source, bounds.end)?.is_none();
-    if source.position() > bounds.end {
-        return Err(RecordFault::CutShort);
-    }
-    Ok(Seen {
-        record: KeyedRecord {
-            offset: header.offset_at(head.offset_delta),
-            key,
-            is_null,
-        },
-        timestamp_ms,
-        end: bounds.end as usize,
-    })
-}
-
-fn body_of<'a>(header: &BatchHeader, batch: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>, BatchError> {
-    let body = &batch[BATCH_OVERHEAD_BYTES..header.length_bytes];
-    match header.attributes.compression()? {
-        // An emptied batch has no bytes that could be decompressed.
-        _ if header.record_count <= 0 && body.is_empty() => Ok(Cow::Borrowed(body)),
-        Compression::None => Ok(Cow::Borrowed(body)),
-        compression => Ok(Cow::Owned(decompress(compression, body, limits)?)),
+        let is_null = take_length(source, bounds.end)?.is_none();
+        let rest = bounds.end.checked_sub(source.position());
+        source.skip(rest.ok_or(RecordFault::CutShort)?)?;
+        Ok((self.visit)(&Seen {
+            record: KeyedRecord {
+                offset: self.header.offset_at(head.offset_delta),
+                key,
+                is_null,
+            },
+            timestamp_ms,
+        }))
     }
 }
 
-fn with_records(
+/// Which records stay: a bit for each.
+struct Choice {
+    bits: Vec<u64>,
+    count: usize,
+    kept_count: i32,
+    /// The greatest of those that stay.
+    max_timestamp_ms: i64,
+}
+
+impl Choice {
+    fn new() -> Choice {
+        Choice {
+            bits: Vec::new(),
+            count: 0,
+            kept_count: 0,
+            max_timestamp_ms: NO_TIMESTAMP,
+        }
+    }
+
+    fn note(&mut self, stays: bool, timestamp_ms: i64) {
+        if self.count.is_multiple_of(64) {
+            self.bits.push(0);
+        }
+        if stays {
+            self.bits[self.count / 64] |= 1 << (self.count % 64);
+            self.kept_count += 1;
+            self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
+        }
+        self.count += 1;
+    }
+
+    fn stays(&self, index: i32) -> bool {
+        self.bits[index as usize / 64] >> (index % 64) & 1 == 1
+    }
+}
+
+/// A walk that copies the records of a choice.
+struct Copying<'a> {
+    choice: &'a Choice,
+    out: Compressor,
+    /// Room for a length.
+    length: Vec<u8>,
+}
+
+impl Walk for Copying<'_> {
+    fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
+        let length = source.varint()?;
+        let bytes = u64::try_from(length).map_err(|_| RecordFault::Length { length })?;
+        match self.choice.stays(index) {
+            true => {
+                self.length.clear();
+                put_varint(&mut self.length, i64::from(length));
+                self.out.write(&self.length);
+                source.show(bytes, |piece| self.out.write(piece))?;
+            }
+            false => source.skip(bytes)?,
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn with_chosen(
     header: &BatchHeader,
     batch: &[u8],
-    records: &[u8],
-    count: i32,
-    max_timestamp_ms: i64,
+    limits: &Limits,
+    choice: &Choice,
 ) -> Result<Vec<u8>, BatchError> {
-    let mut out = batch[..BATCH_OVERHEAD_BYTES].to_vec();
-    compress(header.attributes.compression()?, records, &mut out);
+    let compression = header.attributes.compression()?;
+    let mut copying = Copying {
+        choice,
+        out: Compressor::new(compression, batch[..BATCH_OVERHEAD_BYTES].to_vec()),
+        length: Vec::new(),
+    };
+    walk_batch_by(header, batch, limits, &mut copying)?;
+    let mut out = copying.out.finish();
+    // Compressed less well than before, it may have become longer.
+    if out.len() > i32::MAX as usize {
+        let limit_bytes = i32::MAX as u64;
+        return Err(BatchError::DecompressedTooLarge { limit_bytes });
+    }
     let max_timestamp_ms = match header.attributes.timestamp_type() {
         // The append's time is all records' time, and stands only there.
         TimestampType::LogAppendTime => header.max_timestamp_ms,
-        TimestampType::CreateTime => max_timestamp_ms,
+        TimestampType::CreateTime => choice.max_timestamp_ms,
     };
-    complete(&mut out, count, max_timestamp_ms);
+    complete(&mut out, choice.kept_count, max_timestamp_ms);
     Ok(out)
 }
 
 /// Fills in what depends on the records, and the checksum.
 fn complete(batch: &mut [u8], record_count: i32, max_timestamp_ms: i64) {
-    let length = i32::try_from(batch.len() - LOG_OVERHEAD_BYTES).expect("it was larger before");
+    let length = i32::try_from(batch.len() - LOG_OVERHEAD_BYTES).expect("a batch is below 2 GiB");
     put(batch, LENGTH_AT, &length.to_be_bytes());
     put(batch, MAX_TIMESTAMP_AT, &max_timestamp_ms.to_be_bytes());
     put(batch, RECORD_COUNT_AT, &record_count.to_be_bytes());

@@ -111,20 +111,54 @@ fn refused(reason: impl ToString) -> BatchError {
     failed(Compression::Snappy, reason)
 }
 
-/// Appends `records` in the Java library's frame.
-pub(super) fn compress(records: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(FRAME_MAGIC);
-    out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
-    out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
-    let mut encoder = snap::raw::Encoder::new();
-    for piece in records.chunks(FRAME_BLOCK_BYTES) {
-        let length_at = out.len();
+/// Appends records in the Java library's frame.
+pub(super) struct SnappyWriter {
+    out: Vec<u8>,
+    encoder: snap::raw::Encoder,
+    /// What does not fill a block yet.
+    waiting: Vec<u8>,
+}
+
+impl SnappyWriter {
+    pub(super) fn new(mut out: Vec<u8>) -> SnappyWriter {
+        out.extend_from_slice(FRAME_MAGIC);
+        out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
+        out.extend_from_slice(&FRAME_VERSION.to_be_bytes());
+        SnappyWriter {
+            out,
+            encoder: snap::raw::Encoder::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(super) fn write(&mut self, mut records: &[u8]) {
+        while self.waiting.len() + records.len() >= FRAME_BLOCK_BYTES {
+            let (some, rest) = records.split_at(FRAME_BLOCK_BYTES - self.waiting.len());
+            self.waiting.extend_from_slice(some);
+            self.end_block();
+            records = rest;
+        }
+        self.waiting.extend_from_slice(records);
+    }
+
+    fn end_block(&mut self) {
+        let length_at = self.out.len();
         let block_at = length_at + 4;
-        out.resize(block_at + snap::raw::max_compress_len(piece.len()), 0);
-        let length = encoder
-            .compress(piece, &mut out[block_at..])
+        let room = snap::raw::max_compress_len(self.waiting.len());
+        self.out.resize(block_at + room, 0);
+        let length = self
+            .encoder
+            .compress(&self.waiting, &mut self.out[block_at..])
             .expect("there is room for the largest block");
-        out.truncate(block_at + length);
-        out[length_at..block_at].copy_from_slice(&(length as i32).to_be_bytes());
+        self.out.truncate(block_at + length);
+        self.out[length_at..block_at].copy_from_slice(&(length as i32).to_be_bytes());
+        self.waiting.clear();
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if !self.waiting.is_empty() {
+            self.end_block();
+        }
+        self.out
     }
 }

@@ -1,21 +1,18 @@
-//! Goes over a batch's records without keeping them: over a slice, or over what a decompressor gives piece by piece.
+//! Goes over a batch's records without keeping them, wherever their bytes come from (`source`).
 //!
-//! The slice's walk is on the way of every append, so it allocates nothing and takes one-byte numbers at once. The
-//! stream's memory is one fixed buffer, whatever the lengths in the bytes claim.
+//! On the way of every append, so nothing is allocated here, and lengths are believed only as far as there are bytes.
 
 use std::ops::{ControlFlow, Range};
 
 use super::compress::{Decompressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression};
-use crate::varint::{VARLONG_BYTES_MAX, VarintError, read_varint, read_varlong};
+use super::source::{SliceSource, Source, StreamSource};
 
 /// The fewest bytes after a record's length: attributes, both deltas, key, value and header count, one byte each.
 const RECORD_BYTES_MIN: i32 = 6;
 /// The fewest bytes of a record's header: an empty key's length and a null value's.
 const HEADER_BYTES_MIN: u64 = 2;
-/// A stream's buffer: a few memory pages, so that decompressors are called rarely and the bytes stay in the CPU's cache.
-const STREAM_BUFFER_BYTES: usize = 16 * 1024;
 
 /// The part of a record that a walk looks at.
 #[derive(Debug, Clone, Copy)]
@@ -24,26 +21,20 @@ pub(super) struct RecordHead {
     pub(super) offset_delta: i32,
 }
 
-/// Bytes that are taken from front to back.
-pub(super) trait Source {
-    /// Bytes taken so far.
-    fn position(&self) -> u64;
-    /// Whether bytes up to `end` could exist.
-    fn may_reach(&self, end: u64) -> bool;
-    /// Takes an `i32`.
-    fn varint(&mut self) -> Result<i32, RecordFault>;
-    /// Takes an `i64`.
-    fn varlong(&mut self) -> Result<i64, RecordFault>;
-    /// Takes `count` bytes unseen.
-    fn skip(&mut self, count: u64) -> Result<(), RecordFault>;
+/// What is done with each record of a walk.
+pub(super) trait Walk {
+    /// Takes the record with this place in the batch, exactly to its end.
+    fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault>;
 }
 
-impl From<VarintError> for RecordFault {
-    fn from(error: VarintError) -> RecordFault {
-        match error {
-            VarintError::CutShort => RecordFault::CutShort,
-            VarintError::TooLong => RecordFault::NumberTooLong,
-        }
+/// A walk that checks records, and looks at their heads.
+struct Heads<F>(F);
+
+impl<F: FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>> Walk for Heads<F> {
+    #[inline(always)]
+    fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
+        let head = walk_record(source)?;
+        (self.0)(index, head)
     }
 }
 
@@ -55,6 +46,16 @@ pub(super) fn walk_batch(
     limits: &Limits,
     visit: impl FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>,
 ) -> Result<(), BatchError> {
+    walk_batch_by(header, batch, limits, &mut Heads(visit))
+}
+
+/// The same by any walk.
+pub(super) fn walk_batch_by(
+    header: &BatchHeader,
+    batch: &[u8],
+    limits: &Limits,
+    walk: &mut impl Walk,
+) -> Result<(), BatchError> {
     let body = &batch[BATCH_OVERHEAD_BYTES..header.length_bytes];
     let trailing = BatchError::TrailingRecords {
         record_count: header.record_count,
@@ -62,14 +63,14 @@ pub(super) fn walk_batch(
     match header.attributes.compression()? {
         Compression::None => {
             let mut source = SliceSource::new(body);
-            match walk_records(&mut source, 0..header.record_count, visit)? {
-                ControlFlow::Continue(()) if !source.is_at_end() => Err(trailing),
+            match walk_records(&mut source, 0..header.record_count, walk)? {
+                ControlFlow::Continue(()) if !source.rest().is_empty() => Err(trailing),
                 _ => Ok(()),
             }
         }
         compression => {
             let mut source = StreamSource::new(Decompressor::new(compression, body, limits)?);
-            match walk_records(&mut source, 0..header.record_count, visit) {
+            match walk_records(&mut source, 0..header.record_count, walk) {
                 Ok(ControlFlow::Break(())) => Ok(()),
                 Ok(ControlFlow::Continue(())) => match source.finish()? {
                     true => Ok(()),
@@ -86,11 +87,10 @@ pub(super) fn walk_batch(
 fn walk_records<S: Source>(
     source: &mut S,
     indexes: Range<i32>,
-    mut visit: impl FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>,
+    walk: &mut impl Walk,
 ) -> Result<ControlFlow<()>, BatchError> {
     for index in indexes {
-        let seen = walk_record(source).and_then(|head| visit(index, head));
-        match seen {
+        match walk.take(index, source) {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return Ok(ControlFlow::Break(())),
             Err(fault) => return Err(BatchError::Record { index, fault }),
@@ -107,10 +107,12 @@ pub(super) fn walk_part(
 ) -> Result<&[u8], BatchError> {
     let mut source = SliceSource::new(bytes);
     // `visit` has no way to break off.
-    let _ = walk_records(&mut source, indexes, |index, head| {
-        visit(index, head).map(ControlFlow::Continue)
-    })?;
-    Ok(&bytes[source.at..])
+    let mut heads = Heads(|index, head| {
+        visit(index, head)?;
+        Ok::<_, RecordFault>(ControlFlow::<()>::Continue(()))
+    });
+    let _ = walk_records(&mut source, indexes, &mut heads)?;
+    Ok(source.rest())
 }
 
 #[inline(always)]
@@ -208,153 +210,5 @@ fn skip_header<S: Source>(source: &mut S, end: u64) -> Result<(), RecordFault> {
     match take_length(source, end)? {
         Some(value_length) => source.skip(value_length),
         None => Ok(()),
-    }
-}
-
-/// Records that are in memory as they are.
-#[derive(Debug, Clone)]
-pub(super) struct SliceSource<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> SliceSource<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> SliceSource<'a> {
-        SliceSource { bytes, at: 0 }
-    }
-
-    /// The same bytes, the first `at` of them taken.
-    pub(super) fn at(bytes: &'a [u8], at: usize) -> SliceSource<'a> {
-        SliceSource { bytes, at }
-    }
-
-    pub(super) fn is_at_end(&self) -> bool {
-        self.at == self.bytes.len()
-    }
-}
-
-impl Source for SliceSource<'_> {
-    #[inline(always)]
-    fn position(&self) -> u64 {
-        self.at as u64
-    }
-
-    #[inline(always)]
-    fn may_reach(&self, end: u64) -> bool {
-        end <= self.bytes.len() as u64
-    }
-
-    #[inline(always)]
-    fn varint(&mut self) -> Result<i32, RecordFault> {
-        Ok(read_varint(self.bytes, &mut self.at)?)
-    }
-
-    #[inline(always)]
-    fn varlong(&mut self) -> Result<i64, RecordFault> {
-        Ok(read_varlong(self.bytes, &mut self.at)?)
-    }
-
-    #[inline(always)]
-    fn skip(&mut self, count: u64) -> Result<(), RecordFault> {
-        if count > (self.bytes.len() - self.at) as u64 {
-            return Err(RecordFault::CutShort);
-        }
-        self.at += count as usize;
-        Ok(())
-    }
-}
-
-/// Records that come out of a decompressor, seen through one fixed buffer.
-struct StreamSource<'a> {
-    decompressor: Decompressor<'a>,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// Bytes that left the buffer before its present content.
-    passed: u64,
-    ended: bool,
-    /// Why the stream ended early.
-    failed: Option<BatchError>,
-}
-
-impl<'a> StreamSource<'a> {
-    fn new(decompressor: Decompressor<'a>) -> StreamSource<'a> {
-        let buffer = vec![0; STREAM_BUFFER_BYTES];
-        StreamSource {
-            decompressor,
-            buffer,
-            start: 0,
-            end: 0,
-            passed: 0,
-            ended: false,
-            failed: None,
-        }
-    }
-
-    /// Tries to have `wanted` bytes in the buffer; fewer are there only at the end.
-    fn fill(&mut self, wanted: usize) {
-        while self.end - self.start < wanted && !self.ended {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.passed += self.start as u64;
-            self.end -= self.start;
-            self.start = 0;
-            match self.decompressor.read(&mut self.buffer[self.end..]) {
-                Ok(0) => self.ended = true,
-                Ok(count) => self.end += count,
-                Err(error) => {
-                    self.ended = true;
-                    self.failed = Some(error);
-                }
-            }
-        }
-    }
-
-    /// After the last record: whether nothing follows, neither records nor compressed bytes.
-    fn finish(&mut self) -> Result<bool, BatchError> {
-        self.fill(1);
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None if self.start < self.end => Ok(false),
-            None => self.decompressor.finish(),
-        }
-    }
-}
-
-impl Source for StreamSource<'_> {
-    fn position(&self) -> u64 {
-        self.passed + self.start as u64
-    }
-
-    /// Nobody knows; the decompressor's limit is what stops a long walk.
-    fn may_reach(&self, _end: u64) -> bool {
-        true
-    }
-
-    #[inline]
-    fn varint(&mut self) -> Result<i32, RecordFault> {
-        self.fill(VARLONG_BYTES_MAX);
-        Ok(read_varint(&self.buffer[..self.end], &mut self.start)?)
-    }
-
-    #[inline]
-    fn varlong(&mut self) -> Result<i64, RecordFault> {
-        self.fill(VARLONG_BYTES_MAX);
-        Ok(read_varlong(&self.buffer[..self.end], &mut self.start)?)
-    }
-
-    #[inline]
-    fn skip(&mut self, mut count: u64) -> Result<(), RecordFault> {
-        loop {
-            let buffered = count.min((self.end - self.start) as u64);
-            self.start += buffered as usize;
-            count -= buffered;
-            if count == 0 {
-                return Ok(());
-            }
-            self.fill(1);
-            if self.start == self.end {
-                return Err(RecordFault::CutShort);
-            }
-        }
     }
 }

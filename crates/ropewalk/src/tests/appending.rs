@@ -67,6 +67,20 @@ fn what_cannot_be_appended_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
+fn a_compacted_log_takes_only_records_with_keys() {
+    let logs = open(&SimulatedDisk::new());
+    logs.create_topic("users", &[("cleanup.policy", "compact")]);
+    let users = log(&logs, "users");
+    let keyed = NewRecord {
+        key: Some(b"ann"),
+        value: Some(b"1"),
+    };
+    let refused = users.append_batch([keyed, NewRecord::from("2")]);
+    assert_eq!(refused, Err(AppendError::WithoutKey { place: 1 }));
+    assert_eq!(users.append(keyed), Ok(Offset(0)), "and left no trace");
+}
+
+#[test]
 fn concurrent_appends_have_offsets_of_their_own_without_gaps() {
     const THREADS: usize = 8;
     const EACH: usize = 60;

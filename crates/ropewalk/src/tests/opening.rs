@@ -4,7 +4,7 @@ use platform::disk::{Disk, SimulatedDisk};
 use std::path::Path;
 
 use super::rig::{check, log, open, settings, try_open, try_open_with, value, values};
-use crate::{DirectoryError, Fault, LogError, Offset, OpenError, Settings};
+use crate::{DirectoryError, Fault, LogError, Logs, Offset, OpenError, Settings};
 
 #[test]
 fn a_directory_is_opened_once_at_a_time() {
@@ -81,6 +81,24 @@ fn names_are_topics_names_and_never_lost() {
         ["a.b"],
         "a name is durable when its log is there"
     );
+}
+
+#[test]
+fn what_a_node_keeps_for_itself_is_no_log() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    log(&logs, "orders");
+    let refused = |logs: &Logs| {
+        let error = logs.log("__consumer_offsets").expect_err("a node's own");
+        assert!(matches!(error, LogError::NodesOwn { .. }), "{error}");
+        assert_eq!(logs.names(), ["orders"]);
+    };
+    // Whether there is one or not.
+    refused(&logs);
+    logs.create_topic("__consumer_offsets", &[("cleanup.policy", "compact")]);
+    refused(&logs);
+    drop(logs);
+    refused(&open(&disk));
 }
 
 #[test]

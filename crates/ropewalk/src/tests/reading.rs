@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use platform::disk::SimulatedDisk;
 use platform::threads;
+use record::{BatchBuilder, Compression};
 
 use super::gate::Gate;
-use super::rig::{log, open, value, values};
-use crate::{Offset, ReadError};
+use super::rig::{log, open, settings, try_open_with, value, values};
+use crate::{BatchError, Offset, ReadError, Settings};
 
 #[test]
 fn reading_begins_anywhere_and_ends_where_the_tail_was() {
@@ -113,4 +114,29 @@ fn a_follower_that_is_behind_when_the_logs_are_closed_hears_of_it() {
     logs.close();
     assert!(matches!(follower.next(), Some(Err(ReadError::Closed))));
     assert!(follower.next().is_none());
+}
+
+#[test]
+fn what_was_compressed_is_unpacked_up_to_the_limit() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    let mut builder = BatchBuilder::new(Compression::Zstd);
+    builder.append(0, None, Some(&vec![7; 2 << 20]), &[]);
+    orders.append_built(builder.build()).expect("it is small");
+    assert!(values(&orders) == [vec![7; 2 << 20]]);
+    drop((orders, logs));
+    let less = Settings {
+        decompressed_bytes_max: 1 << 20,
+        ..settings()
+    };
+    let logs = try_open_with(&disk, less).expect("nothing is wrong with the disk");
+    let refused = log(&logs, "orders").read(Offset(0)).expect("it is kept").next();
+    assert!(matches!(
+        refused,
+        Some(Err(ReadError::Batch {
+            error: BatchError::DecompressedTooLarge { .. },
+            ..
+        }))
+    ));
 }

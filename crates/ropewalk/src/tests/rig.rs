@@ -19,6 +19,7 @@ pub(super) fn settings() -> Settings {
         disk_reserve_bytes: 0,
         batch_bytes_max: 16 << 10,
         segment_bytes: 1 << 20,
+        decompressed_bytes_max: 4 << 20,
     }
 }
 

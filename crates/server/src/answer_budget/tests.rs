@@ -47,6 +47,19 @@ fn what_is_there_is_counted_beyond_the_limit_and_ends_all_grants() {
 }
 
 #[test]
+fn what_grows_is_given_back_whole() {
+    let budget = AnswerBudget::new(MIB);
+    let mut held = budget.hold(0);
+    held.grow(MIB - 1);
+    assert!(!budget.is_used_up());
+    held.grow(2 * MIB);
+    assert_eq!((held.bytes(), budget.held_bytes()), (3 * MIB - 1, 3 * MIB - 1));
+    assert!(budget.is_used_up());
+    drop(held);
+    assert_eq!(budget.held_bytes(), 0);
+}
+
+#[test]
 fn all_who_wait_are_woken_while_there_is_room() {
     let budget = AnswerBudget::new(MIB);
     let all = budget.hold(MIB);

@@ -20,6 +20,7 @@ use super::config_resource::target;
 use super::topic_change::{Refusal, change, conclude, rehearse};
 use crate::config::key_of;
 use crate::core::Core;
+use crate::groups::{FIXED_CONFIG, is_internal};
 
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -202,10 +203,54 @@ fn aim(
 ) -> Result<(ConfigTarget, ConfigWish), Refusal> {
     let target = target(core, resource_type, name)?;
     let wish = wish?;
-    if !matches!(target, ConfigTarget::Topic(_)) {
-        check_changeable(&wish)?;
+    match target {
+        ConfigTarget::Topic(_) if is_internal(name) => Ok((target, keep_fixed(wish)?)),
+        ConfigTarget::Topic(_) => Ok((target, wish)),
+        ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
+            check_changeable(&wish)?;
+            Ok((target, wish))
+        }
     }
-    Ok((target, wish))
+}
+
+/// A wish about an internal topic, after which the topic still is what the node needs. What is fixed may be set to what it is.
+///
+/// # Errors
+/// The topic would lose groups, or refuse their changes.
+fn keep_fixed(wish: ConfigWish) -> Result<ConfigWish, Refusal> {
+    match wish {
+        ConfigWish::Edit(edits) => {
+            for edit in &edits {
+                let sets = edit.operation == ConfigOperation::Set;
+                check_fixed(&edit.name, sets.then_some(&*edit.value))?;
+            }
+            Ok(ConfigWish::Edit(edits))
+        }
+        ConfigWish::Replace(mut values) => {
+            for (name, value) in &values {
+                check_fixed(name, Some(&**value))?;
+            }
+            // What is not named is given up.
+            values.retain(|(name, _)| fixed_value(name).is_none());
+            values.extend(FIXED_CONFIG.map(|(name, value)| (Arc::from(name), Arc::from(value))));
+            Ok(ConfigWish::Replace(values))
+        }
+    }
+}
+
+fn check_fixed(name: &str, wanted: Option<&str>) -> Result<(), Refusal> {
+    match fixed_value(name) {
+        Some(fixed) if wanted.map(str::trim) != Some(fixed) => {
+            let message = format!("{name} is {fixed} for a topic that the node keeps for itself");
+            Err(Refusal::new(ErrorCode::InvalidConfig, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fixed_value(name: &str) -> Option<&'static str> {
+    let mut fixed = FIXED_CONFIG.into_iter();
+    fixed.find(|(fixed, _)| *fixed == name).map(|(_, value)| value)
 }
 
 /// Tells what only a restart can change from what there is not.

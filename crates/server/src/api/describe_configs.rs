@@ -16,6 +16,10 @@ use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
 use crate::core::Core;
 
+/// One answer takes no more than this part of the room for all of them (`limits.answer_bytes_per_core`), but for what is told
+/// of one resource.
+const ANSWER_SHARE: usize = 4;
+
 /// What a request wants told beside names and values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Detail {
@@ -33,21 +37,36 @@ pub(crate) async fn handle(
         documentation: request.include_documentation,
     };
     let mut seen = HashSet::new();
+    let mut room_bytes = core.facts.config.limits.answer_bytes_per_core / ANSWER_SHARE;
     let results = request.resources.into_iter().map(|resource| {
         // Naming one resource a million times must not multiply the answer.
         let described = match seen.insert((resource.resource_type, resource.resource_name.clone())) {
+            true if room_bytes == 0 => Err(Refusal::new(
+                ErrorCode::PolicyViolation,
+                "the answer would be too large; ask for fewer resources, or for less of them",
+            )),
             true => describe(&core, &resource, detail),
             false => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 "the request names this resource twice",
             )),
         };
+        let taken: usize = described.iter().flatten().map(taken_bytes).sum();
+        room_bytes = room_bytes.saturating_sub(taken);
         told(resource, described)
     });
     DescribeConfigsResponse {
         throttle_time_ms: 0,
         results: results.collect(),
     }
+}
+
+/// What an answer takes for one config, about.
+fn taken_bytes(config: &DescribeConfigsResourceResult) -> usize {
+    let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.as_bytes().len());
+    let synonyms = config.synonyms.iter();
+    let synonyms = synonyms.map(|synonym| size_of_val(synonym) + text(&synonym.value));
+    size_of_val(config) + text(&config.value) + text(&config.documentation) + synonyms.sum::<usize>()
 }
 
 fn told(

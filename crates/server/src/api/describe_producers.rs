@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafka_wire::describe_producers::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_wire::{DescribeProducersRequest, DescribeProducersResponse, ErrorCode, Text};
+use protocol::metadata::check_topic_name;
 use protocol::producers::WrittenBatch;
 use protocol::{Leader, ProducerId};
 use record::PartitionId;
 
-use super::topic_change::check_name;
 use crate::core::Core;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::Shard;
@@ -31,9 +31,9 @@ pub(super) async fn handle(
     core.with_metadata(|metadata| {
         for topic in &request.topics {
             for index in &topic.partition_indexes {
-                let found = match check_name(&topic.name) {
+                let found = match check_topic_name(&topic.name) {
                     Ok(()) => find_partition(metadata, &topic.name, *index),
-                    Err(refusal) => Err(refusal.code),
+                    Err(_) => Err(ErrorCode::InvalidTopicException),
                 };
                 // Naming a partition a million times must not multiply the answer.
                 questions.push(found.and_then(|id| match seen.insert(id) {

@@ -10,9 +10,8 @@ use kafka_wire::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use kafka_wire::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ErrorCode, Text};
-use protocol::metadata::{Metadata, Topic};
+use protocol::metadata::{Metadata, Topic, check_topic_name};
 
-use super::topic_change::check_name;
 use crate::core::Core;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
@@ -130,7 +129,7 @@ impl<'a> Page<'a> {
     }
 
     fn add_unknown(&mut self, name: &Text) -> bool {
-        let error = match check_name(name) {
+        let error = match check_topic_name(name) {
             Ok(()) => ErrorCode::UnknownTopicOrPartition,
             Err(_) => ErrorCode::InvalidTopicException,
         };

@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here but what the wire's versions differ in. Errors become codes in `error_codes`.
 
+mod answer_room;
 mod consumer;
 mod describe;
 mod find_coordinator;
@@ -17,6 +18,7 @@ use kafka_wire::{ErrorCode, Text};
 use platform::random::random_bytes;
 use protocol::groups::{Answer, GroupError, Name, Request};
 
+use crate::budget::Room;
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -68,7 +70,18 @@ async fn ask<T>(
     request: Request,
     pick: impl FnOnce(Answer) -> Option<Result<T, GroupError>>,
 ) -> Result<T, Refusal> {
-    let answer = core.ask_coordinator(request).await?;
+    ask_and_wait(core, request, None, pick).await
+}
+
+/// The same for what may wait for long: `room`, which a large request has taken while it came, is free again as soon as the
+/// coordinator has it.
+async fn ask_and_wait<T>(
+    core: &Rc<Core>,
+    request: Request,
+    room: Option<Room>,
+    pick: impl FnOnce(Answer) -> Option<Result<T, GroupError>>,
+) -> Result<T, Refusal> {
+    let answer = core.hand_to_coordinator(request, room).await?;
     let answer = pick(answer).expect("an answer is of its request's kind");
     Ok(answer?)
 }

@@ -11,7 +11,7 @@ use kafka_wire::metadata::{
     MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
-use protocol::metadata::{Metadata, NewTopic, Topic};
+use protocol::metadata::{Metadata, NewTopic, Topic, check_topic_name};
 use record::TopicId;
 
 use super::topic_change::{Planner, Refusal, change, check_name, conclude, fresh_topic_id};
@@ -163,7 +163,7 @@ fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>
         Named::Name(name) => {
             let error = match refused.get(&name) {
                 Some(code) => *code,
-                None if check_name(&name).is_err() => ErrorCode::InvalidTopicException,
+                None if check_topic_name(&name).is_err() => ErrorCode::InvalidTopicException,
                 None => ErrorCode::UnknownTopicOrPartition,
             };
             MetadataResponseTopic {

@@ -41,6 +41,7 @@ use kafka_wire::{
 use storage::SharedMemory;
 
 use crate::append_path::produce;
+use crate::budget::Room;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
 use crate::fetch_path::{Fetched, fetch};
@@ -105,7 +106,8 @@ pub(crate) const SERVED: &[ApiKey] = &[
 ];
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
-/// answer.
+/// answer. `room` is what a large request has taken of its core's memory; an answer that may be long in coming takes it
+/// over, and gives it back when nothing of the request is kept any more.
 ///
 /// # Errors
 /// The frame is malformed, or of an API or version that is not served: the connection cannot go on.
@@ -114,6 +116,7 @@ pub(crate) fn start(
     connection: &Rc<Connection>,
     frame: Bytes,
     memory: Option<SharedMemory>,
+    room: &mut Option<Room>,
 ) -> Result<Answer, ConnectionError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
@@ -148,8 +151,8 @@ pub(crate) fn start(
         ApiKey::DescribeConfigs => call.answer(describe_configs::handle),
         ApiKey::CreatePartitions => call.answer(create_partitions::handle),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
-        ApiKey::JoinGroup => call.answer_member(groups::join_group),
-        ApiKey::SyncGroup => call.answer(groups::sync_group),
+        ApiKey::JoinGroup => call.join_group(room.take()),
+        ApiKey::SyncGroup => call.sync_group(room.take()),
         ApiKey::Heartbeat => call.answer(groups::heartbeat),
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
         ApiKey::OffsetCommit => call.answer_at_once(groups::offset_commit),
@@ -269,6 +272,16 @@ impl Call<'_> {
             host: format!("/{}", self.connection.peer.ip()).into(),
         };
         self.answer(move |core, request, version| handle(core, request, version, client))
+    }
+
+    fn join_group(self, room: Option<Room>) -> Result<Answer, ConnectionError> {
+        self.answer_member(|core, request, version, client| {
+            groups::join_group(core, request, version, client, room)
+        })
+    }
+
+    fn sync_group(self, room: Option<Room>) -> Result<Answer, ConnectionError> {
+        self.answer(|core, request, version| groups::sync_group(core, request, version, room))
     }
 
     fn produce(mut self) -> Result<Answer, ConnectionError> {

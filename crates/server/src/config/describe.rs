@@ -1,6 +1,6 @@
 //! The effective configuration as a list, for people and for Kafka's DescribeConfigs.
 
-use protocol::metadata::topic_config::{ConfigKind, TopicConfig};
+use protocol::metadata::topic_config::{ConfigKind, KNOWN};
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
 use super::{Config, Source};
@@ -69,19 +69,20 @@ impl Config {
             }
         });
         let mut described: Vec<_> = keys.collect();
-        let none = TopicConfig::new();
-        described.extend(self.topics.defaults.describe(&none).map(|entry| {
-            let key = format!("{TOPIC_DEFAULTS}{}", entry.config.name);
+        described.extend(KNOWN.iter().map(|known| {
+            let key = format!("{TOPIC_DEFAULTS}{}", known.name);
+            let set = self.topics.defaults.get(known.name);
+            let value = set.map_or(known.default, |value| &**value);
             KeyDescription {
-                kind: match entry.config.kind {
+                kind: match known.kind {
                     ConfigKind::Int | ConfigKind::Long => KeyKind::Number,
                     // A share has no kind of its own among the node's keys.
                     ConfigKind::String | ConfigKind::List | ConfigKind::Double => KeyKind::Text,
                 },
-                value: entry.value.to_string(),
-                default: entry.config.default.to_owned(),
-                documentation: entry.config.documentation,
-                source: self.source_of(&key, *entry.value == *entry.config.default),
+                value: value.to_owned(),
+                default: known.default.to_owned(),
+                documentation: known.documentation,
+                source: self.source_of(&key, value == known.default),
                 key,
             }
         }));

@@ -10,10 +10,10 @@ use kafka_wire::lone_batch_position;
 use storage::{BatchMemory, SharedMemory};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::ConnectionError;
+use crate::budget::Room;
 use crate::core::Core;
 use crate::shard::count;
 
@@ -34,7 +34,8 @@ pub(super) struct Received {
     pub(super) request: Bytes,
     /// What it was received into, if that is worth having back.
     pub(super) memory: Option<SharedMemory>,
-    pub(super) core_budget: Option<OwnedSemaphorePermit>,
+    /// What a large one takes of its core's memory.
+    pub(super) room: Option<Room>,
 }
 
 /// The frames of a connection's input.
@@ -80,7 +81,7 @@ impl Frames {
                 size: announced.into(),
                 size_max: limits.request_bytes,
             })?;
-        let core_budget = match size {
+        let room = match size {
             ..=SMALL_FRAME_BYTES => None,
             _ => {
                 // Whoever announces much shows some of it, before room for the rest is kept from others.
@@ -88,7 +89,7 @@ impl Frames {
                 if !shown.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
                     return Ok(None);
                 }
-                Some(self.core.requests.acquire(size).await)
+                Some(self.core.requests.room(size).await)
             }
         };
         let received = timeout(limits.handshake, self.receive(size)).await;
@@ -97,7 +98,7 @@ impl Frames {
         Ok(received.map(|(request, memory)| Received {
             request,
             memory,
-            core_budget,
+            room,
         }))
     }
 

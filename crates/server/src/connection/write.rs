@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::answer_budget::{AnswerBudget, Held};
 use crate::api::{Answer, AnswerKind, Answered};
+use crate::budget::Room;
 use crate::core::Core;
 use crate::shard::count;
 
@@ -39,8 +40,9 @@ const TOGETHER_BYTES: usize = 16 << 10;
 /// How often a write that does not get on looks whether it should go on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large.
-pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large, unless
+/// the answer has taken that over.
+pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<Room>);
 
 /// An answer under way.
 pub(super) struct Queued {

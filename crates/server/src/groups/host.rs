@@ -9,28 +9,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, StoredRecord, Ticket,
-    TopicChange,
+    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
 };
-use record::{BatchBuilder, Compression, PartitionId};
+use record::PartitionId;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::gathering::{Gathered, Gathering};
 use super::replay::replay;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest, Shard};
-
-/// Changes that come while a batch is on its way ride in the next one, up to this size.
-const BATCH_BYTES: usize = 512 << 10;
 
 /// A batch on its way into the log, and the changes in it.
 struct Appending {
     ids: Vec<PersistId>,
     outcome: oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>,
-}
-
-/// Changes that wait for their batch.
-struct Gathering {
-    batch: BatchBuilder,
-    ids: Vec<PersistId>,
 }
 
 /// See the module.
@@ -71,10 +62,7 @@ impl GroupHost {
             coordinator: RefCell::new(coordinator),
             waiting: RefCell::new(HashMap::new()),
             next_ticket: Cell::new(0),
-            gathering: RefCell::new(Gathering {
-                batch: BatchBuilder::new(Compression::None),
-                ids: Vec::new(),
-            }),
+            gathering: RefCell::new(Gathering::new()),
             under_way: Cell::new(0),
             appending,
             wakes_at: Cell::new(None),
@@ -101,8 +89,8 @@ impl GroupHost {
         }
     }
 
-    /// Has the coordinator answer a request; `None` if it never will.
-    pub(super) async fn ask(&self, request: Request) -> Option<Answer> {
+    /// Gives the coordinator a request, and tells where its answer comes; `None`, or nothing there, if it never will.
+    pub(super) fn ask(&self, request: Request) -> Option<oneshot::Receiver<Answer>> {
         if self.closed.get() {
             return None;
         }
@@ -114,12 +102,13 @@ impl GroupHost {
             .borrow_mut()
             .handle_request(self.now(), ticket, request);
         self.act();
-        answer.await.ok()
+        Some(answer)
     }
 
-    /// Tells the coordinator what has become of a topic.
-    pub(super) fn handle_topic(&self, change: TopicChange) {
-        self.coordinator.borrow_mut().handle_topics(self.now(), [change]);
+    /// Tells the coordinator what has become of topics.
+    pub(super) fn handle_topics(&self, changes: &[TopicChange]) {
+        let changes = changes.iter().cloned();
+        self.coordinator.borrow_mut().handle_topics(self.now(), changes);
         self.act();
     }
 
@@ -153,11 +142,16 @@ impl GroupHost {
                         let _ = reply.send(answer);
                     }
                 }
-                Some(Action::Persist { id, records }) => self.gather(id, &records),
+                Some(Action::Persist { id, records }) => {
+                    let now_ms = self.shard.clock.wall_ms();
+                    let full = self.gathering.borrow_mut().add(now_ms, id, &records);
+                    full.into_iter().for_each(|gathered| self.append(gathered));
+                }
             }
         }
         if self.under_way.get() == 0 {
-            self.append();
+            let gathered = self.gathering.borrow_mut().take();
+            gathered.into_iter().for_each(|gathered| self.append(gathered));
         }
         let deadline = self.coordinator.borrow().deadline();
         if deadline.is_some_and(|at| self.wakes_at.get().is_none_or(|wakes_at| at < wakes_at)) {
@@ -165,34 +159,14 @@ impl GroupHost {
         }
     }
 
-    fn gather(&self, id: PersistId, records: &[StoredRecord]) {
-        let now_ms = self.shard.clock.wall_ms();
-        let mut gathering = self.gathering.borrow_mut();
-        for record in records {
-            gathering
-                .batch
-                .append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
-        }
-        gathering.ids.push(id);
-        let is_full = gathering.batch.length_bytes() >= BATCH_BYTES;
-        drop(gathering);
-        if is_full {
-            self.append();
-        }
-    }
-
-    /// Appends what was gathered, if anything was.
-    fn append(&self) {
-        let mut gathering = self.gathering.borrow_mut();
-        if gathering.ids.is_empty() {
-            return;
-        }
-        let ids = std::mem::take(&mut gathering.ids);
+    /// Sends a batch to the log; `report` hears what became of it.
+    fn append(&self, gathered: Gathered) {
+        let Gathered { ids, batch } = gathered;
         let (reply, outcome) = oneshot::channel();
         self.under_way.set(self.under_way.get() + 1);
         self.shard.append(AppendRequest {
             partition: self.partition,
-            batch: gathering.batch.build().into(),
+            batch: batch.into(),
             acks: Acks::Quorum,
             reply,
         });
@@ -226,9 +200,12 @@ impl GroupHost {
         while !self.closed.get() {
             let deadline = self.coordinator.borrow().deadline();
             self.wakes_at.set(deadline);
+            let left = deadline.map(|at| at.saturating_sub(self.now()));
             let wait = async {
-                match deadline {
-                    Some(at) => tokio::time::sleep(at.saturating_sub(self.now())).await,
+                match left {
+                    // There is work left: one piece at a time, so that the core serves others in between.
+                    Some(left) if left.is_zero() => tokio::task::yield_now().await,
+                    Some(left) => tokio::time::sleep(left).await,
                     None => std::future::pending().await,
                 }
             };

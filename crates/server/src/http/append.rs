@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use crate::append_path::Answer;
+use crate::budget::Room;
 
 use super::App;
 use super::body::{self, busy};
@@ -128,8 +129,8 @@ async fn take_batches(
         partition_count: topic.partition_count,
         batch_bytes_max: topic.batch_bytes_max,
     };
-    let (body, mut room) = body::read(app, request.into_body(), app.body_bytes_max()).await?;
-    let batches = gather_off_thread(body, form).await?;
+    let (body, room) = body::read(app, request.into_body(), app.body_bytes_max()).await?;
+    let (batches, mut room) = gather_off_thread(body, room, form).await?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     if bytes > SMALL_BYTES && !app.bodies.resize(&mut room, bytes) {
         return Err(busy("bodies of other requests take all the room there is"));
@@ -141,12 +142,63 @@ async fn take_batches(
         .collect())
 }
 
-/// Large bodies take long to be understood: not on the thread that answers health.
-async fn gather_off_thread(body: Bytes, form: Form) -> Result<Vec<Gathered>, Problem> {
-    if body.len() <= SMALL_BYTES {
-        return gather(&body, &form);
+/// Large bodies take long to be understood: not on the thread that answers health. They take their room along, since whoever
+/// asked may be gone before a worker comes to them: so the budget bounds what waits for workers, too.
+async fn gather_off_thread(body: Bytes, room: Room, form: Form) -> Result<(Vec<Gathered>, Room), Problem> {
+    let is_small = body.len() <= SMALL_BYTES;
+    let work = move || gather(&body, &form).map(|batches| (batches, room));
+    if is_small {
+        return work();
     }
-    tokio::task::spawn_blocking(move || gather(&body, &form))
+    tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the body could not be read")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    const FORM: Form = Form {
+        media_type: MediaType::Bytes,
+        key: None,
+        now_ms: 0,
+        partition: Some(0),
+        partition_count: 1,
+        batch_bytes_max: 1 << 20,
+    };
+
+    #[test]
+    fn a_body_keeps_its_room_until_it_is_gone_whoever_waits_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let (release, released) = mpsc::channel::<()>();
+            // There is one worker, and it is busy.
+            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let budget = Budget::new(1 << 20);
+            let all = budget.room(1 << 20).await;
+            let body = Bytes::from(vec![b'x'; SMALL_BYTES + 1]);
+            let mut asked = Box::pin(gather_off_thread(body, all, FORM));
+            assert!(asked.as_mut().now_or_never().is_none());
+            drop(asked);
+            let waiting = budget.room(1);
+            tokio::pin!(waiting);
+            assert!(
+                waiting.as_mut().now_or_never().is_none(),
+                "the body is still there"
+            );
+            drop(release);
+            let ended = busy.await.expect("the worker is free again");
+            ended.expect_err("nothing was sent");
+            waiting.await;
+        });
+    }
 }

@@ -1,9 +1,8 @@
 //! Bodies, in and out. In: read within a limit, a time and the budget. Out: bytes that hold their room in the budget until
-//! they are on their way, and that have the connection cut if that takes too long.
+//! the last of them is written, and that have the connection cut if that takes too long.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderValue, header};
@@ -14,10 +13,11 @@ use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
+use crate::budget::Room;
+
 use super::App;
-use super::budget::Room;
 use super::limits::HttpLimits;
-use super::line::{Line, Overdue};
+use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 
@@ -86,21 +86,42 @@ pub(super) fn answers_full() -> Problem {
     busy("answers that are not taken yet take all the room there is")
 }
 
-/// An answer in JSON that is as long as what it tells of.
+/// An answer that is written but not sent, and the room that it takes.
+pub(super) struct Written {
+    text: Vec<u8>,
+    room: Room,
+}
+
+impl Written {
+    /// The answer on its way. From now on its client has a time to take it.
+    pub(super) fn send(self, app: &App, line: &Line) -> Response {
+        let mut response = Response::new(HeldBody::hold(self.text, self.room, line, &app.limits));
+        let media_type = HeaderValue::from_static(MediaType::Json.name());
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+        response
+    }
+}
+
+/// Writes an answer in JSON that is as long as what it tells of.
 ///
 /// # Errors
 /// There is no room for it now. What is small needs none.
-pub(super) fn held_json(app: &App, line: &Line, answer: &impl Serialize) -> Result<Response, Problem> {
+pub(super) fn write_json(app: &App, answer: &impl Serialize) -> Result<Written, Problem> {
     let text = serde_json::to_vec(answer)
         .map_err(|error| Problem::new(Kind::Internal, format!("the answer cannot be written: {error}")))?;
     let mut room = app.answers.no_room();
     if text.len() > FREE_BYTES && !app.answers.resize(&mut room, text.len()) {
         return Err(answers_full());
     }
-    let mut response = Response::new(HeldBody::hold(text, room, line, &app.limits));
-    let media_type = HeaderValue::from_static(MediaType::Json.name());
-    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
-    Ok(response)
+    Ok(Written { text, room })
+}
+
+/// The same, on its way at once.
+///
+/// # Errors
+/// As `write_json`.
+pub(super) fn held_json(app: &App, line: &Line, answer: &impl Serialize) -> Result<Response, Problem> {
+    Ok(write_json(app, answer)?.send(app, line))
 }
 
 /// The problem of a node that has too much to do.
@@ -108,22 +129,35 @@ pub(super) fn busy(why: &str) -> Problem {
     Problem::new(Kind::Busy, format!("{why}; try again"))
 }
 
-/// Bytes on their way to a client.
+/// A text and what has to last as long as it does.
+struct Held<T> {
+    text: Vec<u8>,
+    _with: T,
+}
+
+impl<T> AsRef<[u8]> for Held<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// A text that keeps `with` until the last piece of it is written or thrown away: all pieces share the text's memory, and
+/// hyper lets go of a body before it has written what came of it.
+pub(super) fn holding<T: Send + 'static>(text: Vec<u8>, with: T) -> Bytes {
+    Bytes::from_owner(Held { text, _with: with })
+}
+
+/// An answer on its way to a client, piece by piece.
 pub(super) struct HeldBody {
     rest: Bytes,
-    _room: Room,
-    _overdue: Overdue,
 }
 
 impl HeldBody {
     /// The body of an answer on `line`, which is cut if the answer is not taken in time.
-    pub(super) fn hold(bytes: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
-        let seconds = bytes.len() as u64 / limits.taken_bytes_per_second_min;
-        let deadline = Instant::now() + limits.taken_wait + Duration::from_secs(seconds);
+    pub(super) fn hold(text: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
+        let overdue = line.cut_at(Instant::now() + limits.taken_within(text.len()));
         Body::new(HeldBody {
-            rest: bytes.into(),
-            _room: room,
-            _overdue: line.cut_at(deadline),
+            rest: holding(text, (room, overdue)),
         })
     }
 }
@@ -147,5 +181,34 @@ impl hyper::body::Body for HeldBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.rest.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::budget::Budget;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_piece_keeps_the_room_and_the_deadline_of_its_answer() {
+        let (budget, limits) = (Budget::new(1 << 20), HttpLimits::default());
+        let line = Line::new(Arc::default());
+        let all = budget.room(1 << 20).await;
+        let text = vec![0; PIECE_BYTES + 1];
+        let mut pieces = HeldBody::hold(text, all, &line, &limits).into_data_stream();
+        let first = pieces.next().await.expect("a piece").expect("nothing fails");
+        let last = pieces.next().await.expect("a piece").expect("nothing fails");
+        assert_eq!((first.len(), last.len()), (PIECE_BYTES, 1));
+        assert!(pieces.next().await.is_none());
+        drop((pieces, first));
+        let is_free = || budget.resize(&mut budget.no_room(), 1);
+        assert!(!is_free(), "the last piece keeps the memory of all of them");
+        timeout(2 * limits.taken_wait, line.until_cut())
+            .await
+            .expect("the connection is cut");
+        drop(last);
+        assert!(is_free());
     }
 }

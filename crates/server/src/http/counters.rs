@@ -8,6 +8,7 @@ pub(crate) struct HttpCounters {
     connections: AtomicU64,
     followers: AtomicU64,
     requests: AtomicU64,
+    gone: AtomicU64,
     client_errors: AtomicU64,
     server_errors: AtomicU64,
     refused_connections: AtomicU64,
@@ -21,7 +22,10 @@ pub(crate) struct HttpFigures {
     pub(crate) connections: u64,
     /// Of these, those that follow a partition.
     pub(crate) followers: u64,
+    /// Answered or not.
     pub(crate) requests: u64,
+    /// Not answered, since the client left.
+    pub(crate) gone: u64,
     /// Answered with a status from 400 to 499.
     pub(crate) client_errors: u64,
     /// Answered with a status from 500 on.
@@ -57,6 +61,7 @@ impl HttpCounters {
             connections: read(&self.connections),
             followers: read(&self.followers),
             requests: read(&self.requests),
+            gone: read(&self.gone),
             client_errors: read(&self.client_errors),
             server_errors: read(&self.server_errors),
             refused_connections: read(&self.refused_connections),
@@ -74,16 +79,18 @@ impl HttpCounters {
         enter(&self.followers)
     }
 
-    /// Counts an answered request by its status.
-    pub(super) fn answered(&self, status: u16) {
+    /// Counts a request by the status of its answer, if it was answered.
+    pub(super) fn ended(&self, status: Option<u16>) {
         add(&self.requests);
         match status {
-            400..=499 => add(&self.client_errors),
-            500.. => add(&self.server_errors),
-            _ => {}
+            None => add(&self.gone),
+            Some(400..=499) => add(&self.client_errors),
+            Some(500..) => add(&self.server_errors),
+            Some(_) => {}
         }
     }
 
+    /// Counts a connection for which there was no place, or that made way for it.
     pub(super) fn refused_connection(&self) {
         add(&self.refused_connections);
     }

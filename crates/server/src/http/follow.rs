@@ -1,8 +1,8 @@
 //! Following a partition by server-sent events (WHATWG HTML, section 9.2): records as they are committed, one event each,
 //! whose id is the offset. A client that was interrupted goes on behind the last id it saw.
 //!
-//! A follower holds one piece of text at a time. Who does not take it in time is cut off. When following cannot go on, an
-//! event named `end` says why before the stream ends: records are never left out in silence.
+//! A follower holds one piece of text at a time, until it is written. Who does not take it in time is cut off. When
+//! following cannot go on, an event named `end` says why before the stream ends: records are never left out in silence.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,24 +15,25 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use record::{Offset, PartitionId};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
+use crate::budget::Room;
 use crate::shard::ReadRefusal;
 
 use super::App;
+use super::body::holding;
 use super::cores::{Stands, Unread};
 use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 use super::read::page::Form;
-use super::read::{Failed, Start, read_page, room};
+use super::read::{Failed, Most, Start, read_page, room};
 use super::refusal::out_of_range;
 use super::uri::Query;
 
-/// What is sent at a time.
+/// What is sent at a time, usually.
 const PIECE_BYTES: usize = 64 << 10;
-const PIECE_RECORDS: usize = 10_000;
 /// Sent when nothing else is: a line that says nothing, so that everybody in between sees that the stream lives.
 const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 /// Sent first: an interrupted client tries again after this many milliseconds.
@@ -70,6 +71,7 @@ pub(super) async fn follow(
         app,
         partition,
         from,
+        piece_bytes: PIECE_BYTES,
         pieces,
         line,
     };
@@ -142,6 +144,8 @@ struct Follower {
     partition: PartitionId,
     /// The next offset to be sent.
     from: Offset,
+    /// What the next piece may have.
+    piece_bytes: usize,
     pieces: mpsc::Sender<Bytes>,
     line: Line,
 }
@@ -151,13 +155,13 @@ impl Follower {
         let app = Arc::clone(&self.app);
         let _present = app.counters.follower();
         self.line.set_follows(true);
-        let end = match self.send(Bytes::from_static(OPENING)).await {
+        let end = match self.tell(OPENING).await {
             Ok(()) => self.send_records().await,
             Err(end) => end,
         };
         if let Some(told) = end.told() {
             // A client that does not take this either is cut off, as any other.
-            let _ = self.send(format!("event: end\ndata: {told}\n\n").into()).await;
+            let _ = self.tell(format!("event: end\ndata: {told}\n\n")).await;
         }
         self.line.set_follows(false);
     }
@@ -180,11 +184,19 @@ impl Follower {
 
     /// Sends the next records; if there are none, says where the partition stands.
     async fn send_page(&mut self) -> Result<Option<Stands>, End> {
-        let _room = room(&self.app, PIECE_BYTES)
-            .await
-            .map_err(|_| End::Failed("there is no memory for answers".to_owned()))?;
-        let limits = (PIECE_RECORDS, PIECE_BYTES);
-        let read = read_page(&self.app, self.partition, self.from, limits, Form::Events).await;
+        let no_memory = || End::Failed("there is no memory for answers".to_owned());
+        let answers = &self.app.answers;
+        let mut room = room(&self.app, PIECE_BYTES).await.map_err(|_| no_memory())?;
+        let text_bytes = match answers.resize(&mut room, self.piece_bytes) {
+            true => self.piece_bytes,
+            false => PIECE_BYTES,
+        };
+        let most = Most {
+            records: usize::MAX,
+            read_bytes: PIECE_BYTES,
+            text_bytes,
+        };
+        let read = read_page(&self.app, self.partition, self.from, most, Form::Events).await;
         let (page, stands) = read.map_err(|failed| match failed {
             Failed::Unread(unread) => End::of(unread),
             Failed::Unpaged(unpaged) => End::Failed(unpaged.to_string()),
@@ -192,9 +204,19 @@ impl Follower {
         if page.next == self.from {
             return Ok(Some(stands));
         }
+        // A first record may be larger than a piece.
+        if !answers.resize(&mut room, page.text.len()) {
+            return Err(no_memory());
+        }
         self.from = page.next;
+        // All of a batch is unpacked for each piece of it. So the pieces of a large one grow, and are few.
+        let bytes_max = self.app.cores.facts.config.limits.fetch_bytes;
+        self.piece_bytes = match page.inside_batch {
+            true => (2 * text_bytes).min(bytes_max).max(PIECE_BYTES),
+            false => PIECE_BYTES,
+        };
         if page.records > 0 {
-            self.send(page.text.into()).await?;
+            self.send(page.text, room).await?;
         }
         Ok(None)
     }
@@ -205,18 +227,35 @@ impl Follower {
         loop {
             tokio::select! {
                 () = arrivals.notified() => return Ok(()),
-                () = sleep(self.app.limits.heartbeat) => self.send(Bytes::from_static(HEARTBEAT)).await?,
+                () = sleep(self.app.limits.heartbeat) => self.tell(HEARTBEAT).await?,
                 () = self.pieces.closed() => return Err(End::Nobody),
                 _ = stopped.changed() => return Err(End::Stopping),
             }
         }
     }
 
-    /// Hands a piece to the connection, which takes it when the one before is on its way.
-    async fn send(&self, piece: Bytes) -> Result<(), End> {
-        match timeout(self.app.limits.taken_wait, self.pieces.send(piece)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Nobody),
+    /// Sends something that is too small to be counted.
+    async fn tell(&self, text: impl Into<Vec<u8>>) -> Result<(), End> {
+        self.send(text.into(), self.app.answers.no_room()).await
+    }
+
+    /// Hands a piece to the connection and waits until it is written.
+    async fn send(&self, text: Vec<u8>, room: Room) -> Result<(), End> {
+        let wait = self.app.limits.taken_within(text.len());
+        // Nothing is ever sent: it is dropped with the piece.
+        let (unwritten, written) = oneshot::channel::<()>();
+        let piece = holding(text, (room, unwritten));
+        let sent = async {
+            match self.pieces.send(piece).await {
+                Ok(()) => {
+                    let _ = written.await;
+                    Ok(())
+                }
+                Err(_) => Err(End::Nobody),
+            }
+        };
+        match timeout(wait, sent).await {
+            Ok(sent) => sent,
             Err(_) => {
                 tracing::debug!(partition = %self.partition, from = %self.from, "a slow follower was cut off");
                 self.line.cut();

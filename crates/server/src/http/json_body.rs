@@ -7,9 +7,10 @@ use std::marker::PhantomData;
 use axum::extract::Request;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use crate::budget::Room;
+
 use super::App;
 use super::body;
-use super::budget::Room;
 use super::media_type::{MediaType, of_body};
 use super::problem::{Kind, Problem};
 
@@ -36,15 +37,21 @@ pub(super) fn malformed_json(error: &serde_json::Error) -> Problem {
         .with("column", error.column())
 }
 
-/// The items of an array: one at least, `MAX` at most.
+/// The items of an array: `MAX` at most, and at least `MIN`.
 #[derive(Debug)]
-pub(super) struct Items<T, const MAX: usize>(pub(super) Vec<T>);
+pub(super) struct Items<T, const MAX: usize, const MIN: usize = 1>(pub(super) Vec<T>);
 
 /// The members of an object in their order, a name as often as it stands there: one at least, `MAX` at most.
 #[derive(Debug)]
 pub(super) struct Members<T, const MAX: usize>(pub(super) Vec<(String, T)>);
 
-impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Items<T, MAX> {
+impl<T, const MAX: usize> Default for Items<T, MAX, 0> {
+    fn default() -> Self {
+        Items(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'de> for Items<T, MAX, MIN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(ItemsVisitor(PhantomData))
     }
@@ -56,13 +63,15 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Members<T,
     }
 }
 
-struct ItemsVisitor<T, const MAX: usize>(PhantomData<T>);
+struct ItemsVisitor<T, const MAX: usize, const MIN: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for ItemsVisitor<T, MAX> {
-    type Value = Items<T, MAX>;
+impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Visitor<'de>
+    for ItemsVisitor<T, MAX, MIN>
+{
+    type Value = Items<T, MAX, MIN>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "an array of 1 to {MAX} items")
+        write!(out, "an array of {MIN} to {MAX} items")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
@@ -71,7 +80,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for ItemsVisitor<T
             check_room(taken.len(), MAX)?;
             taken.push(item);
         }
-        check_some(taken.len())?;
+        check_some(taken.len(), MIN)?;
         Ok(Items(taken))
     }
 }
@@ -91,7 +100,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for MembersVisitor
             check_room(taken.len(), MAX)?;
             taken.push(member);
         }
-        check_some(taken.len())?;
+        check_some(taken.len(), 1)?;
         Ok(Members(taken))
     }
 }
@@ -103,10 +112,10 @@ fn check_room<E: Error>(taken: usize, max: usize) -> Result<(), E> {
     }
 }
 
-fn check_some<E: Error>(taken: usize) -> Result<(), E> {
-    match taken {
-        0 => Err(E::custom("there is no entry in the body")),
-        _ => Ok(()),
+fn check_some<E: Error>(taken: usize, min: usize) -> Result<(), E> {
+    match taken < min {
+        true => Err(E::custom("there is no entry in the body")),
+        false => Ok(()),
     }
 }
 
@@ -128,6 +137,8 @@ mod tests {
             let error = read(text).expect_err(text).to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
+        let Items(none) = serde_json::from_str::<Items<i32, 2, 0>>("[]").expect("none is enough");
+        assert!(none.is_empty());
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HttpLimits {
-    /// Open connections; further ones are closed at once.
+    /// Open connections. For a further one, the one that has waited longest for a request is closed; if none waits, the
+    /// further one.
     pub(super) connections_max: u32,
     /// A connection is closed after this long, whatever it does, unless it follows a partition. Clients open another.
     pub(super) connection_age_max: Duration,
@@ -32,8 +33,8 @@ pub(super) struct HttpLimits {
     pub(super) change_wait: Duration,
     /// How long a read may wait for records.
     pub(super) read_wait_max: Duration,
-    /// How long a client may take for an answer, beside what its bytes take at the least speed allowed; and for each piece
-    /// of a stream.
+    /// How long a client may take for an answer, or a piece of a stream, beside what its bytes take at the least speed
+    /// allowed.
     pub(super) taken_wait: Duration,
     /// The least speed at which answers are taken.
     pub(super) taken_bytes_per_second_min: u64,
@@ -43,6 +44,13 @@ pub(super) struct HttpLimits {
     pub(super) grace: Duration,
     /// How long accepting rests after it failed.
     pub(super) accept_rest: Duration,
+}
+
+impl HttpLimits {
+    /// How long a client may take for so many bytes of an answer.
+    pub(super) fn taken_within(&self, bytes: usize) -> Duration {
+        self.taken_wait + Duration::from_secs(bytes as u64 / self.taken_bytes_per_second_min)
+    }
 }
 
 impl Default for HttpLimits {

@@ -3,8 +3,8 @@
 //! hyper waits without bound for a client that does not take its answer, and then asks the answer for nothing. So an
 //! answer that is not taken in time has the whole connection cut.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -22,14 +22,28 @@ struct State {
     counters: Arc<HttpCounters>,
     /// It carries an answer that has no end: its age does not matter then.
     follows: AtomicBool,
+    load: Mutex<Load>,
     cut: Notify,
+}
+
+/// What is under way on a connection.
+struct Load {
+    /// Requests that are not answered yet, and answers that are not taken yet.
+    under_way: usize,
+    /// Since when there are none, if there are none.
+    since: Instant,
 }
 
 impl Line {
     pub(super) fn new(counters: Arc<HttpCounters>) -> Line {
+        let load = Load {
+            under_way: 0,
+            since: Instant::now(),
+        };
         let state = State {
             counters,
             follows: AtomicBool::new(false),
+            load: Mutex::new(load),
             cut: Notify::new(),
         };
         Line {
@@ -45,6 +59,22 @@ impl Line {
     /// An answer without end begins or ends.
     pub(super) fn set_follows(&self, follows: bool) {
         self.state.follows.store(follows, Ordering::Relaxed);
+    }
+
+    /// A request, or an answer, is under way until what is returned is dropped.
+    pub(super) fn begin(&self) -> UnderWay {
+        self.load().under_way += 1;
+        UnderWay(self.clone())
+    }
+
+    /// Since when it waits for a request; `None` if it does not.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        let load = self.load();
+        (load.under_way == 0 && !self.follows()).then_some(load.since)
+    }
+
+    fn load(&self) -> MutexGuard<'_, Load> {
+        self.state.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the connection, whatever is on it.
@@ -65,15 +95,32 @@ impl Line {
             sleep_until(deadline).await;
             line.cut();
         });
-        Overdue(waiting.abort_handle())
+        Overdue {
+            waiting: waiting.abort_handle(),
+            _answer: self.begin(),
+        }
     }
 }
 
-/// A connection that will be cut.
-pub(super) struct Overdue(AbortHandle);
+/// Something that is under way on a connection.
+pub(super) struct UnderWay(Line);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut load = self.0.load();
+        load.under_way -= 1;
+        load.since = Instant::now();
+    }
+}
+
+/// A connection that will be cut, for an answer that is under way.
+pub(super) struct Overdue {
+    waiting: AbortHandle,
+    _answer: UnderWay,
+}
 
 impl Drop for Overdue {
     fn drop(&mut self) {
-        self.0.abort();
+        self.waiting.abort();
     }
 }

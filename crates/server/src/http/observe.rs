@@ -1,5 +1,5 @@
 //! What is done with every request, whichever path it asks for: its path and origin are checked, it is counted, and it
-//! has a line in the log.
+//! has a line in the log, also if its client does not wait for the answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,24 +20,55 @@ pub(super) struct Peer(pub(super) SocketAddr);
 
 /// See the module.
 pub(super) async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let checked = check_path(&path).and_then(|()| check_origin(&method, request.headers()));
+    let mut asked = Asked {
+        app,
+        began: Instant::now(),
+        method: request.method().clone(),
+        // The query is left out: it may hold keys of records.
+        path: request.uri().path().to_owned(),
+        peer: request.extensions().get::<Peer>().map(|peer| peer.0),
+        status: None,
+    };
+    let checked = check_path(&asked.path).and_then(|()| check_origin(&asked.method, request.headers()));
     let response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     };
-    let status = response.status().as_u16();
-    app.counters.answered(status);
-    let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    // The query is left out: it may hold keys of records.
-    if app.cores.facts.config.http.request_log {
-        tracing::info!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "answered");
-    } else {
-        tracing::debug!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "answered");
-    }
+    asked.status = Some(response.status().as_u16());
     response
+}
+
+/// A request, counted and logged when it ends. It ends without an answer if its client leaves before; what it asked for
+/// may be done all the same.
+struct Asked {
+    app: Arc<App>,
+    began: Instant,
+    method: Method,
+    path: String,
+    peer: Option<SocketAddr>,
+    /// The answer's, if there was one.
+    status: Option<u16>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let Asked {
+            app,
+            began,
+            method,
+            path,
+            peer,
+            status,
+        } = &*self;
+        app.counters.ended(*status);
+        let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let outcome = if status.is_some() { "answered" } else { "gone" };
+        if app.cores.facts.config.http.request_log {
+            tracing::info!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "{outcome}");
+        } else {
+            tracing::debug!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "{outcome}");
+        }
+    }
 }
 
 /// Refuses changes that a browser sends on behalf of a page of another origin: whoever opens a page must not thereby append

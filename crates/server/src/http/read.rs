@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api::list_offsets::offset_since;
+use crate::budget::Room;
 use crate::shard::{ReadRefusal, Shard};
 
 use super::App;
 use super::body::{HeldBody, answers_full};
-use super::budget::Room;
 use super::cores::{Stands, Unread};
 use super::follow;
 use super::line::Line;
@@ -166,7 +166,12 @@ async fn find(
     let mut stopped = app.stopped.clone();
     loop {
         let mut room = room(app, wish.bytes).await?;
-        let (page, stands) = match read_page(app, partition, from, (wish.records, wish.bytes), form).await {
+        let most = Most {
+            records: wish.records,
+            read_bytes: wish.bytes,
+            text_bytes: wish.bytes,
+        };
+        let (page, stands) = match read_page(app, partition, from, most, form).await {
             // Retention was faster than we were.
             Err(Failed::Unread(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })))
                 if wish.start == Start::Earliest && from < log_start =>
@@ -222,22 +227,32 @@ impl From<Failed> for Problem {
     }
 }
 
-/// Reads what is there at `from`, at most so many records and bytes of text, but at least one record.
+/// The most that a page is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    pub(super) records: usize,
+    /// Of batches that are read; the first may be larger.
+    pub(super) read_bytes: usize,
+    /// Of text; the first record may be larger.
+    pub(super) text_bytes: usize,
+}
+
+/// Reads what is there at `from`: at least one record, if there is any.
 pub(super) async fn read_page(
     app: &App,
     partition: PartitionId,
     from: Offset,
-    (records_max, bytes_max): (usize, usize),
+    most: Most,
     form: Form,
 ) -> Result<(Page, Stands), Failed> {
     let found = app
         .cores
-        .read(partition, from, bytes_max, Instant::now() + ROOM_WAIT)
+        .read(partition, from, most.read_bytes, Instant::now() + ROOM_WAIT)
         .await?;
     let stands = found.stands;
     let limits = page::Limits {
-        records_max,
-        bytes_max,
+        records_max: most.records,
+        bytes_max: most.text_bytes,
         record_bytes_max: app.cores.facts.config.limits.fetch_bytes,
         decompression: record::Limits {
             decompressed_bytes_max: app.cores.facts.config.limits.decompressed_bytes as u64,

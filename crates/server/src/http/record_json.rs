@@ -9,7 +9,10 @@ use record::Record;
 use serde::{Deserialize, Serialize};
 
 use super::base64;
+use super::json_body::Items;
 
+/// Headers of a record. One that says nothing takes three bytes of a body, and far more than that in memory.
+pub(super) const HEADERS_MAX: usize = 10_000;
 /// No timestamp.
 const NO_TIME: i64 = -1;
 
@@ -22,7 +25,7 @@ pub(super) struct NewRecord {
     value: Option<String>,
     value_base64: Option<String>,
     #[serde(default)]
-    headers: Vec<NewHeader>,
+    headers: Items<NewHeader, HEADERS_MAX, 0>,
     /// Milliseconds since 1970; without it, the moment of the append.
     pub(super) timestamp: Option<i64>,
 }
@@ -53,14 +56,8 @@ impl NewRecord {
     /// # Errors
     /// A sentence: something is said twice, is not Base64, or is missing.
     pub(super) fn into_bytes(self) -> Result<RecordBytes, String> {
-        let headers = self
-            .headers
-            .into_iter()
-            .map(|header| -> Result<HeaderBytes, String> {
-                let key = field("a header's key", header.key, header.key_base64)?;
-                let key = key.ok_or("a header needs a key")?;
-                Ok((key, field("a header's value", header.value, header.value_base64)?))
-            });
+        let Items(headers) = self.headers;
+        let headers = headers.into_iter().map(NewHeader::into_bytes);
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
         let key = field("key", self.key, self.key_base64)?;
         let value = field("value", self.value, self.value_base64)?;
@@ -68,6 +65,14 @@ impl NewRecord {
             return Err("a record needs a key or a value".to_owned());
         }
         Ok(RecordBytes { key, value, headers })
+    }
+}
+
+impl NewHeader {
+    fn into_bytes(self) -> Result<HeaderBytes, String> {
+        let key = field("a header's key", self.key, self.key_base64)?;
+        let key = key.ok_or("a header needs a key")?;
+        Ok((key, field("a header's value", self.value, self.value_base64)?))
     }
 }
 

@@ -17,6 +17,7 @@ use super::limits::HttpLimits;
 use super::media_type::{MediaType, choose};
 use super::openapi::operations as described;
 use super::problem::{Kind, Problem};
+use super::refusal::outcome_unknown;
 use super::{App, append, body, configs, groups, observe, openapi, read, status, topics, trim};
 
 /// One operation.
@@ -308,8 +309,10 @@ pub(super) async fn within_bounds(
         };
     }
     let wait = (operation.wait)(&app.limits);
+    let is_change = !request.method().is_safe();
     match timeout(wait, next.run(request)).await {
         Ok(response) => response,
+        Err(_) if is_change => outcome_unknown().into_response(),
         Err(_) => {
             let detail = format!("no answer was ready within {wait:?}");
             Problem::new(Kind::Unavailable, detail).into_response()

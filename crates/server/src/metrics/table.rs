@@ -144,7 +144,7 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         "http_connections_refused",
         None,
         |node| known(node.http.refused_connections),
-        "HTTP connections that were refused because there were too many.",
+        "HTTP connections that were refused, or closed while they waited for a request, because there were too many.",
     ),
     counter(
         "http_connections_cut_off",
@@ -156,7 +156,13 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         "http_requests",
         None,
         |node| known(node.http.requests),
-        "HTTP requests that were answered, refusals included.",
+        "HTTP requests, refused ones and those whose clients left included.",
+    ),
+    counter(
+        "http_requests_gone",
+        None,
+        |node| known(node.http.gone),
+        "HTTP requests whose clients left before they were answered; what they asked for may be done.",
     ),
     counter(
         "http_client_errors",

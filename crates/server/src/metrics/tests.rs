@@ -114,6 +114,7 @@ fn snapshot(outcomes: Vec<Result<CoreFigures, Silence>>) -> Snapshot {
             connections: 31,
             followers: 32,
             requests: 33,
+            gone: 38,
             client_errors: 34,
             server_errors: 35,
             refused_connections: 36,

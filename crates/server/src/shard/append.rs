@@ -99,12 +99,11 @@ impl Shard {
             return;
         }
         if !self.stalled.borrow().is_empty() {
-            self.forget_abandoned();
-            self.stalled.borrow_mut().push_back(request);
+            self.stalled.borrow_mut().push(request);
             return;
         }
         if let Some(stalled) = self.append_one(request) {
-            self.stalled.borrow_mut().push_back(stalled);
+            self.stalled.borrow_mut().push(stalled);
             self.background.notify_one();
         }
     }
@@ -118,26 +117,17 @@ impl Shard {
         })
     }
 
-    /// Drops what nobody waits for any more from the front of the queue: clients that gave up will send it again. Nor is
-    /// anything kept whose client wants no answer: it has no place but memory while the journal is full.
-    fn forget_abandoned(&self) {
-        let mut stalled = self.stalled.borrow_mut();
-        while stalled.front().is_some_and(|first| first.reply.is_closed()) {
-            stalled.pop_front();
-        }
-    }
-
     /// Tries again what was stalled, in order.
     pub(super) fn append_stalled(&self) {
         loop {
-            let Some(request) = self.stalled.borrow_mut().pop_front() else {
+            let Some(request) = self.stalled.borrow_mut().pop() else {
                 return;
             };
             if request.reply.is_closed() && request.acks != Acks::None {
                 continue;
             }
             if let Some(stalled) = self.append_one(request) {
-                self.stalled.borrow_mut().push_front(stalled);
+                self.stalled.borrow_mut().put_back(stalled);
                 return;
             }
         }
@@ -152,7 +142,7 @@ impl Shard {
         let Examined {
             header,
             max_timestamp_found_ms,
-        } = match self.check_batch(partition, &request.batch) {
+        } = match self.check(partition, &request) {
             Ok(examined) => examined,
             Err(refusal) => return refuse(request, refusal),
         };
@@ -251,8 +241,13 @@ impl Shard {
         );
     }
 
-    fn check_batch(&self, partition: &Partition, batch: &[u8]) -> Result<Examined, AppendRefusal> {
-        let bytes_max = partition.topic.batch_bytes_max;
+    fn check(&self, partition: &Partition, request: &AppendRequest) -> Result<Examined, AppendRefusal> {
+        let (batch, topic) = (&*request.batch, &partition.topic);
+        if request.acks == Acks::Quorum {
+            let replicas = partition.leader.check_replicas(topic.insync_replicas_min);
+            replicas.map_err(AppendRefusal::Leader)?;
+        }
+        let bytes_max = topic.batch_bytes_max;
         if batch.len() > bytes_max as usize {
             return Err(AppendRefusal::TooLarge {
                 bytes: batch.len(),
@@ -260,12 +255,12 @@ impl Shard {
             });
         }
         let examined = record::examine(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
-        let check_time = partition.topic.timestamp_type == TimestampType::CreateTime;
+        let check_time = topic.timestamp_type == TimestampType::CreateTime;
         let timestamp_ms = examined.max_timestamp_found_ms;
         if check_time && !self.timestamp_is_near(partition, timestamp_ms) {
             return Err(AppendRefusal::Timestamp { timestamp_ms });
         }
-        if partition.topic.compaction.is_some() {
+        if topic.compaction.is_some() {
             self.check_keys(&examined.header, batch)?;
         }
         Ok(examined)

@@ -163,7 +163,7 @@ impl Shard {
             partition.leader.handle_seal();
             partition.act();
         }
-        for request in self.stalled.borrow_mut().drain(..) {
+        for request in self.stalled.borrow_mut().take_all() {
             let _ = request.reply.send(Err(refusal.clone()));
         }
     }
@@ -301,7 +301,7 @@ impl Shard {
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
         self.phase.set(Phase::Draining);
-        for request in self.stalled.borrow_mut().drain(..) {
+        for request in self.stalled.borrow_mut().take_all() {
             let _ = request.reply.send(Err(AppendRefusal::Stopping));
         }
         self.staged.notify_one();

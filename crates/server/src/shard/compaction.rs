@@ -8,12 +8,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use record::PartitionId;
-use storage::{Compacted, CompactionNeed, CompactionOrder};
+use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
 use super::partition::compaction_policy;
 use super::{Phase, Shard, count};
 
-/// How long a partition is left alone after its compaction failed: damage does not heal, and a full disk takes its time.
+/// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
+/// takes its time.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// How long to wait at most before looking again whether a checkpoint has been written.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
@@ -27,6 +28,8 @@ pub(crate) struct CompactionMeans {
     pub(crate) key_map_bytes: usize,
     /// Read and written together.
     pub(crate) bytes_per_second: u64,
+    /// Free bytes that the disk must keep.
+    pub(crate) disk_reserve_bytes: u64,
 }
 
 /// What a pass has come to.
@@ -36,6 +39,12 @@ struct Outcome {
     bytes_written: u64,
     records_removed: u64,
     bytes_freed: u64,
+}
+
+impl Outcome {
+    fn bytes_moved(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
 }
 
 impl Shard {
@@ -70,8 +79,12 @@ impl Shard {
             return Vec::new();
         }
         let needs = partitions.iter().filter_map(|(id, partition)| {
-            let policy = compaction_policy(&partition.topic)?;
-            let need = store.compaction_need(*id, &policy, partition.leader.tail(), now_ms)?;
+            let need = match compaction_policy(&partition.topic) {
+                Some(policy) => store.compaction_need(*id, &policy, partition.leader.tail(), now_ms)?,
+                // It was compacted once: there is nothing more to do than to tidy up.
+                None if store.may_have_leftovers(*id) => CompactionNeed::default(),
+                None => return None,
+            };
             Some((*id, need))
         });
         needs.collect()
@@ -79,35 +92,66 @@ impl Shard {
 
     /// Makes a whole pass over a partition, or as much of one as its fate allows.
     pub(crate) async fn compact(self: &Rc<Self>, id: PartitionId, means: &CompactionMeans) {
-        let order = self.compaction_order(id, means);
-        let begun = order.is_some_and(|order| self.store.borrow_mut().begin_compaction(id, &order));
+        let begun = match self.compaction_order(id, means) {
+            Some(order) => self.store.borrow_mut().begin_compaction(id, &order),
+            None => self.store.borrow_mut().begin_sweep(id),
+        };
         if !begun {
             // It was needed a moment ago; whatever this is, it is not to be asked for without end.
             return self.rest_from_compacting(id);
         }
         let began = self.clock.monotonic();
         let mut outcome = Outcome::default();
-        while self.store.borrow().is_compacting() {
-            if self.phase.get() != Phase::Serving || self.store.borrow().dead().is_some() {
-                self.store.borrow_mut().end_compaction();
-                return;
-            }
-            if !self.compact_a_step(id, means, &mut outcome).await {
-                return;
-            }
-        }
+        let ended = self.make_pass(id, means, &mut outcome).await;
         self.background.notify_one();
-        count(&self.counters.compaction_passes, 1);
-        tracing::info!(
-            shard = self.index,
-            partition = %id,
-            bytes_read = outcome.bytes_read,
-            bytes_written = outcome.bytes_written,
-            bytes_freed = outcome.bytes_freed,
-            records_removed = outcome.records_removed,
-            seconds = (self.clock.monotonic() - began).as_secs_f64(),
-            "a partition was compacted"
-        );
+        match ended {
+            Some(Compacted::Done) => {
+                count(&self.counters.compaction_passes, 1);
+                tracing::info!(
+                    shard = self.index,
+                    partition = %id,
+                    bytes_read = outcome.bytes_read,
+                    bytes_written = outcome.bytes_written,
+                    bytes_freed = outcome.bytes_freed,
+                    records_removed = outcome.records_removed,
+                    seconds = (self.clock.monotonic() - began).as_secs_f64(),
+                    "a partition was compacted"
+                );
+            }
+            Some(Compacted::NoRoom { bytes }) => {
+                tracing::warn!(
+                    shard = self.index,
+                    partition = %id,
+                    bytes,
+                    "a compaction waits until the disk has room for these bytes beside its reserve"
+                );
+                self.rest_from_compacting(id);
+            }
+            // Given up, or failed, which was told.
+            _ => {}
+        }
+    }
+
+    /// Makes the steps of the pass under way. What the last one came to; `None` if the pass was given up or failed.
+    async fn make_pass(
+        &self,
+        id: PartitionId,
+        means: &CompactionMeans,
+        outcome: &mut Outcome,
+    ) -> Option<Compacted> {
+        let mut last = None;
+        while self.store.borrow().is_compacting() {
+            let is_full = self.disk_full.get();
+            if is_full || self.phase.get() != Phase::Serving || self.store.borrow().dead().is_some() {
+                self.store.borrow_mut().end_compaction();
+                if is_full {
+                    self.rest_from_compacting(id);
+                }
+                return None;
+            }
+            last = Some(self.compact_a_step(id, means, outcome).await?);
+        }
+        last
     }
 
     fn compaction_order(&self, id: PartitionId, means: &CompactionMeans) -> Option<CompactionOrder> {
@@ -119,27 +163,59 @@ impl Shard {
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,
             key_map_bytes: means.key_map_bytes,
+            disk_reserve_bytes: means.disk_reserve_bytes,
         })
     }
 
-    /// The next step of the pass under way, and the rest after it. False if it failed: then the pass is over.
+    /// The next step of the pass under way, and the rest after it. `None` if it failed: then the pass is over.
     async fn compact_a_step(
-        self: &Rc<Self>,
+        &self,
         id: PartitionId,
         means: &CompactionMeans,
         outcome: &mut Outcome,
-    ) -> bool {
+    ) -> Option<Compacted> {
         if !self.stalled.borrow().is_empty() {
             tokio::time::sleep(STALLED_PAUSE).await;
-            return true;
+            return Some(Compacted::More);
         }
         let job = self.store.borrow_mut().next_compaction();
-        let Some(mut job) = job else {
+        let Some(job) = job else {
             // What was put in place is to be recorded first.
             self.background.notify_one();
             let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.checkpointed.notified()).await;
-            return true;
+            return Some(Compacted::More);
         };
+        let moved_before = outcome.bytes_moved();
+        let began = self.clock.monotonic();
+        let compacted = self.run_step(job, outcome).await;
+        let took = self.clock.monotonic() - began;
+        match compacted {
+            Ok(compacted) => {
+                let bytes = outcome.bytes_moved() - moved_before;
+                tokio::time::sleep(rest_after(took, bytes, means.bytes_per_second)).await;
+                Some(compacted)
+            }
+            Err(fault) => {
+                self.compaction_failed(id, &fault);
+                None
+            }
+        }
+    }
+
+    fn compaction_failed(&self, id: PartitionId, fault: &Fault) {
+        count(&self.counters.compaction_failures, 1);
+        count(&self.counters.faults, 1);
+        tracing::warn!(
+            shard = self.index,
+            partition = %id,
+            %fault,
+            "a compaction failed; nothing is lost, and it will be tried again"
+        );
+        self.rest_from_compacting(id);
+    }
+
+    /// Runs a step on a thread of the pool, applies it and counts what it did.
+    async fn run_step(&self, mut job: CompactionJob, outcome: &mut Outcome) -> Result<Compacted, Fault> {
         let began = self.clock.monotonic();
         let (job, result) = tokio::task::spawn_blocking(move || {
             let result = job.run();
@@ -148,47 +224,31 @@ impl Shard {
         .await
         .expect("a storage job does not panic, and is not cancelled while its shard lives");
         let took = self.clock.monotonic() - began;
-        let bytes = result
-            .as_ref()
-            .map_or(0, |done| done.bytes_read + done.bytes_written);
+        let counters = &self.counters;
+        counters
+            .compaction_time
+            .set(counters.compaction_time.get() + took);
         if let Ok(done) = &result {
             outcome.bytes_read += done.bytes_read;
             outcome.bytes_written += done.bytes_written;
-            count(&self.counters.compaction_read_bytes, done.bytes_read);
-            count(&self.counters.compaction_written_bytes, done.bytes_written);
+            count(&counters.compaction_read_bytes, done.bytes_read);
+            count(&counters.compaction_written_bytes, done.bytes_written);
         }
-        let total = self.counters.compaction_time.get() + took;
-        self.counters.compaction_time.set(total);
         let now_ms = self.clock.wall_ms();
         let compacted = self.store.borrow_mut().compacted(job, result, now_ms);
-        match compacted {
-            Ok(Compacted::Rewritten {
-                records_removed,
-                tombstones_removed,
-                bytes_freed,
-            }) => {
-                outcome.records_removed += records_removed;
-                outcome.bytes_freed += bytes_freed;
-                count(&self.counters.compacted_records, records_removed);
-                count(&self.counters.compacted_tombstones, tombstones_removed);
-                count(&self.counters.compacted_bytes, bytes_freed);
-            }
-            Ok(Compacted::More | Compacted::Done | Compacted::Abandoned) => {}
-            Err(fault) => {
-                count(&self.counters.compaction_failures, 1);
-                count(&self.counters.faults, 1);
-                tracing::warn!(
-                    shard = self.index,
-                    partition = %id,
-                    %fault,
-                    "a compaction failed; nothing is lost, and it will be tried again"
-                );
-                self.rest_from_compacting(id);
-                return false;
-            }
+        if let Ok(Compacted::Rewritten {
+            records_removed,
+            tombstones_removed,
+            bytes_freed,
+        }) = compacted
+        {
+            outcome.records_removed += records_removed;
+            outcome.bytes_freed += bytes_freed;
+            count(&counters.compacted_records, records_removed);
+            count(&counters.compacted_tombstones, tombstones_removed);
+            count(&counters.compacted_bytes, bytes_freed);
         }
-        tokio::time::sleep(rest_after(took, bytes, means.bytes_per_second)).await;
-        true
+        compacted
     }
 
     fn rest_from_compacting(&self, id: PartitionId) {
@@ -204,15 +264,4 @@ fn rest_after(took: Duration, bytes: u64, bytes_per_second: u64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_rests_as_long_as_it_took_and_as_its_bytes_cost() {
-        let ms = Duration::from_millis;
-        assert_eq!(rest_after(ms(3), 0, 1 << 20), ms(3));
-        assert_eq!(rest_after(ms(100), 1 << 20, 1 << 20), ms(900));
-        assert_eq!(rest_after(ms(700), 1 << 20, 1 << 20), ms(700));
-        assert_eq!(rest_after(ms(5_000), 1 << 20, 1 << 20), ms(5_000));
-    }
-}
+mod tests;

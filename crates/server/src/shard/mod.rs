@@ -8,9 +8,10 @@ mod background;
 mod compaction;
 mod partition;
 mod read;
+mod stalled;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub(crate) use background::Flusher;
 pub(crate) use compaction::CompactionMeans;
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
+use stalled::Stalled;
 
 /// What a shard needs to know of its node.
 pub(crate) struct ShardSettings {
@@ -85,8 +87,8 @@ pub(crate) struct Shard {
     pub(crate) counters: ShardCounters,
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
-    /// Appends that the journal had no room for, in the order they came. While there are any, all others queue behind.
-    stalled: RefCell<VecDeque<AppendRequest>>,
+    /// Appends that the journal had no room for. While there are any, all others queue behind.
+    stalled: RefCell<Stalled>,
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
@@ -128,7 +130,7 @@ impl Shard {
             counters: ShardCounters::default(),
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
-            stalled: RefCell::new(VecDeque::new()),
+            stalled: RefCell::new(Stalled::default()),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),

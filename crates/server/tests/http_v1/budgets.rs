@@ -1,12 +1,14 @@
 //! Bounds on memory: bodies that come slowly, answers that nobody takes, followers that do not read.
 
 use std::io::Write;
-use std::time::Duration;
+use std::net::TcpStream;
 
 use crate::client::Http;
-use crate::support::TestNode;
+use crate::refusals::expect;
+use crate::support::{TestNode, eventually};
 
 const RECORDS: &str = "/v1/topics/t/partitions/0/records";
+const OFFSETS: &str = "/v1/groups/g/offsets";
 
 #[test]
 fn bodies_that_stay_half_sent_take_no_more_than_their_budget() {
@@ -25,54 +27,77 @@ fn bodies_that_stay_half_sent_take_no_more_than_their_budget() {
         let _ = stream.write_all(&part);
         hanging.push(stream);
     }
-    let mut refused = 0;
-    while refused == 0 {
-        let answer = http.post(RECORDS, "text/plain", vec![b'x'; 900_000]);
-        match answer.status {
-            503 => {
-                assert_eq!(answer.kind(), "busy");
-                assert_eq!(answer.header("retry-after"), Some("1"));
-                refused += 1;
-            }
-            // The others' bytes may not be here yet.
-            _ => std::thread::sleep(Duration::from_millis(10)),
+    let append = || http.post(RECORDS, "text/plain", vec![b'x'; 900_000]);
+    eventually("a body is refused when the others' bytes are here", || {
+        let answer = append();
+        let is_refused = answer.status == 503;
+        if is_refused {
+            expect(&answer, 503, "busy", "bodies");
+            assert_eq!(answer.header("retry-after"), Some("1"));
         }
-    }
+        is_refused
+    });
     // What is small is never in the way of that.
     assert_eq!(http.post(RECORDS, "text/plain", "small").status, 200);
     drop(hanging);
-    // The room comes back when the connections are found to be gone.
-    while http.post(RECORDS, "text/plain", vec![b'x'; 900_000]).status != 200 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually(
+        "the room comes back when the connections are found to be gone",
+        || append().status == 200,
+    );
+}
+
+/// A node with little room for answers, and one that takes all of it: nobody reads it, and the network does not hold it.
+fn without_room() -> (TestNode, Http, TcpStream) {
+    let node = TestNode::start_with(&[("limits.answer_bytes_per_core", "1MiB")]);
+    let http = Http::of(&node);
+    let topic = r#"{"name":"t","partitions":1,"configs":{"max.message.bytes":"3000000"}}"#;
+    assert_eq!(http.post("/v1/topics", "application/json", topic).status, 201);
+    // Six times as long as text.
+    let large = http.post(RECORDS, "application/octet-stream", vec![0; 2_500_000]);
+    assert_eq!(large.status, 200, "{}", large.text());
+    assert_eq!(http.post(RECORDS, "text/plain", "small").status, 200);
+    let request = format!("GET {RECORDS}?limit=1 HTTP/1.1\r\nhost: n\r\n\r\n");
+    let untaken = http.open(request.as_bytes());
+    eventually("all room is taken", || read_small(&http) == 503);
+    (node, http, untaken)
+}
+
+fn read_small(http: &Http) -> u16 {
+    http.get(&format!("{RECORDS}?offset=1&bytes=1000")).status
 }
 
 #[test]
-fn answers_that_nobody_takes_leave_room_for_others_or_have_them_told() {
-    let node = TestNode::start_with(&[("limits.answer_bytes_per_core", "1MiB")]);
-    let http = Http::of(&node);
-    http.create("t", 1);
-    for _ in 0..16 {
-        let answer = http.post(RECORDS, "text/plain", vec![b'x'; 900_000]);
-        assert_eq!(answer.status, 200);
-    }
-    let request = format!("GET {RECORDS}?bytes=16000000 HTTP/1.1\r\nhost: n\r\n\r\n");
-    // More than the network holds, and none of them reads.
-    let idle: Vec<_> = (0..8).map(|_| http.open(request.repeat(20).as_bytes())).collect();
-    std::thread::sleep(Duration::from_millis(300));
-    // Whoever asks meanwhile is answered, one way or the other.
-    for _ in 0..3 {
-        let answer = http.get(&format!("{RECORDS}?limit=1&bytes=1000"));
-        match answer.status {
-            200 => assert_eq!(answer.json()["next_offset"], 1),
-            _ => assert_eq!(answer.kind(), "busy"),
-        }
-    }
+fn while_an_answer_that_nobody_takes_has_all_room_others_are_told_so() {
+    let (_node, http, untaken) = without_room();
+    let refused = http.get(&format!("{RECORDS}?offset=1&bytes=1000"));
+    expect(&refused, 503, "busy", "answers that are not taken yet");
+    // What is small, or no answer of this sort, needs none.
     assert_eq!(http.get("/health").status, 200);
-    drop(idle);
-    while http.get(&format!("{RECORDS}?limit=1")).status != 200 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    assert_eq!(http.get("/v1/topics").status, 200);
+    assert_eq!(http.post(RECORDS, "text/plain", "another").status, 200);
+    drop(untaken);
+    eventually("the room comes back", || read_small(&http) == 200);
+}
+
+#[test]
+fn what_is_refused_for_want_of_room_for_its_answer_is_not_done() {
+    const PARTITIONS: i32 = 1_500;
+    let (_node, http, untaken) = without_room();
+    http.create("many", PARTITIONS);
+    let entry = |partition: i32| format!(r#"{{"topic":"many","partition":{partition},"offset":0}}"#);
+    let entries: Vec<String> = (0..PARTITIONS).map(entry).collect();
+    let body = format!("[{}]", entries.join(","));
+    expect(
+        &http.patch(OFFSETS, &body),
+        503,
+        "busy",
+        "answers that are not taken yet",
+    );
+    let group = http.get("/v1/groups/g");
+    expect(&group, 404, "unknown-group", "there is no group");
+    drop(untaken);
+    eventually("the offsets are set", || http.patch(OFFSETS, &body).status == 200);
+    assert_eq!(http.get("/v1/groups/g").status, 200);
 }
 
 #[test]
@@ -81,15 +106,15 @@ fn a_follower_that_does_not_read_is_cut_off() {
     let http = Http::of(&node);
     http.create("t", 1);
     // More than the node, the network and the client hold.
-    for _ in 0..20 {
-        let answer = http.post(RECORDS, "application/octet-stream", vec![b'x'; 1_000_000]);
+    for _ in 0..200 {
+        let answer = http.post(RECORDS, "application/octet-stream", vec![b'x'; 100_000]);
         assert_eq!(answer.status, 200);
     }
     let mut events = http.follow(&format!("{RECORDS}?offset=earliest"), &[]);
     // It takes half a minute, in which the follower has its time.
-    while node.metric("ropewalk_http_connections_cut_off_total") == 0 {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    eventually("it is cut off", || {
+        node.metric("ropewalk_http_connections_cut_off_total") > 0
+    });
     assert!(events.is_cut());
     assert_eq!(node.metric("ropewalk_http_followers"), 0);
 }

@@ -135,6 +135,8 @@ impl Http {
         Events {
             reader,
             text: String::new(),
+            taken: 0,
+            pieces: 0,
             ended: false,
         }
     }
@@ -243,6 +245,10 @@ pub(crate) struct Event {
 pub(crate) struct Events {
     reader: BufReader<TcpStream>,
     text: String,
+    /// Of the text, in bytes.
+    taken: usize,
+    /// How many have come.
+    pub(crate) pieces: usize,
     ended: bool,
 }
 
@@ -250,11 +256,13 @@ impl Events {
     /// The next block of lines: an event, a comment, or the first line; `None` at the end of the stream.
     pub(crate) fn next_block(&mut self) -> Option<String> {
         loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.text = rest;
+            if let Some((block, _)) = self.text[self.taken..].split_once("\n\n") {
+                let block = block.to_owned();
+                self.taken += block.len() + 2;
                 return Some(block);
             }
+            self.text.drain(..self.taken);
+            self.taken = 0;
             if self.ended {
                 assert_eq!(self.text, "", "nothing is cut in the middle");
                 return None;
@@ -302,6 +310,7 @@ impl Events {
         let size = usize::from_str_radix(size.trim(), 16).expect("a size");
         let mut chunk = vec![0; size + 2];
         self.reader.read_exact(&mut chunk).expect("a whole chunk");
+        self.pieces += 1;
         self.ended = size == 0;
         self.text
             .push_str(std::str::from_utf8(&chunk[..size]).expect("text"));

@@ -74,6 +74,30 @@ fn a_topics_configs_are_set_and_given_up() {
 }
 
 #[test]
+fn what_the_node_needs_of_its_own_topic_stays() {
+    const OF_GROUPS: &str = "/v1/topics/__consumer_offsets/configs";
+    let (_node, http) = start();
+    let offsets = r#"[{"topic":"t","partition":0,"offset":0}]"#;
+    assert_eq!(http.patch("/v1/groups/g/offsets", offsets).status, 200);
+    for body in [
+        r#"{"cleanup.policy":"delete"}"#,
+        r#"{"cleanup.policy":null}"#,
+        r#"{"ropewalk.durability":"memory"}"#,
+        r#"{"segment.bytes":"209715200","max.message.bytes":"1000"}"#,
+    ] {
+        for path in [OF_GROUPS.to_owned(), format!("{OF_GROUPS}?dry_run=true")] {
+            let refused = http.patch(&path, body);
+            expect(&refused, 422, "invalid-config", "keeps for itself");
+        }
+    }
+    let kept = http.get(OF_GROUPS);
+    assert_eq!(config(&kept, "cleanup.policy").0, "compact");
+    assert_eq!(config(&kept, "segment.bytes").0, "104857600");
+    let changed = http.patch(OF_GROUPS, r#"{"segment.bytes":"209715200"}"#);
+    assert_eq!(config(&changed, "segment.bytes").0, "209715200");
+}
+
+#[test]
 fn nodes_have_configs_of_their_own_and_together() {
     let (_node, http) = start();
     let set = |scope: &str, value: Value| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::support::TestNode;
+use crate::support::{TestNode, eventually};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana");
 
@@ -24,12 +24,11 @@ fn named(text: &str) -> BTreeSet<&str> {
 fn every_metric_that_is_named_is_there() {
     let node = TestNode::start();
     // Among the figures are some that are known a moment after the start.
-    let metrics = loop {
-        let metrics = node.get("/metrics");
-        if metrics.contains("\nropewalk_disk_free_bytes ") {
-            break metrics;
-        }
-    };
+    let mut metrics = String::new();
+    eventually("the free space is known", || {
+        metrics = node.get("/metrics");
+        metrics.contains("\nropewalk_disk_free_bytes ")
+    });
     let there: BTreeSet<&str> = metrics
         .lines()
         .filter(|line| !line.starts_with('#'))

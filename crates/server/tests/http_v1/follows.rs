@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use record::Compression;
+
 use crate::client::{Event, Events, Http};
-use crate::support::TestNode;
+use crate::support::{TestNode, compressed_batch, eventually, now_ms};
 
 const RECORDS: &str = "/v1/topics/t/partitions/0/records";
 
@@ -91,6 +93,23 @@ fn a_long_past_is_followed_to_the_present_without_a_gap() {
 }
 
 #[test]
+fn a_large_batch_is_unpacked_for_few_pieces() {
+    const RECORDS_APPENDED: i64 = 40_000;
+    let (node, http) = start();
+    let now = now_ms();
+    let values: Vec<String> = (0..RECORDS_APPENDED).map(|one| format!("{one:0>40}")).collect();
+    let records: Vec<(i64, &str)> = values.iter().map(|value| (now, value.as_str())).collect();
+    let batch = compressed_batch(Compression::Gzip, &records);
+    assert_eq!(node.connect().produce("t", 0, batch).error_code, 0);
+    let mut events = http.follow(&format!("{RECORDS}?offset=earliest"), &[]);
+    for (offset, value) in (0..).zip(&values) {
+        expect(&mut events, offset, value);
+    }
+    // Several megabytes of text; pieces of one size would be more than sixty.
+    assert!(events.pieces < 16, "{} pieces", events.pieces);
+}
+
+#[test]
 fn a_deleted_topic_ends_the_stream() {
     let (_node, http) = start();
     append(&http, "a");
@@ -162,9 +181,9 @@ fn followers_are_counted_and_their_places_come_back() {
         expect(follower, 0, "a");
     }
     drop(followers);
-    while node.metric("ropewalk_http_followers") > 0 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("all followers are gone", || {
+        node.metric("ropewalk_http_followers") == 0
+    });
     let mut events = http.follow(&format!("{RECORDS}?offset=0"), &[]);
     expect(&mut events, 0, "a");
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use serde_json::json;
 
 use crate::client::{Answer, Http};
-use crate::support::{TestNode, now_ms};
+use crate::support::{TestNode, eventually, now_ms};
 
 const RECORDS: &str = "/v1/topics/t/partitions/0/records";
 
@@ -365,12 +365,11 @@ fn pages_of_other_origins_change_nothing() {
 fn a_node_that_cannot_append_says_why() {
     let (_node, http) = start_with(&[("disk.reserve_bytes", "1TiB")]);
     // The disk is looked at right after the start.
-    let answer = loop {
-        let answer = http.post(RECORDS, "text/plain", "a");
-        if answer.status != 200 {
-            break answer;
-        }
-    };
+    let mut answer = http.post(RECORDS, "text/plain", "a");
+    eventually("an append is refused", || {
+        answer = http.post(RECORDS, "text/plain", "a");
+        answer.status != 200
+    });
     expect(&answer, 503, "unavailable", "the disk is full");
     assert_eq!(http.get(RECORDS).status, 200);
     let status = http.get("/v1/status").json();

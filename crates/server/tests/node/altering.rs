@@ -1,7 +1,7 @@
 //! AlterConfigs and IncrementalAlterConfigs: what takes effect, what is refused, what a restart remembers.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kafka_wire::alter_configs::{
     AlterConfigsResource as ReplacedResource, AlterableConfig as ReplacedConfig,
@@ -10,7 +10,7 @@ use kafka_wire::describe_configs::{DescribeConfigsResource, DescribeConfigsResou
 use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 use kafka_wire::{AlterConfigsRequest, DescribeConfigsRequest, ErrorCode, IncrementalAlterConfigsRequest};
 
-use crate::support::{PATIENCE, TestNode, Wire, batch, now_ms};
+use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -83,14 +83,6 @@ fn told(wire: &mut Wire, resource_type: i8, name: &str, config: &str) -> (String
             .map(|synonym| (synonym.name.to_string(), synonym.source))
             .collect(),
     )
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

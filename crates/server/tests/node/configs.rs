@@ -1,11 +1,12 @@
 //! What is in force: ApiVersions and DescribeConfigs.
 
+use kafka_wire::create_topics::CreatableTopic;
 use kafka_wire::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
 };
 use kafka_wire::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, Decode, DescribeConfigsRequest, ErrorCode, Reader,
-    ResponseHeader,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, Decode, DescribeConfigsRequest,
+    DescribeConfigsResponse, ErrorCode, Reader, ResponseHeader, Text,
 };
 
 use crate::support::{TestNode, Wire};
@@ -167,6 +168,70 @@ fn only_the_requested_configs_are_told() {
     assert!(
         names(describe(&mut wire, 4, keys(&[]))).len() > 10,
         "no keys are all keys"
+    );
+}
+
+#[test]
+fn an_answer_has_a_largest_size() {
+    let node = TestNode::start_with(&[("limits.answer_bytes_per_core", "1MiB")]);
+    let mut wire = node.connect();
+    let topics: Vec<CreatableTopic> = (0..1_000)
+        .map(|number| CreatableTopic {
+            name: format!("topic-{number}").into(),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..CreatableTopic::default()
+        })
+        .collect();
+    let names: Vec<Text> = topics.iter().map(|topic| topic.name.clone()).collect();
+    let create = CreateTopicsRequest {
+        topics,
+        ..CreateTopicsRequest::default()
+    };
+    assert!(
+        wire.call(7, &create)
+            .topics
+            .iter()
+            .all(|topic| topic.error_code == 0)
+    );
+    // Codes, and how long the answer is.
+    let mut ask = |keys: Option<&[&str]>, full: bool| {
+        let resources = names.iter().map(|name| DescribeConfigsResource {
+            configuration_keys: keys.map(|keys| keys.iter().map(|key| (*key).into()).collect()),
+            ..resource(TOPIC, name)
+        });
+        let request = DescribeConfigsRequest {
+            resources: resources.collect(),
+            include_synonyms: full,
+            include_documentation: full,
+        };
+        let frame = wire.frame(4, &request);
+        wire.send(&frame);
+        let answer = wire.receive_frame().expect("an answer comes");
+        let answer_bytes = answer.len();
+        let mut reader = Reader::new(answer);
+        ResponseHeader::decode(&mut reader, ApiKey::DescribeConfigs, 4).expect("a sound header");
+        let answer = DescribeConfigsResponse::decode(&mut reader, 4).expect("a sound answer");
+        let codes: Vec<_> = answer
+            .results
+            .iter()
+            .map(|result| ErrorCode::from_code(result.error_code).expect("Kafka's"))
+            .collect();
+        (codes, answer_bytes)
+    };
+    let (codes, answer_bytes) = ask(None, true);
+    let told = codes.iter().take_while(|code| **code == ErrorCode::None).count();
+    assert!(told > 0 && told < codes.len(), "{told} of {}", codes.len());
+    assert!(
+        codes[told..]
+            .iter()
+            .all(|code| *code == ErrorCode::PolicyViolation)
+    );
+    assert!(answer_bytes < 512 << 10, "{answer_bytes}");
+    let (codes, _) = ask(Some(&["retention.ms"]), false);
+    assert!(
+        codes.iter().all(|code| *code == ErrorCode::None),
+        "of each a little"
     );
 }
 

@@ -195,6 +195,55 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
 }
 
 #[test]
+fn what_is_too_large_for_the_metadata_leaves_nothing_behind() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    // The one is more than a batch of the metadata usually takes, the other more than one may ever take.
+    let wordy = |name: &str, times| {
+        let config = CreatableTopicConfig {
+            name: "retention.ms".into(),
+            value: Some("86400000".into()),
+        };
+        CreatableTopic {
+            configs: vec![config; times],
+            ..topic(name, 1, 1)
+        }
+    };
+    for validate_only in [true, false] {
+        let request = CreateTopicsRequest {
+            topics: vec![wordy("orders", 20_000), wordy("events", 40_000)],
+            validate_only,
+            ..CreateTopicsRequest::default()
+        };
+        for refused in wire.call(7, &request).topics {
+            let code = ErrorCode::from_code(refused.error_code);
+            assert_eq!(
+                code,
+                Some(ErrorCode::PolicyViolation),
+                "{:?}",
+                refused.error_message
+            );
+        }
+    }
+    assert_eq!(
+        look(&mut wire, "orders").error_code,
+        ErrorCode::UnknownTopicOrPartition.code()
+    );
+    wire.create_topic("orders", 1, &[]);
+    assert_eq!(
+        wire.produce("orders", 0, batch(&[(now_ms(), "x")])).error_code,
+        NONE
+    );
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    assert_eq!(
+        wire.read_all("orders", 0, 0).len(),
+        1,
+        "the topic is still the same"
+    );
+}
+
+#[test]
 fn each_topic_of_a_request_stands_for_itself() {
     let node = TestNode::start_with(&[("limits.partitions", "10")]);
     let mut wire = node.connect();

@@ -1,16 +1,20 @@
 //! Changes that cannot be made durable, yet or ever: every client is answered within its timeout, and readers as before.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use kafka_wire::create_partitions::CreatePartitionsTopic;
-use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode,
     MetadataRequest,
 };
-use platform::disk::SimulatedDisk;
+use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use crate::support::{Flushes, TestNode, Wire, batch, now_ms};
 
+/// EIO, as errno(3) numbers it.
+const INPUT_OUTPUT_ERROR: i32 = 5;
 /// Long enough for nothing here: what waits for a flush that is held up waits for ever.
 const SHORT_MS: i32 = 50;
 /// Never awaited: an answer comes before, or the client's own patience is over.
@@ -222,4 +226,60 @@ fn one_dead_journal_of_two_leaves_the_other_and_the_metadata_alone() {
             0
         );
     }
+}
+
+#[test]
+fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
+    let disk = SimulatedDisk::new();
+    // Two creations fill a batch of the metadata, and each batch a journal file.
+    let sets = [
+        ("cores", "1"),
+        ("journal.file_bytes", "1MiB"),
+        ("journal.bytes_max", "8MiB"),
+        ("journal.layout_trigger", "4MiB"),
+    ];
+    let node = TestNode::start_on(&disk, &sets);
+    let mut wire = node.connect();
+    let config = CreatableTopicConfig {
+        name: "retention.ms".into(),
+        value: Some("86400000".into()),
+    };
+    let wordy = |name: &str| CreatableTopic {
+        name: name.into(),
+        num_partitions: 1,
+        replication_factor: -1,
+        configs: vec![config.clone(); 10_000],
+        ..CreatableTopic::default()
+    };
+    let batches = AtomicU32::new(0);
+    disk.fail_when(move |call: &Call| {
+        let is_batch = call.kind == OperationKind::WriteDurable && call.length > 500_000;
+        (is_batch && batches.fetch_add(1, Ordering::Relaxed) > 0).then_some(FaultKind::Error {
+            errno: INPUT_OUTPUT_ERROR,
+            applied: Applied::Nothing,
+        })
+    });
+    let request = CreateTopicsRequest {
+        topics: ["a", "b", "c", "d"].map(wordy).into(),
+        timeout_ms: LONG_MS,
+        ..CreateTopicsRequest::default()
+    };
+    let told = wire.call(7, &request).topics;
+    let told: Vec<i16> = told.iter().map(|topic| topic.error_code).collect();
+    let dead = ErrorCode::KafkaStorageError.code();
+    assert_eq!(told, [0, 0, dead, dead]);
+    assert_eq!(topics(&mut wire), ["a", "b"]);
+    assert!(wire.read_all("a", 0, 0).is_empty());
+    let mut node = node;
+    node.stop();
+
+    disk.clear_faults();
+    let node = TestNode::start_on(&disk, &sets);
+    let mut wire = node.connect();
+    assert_eq!(
+        topics(&mut wire),
+        ["a", "b"],
+        "the next start finds what was there"
+    );
+    assert_eq!(wire.produce("a", 0, batch(&[(now_ms(), "x")])).error_code, 0);
 }

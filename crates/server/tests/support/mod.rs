@@ -4,12 +4,12 @@
 //! send what no sound client would.
 
 mod flushes;
+mod patience;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
@@ -23,9 +23,7 @@ use server::{Node, StartError};
 use tempfile::TempDir;
 
 pub(crate) use flushes::Flushes;
-
-/// Longer than anything takes that is not stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use patience::{PATIENCE, eventually};
 
 /// A configuration for tests: two cores, small files, any free port.
 pub(crate) fn config(directory: &Path, sets: &[(&str, &str)]) -> Config {

@@ -6,7 +6,7 @@ use platform::disk::{Disk, File, SimulatedDisk};
 use record::Offset;
 
 use super::*;
-use crate::inspect::{EntryListing, list_frames, list_segments};
+use crate::inspect::{EntryListing, SegmentListing, list_frames, list_segments};
 use crate::store::testing::{Rig, batch, config, copy, partition, stage};
 
 /// Two partitions in segments and in the journal.
@@ -147,6 +147,25 @@ fn files_that_nothing_refers_to_are_named() {
 }
 
 #[test]
+fn directories_that_no_partition_has_are_named() {
+    let disk = stored();
+    let report = run(&disk).expect("the checkpoint is sound");
+    let shared: Arc<dyn Disk> = Arc::new(disk);
+    let strays = stray_directories(&shared, &report.known).expect("nothing fails");
+    assert!(strays.is_empty(), "{strays:?}");
+    let stray = crate::segment::directory(&partition(9));
+    shared.create_directory(&stray).expect("nothing fails");
+    let strays = stray_directories(&shared, &report.known).expect("nothing fails");
+    assert!(matches!(&strays[..], [name] if Path::new(name).ends_with(&stray)));
+    assert_eq!(
+        stray_directories(&shared, &BTreeSet::new())
+            .expect("nothing fails")
+            .len(),
+        3
+    );
+}
+
+#[test]
 fn listings_show_what_was_stored() {
     let disk = stored();
     let shared: Arc<dyn Disk> = Arc::new(disk);
@@ -167,8 +186,12 @@ fn listings_show_what_was_stored() {
     ));
     assert_eq!(trimmed.frame, appended.frame + 1);
 
-    let segments = list_segments(&shared, &config().identity, None).expect("all is sound");
-    let of_one = list_segments(&shared, &config().identity, Some(partition(1))).expect("all is sound");
+    let list = |wanted: fn(PartitionId) -> bool| -> Vec<SegmentListing> {
+        let identity = config().identity;
+        let listed = list_segments(&shared, &identity, wanted).expect("all is sound");
+        listed.collect()
+    };
+    let (segments, of_one) = (list(|_| true), list(|id| id == partition(1)));
     assert!(of_one.iter().all(|segment| segment.partition == partition(1)));
     assert_eq!(segments.len(), 2 * of_one.len());
     for pair in of_one.windows(2) {
@@ -178,5 +201,23 @@ fn listings_show_what_was_stored() {
     for segment in &segments {
         assert_eq!(segment.chunks[0].first, segment.first);
         assert_eq!(segment.chunks.last().map(|chunk| chunk.next), Some(segment.next));
+    }
+}
+
+#[test]
+fn a_damaged_segment_is_listed_with_its_fault_among_the_others() {
+    let disk = stored();
+    let damaged = paths(&disk, "segment").remove(1);
+    let length = disk.file_bytes(&damaged).expect("it is there").len() as u64;
+    disk.flip_bit(&damaged, 8 * (length - 20));
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let identity = config().identity;
+    let listed = list_segments(&shared, &identity, |_| true).expect("the checkpoint is sound");
+    let listed: Vec<_> = listed.collect();
+    assert_eq!(listed.len(), paths(&disk, "segment").len());
+    for segment in listed {
+        let is_damaged = Path::new(&segment.file).ends_with(&damaged);
+        assert_eq!(segment.fault.is_some(), is_damaged, "{segment:?}");
+        assert_eq!(segment.chunks.is_empty(), is_damaged);
     }
 }

@@ -4,17 +4,36 @@
 //! record would be lost. A keyed hash with a secret drawn for each pass leaves that to chance alone (about one in 2^87 for
 //! a map of 2^20 keys and 2^21 records compared), also where somebody chooses keys to make it happen.
 
+use record::KeyDigest;
+
 /// The secret of a pass.
 pub(super) type HashKey = [u64; 2];
 
-struct State {
+/// The hash of a key, or of what was shown of it.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyHash {
     v0: u64,
     v1: u64,
     v2: u64,
     v3: u64,
+    /// What does not fill a word yet; how much that is, the length tells.
+    waiting: [u8; 8],
+    length: usize,
 }
 
-impl State {
+impl KeyHash {
+    /// Of no bytes yet, under `key`.
+    pub(super) fn new(key: HashKey) -> KeyHash {
+        KeyHash {
+            v0: key[0] ^ 0x736f_6d65_7073_6575,
+            v1: key[1] ^ 0x646f_7261_6e64_6f6d ^ 0xee,
+            v2: key[0] ^ 0x6c79_6765_6e65_7261,
+            v3: key[1] ^ 0x7465_6462_7974_6573,
+            waiting: [0; 8],
+            length: 0,
+        }
+    }
+
     fn rounds(&mut self, count: usize) {
         for _ in 0..count {
             self.v0 = self.v0.wrapping_add(self.v1);
@@ -39,36 +58,56 @@ impl State {
     fn sum(&self) -> u64 {
         self.v0 ^ self.v1 ^ self.v2 ^ self.v3
     }
+
+    /// The 128 bits.
+    pub(super) fn finish(&self) -> [u64; 2] {
+        let mut state = self.clone();
+        // What is left, and the length's lowest byte on top.
+        let mut last = [0; 8];
+        let left = self.length % 8;
+        last[..left].copy_from_slice(&self.waiting[..left]);
+        last[7] = self.length as u8;
+        state.absorb(u64::from_le_bytes(last));
+        state.v2 ^= 0xee;
+        state.rounds(4);
+        let low = state.sum();
+        state.v1 ^= 0xdd;
+        state.rounds(4);
+        [low, state.sum()]
+    }
 }
 
-/// The hash of `bytes` under `key`.
-pub(super) fn hash(key: HashKey, bytes: &[u8]) -> [u64; 2] {
-    let mut state = State {
-        v0: key[0] ^ 0x736f_6d65_7073_6575,
-        v1: key[1] ^ 0x646f_7261_6e64_6f6d ^ 0xee,
-        v2: key[0] ^ 0x6c79_6765_6e65_7261,
-        v3: key[1] ^ 0x7465_6462_7974_6573,
-    };
-    let mut words = bytes.chunks_exact(8);
-    for word in words.by_ref() {
-        state.absorb(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+impl KeyDigest for KeyHash {
+    fn update(&mut self, mut piece: &[u8]) {
+        let waiting = self.length % 8;
+        self.length += piece.len();
+        if waiting > 0 {
+            let (some, rest) = piece.split_at(piece.len().min(8 - waiting));
+            self.waiting[waiting..][..some.len()].copy_from_slice(some);
+            if waiting + some.len() < 8 {
+                return;
+            }
+            self.absorb(u64::from_le_bytes(self.waiting));
+            piece = rest;
+        }
+        let mut words = piece.chunks_exact(8);
+        for word in words.by_ref() {
+            self.absorb(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        }
+        let left = words.remainder();
+        self.waiting[..left.len()].copy_from_slice(left);
     }
-    // What is left, and the length's lowest byte on top.
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    last[7] = bytes.len() as u8;
-    state.absorb(u64::from_le_bytes(last));
-    state.v2 ^= 0xee;
-    state.rounds(4);
-    let low = state.sum();
-    state.v1 ^= 0xdd;
-    state.rounds(4);
-    [low, state.sum()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hash(key: HashKey, bytes: &[u8]) -> [u64; 2] {
+        let mut hash = KeyHash::new(key);
+        hash.update(bytes);
+        hash.finish()
+    }
 
     /// The first of the reference implementation's test vectors: key 00…0f, input 00, 01, … of growing length.
     #[test]
@@ -107,5 +146,18 @@ mod tests {
             }
         }
         assert_ne!(hash([1, 2], b"a"), hash([1, 3], b"a"));
+    }
+    #[test]
+    fn pieces_make_what_the_whole_makes() {
+        let bytes: Vec<u8> = (0..40).collect();
+        for first in 0..=bytes.len() {
+            for second in first..=bytes.len() {
+                let mut hash_of_pieces = KeyHash::new([1, 2]);
+                for piece in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+                    hash_of_pieces.update(piece);
+                }
+                assert_eq!(hash_of_pieces.finish(), hash([1, 2], &bytes), "{first}, {second}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Keys are kept as hashes of 16 bytes (`key_hash`), so that long keys take no more room than short ones. When the map is
 //! full the pass reaches no further than what went in: it must never forget a key that it was shown.
 
-use super::key_hash::{HashKey, hash};
+use super::key_hash::{HashKey, KeyHash};
 
 /// Memory that one key takes: its hash and its offset.
 pub const KEY_BYTES: usize = size_of::<Slot>();
@@ -14,7 +14,8 @@ const LOAD: (usize, usize) = (4, 5);
 type Slot = [u64; 3];
 
 pub(crate) struct KeyMap {
-    key: HashKey,
+    /// Of no key.
+    empty: KeyHash,
     slots: Vec<Slot>,
     used: usize,
 }
@@ -26,15 +27,20 @@ impl KeyMap {
         let wanted = wanted.saturating_mul(LOAD.1) / LOAD.0 + 1;
         let slots = wanted.min(bytes / KEY_BYTES).max(8);
         KeyMap {
-            key,
+            empty: KeyHash::new(key),
             slots: vec![[0; 3]; slots],
             used: 0,
         }
     }
 
+    /// What a key is to be shown to, to ask for it here.
+    pub(super) fn empty_hash(&self) -> &KeyHash {
+        &self.empty
+    }
+
     /// Notes that `key` has a record at `offset`, behind those noted before. False if there is no room for it.
-    pub(super) fn put(&mut self, key: &[u8], offset: i64) -> bool {
-        let hash = hash(self.key, key);
+    pub(super) fn put(&mut self, key: &KeyHash, offset: i64) -> bool {
+        let hash = key.finish();
         let slot = self.slot_of(hash);
         if self.slots[slot][2] == 0 {
             if (self.used + 1) * LOAD.1 > self.slots.len() * LOAD.0 {
@@ -52,8 +58,8 @@ impl KeyMap {
     }
 
     /// The last offset that was noted for `key`.
-    pub(super) fn get(&self, key: &[u8]) -> Option<i64> {
-        let place = self.slots[self.slot_of(hash(self.key, key))][2];
+    pub(super) fn get(&self, key: &KeyHash) -> Option<i64> {
+        let place = self.slots[self.slot_of(key.finish())][2];
         place.checked_sub(1).map(|offset| offset as i64)
     }
 
@@ -77,12 +83,31 @@ impl KeyMap {
 }
 
 #[cfg(test)]
+impl KeyMap {
+    /// The hash of a whole key.
+    pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
+        let mut hash = self.empty.clone();
+        record::KeyDigest::update(&mut hash, key);
+        hash
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
     use platform::random::SeededRandom;
 
     use super::*;
+
+    fn put(map: &mut KeyMap, key: &[u8], offset: i64) -> bool {
+        let hash = map.hash(key);
+        map.put(&hash, offset)
+    }
+
+    fn get(map: &KeyMap, key: &[u8]) -> Option<i64> {
+        map.get(&map.hash(key))
+    }
 
     #[test]
     fn it_says_what_a_plain_map_says() {
@@ -91,13 +116,13 @@ mod tests {
         let mut plain = HashMap::new();
         for offset in 0..20_000_i64 {
             let key = random.below(3_000).to_string();
-            assert!(map.put(key.as_bytes(), offset));
+            assert!(put(&mut map, key.as_bytes(), offset));
             plain.insert(key, offset);
         }
         assert_eq!(map.len(), plain.len());
         for number in 0..3_500 {
             let key = number.to_string();
-            assert_eq!(map.get(key.as_bytes()), plain.get(&key).copied());
+            assert_eq!(get(&map, key.as_bytes()), plain.get(&key).copied());
         }
     }
 
@@ -105,13 +130,13 @@ mod tests {
     fn a_full_one_refuses_new_keys_and_takes_known_ones() {
         let mut map = KeyMap::new([5, 6], 100 * KEY_BYTES, u64::MAX);
         let taken = (0..1_000_i64)
-            .take_while(|offset| map.put(&offset.to_le_bytes(), *offset))
+            .take_while(|offset| put(&mut map, &offset.to_le_bytes(), *offset))
             .count();
         assert_eq!(taken, 80);
-        assert!(map.put(&7_i64.to_le_bytes(), 5_000));
-        assert!(!map.put(&80_i64.to_le_bytes(), 5_001));
-        assert_eq!(map.get(&7_i64.to_le_bytes()), Some(5_000));
-        assert_eq!(map.get(&80_i64.to_le_bytes()), None);
+        assert!(put(&mut map, &7_i64.to_le_bytes(), 5_000));
+        assert!(!put(&mut map, &80_i64.to_le_bytes(), 5_001));
+        assert_eq!(get(&map, &7_i64.to_le_bytes()), Some(5_000));
+        assert_eq!(get(&map, &80_i64.to_le_bytes()), None);
     }
 
     #[test]

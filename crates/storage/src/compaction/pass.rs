@@ -11,12 +11,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use platform::disk::Disk;
-use record::{BatchHeader, KeyedRecord, Limits, PartitionId, Retained, batches, emptied, retain, visit_keys};
+use record::{KeyedRecord, Limits, PartitionId, batches, visit_digests};
 
+use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
-use super::output::{Output, remove_leftovers};
+use super::output::remove_leftovers;
 use super::source::{Place, Portion, Source};
 use super::verdict::{Judge, Verdict};
+use super::writing::{Rules, Writing};
 use super::{Cleaned, CompactionStep, Rewritten, StepResult, remember};
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
@@ -42,8 +44,10 @@ pub(crate) struct Pass {
     limits: Limits,
     /// Those that may be rewritten, in order.
     segments: Vec<Segment>,
-    /// Compacted segments that belong to the partition: files of others are left over.
+    /// Names of files that belong to the partition, or are to be removed: compacted segments of other names are left over.
     known: Vec<SegmentName>,
+    /// Free bytes that the disk must keep.
+    disk_reserve_bytes: u64,
     /// Held until a segment is rewritten: the journal file that it adopted is not used again before.
     leases: Vec<(SegmentName, Arc<()>)>,
     judge: Judge,
@@ -55,6 +59,8 @@ pub(crate) struct Pass {
 }
 
 enum Stage {
+    /// What passes before this one left unfinished is to be removed.
+    Sweeping,
     /// The keys of the dirty part are taken note of.
     Mapping(Source),
     /// The next group is to be begun.
@@ -64,23 +70,19 @@ enum Stage {
     Writing(Box<Writing>),
 }
 
-struct Writing {
-    source: Source,
-    output: Output,
-    counts: Rewritten,
-}
-
 /// What a pass works with, beside segments and their reach.
 pub(crate) struct Means {
     pub(crate) limits: Limits,
     pub(crate) hash_key: [u64; 2],
     pub(crate) key_map_bytes: usize,
+    pub(crate) disk_reserve_bytes: u64,
     pub(crate) delete_retention_ms: i64,
     pub(crate) now_ms: i64,
 }
 
 impl Pass {
-    /// A pass over `segments`, which follow each other and of which nothing changes any more.
+    /// A pass over `segments`, which follow each other and of which nothing changes any more. Over none it only removes what
+    /// others left.
     pub(crate) fn new(
         (disk, journal, partition): (Arc<dyn Disk>, JournalIdentity, PartitionId),
         reach: Reach,
@@ -103,13 +105,14 @@ impl Pass {
             partition,
         };
         Pass {
-            stage: Stage::Mapping(Source::new(place.clone(), &segments, dirty_from)),
+            stage: Stage::Sweeping,
             place,
             reach: Reach { dirty_from, ..reach },
             limits: means.limits,
             segments,
             leases,
             known,
+            disk_reserve_bytes: means.disk_reserve_bytes,
             groups: VecDeque::new(),
             tombstones: vec![0; cleaned.len() + 1],
             tombstones_of_group: Vec::new(),
@@ -126,6 +129,14 @@ impl Pass {
     /// Those segments that it has yet to read and has not rewritten.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// The segment that it has begun to write and not ended.
+    pub(crate) fn unfinished(&self) -> Option<SegmentName> {
+        match &self.stage {
+            Stage::Writing(writing) => Some(writing.name()),
+            _ => None,
+        }
     }
 
     /// The partition that it goes over.
@@ -152,7 +163,7 @@ impl Pass {
         if result.is_err()
             && let Stage::Writing(writing) = std::mem::replace(&mut self.stage, Stage::Between)
         {
-            writing.output.abandon();
+            writing.abandon();
         }
         Ok(StepResult {
             step: result?,
@@ -163,7 +174,7 @@ impl Pass {
 
     fn written(&self) -> u64 {
         match &self.stage {
-            Stage::Writing(writing) => writing.output.written(),
+            Stage::Writing(writing) => writing.written(),
             _ => 0,
         }
     }
@@ -171,6 +182,7 @@ impl Pass {
     /// Goes on with the next portion of whatever is under way.
     fn portion(&mut self, bytes_read: &mut u64) -> Result<CompactionStep, Fault> {
         match &mut self.stage {
+            Stage::Sweeping => return self.sweep(),
             Stage::Between => return self.begin_group(),
             Stage::Mapping(source) => {
                 let portion = source.next()?;
@@ -184,20 +196,37 @@ impl Pass {
                 let portion = source.next()?;
                 *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
                 match portion {
-                    Some(portion) if self.anything_goes(&portion)? => self.begin_writing(vec![segment])?,
+                    Some(portion) if self.anything_goes(&portion)? => return self.begin_writing(&[segment]),
                     Some(_) => {}
                     None => self.end_group(),
                 }
             }
             Stage::Writing(writing) => {
-                let portion = writing.source.next()?;
+                let portion = writing.next()?;
                 *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
-                match portion {
-                    Some(portion) => self.write(&portion)?,
-                    None => return self.end_writing().map(CompactionStep::Rewritten),
-                }
+                let Some(portion) = portion else {
+                    let rewritten = writing.finish()?;
+                    self.end_writing(&rewritten);
+                    return Ok(CompactionStep::Rewritten(rewritten));
+                };
+                let rules = Rules {
+                    judge: &self.judge,
+                    limits: &self.limits,
+                    log_start: self.reach.log_start,
+                };
+                writing.write(&portion, &rules, &mut self.tombstones_of_group)?;
             }
         }
+        Ok(CompactionStep::More)
+    }
+
+    fn sweep(&mut self) -> Result<CompactionStep, Fault> {
+        remove_leftovers(&self.place, &self.known)?;
+        if self.segments.is_empty() {
+            return Ok(CompactionStep::Swept);
+        }
+        let source = Source::new(self.place.clone(), &self.segments, self.reach.dirty_from);
+        self.stage = Stage::Mapping(source);
         Ok(CompactionStep::More)
     }
 
@@ -207,6 +236,7 @@ impl Pass {
             return Ok(false);
         };
         let Judge { map, until, .. } = &mut self.judge;
+        let no_key = map.empty_hash().clone();
         let dirty_from = self.reach.dirty_from;
         for content in &portion.contents {
             for batch in batches(content) {
@@ -215,9 +245,9 @@ impl Pass {
                     continue;
                 }
                 let mut full_at = None;
-                let mut note = |record: &KeyedRecord<'_>| {
+                let mut note = |record: &KeyedRecord<KeyHash>| {
                     let offset = record.offset.0;
-                    match record.key.filter(|_| offset >= dirty_from) {
+                    match record.key.as_ref().filter(|_| offset >= dirty_from) {
                         Some(key) if !map.put(key, offset) => {
                             full_at = Some(offset);
                             ControlFlow::Break(())
@@ -225,7 +255,8 @@ impl Pass {
                         _ => ControlFlow::Continue(()),
                     }
                 };
-                visit_keys(bytes, &self.limits, &mut note).map_err(|error| portion.damaged(error))?;
+                visit_digests(bytes, &self.limits, &no_key, &mut note)
+                    .map_err(|error| portion.damaged(error))?;
                 if let Some(offset) = full_at {
                     *until = offset;
                     return Ok(false);
@@ -268,17 +299,15 @@ impl Pass {
                 now_ms,
                 ..
             } = &self.judge;
-            let until = (*until).max(cleaned.last().map_or(0, |last| last.until));
-            let remembered = remember(cleaned, &self.tombstones, until, *now_ms);
+            let remembered = remember(cleaned, &self.tombstones, *until, *now_ms);
             return Ok(CompactionStep::Done(remembered));
         };
         if let [segment] = &group[..] {
             let source = Source::new(self.place.clone(), &group, i64::MIN);
             self.stage = Stage::Looking(source, *segment);
-        } else {
-            self.begin_writing(group)?;
+            return Ok(CompactionStep::More);
         }
-        Ok(CompactionStep::More)
+        self.begin_writing(&group)
     }
 
     /// Whether anything of a portion goes. Counts the tombstones that stay.
@@ -291,7 +320,7 @@ impl Pass {
                     continue;
                 }
                 let mut goes = false;
-                let mut look = |record: &KeyedRecord<'_>| match judge.judge(record) {
+                let mut look = |record: &KeyedRecord<KeyHash>| match judge.judge(record) {
                     Verdict::Tombstone(seen_by) => {
                         tombstones[seen_by] += 1;
                         ControlFlow::Continue(())
@@ -302,7 +331,8 @@ impl Pass {
                         ControlFlow::Break(())
                     }
                 };
-                visit_keys(bytes, &self.limits, &mut look).map_err(|error| portion.damaged(error))?;
+                visit_digests(bytes, &self.limits, judge.map.empty_hash(), &mut look)
+                    .map_err(|error| portion.damaged(error))?;
                 if goes {
                     return Ok(true);
                 }
@@ -318,90 +348,33 @@ impl Pass {
         self.stage = Stage::Between;
     }
 
-    fn begin_writing(&mut self, group: Vec<Segment>) -> Result<(), Fault> {
+    fn begin_writing(&mut self, group: &[Segment]) -> Result<CompactionStep, Fault> {
+        let bytes = group.iter().map(Segment::stored_bytes).sum();
+        if !self.has_room(bytes) {
+            return Ok(CompactionStep::NoRoom { bytes });
+        }
         // Counted again while they are written.
         self.tombstones_of_group = vec![0; self.tombstones.len()];
-        remove_leftovers(&self.place, &self.known)?;
-        let (first, last) = (group[0], group[group.len() - 1]);
-        let generation = group.iter().map(|segment| segment.generation).max().unwrap_or(0);
-        let segment = Segment {
-            generation: generation + 1,
-            next: last.next,
-            ..first
-        };
-        let output = Output::create(&self.place, segment)?;
-        self.stage = Stage::Writing(Box::new(Writing {
-            source: Source::new(self.place.clone(), &group, i64::MIN),
-            counts: Rewritten {
-                old: group.iter().map(Segment::name).collect(),
-                new: segment,
-                records_removed: 0,
-                tombstones_removed: 0,
-            },
-            output,
-        }));
-        Ok(())
+        // A name that waits for its removal is not used again: the file would go with it.
+        let taken = self.known.iter().filter(|name| name.first == group[0].first);
+        let taken = taken.map(|name| name.generation);
+        let generations = group.iter().map(|segment| segment.generation).chain(taken);
+        let generation = generations.max().unwrap_or(0) + 1;
+        let writing = Writing::begin(&self.place, group, generation)?;
+        self.stage = Stage::Writing(Box::new(writing));
+        Ok(CompactionStep::More)
     }
 
-    /// Writes what stays of a portion.
-    fn write(&mut self, portion: &Portion) -> Result<(), Fault> {
-        let Stage::Writing(writing) = &mut self.stage else {
-            unreachable!("asked for while a group is written");
-        };
-        let Writing { output, counts, .. } = &mut **writing;
-        let (judge, tombstones) = (&self.judge, &mut self.tombstones_of_group);
-        for content in &portion.contents {
-            for batch in batches(content) {
-                let (header, bytes) = batch.map_err(|error| portion.damaged(error))?;
-                let mut keep = |record: &KeyedRecord<'_>| {
-                    let verdict = judge.judge(record);
-                    match verdict {
-                        Verdict::Stays => {}
-                        Verdict::Tombstone(seen_by) => tombstones[seen_by] += 1,
-                        Verdict::Superseded => counts.records_removed += 1,
-                        Verdict::Expired => {
-                            counts.records_removed += 1;
-                            counts.tombstones_removed += 1;
-                        }
-                    }
-                    verdict.stays()
-                };
-                let retained = if header.attributes.is_control() {
-                    Retained::All
-                } else if header.next_offset().0 <= self.reach.log_start {
-                    Retained::Nothing
-                } else {
-                    retain(bytes, &self.limits, &mut keep).map_err(|error| portion.damaged(error))?
-                };
-                let stays = match retained {
-                    Retained::All => Some(bytes.to_vec()),
-                    Retained::Some(fewer) => Some(fewer),
-                    // The segment's end stays known by its last batch, and with it who wrote that.
-                    Retained::Nothing if header.next_offset().0 == counts.new.next => {
-                        Some(emptied(bytes).map_err(|error| portion.damaged(error))?)
-                    }
-                    Retained::Nothing => None,
-                };
-                if let Some(bytes) = stays {
-                    let header = BatchHeader::read(&bytes).map_err(|error| portion.damaged(error))?;
-                    output.push(&header, bytes)?;
-                }
-            }
-        }
-        Ok(())
+    /// Whether the disk keeps its reserve when so many bytes are there twice. Not knowing is no reason to end here: a full disk
+    /// will say so itself.
+    fn has_room(&self, bytes: u64) -> bool {
+        let free_bytes = self.place.disk.free_bytes().unwrap_or(u64::MAX);
+        free_bytes >= self.disk_reserve_bytes.saturating_add(bytes)
     }
 
-    fn end_writing(&mut self) -> Result<Rewritten, Fault> {
-        let Stage::Writing(writing) = &mut self.stage else {
-            unreachable!("asked for while a group is written");
-        };
-        let new = writing.output.finish()?;
-        let counts = writing.counts.clone();
-        self.known.push(new.name());
-        self.segments
-            .retain(|segment| !counts.old.contains(&segment.name()));
-        self.leases.retain(|(name, _)| !counts.old.contains(name));
+    fn end_writing(&mut self, Rewritten { old, .. }: &Rewritten) {
+        self.segments.retain(|segment| !old.contains(&segment.name()));
+        self.leases.retain(|(name, _)| !old.contains(name));
         self.end_group();
-        Ok(Rewritten { new, ..counts })
     }
 }

@@ -26,6 +26,10 @@ pub(crate) enum CompactionStep {
     Rewritten(Rewritten),
     /// Everything is done: this is to be remembered.
     Done(Vec<Cleaned>),
+    /// What others left is removed, and nothing else was asked for.
+    Swept,
+    /// The next group has so many bytes, and the disk would not keep its reserve.
+    NoRoom { bytes: u64 },
 }
 
 /// What a step did.

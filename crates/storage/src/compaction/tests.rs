@@ -24,6 +24,14 @@ fn passes_are_told_apart_as_long_as_their_tombstones_are_there() {
 }
 
 #[test]
+fn a_pass_that_ends_sooner_leaves_the_later_tombstones_their_time() {
+    let earlier = [cleaned(100, 1_000, 2), cleaned(180, 2_000, 5)];
+    // Up to 120 it saw one of the five.
+    let remembered = remember(&earlier, &[0, 1, 0], 120, 9_000);
+    assert_eq!(remembered, [cleaned(180, 2_000, 5)]);
+}
+
+#[test]
 fn the_list_stays_short_and_no_tombstone_goes_sooner_for_it() {
     let mut all = Vec::new();
     for pass in 1..=CLEANED_MAX as i64 + 50 {

@@ -10,6 +10,7 @@
 use record::KeyedRecord;
 
 use super::Cleaned;
+use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
 use crate::planted::{Bug, planted};
 
@@ -42,9 +43,9 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn judge(&self, record: &KeyedRecord<'_>) -> Verdict {
+    pub(super) fn judge(&self, record: &KeyedRecord<KeyHash>) -> Verdict {
         let offset = record.offset.0;
-        let Some(key) = record.key.filter(|_| offset < self.until) else {
+        let Some(key) = record.key.as_ref().filter(|_| offset < self.until) else {
             // Nothing can supersede a record without a key: it was appended before its topic was compacted.
             return Verdict::Stays;
         };
@@ -81,7 +82,8 @@ mod tests {
     fn judge() -> Judge {
         let mut map = KeyMap::new([1, 2], 1 << 16, 10);
         for (key, offset) in [("a", 20), ("b", 21), ("a", 25), ("gone", 27)] {
-            assert!(map.put(key.as_bytes(), offset));
+            let key = map.hash(key.as_bytes());
+            assert!(map.put(&key, offset));
         }
         let cleaned = |until, at_ms| Cleaned {
             until,
@@ -100,7 +102,7 @@ mod tests {
     fn verdict(judge: &Judge, offset: i64, key: Option<&str>, is_null: bool) -> Verdict {
         judge.judge(&KeyedRecord {
             offset: Offset(offset),
-            key: key.map(str::as_bytes),
+            key: key.map(|key| judge.map.hash(key.as_bytes())),
             is_null,
         })
     }

@@ -1,6 +1,7 @@
 //! Reads batches back from journal frames that are no longer in memory and not yet in a segment.
 //!
-//! Whole frames are read and checked, so that a file which has been reused meanwhile is told from a good one.
+//! Whole frames are read and checked, so that a file which has been reused meanwhile is told from a good one. Where little of
+//! what was read is wanted, that is copied: a slice would keep the frames in memory, with what is everybody else's in them.
 
 use std::io;
 
@@ -26,10 +27,12 @@ pub(crate) enum RereadError {
 
 /// Frames that stand one behind the other are read together, up to so many bytes: a read of the disk costs as much for one small
 /// frame as for many.
-const SPAN_BYTES_MAX: usize = 256 << 10;
+pub(crate) const SPAN_BYTES_MAX: usize = 256 << 10;
+/// Of a read at least this part is shared; less is copied.
+const SHARED_PART: usize = 2;
 
 impl FrameBatches {
-    /// The batches, as slices of one read. Blocks.
+    /// The batches. Blocks.
     pub(crate) fn read(&self, journal: &JournalIdentity) -> Result<Vec<Bytes>, RereadError> {
         FrameBatches::read_all(std::slice::from_ref(self), journal)
     }
@@ -46,10 +49,15 @@ impl FrameBatches {
             let read = location.file.read(location.position, bytes);
             let mut read = read.map_err(RereadError::Disk)?;
             let (together, behind) = frames.split_at(count);
+            let batches_before = batches.len();
             for frame in together {
                 let bytes = read.split_to(frame.location.total_bytes as usize);
                 frame.check(&bytes, journal)?;
                 batches.extend(frame.slices(&bytes));
+            }
+            let found = &mut batches[batches_before..];
+            if found.iter().map(Bytes::len).sum::<usize>() < bytes / SHARED_PART {
+                copy(found);
             }
             frames = behind;
         }
@@ -77,6 +85,14 @@ impl FrameBatches {
     fn slices(&self, frame: &Bytes) -> impl Iterator<Item = Bytes> {
         let ranges = self.ranges.iter();
         ranges.map(|(start, length)| frame.slice(*start as usize..(start + length) as usize))
+    }
+}
+
+/// Puts the batches into one memory of just their size.
+fn copy(batches: &mut [Bytes]) {
+    let mut memory = Bytes::from(batches.concat());
+    for batch in batches {
+        *batch = memory.split_to(batch.len());
     }
 }
 

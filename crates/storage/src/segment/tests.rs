@@ -307,21 +307,24 @@ fn names_and_files_are_the_same_both_ways() {
 #[test]
 fn a_chunk_ends_before_its_span_is_beyond_what_the_table_can_say() {
     let far = 3_000_000_000;
-    let batch = |first| Batch {
+    let batch = |(first, bytes)| Batch {
         first,
         next: first + 10,
         max_timestamp_ms: 0,
-        bytes: Bytes::from_static(b"batch"),
+        bytes: Bytes::from(vec![1u8; bytes]),
     };
-    let disk = SimulatedDisk::new();
-    let file = new_file(&disk);
-    let run = Run {
-        identity: identity(),
-        start: 0,
-        seal: None,
-    };
-    let sparse = [batch(FIRST), batch(FIRST + far), batch(FIRST + 2 * far)];
-    let (chunks, _) = write_run(&*file.file, &run, &sparse).expect("nothing fails");
-    let spans: Vec<_> = chunks.iter().map(|chunk| chunk.next - chunk.first).collect();
-    assert_eq!(spans, [far + 10, 10]);
+    // Also where the entry of the second chunk is what does not fit into the block any more.
+    for bytes in (5..4_000).step_by(7).chain(3_800..BLOCK_BYTES) {
+        let disk = SimulatedDisk::new();
+        let file = new_file(&disk);
+        let run = Run {
+            identity: identity(),
+            start: 0,
+            seal: None,
+        };
+        let sparse = [(FIRST, 1), (FIRST + far, 1), (FIRST + 2 * far, bytes - 2)].map(batch);
+        let (chunks, _) = write_run(&*file.file, &run, &sparse).expect("nothing fails");
+        let spans: Vec<_> = chunks.iter().map(|chunk| chunk.next - chunk.first).collect();
+        assert_eq!(spans, [far + 10, 10], "{bytes} bytes");
+    }
 }

@@ -13,6 +13,8 @@ use crate::slab::{Slab, round_up_to_block};
 
 /// Written at a time, so that the journal's small writes never queue behind a long one.
 const STEP_BYTES: usize = 256 << 10;
+/// The most offsets that a chunk spans: what the table can say.
+const CHUNK_SPAN_MAX: i64 = u32::MAX as i64;
 
 /// A batch to lay out.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ pub(crate) fn write_run(
 fn assemble(run: &Run<'_>, batches: &[Batch]) -> (Bytes, Vec<Chunk>, u64) {
     let data_bytes: usize = batches.iter().map(|batch| batch.bytes.len()).sum();
     let earlier = run.seal.unwrap_or_default();
-    let chunks_max = earlier.len() + batches.len().min(data_bytes / CHUNK_BYTES + 1);
+    let chunks_max = earlier.len() + chunks_max(batches, data_bytes);
     let mut slab = Slab::new(round_up_to_block(
         data_bytes + chunks_max * ENTRY_BYTES + TRAILER_BYTES,
     ));
@@ -76,6 +78,17 @@ fn assemble(run: &Run<'_>, batches: &[Batch]) -> (Bytes, Vec<Chunk>, u64) {
     (slab.cut_frame(), chunks, end)
 }
 
+/// The most chunks that batches of so many bytes make.
+fn chunks_max(batches: &[Batch], data_bytes: usize) -> usize {
+    let ends = batches.first().zip(batches.last());
+    let is_sparse = ends.is_some_and(|(first, last)| last.next - first.first > CHUNK_SPAN_MAX);
+    match is_sparse {
+        // Chunks end by their span, too.
+        true => batches.len(),
+        false => batches.len().min(data_bytes / CHUNK_BYTES + 1),
+    }
+}
+
 fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut rest = batches;
@@ -85,7 +98,7 @@ fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk
         let mut next = first.first;
         while let Some((batch, behind)) = rest.split_first()
             && slab.filled() - start < CHUNK_BYTES
-            && batch.next - first.first <= i64::from(u32::MAX)
+            && batch.next - first.first <= CHUNK_SPAN_MAX
         {
             assert!(
                 batch.first >= next,

@@ -11,19 +11,23 @@
 //! may be on the disk twice for that is bounded. Only complete segments that are committed and in a durable checkpoint are
 //! touched; never what the journal alone has.
 
+mod need;
+
 use platform::random::random_bytes;
 use record::{Limits, Offset, PartitionId};
+
+pub use need::CompactionNeed;
 
 use super::Store;
 use crate::checkpoint::{Checkpoint, Removal};
 use crate::compaction::{
     Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten, StepResult,
-    tombstones_end,
 };
 use crate::fault::Fault;
 use crate::partition::PartitionLog;
 use crate::planted::{Bug, planted};
 use crate::segment::{Segment, SegmentName};
+use need::dirty_from;
 
 /// What a pass is to do and may use.
 #[derive(Debug, Clone, Copy)]
@@ -39,17 +43,8 @@ pub struct CompactionOrder {
     /// Memory for the keys of the dirty part, `KEY_BYTES` each. With more keys than fit the pass does not reach the end, and
     /// another follows.
     pub key_map_bytes: usize,
-}
-
-/// Why a partition should be compacted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CompactionNeed {
-    /// Bytes of complete segments that no pass has seen.
-    pub dirty_bytes: u64,
-    /// Their share of all bytes that a pass would read.
-    pub dirty_ratio: f64,
-    /// Something has waited longer than it may.
-    pub is_overdue: bool,
+    /// Free bytes that the disk must keep while what a pass reads is there twice.
+    pub disk_reserve_bytes: u64,
 }
 
 /// What a step came to.
@@ -68,7 +63,12 @@ pub enum Compacted {
     },
     /// The pass is over.
     Done,
-    /// The pass is over and came to nothing more: what it read was trimmed or deleted.
+    /// The pass is over before its end: the disk has no room for the next segment, of so many bytes, beside its reserve.
+    NoRoom {
+        /// The bytes of the segments in whose place it was to be.
+        bytes: u64,
+    },
+    /// The pass is over and came to nothing more: what it read was trimmed or deleted, or it had nothing to read.
     Abandoned,
 }
 
@@ -86,40 +86,6 @@ pub(super) struct Compaction {
 }
 
 impl Store {
-    /// Whether a partition should be compacted, and how badly. A look at numbers in memory.
-    pub fn compaction_need(
-        &self,
-        id: PartitionId,
-        policy: &CompactionPolicy,
-        committed: Offset,
-        now_ms: i64,
-    ) -> Option<CompactionNeed> {
-        let log = self.partitions.get(&id)?;
-        let segments = self.cleanable(log, policy, committed, now_ms);
-        let dirty_from = dirty_from(log);
-        let oldest_ms = now_ms.saturating_sub(policy.max_lag_ms);
-        let (mut bytes, mut dirty_bytes, mut is_overdue) = (0, 0, false);
-        for segment in segments {
-            bytes += segment.stored_bytes();
-            let dirty = dirty_share(segment, dirty_from);
-            dirty_bytes += dirty;
-            is_overdue |= dirty > 0 && segment.created_ms < oldest_ms;
-        }
-        let dirty_ratio = dirty_bytes as f64 / (bytes as f64).max(1.0);
-        let end = segments.last().map_or(0, |last| last.next);
-        let expired = log.cleaned.iter().any(|cleaned| {
-            cleaned.tombstones > 0
-                && cleaned.until <= end
-                && tombstones_end(cleaned, policy.delete_retention_ms) <= now_ms
-        });
-        let is_needed = expired || (dirty_bytes > 0 && (is_overdue || dirty_ratio > policy.dirty_ratio_min));
-        is_needed.then_some(CompactionNeed {
-            dirty_bytes,
-            dirty_ratio,
-            is_overdue,
-        })
-    }
-
     /// Begins a pass over a partition. False if one is under way, or there is nothing that may be touched.
     pub fn begin_compaction(&mut self, id: PartitionId, order: &CompactionOrder) -> bool {
         let Some(log) = self.partitions.get(&id) else {
@@ -128,7 +94,45 @@ impl Store {
         let segments = self
             .cleanable(log, &order.policy, order.committed, order.now_ms)
             .to_vec();
-        if self.compaction.is_some() || self.journal.dead().is_some() || segments.is_empty() {
+        if segments.is_empty() {
+            return false;
+        }
+        let [low, high] = [random_bytes(), random_bytes()];
+        let means = Means {
+            limits: order.limits,
+            hash_key: [u64::from_le_bytes(low), u64::from_le_bytes(high)],
+            key_map_bytes: order.key_map_bytes,
+            disk_reserve_bytes: order.disk_reserve_bytes,
+            delete_retention_ms: order.policy.delete_retention_ms,
+            now_ms: order.now_ms,
+        };
+        self.begin_pass(id, segments, &means)
+    }
+
+    /// Whether a pass may have left a file that it did not end in the partition, and none has looked since.
+    pub fn may_have_leftovers(&self, id: PartitionId) -> bool {
+        self.partitions.get(&id).is_some_and(|log| log.unswept)
+    }
+
+    /// Begins a pass that only removes what others left, for a partition that is not compacted any more. False if one is under
+    /// way.
+    pub fn begin_sweep(&mut self, id: PartitionId) -> bool {
+        let means = Means {
+            limits: Limits::default(),
+            hash_key: [0; 2],
+            key_map_bytes: 0,
+            disk_reserve_bytes: 0,
+            delete_retention_ms: 0,
+            now_ms: 0,
+        };
+        self.begin_pass(id, Vec::new(), &means)
+    }
+
+    fn begin_pass(&mut self, id: PartitionId, segments: Vec<Segment>, means: &Means) -> bool {
+        let Some(log) = self.partitions.get(&id) else {
+            return false;
+        };
+        if self.compaction.is_some() || self.journal.dead().is_some() {
             return false;
         }
         let (known, cleaned) = (self.files_of(log), log.cleaned.clone());
@@ -141,18 +145,10 @@ impl Store {
             .iter()
             .filter_map(|segment| Some((segment.name(), self.lease(segment)?)))
             .collect();
-        let [low, high] = [random_bytes(), random_bytes()];
-        let means = Means {
-            limits: order.limits,
-            hash_key: [u64::from_le_bytes(low), u64::from_le_bytes(high)],
-            key_map_bytes: order.key_map_bytes,
-            delete_retention_ms: order.policy.delete_retention_ms,
-            now_ms: order.now_ms,
-        };
         let pass = Pass::new(
             (self.disk.clone(), self.config.identity, id),
             reach,
-            &means,
+            means,
             segments,
             leases,
             known,
@@ -180,16 +176,16 @@ impl Store {
         Some(CompactionJob { pass })
     }
 
-    /// Gives the pass under way up, when no step is out. What it has put in place stays.
+    /// Gives the pass under way up, when no step is out. What it has put in place stays; what it has not ended goes.
     pub fn end_compaction(&mut self) {
-        if self
-            .compaction
-            .as_ref()
-            .is_some_and(|compaction| compaction.pass.is_some())
-        {
-            self.compaction = None;
-            self.compaction_unrecorded |= !self.superseded.is_empty();
-        }
+        let given_up = self.compaction.take_if(|compaction| compaction.pass.is_some());
+        let Some(Compaction { partition, pass }) = given_up else {
+            return;
+        };
+        let unfinished = pass.and_then(|pass| pass.unfinished());
+        let unfinished = unfinished.map(|name| (removal(partition, name), 0));
+        self.removals.extend(unfinished);
+        self.compaction_unrecorded |= !self.superseded.is_empty();
     }
 
     fn too_much_is_superseded(&self) -> bool {
@@ -209,6 +205,10 @@ impl Store {
     ) -> Result<Compacted, Fault> {
         let compaction = self.compaction.take().expect("a step belongs to a pass");
         assert!(compaction.pass.is_none(), "a step ends once");
+        if let Some(log) = self.partitions.get_mut(&compaction.partition) {
+            // The first step has swept; one that fails may not have taken its own away.
+            log.unswept = result.is_err();
+        }
         let compacted = self.apply_step(compaction.partition, job, result, now_ms);
         // With the pass over, or no room for its next step, what it came to is to be recorded now.
         let is_over = self.compaction.is_none() && !self.superseded.is_empty();
@@ -249,18 +249,20 @@ impl Store {
                     bytes_freed,
                 })
             }
-            CompactionStep::Done(cleaned) => {
-                self.remember_pass(partition, cleaned, now_ms);
-                Ok(Compacted::Done)
-            }
+            CompactionStep::Done(cleaned) => match self.remember_pass(partition, cleaned, now_ms) {
+                true => Ok(Compacted::Done),
+                false => Ok(Compacted::Abandoned),
+            },
+            CompactionStep::NoRoom { bytes } => Ok(Compacted::NoRoom { bytes }),
+            CompactionStep::Swept => Ok(Compacted::Abandoned),
         }
     }
 
     /// Keeps what a pass that is carried through found. Until its end readers saw what its tombstones have ended: from now on
-    /// they have their time.
-    fn remember_pass(&mut self, id: PartitionId, mut cleaned: Vec<Cleaned>, now_ms: i64) {
+    /// they have their time. False if the partition is gone.
+    fn remember_pass(&mut self, id: PartitionId, mut cleaned: Vec<Cleaned>, now_ms: i64) -> bool {
         let Some(log) = self.partitions.get_mut(&id) else {
-            return;
+            return false;
         };
         let reached_before = log.cleaned.last().map_or(0, |last| last.until);
         if let Some(last) = cleaned.last_mut().filter(|last| last.until > reached_before) {
@@ -268,6 +270,7 @@ impl Store {
         }
         log.cleaned = cleaned;
         self.compaction_unrecorded = true;
+        true
     }
 
     /// Whether not all of these are segments of the partition any more.
@@ -340,30 +343,6 @@ impl Store {
             .extend(gone.map(|superseded| (superseded.removal, 0)));
     }
 
-    /// The segments that a pass may rewrite: from the first one on, complete, committed, recorded, and old enough.
-    fn cleanable<'a>(
-        &self,
-        log: &'a PartitionLog,
-        policy: &CompactionPolicy,
-        committed: Offset,
-        now_ms: i64,
-    ) -> &'a [Segment] {
-        let end = committed.0.min(log.recorded);
-        let youngest_ms = now_ms.saturating_sub(policy.min_lag_ms);
-        let is_cleanable = |segment: &&Segment| {
-            // An adopted file that the journal has not let go of yet goes back to it when its segment goes.
-            let is_journals = segment
-                .adopted
-                .is_some_and(|file| self.journal.has_file(file.sequence));
-            segment.sealed
-                && segment.next <= end
-                && !is_journals
-                && (policy.min_lag_ms == 0 || segment.max_timestamp_ms <= youngest_ms)
-        };
-        let count = log.segments.iter().take_while(is_cleanable).count();
-        &log.segments[..count]
-    }
-
     /// The names that files of a partition may have: of its segments, and of what is still to be removed.
     fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
         let waiting = self.removals.iter().map(|(removal, _)| removal);
@@ -381,17 +360,4 @@ fn removal(partition: PartitionId, name: SegmentName) -> Removal {
         segment: Some(name),
         adopted: None,
     }
-}
-
-/// Where the part begins that no pass has seen.
-fn dirty_from(log: &PartitionLog) -> i64 {
-    let cleaned = log.cleaned.last().map_or(0, |last| last.until);
-    cleaned.max(log.log_start)
-}
-
-/// The bytes of a segment that no pass has seen, if its offsets have about the same size.
-fn dirty_share(segment: &Segment, dirty_from: i64) -> u64 {
-    let span = segment.next - segment.first;
-    let dirty = (segment.next - dirty_from.max(segment.first)).max(0);
-    (u128::from(segment.stored_bytes()) * dirty as u128 / span as u128) as u64
 }

@@ -25,6 +25,8 @@ pub(super) enum Source {
     Journal {
         frames: Vec<FrameBatches>,
         identity: JournalIdentity,
+        /// More of what is wanted is behind these frames.
+        stopped_short: bool,
     },
     Segment(Box<SegmentSource>),
 }
@@ -50,7 +52,10 @@ pub struct ReadOutcome {
 }
 
 pub(super) enum Loaded {
-    Journal(Vec<Bytes>),
+    Journal {
+        batches: Vec<Bytes>,
+        stopped_short: bool,
+    },
     Segment {
         segment: SegmentName,
         file: SegmentFile,
@@ -86,7 +91,11 @@ impl ReadJob {
     /// Does the reading; blocks.
     pub fn run(self) -> ReadOutcome {
         let (segment, result) = match &self.source {
-            Source::Journal { frames, identity } => (None, read_frames(frames, identity)),
+            Source::Journal {
+                frames,
+                identity,
+                stopped_short,
+            } => (None, read_frames(frames, identity, *stopped_short)),
             Source::Segment(source) => {
                 let loaded = source.load(&self.wanted).map_err(Failed::Fault);
                 (Some(source.segment.name()), loaded)
@@ -100,9 +109,16 @@ impl ReadJob {
     }
 }
 
-fn read_frames(frames: &[FrameBatches], identity: &JournalIdentity) -> Result<Loaded, Failed> {
+fn read_frames(
+    frames: &[FrameBatches],
+    identity: &JournalIdentity,
+    stopped_short: bool,
+) -> Result<Loaded, Failed> {
     match FrameBatches::read_all(frames, identity) {
-        Ok(batches) => Ok(Loaded::Journal(batches)),
+        Ok(batches) => Ok(Loaded::Journal {
+            batches,
+            stopped_short,
+        }),
         Err(RereadError::NotThere) => Err(Failed::Moved),
         Err(RereadError::Disk(error)) => Err(Failed::Fault(Fault::Disk {
             doing: Doing::Reading,

@@ -10,7 +10,7 @@ use super::Store;
 use super::load::{Failed, Loaded, SegmentSource, Source};
 use super::pieces::{Cut, SegmentKey, covers, piece_key};
 use crate::fault::Fault;
-use crate::journal::FrameBatches;
+use crate::journal::{FrameBatches, SPAN_BYTES_MAX};
 use crate::partition::PartitionLog;
 use crate::segment::{Segment, Table};
 
@@ -47,6 +47,15 @@ pub enum Read {
     Job(ReadJob),
     /// It is being read ahead: ask again after the next `finish_read_ahead`.
     UnderWay,
+}
+
+impl Read {
+    fn found(batches: Vec<Bytes>, stopped_short: bool) -> Read {
+        match stopped_short {
+            true => Read::Part(batches),
+            false => Read::Ready(batches),
+        }
+    }
 }
 
 /// Where the first record with a timestamp of at least the wanted one may be.
@@ -133,37 +142,47 @@ impl Store {
         batches
     }
 
+    /// Frames are read whole, whoever else has a part in them: so it is their bytes that are limited, too.
     fn plan_frames(&self, log: &PartitionLog, index: usize, wanted: Wanted) -> ReadJob {
+        let read_bytes_max = wanted.bytes_max.max(SPAN_BYTES_MAX);
         let mut frames: Vec<FrameBatches> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut read_bytes, mut stopped_short) = (0, 0, false);
         for batch in log.tail.range(index..) {
             bytes += batch.length as usize;
-            let enough = batch.next > wanted.until || (bytes > wanted.bytes_max && !frames.is_empty());
-            if enough || batch.frame >= self.journal.resident_from() {
+            if batch.next > wanted.until || (bytes > wanted.bytes_max && !frames.is_empty()) {
                 break;
             }
             let range = (batch.start, batch.length);
-            match frames.last_mut() {
-                Some(last) if last.location.frame_sequence == batch.frame => last.ranges.push(range),
-                _ => {
-                    let location = self
-                        .journal
-                        .location(batch.frame)
-                        .expect("a frame that is not laid out is kept");
-                    frames.push(FrameBatches {
-                        location,
-                        ranges: vec![range],
-                    });
-                }
+            let last = frames.last_mut();
+            if let Some(last) = last.filter(|last| last.location.frame_sequence == batch.frame) {
+                last.ranges.push(range);
+                continue;
             }
+            if batch.frame >= self.journal.resident_from() {
+                stopped_short = true;
+                break;
+            }
+            let location = self
+                .journal
+                .location(batch.frame)
+                .expect("a frame that is not laid out is kept");
+            read_bytes += location.total_bytes as usize;
+            if read_bytes > read_bytes_max && !frames.is_empty() {
+                stopped_short = true;
+                break;
+            }
+            frames.push(FrameBatches {
+                location,
+                ranges: vec![range],
+            });
         }
-        ReadJob::new(
-            wanted,
-            Source::Journal {
-                frames,
-                identity: self.config.identity,
-            },
-        )
+        let identity = self.config.identity;
+        let source = Source::Journal {
+            frames,
+            identity,
+            stopped_short,
+        };
+        ReadJob::new(wanted, source)
     }
 
     fn read_segment(&mut self, wanted: Wanted) -> Result<Read, ReadError> {
@@ -204,10 +223,7 @@ impl Store {
         let bytes = batches.iter().map(Bytes::len).sum();
         (next > wanted.from).then(|| {
             self.ahead.note_read(wanted.partition, wanted.from, next, bytes);
-            match stopped_short {
-                true => Read::Part(batches),
-                false => Read::Ready(batches),
-            }
+            Read::found(batches, stopped_short)
         })
     }
 
@@ -240,7 +256,10 @@ impl Store {
             .segment
             .is_some_and(|segment| !self.has_segment((wanted.partition, segment)));
         match outcome.result {
-            Ok(Loaded::Journal(batches)) => Ok(Read::Ready(batches)),
+            Ok(Loaded::Journal {
+                batches,
+                stopped_short,
+            }) => Ok(Read::found(batches, stopped_short)),
             Ok(Loaded::Segment {
                 segment,
                 file,

@@ -20,4 +20,6 @@ mod recovery;
 mod removals;
 mod returning;
 pub(crate) mod rig;
+mod tombstones;
+mod unfinished_passes;
 mod workload;

@@ -69,6 +69,68 @@ fn a_node_that_started_again_has_no_negative_rates() {
     assert!(view.cores[0].records.is_some_and(|rate| rate >= 0.0));
 }
 
+/// A look at two cores: what each has appended since its start, if it answered.
+fn look_at_cores(began: Instant, seconds: u64, told: [Option<u64>; 2]) -> Observation {
+    let lines = |(core, records): (usize, Option<u64>)| {
+        let up = u8::from(records.is_some());
+        let records = records.map_or_else(String::new, |records| {
+            format!("ropewalk_appended_records_total{{core=\"{core}\"}} {records}\n")
+        });
+        format!("ropewalk_core_up{{core=\"{core}\"}} {up}\n{records}")
+    };
+    let text: String = told.into_iter().enumerate().map(lines).collect();
+    Observation {
+        metrics: Exposition::parse(&text).expect("metrics"),
+        ..look(began, seconds, 0, 0)
+    }
+}
+
+#[test]
+fn a_core_that_did_not_answer_once_adds_nothing_to_the_rates() {
+    let began = Instant::now();
+    for (before, now, of_node, of_cores) in [
+        (
+            [Some(1_000), Some(5_000_000)],
+            [Some(1_010), None],
+            Some(10.0),
+            [Some(10.0), None],
+        ),
+        (
+            [Some(1_000), None],
+            [Some(1_010), Some(5_000_000)],
+            Some(10.0),
+            [Some(10.0), None],
+        ),
+        ([None, None], [Some(1_010), Some(5_000_000)], None, [None, None]),
+        // Began at zero again, each by itself.
+        (
+            [Some(1_000), Some(50)],
+            [Some(5), Some(60)],
+            Some(15.0),
+            [Some(5.0), Some(10.0)],
+        ),
+    ] {
+        let (before, now) = (look_at_cores(began, 10, before), look_at_cores(began, 11, now));
+        let view = View::between(&before, &now);
+        assert_eq!(view.appended_records, of_node);
+        let rates: Vec<Option<f64>> = view.cores.iter().map(|core| core.records).collect();
+        assert_eq!(rates, of_cores);
+    }
+}
+
+#[test]
+fn what_clients_and_others_chose_forges_no_line() {
+    let mut view = a_view();
+    view.version = "1\n2".to_owned();
+    view.lag.groups[0].name = "a\x1b[2Jb\nc".to_owned();
+    view.lag.error = Some("asking how far group a\x1b[2Jb is".to_owned());
+    let text = view.as_text();
+    for part in ["node      1?2, up", "a?[2Jb?c  Stable  42", "group a?[2Jb is"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "{text:?}");
+}
+
 #[test]
 fn the_same_figures_are_told_as_text_and_as_json() {
     let view = a_view();

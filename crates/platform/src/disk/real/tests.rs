@@ -108,6 +108,51 @@ fn the_lock_is_held_once() {
     assert!(disk.list(Path::new("")).expect("it exists").is_empty());
 }
 
+/// As a kill between the making of the file and its removal leaves it.
+#[test]
+fn a_probe_that_was_left_is_no_part_of_the_tree() {
+    let (_directory, disk) = disk();
+    for name in ["probe.4711", "probe.jpg", "probe"] {
+        fs::write(disk.root().join(name), b"").expect("a sound disk");
+    }
+    assert_eq!(
+        disk.list(Path::new("")).expect("it exists"),
+        ["probe", "probe.jpg"]
+    );
+}
+
+#[test]
+fn looking_writes_nothing() {
+    let (_directory, disk) = disk();
+    let path = Path::new("a");
+    let file = disk.create(path).expect("new");
+    file.write_durable(0, &letters("x")).expect("room");
+    let names = || -> Vec<_> {
+        let entries = fs::read_dir(disk.root()).expect("it exists");
+        entries
+            .map(|entry| entry.expect("it exists").file_name())
+            .collect()
+    };
+    let look = || RealDisk::open_to_read(&disk.root()).expect("it exists");
+    drop(look().lock().expect("nobody has it"));
+    let read = look().open(path).and_then(|file| file.read(0, 3));
+    assert_eq!(&read.expect("inside")[..], b"xxx");
+    assert!(look().create(Path::new("b")).is_err());
+    assert_eq!(names(), ["a"]);
+
+    let held = disk.lock().expect("free");
+    let refused = look().lock().err().map(|error| error.kind());
+    assert_eq!(refused, Some(io::ErrorKind::WouldBlock), "it has a lock by now");
+    drop(held);
+    drop(look().lock().expect("nobody has it"));
+    let absent = RealDisk::open_to_read(&disk.root().join("absent"));
+    assert_eq!(
+        absent.map(drop).map_err(|error| error.kind()),
+        Err(io::ErrorKind::NotFound)
+    );
+    assert!(!disk.root().join("absent").exists());
+}
+
 #[test]
 fn paths_that_climb_are_refused() {
     let (_directory, disk) = disk();

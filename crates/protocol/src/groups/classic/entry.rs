@@ -3,6 +3,7 @@
 use super::super::context::{Context, Gate, Then};
 use super::super::contract::{Answer, Heartbeat, JoinGroup, LeaveGroup, Request, SyncGroup, Ticket};
 use super::super::group::{Group, Kind};
+use super::Classic;
 
 impl Group {
     /// Handles JoinGroup. A group of the consumer protocol that has no members becomes a classic one.
@@ -10,6 +11,11 @@ impl Group {
         match &mut self.kind {
             Kind::Classic(classic) => classic.join(cx, &self.name, ticket, request),
             Kind::Consumer(consumer) if consumer.members.is_empty() => {
+                // One that a classic group refuses leaves this one as it is.
+                if let Err(error) = Classic::default().check_join(cx, &request) {
+                    cx.answer(ticket, Answer::Join(Err(error)));
+                    return;
+                }
                 let removals = consumer.removals(&self.name);
                 if removals.is_empty() {
                     self.kind = Kind::Classic(Box::default());

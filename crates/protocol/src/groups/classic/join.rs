@@ -19,24 +19,20 @@ impl Classic {
         ticket: Ticket,
         request: JoinGroup,
     ) -> Result<(), GroupError> {
-        if !self.fits(&request) {
-            return Err(GroupError::InconsistentProtocol);
-        }
-        self.check_saying(cx, &request)?;
+        self.check_join(cx, &request)?;
         if !request.member.is_empty() {
-            return self.join_known(cx, group, ticket, request);
+            self.join_known(cx, group, ticket, request);
+            return Ok(());
         }
         if let Some(instance) = request.instance.clone() {
             if self.instances.contains_key(&instance) {
                 self.join_static_again(cx, group, ticket, &instance, request);
                 return Ok(());
             }
-            self.check_room(cx)?;
             let member = Name::from(format!("{instance}-{}", uuid(request.random)));
             self.add_member(cx, group, ticket, member, request);
             return Ok(());
         }
-        self.check_room(cx)?;
         let member = Name::from(format!("{}-{}", request.client_id, uuid(request.random)));
         if request.requires_known_member {
             let until = cx.now + request.session_timeout;
@@ -46,6 +42,30 @@ impl Classic {
         }
         self.add_member(cx, group, ticket, member, request);
         Ok(())
+    }
+
+    /// That the group takes one who joins so: as a member, or for a place that is kept until it comes back with its id.
+    pub(crate) fn check_join(&self, cx: &Context, request: &JoinGroup) -> Result<(), GroupError> {
+        if !self.fits(request) {
+            return Err(GroupError::InconsistentProtocol);
+        }
+        self.check_saying(cx, request)?;
+        if self.is_awaited(request) {
+            return Ok(());
+        }
+        if !request.member.is_empty() {
+            return self.check_member(&request.member, request.instance.as_ref());
+        }
+        let instance = request.instance.as_ref();
+        if instance.is_some_and(|instance| self.instances.contains_key(instance)) {
+            return Ok(());
+        }
+        self.check_room(cx)
+    }
+
+    /// Whether it brings the id that it was given.
+    fn is_awaited(&self, request: &JoinGroup) -> bool {
+        request.instance.is_none() && self.pending.contains_key(&request.member)
     }
 
     /// Whether the member's protocols leave the group one that all know.
@@ -72,24 +92,18 @@ impl Classic {
     }
 
     /// A member that brings an id: one that was told to, or one that joins again.
-    fn join_known(
-        &mut self,
-        cx: &mut Context,
-        group: &Name,
-        ticket: Ticket,
-        request: JoinGroup,
-    ) -> Result<(), GroupError> {
+    fn join_known(&mut self, cx: &mut Context, group: &Name, ticket: Ticket, request: JoinGroup) {
         let member = Name::clone(&request.member);
-        if request.instance.is_none() && self.pending.remove(&member).is_some() {
+        if self.is_awaited(&request) {
+            self.pending.remove(&member);
             self.add_member(cx, group, ticket, member, request);
-            return Ok(());
+            return;
         }
-        self.check_member(&member, request.instance.as_ref())?;
         let known = self.members.get(&member).expect("just checked");
         let same_protocols = known.protocols == request.protocols;
         let is_leader = self.leader.as_ref() == Some(&member);
         let nothing_changes = match self.phase {
-            Phase::Empty => return Err(GroupError::UnknownMember { member }),
+            Phase::Empty => unreachable!("an empty group has no members"),
             Phase::Gathering { .. } | Phase::Preparing { .. } => false,
             // It may not have got the answer.
             Phase::Completing { .. } => same_protocols,
@@ -100,15 +114,14 @@ impl Classic {
             let joined = self.joined(&member);
             self.members.get_mut(&member).expect("just checked").touch(cx);
             cx.answer(ticket, Answer::Join(Ok(joined)));
-            return Ok(());
+            return;
         }
         self.members
             .get_mut(&member)
             .expect("just checked")
-            .update(cx, request);
+            .update(request);
         self.await_join(cx, &member, ticket);
         self.rebalance(cx, group);
-        Ok(())
     }
 
     fn add_member(
@@ -125,7 +138,7 @@ impl Classic {
         if let Some(instance) = &request.instance {
             self.instances.insert(Name::clone(instance), Name::clone(&member));
         }
-        let mut new = Member::of(cx, request, self.next_turn);
+        let mut new = Member::of(request, self.next_turn);
         self.next_turn += 1;
         new.expires = cx.now + cx.settings.first_join_timeout;
         cx.wake_at(new.expires);

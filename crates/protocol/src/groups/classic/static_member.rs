@@ -64,7 +64,7 @@ impl Classic {
                 instance: Name::clone(instance),
             },
         );
-        known.update(cx, request);
+        known.update(request);
         known.touch(cx);
         let other = self.members.insert(Name::clone(member), known);
         assert!(other.is_none(), "ids of members are made of fresh random bits");

@@ -4,7 +4,7 @@
 //! partitions that nobody has go to the least loaded of their readers, and then move one by one from a reader to
 //! another that has at least two less, until there is none.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use record::{PartitionId, TopicId};
 
@@ -80,46 +80,51 @@ fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
 }
 
 /// Members with different wishes.
-struct Balance<'a> {
-    wishes: &'a Wishes,
-    readers: BTreeMap<TopicId, Vec<usize>>,
+struct Balance {
+    topics: BTreeMap<TopicId, Topic>,
+    /// How many partitions each member has.
     loads: Vec<usize>,
-    /// Who has each partition, by topic and index.
-    holders: BTreeMap<TopicId, Vec<Option<usize>>>,
 }
 
-impl<'a> Balance<'a> {
-    fn start(wishes: &'a Wishes) -> Balance<'a> {
-        let mut balance = Balance {
-            wishes,
-            readers: wishes.readers(),
-            loads: vec![0; wishes.members.len()],
-            holders: wishes
-                .topics
-                .iter()
-                .map(|(topic, count)| (*topic, vec![None; usize::try_from(*count).unwrap_or(0)]))
-                .collect(),
-        };
-        let (held, _) = kept(wishes);
-        for (place, mine) in held.into_iter().enumerate() {
-            for partition in mine {
-                let index = usize::try_from(partition.index).expect("checked against the topic");
-                balance.holders.get_mut(&partition.topic).expect("checked")[index] = Some(place);
-                balance.loads[place] += 1;
-            }
+/// A topic that somebody wants. Members are named by their places.
+struct Topic {
+    readers: Vec<usize>,
+    /// The partitions of each reader that has some, what came latest last.
+    held: BTreeMap<usize, Vec<i32>>,
+    /// The partitions that nobody has.
+    free: Vec<i32>,
+}
+
+impl Balance {
+    fn start(wishes: &Wishes) -> Balance {
+        let (kept, holders) = kept(wishes);
+        let mut topics: BTreeMap<TopicId, Topic> = BTreeMap::new();
+        for (id, readers) in wishes.readers() {
+            let (held, free) = (BTreeMap::new(), Vec::new());
+            topics.insert(id, Topic { readers, held, free });
         }
-        balance
+        for partition in wishes.partitions() {
+            let Some(topic) = topics.get_mut(&partition.topic) else {
+                continue;
+            };
+            let places = match holders.get(&partition) {
+                Some(place) => topic.held.entry(*place).or_default(),
+                None => &mut topic.free,
+            };
+            places.push(partition.index);
+        }
+        let loads = kept.iter().map(Vec::len).collect();
+        Balance { topics, loads }
     }
 
     fn finish(mut self) -> Vec<Assignment> {
         self.give_out();
         self.even_out();
-        let mut assigned = vec![Assignment::default(); self.wishes.members.len()];
-        for (topic, holders) in &self.holders {
-            for (index, holder) in (0..).zip(holders) {
-                if let Some(place) = holder {
-                    assigned[*place].insert(PartitionId { topic: *topic, index });
-                }
+        let mut assigned = vec![Assignment::default(); self.loads.len()];
+        for (id, topic) in self.topics {
+            for (place, indexes) in topic.held {
+                let partitions = indexes.into_iter().map(|index| PartitionId { topic: id, index });
+                assigned[place].extend(partitions);
             }
         }
         assigned
@@ -127,66 +132,73 @@ impl<'a> Balance<'a> {
 
     /// Topics with few readers first: they have the least choice.
     fn give_out(&mut self) {
-        let mut topics: Vec<(usize, TopicId)> = self
-            .readers
-            .iter()
-            .map(|(topic, readers)| (readers.len(), *topic))
-            .collect();
-        topics.sort_unstable();
-        for (_, topic) in topics {
-            let readers = &self.readers[&topic];
-            for holder in self.holders.get_mut(&topic).into_iter().flatten() {
-                if holder.is_none() {
-                    let place = *readers
-                        .iter()
-                        .min_by_key(|place| self.loads[**place])
-                        .expect("a topic with readers");
-                    *holder = Some(place);
-                    self.loads[place] += 1;
-                }
-            }
+        let mut topics: Vec<&mut Topic> = self.topics.values_mut().collect();
+        topics.sort_by_key(|topic| topic.readers.len());
+        for topic in topics {
+            topic.give_out(&mut self.loads);
         }
     }
 
     /// Ends: every move makes the sum of the squares of the loads smaller.
     fn even_out(&mut self) {
-        let topics: Vec<TopicId> = self.holders.keys().copied().collect();
-        loop {
-            let mut moved = false;
-            for topic in &topics {
-                while self.move_one(*topic) {
-                    moved = true;
-                }
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for topic in self.topics.values_mut() {
+                moved |= topic.even_out(&mut self.loads);
             }
-            if !moved {
-                return;
-            }
+        }
+    }
+}
+
+impl Topic {
+    fn give_out(&mut self, loads: &mut [usize]) {
+        if self.free.is_empty() {
+            return;
+        }
+        let mut takers = by_load(&self.readers, loads);
+        for index in self.free.drain(..) {
+            let (load, place) = takers.pop_first().expect("a topic has readers");
+            self.held.entry(place).or_default().push(index);
+            loads[place] += 1;
+            takers.insert((load + 1, place));
         }
     }
 
-    /// Moves a partition of the topic from its most loaded holder to its least loaded reader, if that helps.
-    fn move_one(&mut self, topic: TopicId) -> bool {
-        let Some(readers) = self.readers.get(&topic) else {
-            return false;
-        };
-        let holders = self.holders.get_mut(&topic).expect("every topic has its holders");
-        let loads = &mut self.loads;
-        // The last of equals: what came latest moves first.
-        let most = holders
-            .iter()
-            .enumerate()
-            .filter_map(|(index, holder)| holder.map(|place| (loads[place], index, place)))
-            .max();
-        let least = readers.iter().map(|place| (loads[*place], *place)).min();
-        let (Some((high, index, from)), Some((low, to))) = (most, least) else {
-            return false;
-        };
-        if high < low + 2 {
+    /// Moves partitions from the most loaded of those that have some to the least loaded reader, as long as that helps. Says
+    /// whether any was moved.
+    fn even_out(&mut self, loads: &mut [usize]) -> bool {
+        let most = self.held.keys().map(|place| loads[*place]).max();
+        let least = self.readers.iter().map(|place| loads[*place]).min();
+        if most < least.map(|least| least + 2) {
             return false;
         }
-        holders[index] = Some(to);
-        loads[from] -= 1;
-        loads[to] += 1;
+        let mut givers = by_load(self.held.keys(), loads);
+        let mut takers = by_load(&self.readers, loads);
+        while let (Some(&(high, from)), Some(&(low, to))) = (givers.last(), takers.first())
+            && high >= low + 2
+        {
+            let mine = self.held.get_mut(&from).expect("a giver has some");
+            let index = mine.pop().expect("a giver has some");
+            if mine.is_empty() {
+                self.held.remove(&from);
+            }
+            self.held.entry(to).or_default().push(index);
+            for (place, before, now) in [(from, high, high - 1), (to, low, low + 1)] {
+                loads[place] = now;
+                takers.remove(&(before, place));
+                takers.insert((now, place));
+                givers.remove(&(before, place));
+                if self.held.contains_key(&place) {
+                    givers.insert((now, place));
+                }
+            }
+        }
         true
     }
+}
+
+/// Members, the least loaded first.
+fn by_load<'a>(places: impl IntoIterator<Item = &'a usize>, loads: &[usize]) -> BTreeSet<(usize, usize)> {
+    places.into_iter().map(|place| (loads[*place], *place)).collect()
 }

@@ -7,32 +7,59 @@ use std::collections::BTreeSet;
 
 use super::super::Assignment;
 use super::super::classic::{Classic, MemberSnapshot};
-use super::super::consumer_protocol::{self, Subscription};
-use super::super::context::{Context, Gate, Then};
-use super::super::contract::{Answer, ConsumerHeartbeat, GroupError, Name, Request, Ticket};
-use super::super::group::{Group, Kind};
+use super::super::consumer_protocol::{self, CONSUMER_TYPE, Subscription};
+use super::super::context::Context;
+use super::super::contract::{ConsumerHeartbeat, GroupError, MemberPresence, Name};
 use super::super::records::{
     Change, ClassicFace, ClassicMemberValue, ClassicValue, ConsumerValue, CurrentValue, MemberValue,
     Progress, What,
 };
+use super::heartbeat::Plan;
+use super::room::member_bytes;
 use super::{Consumer, Member};
 
-impl Group {
-    /// Turns a stable classic group of consumers over; the request comes again when that is durable. Else answers it.
-    pub(super) fn upgrade(&mut self, cx: &mut Context, ticket: Ticket, request: &ConsumerHeartbeat) {
-        let Kind::Classic(classic) = &self.kind else {
-            unreachable!("called for classic groups");
-        };
-        match plan_upgrade(classic, cx, &self.name) {
-            Ok(changes) => {
-                let then = Then::again(ticket, Request::ConsumerHeartbeat(request.clone()));
-                cx.persist(&self.name, changes, Gate::Closed, then);
-            }
-            Err(error) => cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error))),
-        }
+/// The first member of the consumer protocol joins a classic group: the group changes over and takes it in by one change,
+/// so that a request which is refused leaves the group as it is.
+pub(super) fn plan_change_over(
+    classic: &Classic,
+    cx: &mut Context,
+    group: &Name,
+    request: &ConsumerHeartbeat,
+) -> Result<Plan, GroupError> {
+    if request.presence != MemberPresence::Joining {
+        return Err(GroupError::UnknownMember {
+            member: Name::clone(&request.member),
+        });
     }
+    let upgrade = if classic.member_count() > 0 {
+        plan_upgrade(classic, cx, group)?
+    } else {
+        Vec::new()
+    };
+    let mut consumer = Consumer::default();
+    for change in &upgrade {
+        consumer.apply(change.what.clone());
+    }
+    let plan = consumer.plan_heartbeat(cx, group, request)?;
+    let mut changes = Vec::new();
+    if classic.stored.is_some() {
+        changes.push(Change::of(group, What::Classic(None)));
+    }
+    changes.extend(upgrade);
+    changes.extend(plan.changes);
+    if !fit_the_log(cx, &changes) {
+        return Err(GroupError::LimitReached {
+            what: "bytes of a group that changes over",
+            max: log_bytes_max(cx),
+        });
+    }
+    Ok(Plan {
+        changes,
+        heard: plan.heard,
+    })
 }
 
+/// The members of a stable classic group of consumers as those of a group of the consumer protocol.
 fn plan_upgrade(classic: &Classic, cx: &Context, group: &Name) -> Result<Vec<Change>, GroupError> {
     let not_consumers = || GroupError::GroupNotFound {
         group: Name::clone(group),
@@ -41,7 +68,7 @@ fn plan_upgrade(classic: &Classic, cx: &Context, group: &Name) -> Result<Vec<Cha
         return Err(not_consumers());
     }
     let (generation, members) = classic.stable_members().ok_or(GroupError::ChangingOver)?;
-    let mut changes = vec![Change::of(group, What::Classic(None))];
+    let mut changes = Vec::new();
     let mut taken = Assignment::default();
     for member in members {
         changes.extend(upgraded(cx, group, generation, member, &mut taken).ok_or_else(not_consumers)?);
@@ -54,6 +81,19 @@ fn plan_upgrade(classic: &Classic, cx: &Context, group: &Name) -> Result<Vec<Cha
     changes.push(Change::of(group, What::Consumer(Some(value))));
     changes.push(Change::of(group, What::TargetEpoch(Some(generation))));
     Ok(changes)
+}
+
+/// What one change may make the log take: it takes the record of any classic group.
+fn log_bytes_max(cx: &Context) -> usize {
+    cx.settings.classic_bytes_max + cx.settings.assignment_bytes_max
+}
+
+fn fit_the_log(cx: &Context, changes: &[Change]) -> bool {
+    let records = changes.iter().map(Change::encode);
+    let bytes: usize = records
+        .map(|record| record.key.len() + record.value.map_or(0, |value| value.len()))
+        .sum();
+    bytes <= log_bytes_max(cx)
 }
 
 /// A member as it is in the consumer protocol. A leader that gave a partition to two is not followed.
@@ -101,8 +141,8 @@ fn upgraded(
 }
 
 impl Consumer {
-    /// The changes that make this a classic group again, if only members of that protocol stay. It has no leader in the
-    /// log, which tells whoever replays it that the members must join again.
+    /// The changes that make this a classic group again, if only members of that protocol stay and such a group has room
+    /// for them. It has no leader in the log, which tells whoever replays it that the members must join again.
     pub(super) fn plan_downgrade(
         &self,
         cx: &Context,
@@ -115,6 +155,13 @@ impl Consumer {
             .filter(|(name, _)| !gone.contains(*name))
             .map(|(name, member)| member.said.classic.as_ref().map(|face| (name, member, face)))
             .collect::<Option<_>>()?;
+        let said_bytes: usize = stay
+            .iter()
+            .map(|(name, member, _)| member_bytes(name, &member.said))
+            .sum();
+        if said_bytes > cx.settings.classic_bytes_max {
+            return None;
+        }
         let (_, _, first) = stay.first()?;
         let protocol = first.protocols.iter().find(|protocol| {
             stay.iter()
@@ -125,7 +172,7 @@ impl Consumer {
             .map(|(name, member, face)| downgraded(cx, name, member, face, &protocol.name))
             .collect();
         let value = ClassicValue {
-            protocol_type: Name::from(super::super::classic::CONSUMER_TYPE),
+            protocol_type: Name::from(CONSUMER_TYPE),
             generation: self.epoch,
             protocol: Some(Name::clone(&protocol.name)),
             leader: None,
@@ -134,7 +181,7 @@ impl Consumer {
         };
         let mut changes = vec![Change::of(group, What::Classic(Some(value)))];
         changes.extend(self.removals(group));
-        Some(changes)
+        fit_the_log(cx, &changes).then_some(changes)
     }
 }
 

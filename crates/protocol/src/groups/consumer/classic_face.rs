@@ -4,9 +4,9 @@
 //! has and learns its epoch as a generation, the sync gets its partitions. Nobody leads; nothing waits.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::super::consumer_protocol::{self, Subscription};
+use super::super::classic::as_stored;
+use super::super::consumer_protocol::{self, CONSUMER_TYPE, Subscription};
 use super::super::context::{Context, Gate, Then, uuid};
 use super::super::contract::{
     Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Name, SyncGroup,
@@ -16,9 +16,6 @@ use super::super::group::{Group, Kind};
 use super::super::records::{ClassicFace, CurrentValue, MemberValue, Progress};
 use super::heartbeat::{Plan, Sender};
 use super::{Consumer, Member};
-
-/// The protocol type of members that can be in a consumer group.
-const CONSUMER_TYPE: &str = "consumer";
 
 impl Group {
     /// JoinGroup in a group of the consumer protocol. The answer comes when what it changes is durable.
@@ -101,7 +98,7 @@ impl Consumer {
         let said = said_by(request, subscription);
         let sender = self.sender_saying(known_as, Name::clone(&name), said, replaces.clone());
         self.check_saying(cx, &sender)?;
-        self.touch_session(cx, &name);
+        self.note_join(cx, &name);
         let plan = self.plan_presence(cx, group, Some(&owned), true, sender);
         let joined = Joined {
             member: name,
@@ -113,6 +110,15 @@ impl Consumer {
             members: Vec::new(),
         };
         Ok((joined, plan))
+    }
+
+    /// One that joins again is alive, and is to come for its assignment next.
+    fn note_join(&mut self, cx: &mut Context, name: &Name) {
+        self.touch_session(cx, name);
+        if let Some(member) = self.members.get_mut(name) {
+            member.act_by = None;
+            member.must_act(cx);
+        }
     }
 
     /// Ids are as in a classic group, but none is held for a member that has not come back with it.
@@ -153,10 +159,11 @@ impl Consumer {
         };
         self.touch_session(cx, &request.member);
         if must_join {
-            Err(GroupError::RebalanceInProgress)
-        } else {
-            Ok(())
+            let member = self.members.get_mut(&request.member).expect("just checked");
+            member.must_act(cx);
+            return Err(GroupError::RebalanceInProgress);
         }
+        Ok(())
     }
 
     /// Handles SyncGroup of a classic member.
@@ -181,6 +188,8 @@ impl Consumer {
         }
         let assignment = consumer_protocol::write_assignment(&cx.topics, &member.current.assigned);
         self.touch_session(cx, &request.member);
+        let member = self.members.get_mut(&request.member).expect("just checked");
+        member.act_by = None;
         Ok(Synced {
             protocol_type: Some(Name::from(CONSUMER_TYPE)),
             protocol,
@@ -266,16 +275,11 @@ fn said_by(request: JoinGroup, subscription: Subscription) -> MemberValue {
         client_host: request.client_host,
         topics: topics.into_iter().collect(),
         regex: None,
-        rebalance_timeout: whole_millis(request.rebalance_timeout),
+        rebalance_timeout: as_stored(request.rebalance_timeout),
         assignor: None,
         classic: Some(ClassicFace {
-            session_timeout: whole_millis(request.session_timeout),
+            session_timeout: as_stored(request.session_timeout),
             protocols: request.protocols,
         }),
     }
-}
-
-/// As it will be read back from the log.
-fn whole_millis(duration: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -7,12 +7,11 @@ use std::collections::BTreeSet;
 
 use super::super::Assignment;
 use super::super::context::{Context, Gate, Then, uuid};
-use super::super::contract::{
-    Answer, ConsumerHeartbeat, GroupError, Heard, MemberPresence, Name, Request, Ticket,
-};
+use super::super::contract::{Answer, ConsumerHeartbeat, GroupError, Heard, MemberPresence, Name, Ticket};
 use super::super::group::{Group, Kind};
 use super::super::records::{Change, CurrentValue, MemberValue, Progress, What};
 use super::assign::Assignor;
+use super::change_over::plan_change_over;
 use super::reconcile::reconcile;
 use super::saying::{check_member_epoch, check_shape, merge, says_all, wishes_differ};
 use super::target::{Changed, Outlook};
@@ -36,23 +35,54 @@ pub(super) struct Sender {
     pub(super) replaces: Option<Name>,
 }
 
+impl Sender {
+    /// What makes the member what it is to be, in the place of the one that it replaces.
+    fn changes(&self, group: &Name) -> Vec<Change> {
+        let mut changes: Vec<Change> = self
+            .replaces
+            .iter()
+            .flat_map(|before| removals_of(group, before))
+            .collect();
+        if self.said_before.as_ref() != Some(&self.said) || self.replaces.is_some() {
+            let what = What::Member(Name::clone(&self.name), Some(self.said.clone()));
+            changes.push(Change::of(group, what));
+        }
+        if self.replaces.is_some() {
+            let what = What::Target(Name::clone(&self.name), Some(self.target.clone()));
+            changes.push(Change::of(group, what));
+        }
+        changes
+    }
+
+    /// Whether the group must be assigned anew because of what it says now.
+    fn wants_else(&self) -> bool {
+        self.said_before
+            .as_ref()
+            .is_none_or(|before| wishes_differ(before, &self.said))
+    }
+
+    fn outlook(&self) -> Outlook<'_> {
+        Outlook {
+            member: Some(Changed {
+                name: &self.name,
+                said: &self.said,
+                target: &self.target,
+                has: &self.current.assigned,
+            }),
+            gone: self.replaces.iter().cloned().collect(),
+        }
+    }
+}
+
 impl Group {
     /// Handles ConsumerGroupHeartbeat.
     pub(crate) fn consumer_heartbeat(
         &mut self,
         cx: &mut Context,
         ticket: Ticket,
-        request: ConsumerHeartbeat,
+        request: &ConsumerHeartbeat,
     ) {
-        if let Kind::Classic(_) = self.kind
-            && !self.turn_to_consumer(cx, ticket, &request)
-        {
-            return;
-        }
-        let Kind::Consumer(consumer) = &mut self.kind else {
-            unreachable!("just turned to one");
-        };
-        match consumer.plan_heartbeat(cx, &self.name, &request) {
+        match self.plan_heartbeat(cx, request) {
             Err(error) => cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error))),
             Ok(Plan { changes, heard }) if changes.is_empty() => {
                 cx.answer(ticket, Answer::ConsumerHeartbeat(Ok(heard)));
@@ -64,56 +94,35 @@ impl Group {
         }
     }
 
-    /// A classic group becomes one of the consumer protocol when the first member of that kind joins. Says whether that is
-    /// done; if not, the request is answered, or comes again when it is.
-    fn turn_to_consumer(&mut self, cx: &mut Context, ticket: Ticket, request: &ConsumerHeartbeat) -> bool {
-        let Kind::Classic(classic) = &self.kind else {
-            return true;
-        };
-        if request.presence != MemberPresence::Joining {
-            let error = GroupError::UnknownMember {
-                member: Name::clone(&request.member),
-            };
-            cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error)));
-            return false;
+    fn plan_heartbeat(&mut self, cx: &mut Context, request: &ConsumerHeartbeat) -> Result<Plan, GroupError> {
+        check_shape(request)?;
+        if let Some(assignor) = &request.assignor {
+            Assignor::named(assignor)?;
         }
-        if classic.member_count() > 0 {
-            self.upgrade(cx, ticket, request);
-            return false;
+        match &mut self.kind {
+            Kind::Classic(classic) => plan_change_over(classic, cx, &self.name, request),
+            Kind::Consumer(consumer) => consumer.plan_heartbeat(cx, &self.name, request),
         }
-        let removals = self.kind_removals();
-        if removals.is_empty() {
-            self.kind = Kind::Consumer(Box::default());
-            return true;
-        }
-        let request = Request::ConsumerHeartbeat(request.clone());
-        cx.persist(&self.name, removals, Gate::Closed, Then::again(ticket, request));
-        false
     }
 }
 
 impl Consumer {
-    fn plan_heartbeat(
+    /// What a heartbeat of the right shape changes.
+    pub(super) fn plan_heartbeat(
         &mut self,
         cx: &mut Context,
         group: &Name,
         request: &ConsumerHeartbeat,
     ) -> Result<Plan, GroupError> {
-        check_shape(request)?;
-        if let Some(assignor) = &request.assignor {
-            Assignor::named(assignor)?;
-        }
-        // Before an expression is learned: this forgets those that no member has yet.
-        self.look_at_topics(cx);
         match request.presence {
             MemberPresence::Leaving => self.plan_leave(cx, group, request),
             MemberPresence::LeavingForAWhile => self.plan_away(cx, group, request),
             MemberPresence::Joining | MemberPresence::At(_) => {
                 let sender = self.find_sender(cx, request)?;
-                self.check_saying(cx, &sender)?;
                 if let Some(regex) = &sender.said.regex {
-                    self.learn_regex(&cx.settings, &cx.topics, regex)?;
+                    self.learn_regex(cx, regex)?;
                 }
+                self.check_saying(cx, &sender)?;
                 self.touch_session(cx, &sender.name);
                 let tells_all = request.presence == MemberPresence::Joining || says_all(request);
                 Ok(self.plan_presence(cx, group, request.owned.as_ref(), tells_all, sender))
@@ -139,67 +148,31 @@ impl Consumer {
         tells_all: bool,
         sender: Sender,
     ) -> Plan {
-        let Sender {
-            name,
-            said,
-            said_before,
-            current,
-            mut target,
-            replaces,
-        } = sender;
-        let mut changes = Vec::new();
-        if let Some(before) = &replaces {
-            changes.extend(removals_of(group, before));
-        }
-        if said_before.as_ref() != Some(&said) || replaces.is_some() {
-            changes.push(Change::of(
-                group,
-                What::Member(Name::clone(&name), Some(said.clone())),
-            ));
-        }
-        let topics_changed = self.look_at_topics(cx);
-        let wants_else = said_before
-            .as_ref()
-            .is_none_or(|before| wishes_differ(before, &said));
+        let mut changes = sender.changes(group);
         let mut target_epoch = self.target_epoch;
-        if replaces.is_some() {
-            changes.push(Change::of(
-                group,
-                What::Target(Name::clone(&name), Some(target.clone())),
-            ));
-        }
-        if wants_else || topics_changed {
-            let outlook = Outlook {
-                member: Some(Changed {
-                    name: &name,
-                    said: &said,
-                    target: &target,
-                    has: &current.assigned,
-                }),
-                gone: replaces.iter().cloned().collect(),
-            };
-            let new = self.plan_epoch(cx, group, &outlook);
+        let mut new_target = None;
+        if self.look_at_topics(cx) || sender.wants_else() {
+            let new = self.plan_epoch(cx, group, &sender.outlook());
             changes.extend(new.changes);
             target_epoch = new.epoch;
-            target = new.member_target.unwrap_or(target);
+            new_target = new.member_target;
         }
-        let next = reconcile(&current, &target, target_epoch, owned, |partition| {
-            self.owners
-                .get(&partition)
-                .is_none_or(|owner| *owner == name || Some(owner) == replaces.as_ref())
+        let target = new_target.as_ref().unwrap_or(&sender.target);
+        let next = reconcile(&sender.current, target, target_epoch, owned, |partition| {
+            let owner = self.owners.get(&partition);
+            owner.is_none_or(|owner| *owner == sender.name || sender.replaces.as_ref() == Some(owner))
         });
-        if next != current || replaces.is_some() || said_before.is_none() {
-            changes.push(Change::of(
-                group,
-                What::Current(Name::clone(&name), Some(next.clone())),
-            ));
+        let takes_a_place = sender.replaces.is_some();
+        if next != sender.current || takes_a_place || sender.said_before.is_none() {
+            let what = What::Current(Name::clone(&sender.name), Some(next.clone()));
+            changes.push(Change::of(group, what));
         }
-        let assignment = (tells_all || next.assigned != current.assigned || replaces.is_some())
-            .then(|| next.assigned.clone());
+        let is_told = tells_all || takes_a_place || next.assigned != sender.current.assigned;
+        let assignment = is_told.then(|| next.assigned.clone());
         Plan {
             changes,
             heard: Heard {
-                member: name,
+                member: sender.name,
                 epoch: next.epoch,
                 heartbeat_interval: cx.settings.consumer_heartbeat_interval,
                 assignment,

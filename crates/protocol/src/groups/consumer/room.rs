@@ -3,17 +3,25 @@
 use super::super::context::Context;
 use super::super::contract::{GroupError, Name};
 use super::super::records::MemberValue;
-use super::Consumer;
 use super::heartbeat::Sender;
+use super::saying::wishes_differ;
+use super::subscription::wanted_partitions;
+use super::{Consumer, Member};
 
 /// What a member takes beside its texts.
 const MEMBER_BYTES: usize = 512;
 /// What a name in a list takes beside its text.
 const LISTED_BYTES: usize = 32;
+/// What a partition takes wherever it stands: in an assignment, or with its owner's name.
+const PARTITION_BYTES: usize = 64;
 
 impl Consumer {
-    /// The bytes that members take, roughly.
+    /// The bytes that members and their partitions take, roughly.
     pub(crate) fn held_bytes(&self) -> usize {
+        self.members_bytes() + (self.held_partitions + self.owners.len()) * PARTITION_BYTES
+    }
+
+    fn members_bytes(&self) -> usize {
         self.said_bytes + self.members.len() * MEMBER_BYTES
     }
 
@@ -22,12 +30,37 @@ impl Consumer {
         let before = sender.said_before.as_ref().map_or(0, said_bytes);
         let now = said_bytes(&sender.said);
         let max = cx.settings.consumer_bytes_max;
-        if self.held_bytes() - before + now > max {
+        if self.members_bytes() - before + now > max {
             let what = "bytes that the members of a consumer group say of themselves";
             return Err(GroupError::LimitReached { what, max });
         }
-        cx.check_growth(sender.said_before.is_none() || now > before)
+        cx.check_growth(sender.asks_for_more(cx))
     }
+}
+
+impl Sender {
+    /// Whether the group takes more memory with what it says now. Its expression is known.
+    fn asks_for_more(&self, cx: &Context) -> bool {
+        let Some(before) = &self.said_before else {
+            return true;
+        };
+        if said_bytes(&self.said) > said_bytes(before) {
+            return true;
+        }
+        wishes_differ(before, &self.said) && wanted_partitions(cx, &self.said) > wanted_partitions(cx, before)
+    }
+}
+
+impl Member {
+    /// Each one counted as often as it is held.
+    pub(super) fn partition_count(&self) -> usize {
+        self.target.len() + self.current.assigned.len() + self.current.revoking.len()
+    }
+}
+
+/// What a member takes, without its partitions.
+pub(super) fn member_bytes(name: &Name, said: &MemberValue) -> usize {
+    MEMBER_BYTES + name.len() + said_bytes(said)
 }
 
 /// The texts that a member says.

@@ -12,7 +12,7 @@ use super::super::contract::Name;
 use super::super::records::{Change, ConsumerValue, MemberValue, What};
 use super::Consumer;
 use super::assign::{Assignor, Wish, Wishes};
-use super::subscription::hash_topics;
+use super::subscription::{hash_topics, wanted};
 
 /// How the members will differ from those that are there.
 #[derive(Debug, Default)]
@@ -81,10 +81,7 @@ impl Consumer {
     pub(super) fn topics_changed(&self, cx: &Context) -> bool {
         let mut topics = BTreeMap::new();
         for member in self.members.values() {
-            topics.extend(
-                self.wanted(&cx.topics, &member.said)
-                    .map(|(_, topic)| (topic.id, topic.partition_count)),
-            );
+            topics.extend(wanted(cx, &member.said).map(|(_, topic)| (topic.id, topic.partition_count)));
         }
         hash_topics(&topics) != self.topics_hash
     }
@@ -93,15 +90,15 @@ impl Consumer {
         let mut topics: BTreeMap<TopicId, i32> = BTreeMap::new();
         let mut members: BTreeMap<&Name, Wish> = BTreeMap::new();
         let mut add = |member: Changed<'_>| -> Wish {
-            let mut wanted = BTreeSet::new();
-            for (_, topic) in self.wanted(&cx.topics, member.said) {
+            let mut wanted_ids = BTreeSet::new();
+            for (_, topic) in wanted(cx, member.said) {
                 topics.insert(topic.id, topic.partition_count);
-                wanted.insert(topic.id);
+                wanted_ids.insert(topic.id);
             }
             Wish {
                 member: Name::clone(member.name),
                 instance: member.said.instance.clone(),
-                topics: wanted,
+                topics: wanted_ids,
                 before: member.target.clone(),
                 has: member.has.clone(),
             }

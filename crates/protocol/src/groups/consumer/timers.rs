@@ -8,8 +8,8 @@ use super::super::context::{Context, Gate, Then};
 use super::super::contract::Name;
 use super::super::group::{Group, Kind};
 use super::super::records::Progress;
-use super::Consumer;
 use super::target::Outlook;
+use super::{Consumer, Member};
 
 impl Group {
     /// Does what is due, and says when there is something to do next.
@@ -47,11 +47,6 @@ impl Consumer {
     /// topics have changed.
     pub(super) fn look_at_topics(&mut self, cx: &Context) -> bool {
         let version = Some(cx.topics.version());
-        if self.matched_version != version {
-            self.matched_version = version;
-            self.resolve_again(&cx.settings, &cx.topics);
-            self.compared_version = None;
-        }
         if self.compared_version == version {
             return false;
         }
@@ -62,19 +57,16 @@ impl Consumer {
         changed
     }
 
+    /// Expressions may match others since the topics were last looked at.
+    pub(crate) fn compare_again(&mut self) {
+        self.compared_version = None;
+    }
+
     pub(super) fn note_applied(&mut self, cx: &mut Context) {
+        self.hold_expressions(cx);
         for name in std::mem::take(&mut self.touched) {
-            let Some(member) = self.members.get_mut(&name) else {
-                continue;
-            };
-            let session = member.session_timeout(cx);
-            let expires = *member.expires.get_or_insert(cx.now + session);
-            cx.wake_at(expires);
-            if member.current.progress == Progress::Unrevoked {
-                let until = cx.now + member.said.rebalance_timeout;
-                cx.wake_at(*member.revoke_by.get_or_insert(until));
-            } else {
-                member.revoke_by = None;
+            if let Some(member) = self.members.get_mut(&name) {
+                member.set_timers(cx);
             }
         }
         if self.look_at_topics(cx) {
@@ -88,7 +80,7 @@ impl Consumer {
         }
     }
 
-    /// Members that have been silent for too long, or hold on to what they must give up.
+    /// Members that have been silent for too long, hold on to what they must give up, or do not do what they were told.
     fn overdue(&self, now: Duration) -> BTreeSet<Name> {
         self.members
             .iter()
@@ -98,16 +90,40 @@ impl Consumer {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        self.members
-            .values()
-            .filter_map(super::Member::next_deadline)
-            .min()
+        self.members.values().filter_map(Member::next_deadline).min()
     }
 }
 
-impl super::Member {
+impl Member {
     fn next_deadline(&self) -> Option<Duration> {
-        self.expires.into_iter().chain(self.revoke_by).min()
+        // One that has changed over to the consumer protocol owes neither a join nor a sync.
+        let act_by = self.act_by.filter(|_| self.said.classic.is_some());
+        let deadlines = self.expires.into_iter().chain(self.revoke_by).chain(act_by);
+        deadlines.min()
+    }
+
+    /// A change has touched it.
+    fn set_timers(&mut self, cx: &mut Context) {
+        if self.expires.is_none() {
+            self.expires = Some(cx.now + self.session_timeout(cx));
+            if self.said.classic.is_some() {
+                self.must_act(cx);
+            }
+        }
+        self.revoke_by = match self.current.progress {
+            Progress::Unrevoked => self.revoke_by.or(Some(cx.now + self.said.rebalance_timeout)),
+            Progress::Stable | Progress::Unreleased => None,
+        };
+        if let Some(deadline) = self.next_deadline() {
+            cx.wake_at(deadline);
+        }
+    }
+
+    /// One that speaks the classic protocol was told to join again, or has joined and is to come for its assignment: it has
+    /// its rebalance timeout for that, however often it says that it is there.
+    pub(super) fn must_act(&mut self, cx: &mut Context) {
+        let until = *self.act_by.get_or_insert(cx.now + self.said.rebalance_timeout);
+        cx.wake_at(until);
     }
 
     pub(super) fn session_timeout(&self, cx: &Context) -> Duration {

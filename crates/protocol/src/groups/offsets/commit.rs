@@ -59,18 +59,15 @@ impl Group {
                 what: "a partition's index is not negative",
             });
         }
-        let known = self
-            .offsets
-            .get(&wanted.partition.topic, wanted.partition.index)
-            .is_some();
+        let known = self.offsets.get(&wanted.partition.topic, wanted.partition.index);
         let max = cx.settings.offsets_max;
         // Commits under way are not counted: they overshoot the limit by what clients have in flight, no more.
-        if !known && self.offsets.len() + before_it >= max {
+        if known.is_none() && self.offsets.len() + before_it >= max {
             return Err(GroupError::LimitReached {
                 what: "partitions with offsets in a group",
                 max,
             });
         }
-        cx.check_growth(!known)
+        cx.check_growth(known.is_none_or(|known| bytes > known.committed.metadata.len()))
     }
 }

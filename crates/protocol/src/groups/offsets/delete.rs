@@ -14,7 +14,7 @@ impl Group {
             cx.answer(ticket, Answer::DeleteOffsets(Err(error)));
             return;
         }
-        let subscribed = self.subscribed();
+        let subscribed = self.subscribed(cx);
         let mut changes = Vec::new();
         let mut outcomes = Vec::with_capacity(request.partitions.len());
         for partition in request.partitions {

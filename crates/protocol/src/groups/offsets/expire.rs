@@ -2,31 +2,41 @@
 //!
 //! The rules are Kafka's (KIP-211). A group that is empty and has lost its last offset goes as well.
 
+use std::time::Duration;
+
 use record::TopicId;
 
 use super::super::context::{Context, Gate, Then};
+use super::super::contract::Name;
 use super::super::group::Group;
+use super::super::topics::Topics;
 use super::OffsetValue;
 
 impl Group {
-    /// Takes away what is too old, and the group itself if nothing is left of it. Not while anything is under way.
+    /// Takes away what is too old or was left behind, and the group itself if nothing is left of it. Not while anything is
+    /// under way.
     pub(crate) fn expire_offsets(&mut self, cx: &mut Context) {
-        let (now, empty_since) = (cx.unix_ms(), self.empty_since_ms());
-        let retention = i64::try_from(cx.settings.offsets_retention.as_millis()).unwrap_or(i64::MAX);
-        let has_members = self.member_count() > 0;
-        // A connector's or a schema registry's topics are not known from here: nothing goes while it has members.
-        if has_members && !self.knows_subscriptions() {
+        if !self.is_quiet() || self.under_way > 0 {
             return;
         }
-        let subscribed = self.subscribed();
-        let goes = |topic: &str, value: &OffsetValue| {
+        let (now, empty_since) = (cx.unix_ms(), self.empty_since_ms());
+        let has_members = self.member_count() > 0;
+        // A connector's or a schema registry's topics are not known from here: nothing is too old while it has members.
+        let may_be_old = !has_members || self.knows_subscriptions();
+        let subscribed = if may_be_old { self.subscribed(cx) } else { None };
+        let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_millis(time);
+        let mut changes = self.offsets.removals(&self.name, |partition, value| {
+            let is_read = subscribed
+                .as_ref()
+                .is_none_or(|topics| topics.contains(&partition.topic));
             let since = value.committed_ms.max(empty_since.unwrap_or(i64::MIN));
-            let is_read = subscribed.as_ref().is_none_or(|topics| topics.contains(topic));
-            now.saturating_sub(since) >= retention && !(has_members && is_read)
-        };
-        let mut changes = self
-            .offsets
-            .removals(&self.name, |partition, value| goes(&partition.topic, value));
+            let is_old = !(has_members && is_read) && has_passed(since, cx.settings.offsets_retention);
+            // A commit may be ahead of the news of its topic, but not by as much as that. When its topic went, the log may
+            // have refused to let it go.
+            let was_left = is_lost(&cx.topics, value)
+                && has_passed(value.committed_ms, cx.settings.offsets_check_interval);
+            is_old || was_left
+        });
         if !has_members && self.may_go() && changes.len() == self.offsets.len() {
             changes.extend(self.kind_removals());
         }
@@ -36,22 +46,32 @@ impl Group {
     }
 
     /// Takes away the offsets of a topic that is gone.
-    pub(crate) fn forget_topic(&mut self, cx: &mut Context, topic: &str, id: TopicId) {
-        let changes = self.offsets.removals(&self.name, |partition, value| {
-            &*partition.topic == topic && value.topic_id == id
-        });
-        if !changes.is_empty() {
-            cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
+    pub(crate) fn forget_topic(&mut self, cx: &mut Context, topic: &Name, id: TopicId) {
+        if !self.offsets.know_topic(topic, id) {
+            return;
         }
+        let changes = self.offsets.removals(&self.name, |partition, value| {
+            partition.topic == *topic && value.topic_id == id
+        });
+        cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
     }
 
     /// After a start: takes away the offsets of topics that went while this process was down.
     pub(crate) fn forget_lost_topics(&mut self, cx: &mut Context) {
-        let changes = self.offsets.removals(&self.name, |_, value| {
-            value.topic_id.0 != [0; 16] && cx.topics.with_id(value.topic_id).is_none()
-        });
+        let changes = self
+            .offsets
+            .removals(&self.name, |_, value| is_lost(&cx.topics, value));
         if !changes.is_empty() {
             cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
         }
     }
+}
+
+/// Whether the topic is not there. One without an id is known by its name alone, and may come again.
+fn is_lost(topics: &Topics, value: &OffsetValue) -> bool {
+    value.topic_id.0 != [0; 16] && topics.with_id(value.topic_id).is_none()
+}
+
+fn whole_millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

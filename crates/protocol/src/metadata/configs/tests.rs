@@ -224,6 +224,38 @@ fn only_lists_are_added_to_and_taken_from() {
 }
 
 #[test]
+fn what_is_added_or_taken_away_is_as_short_as_a_value() {
+    let mut log = Log::new(&[]);
+    let words = "compact,".repeat(100_000) + "delete";
+    for (target, name) in [
+        (ConfigTarget::Topic(TOPIC), "cleanup.policy"),
+        (ConfigTarget::AllBrokers, "log.cleanup.policy"),
+        (ConfigTarget::Broker(NODE), "log.cleanup.policy"),
+    ] {
+        for operation in [
+            ConfigOperation::Set,
+            ConfigOperation::Append,
+            ConfigOperation::Subtract,
+        ] {
+            let wish = ConfigWish::Edit(vec![edit(name, operation, &words)]);
+            let too_long = ConfigError::TooLong {
+                name: name.into(),
+                bytes: words.len(),
+                bytes_max: topic_config::CONFIG_VALUE_BYTES_MAX,
+            };
+            let refused = Err(ApplyError::Config(too_long).into());
+            assert_eq!(log.wish(target, &wish), refused, "{name} {operation:?}");
+        }
+    }
+    let padded = " ".repeat(100_000) + "compact";
+    let compacted = edit("cleanup.policy", ConfigOperation::Append, &padded);
+    let wish = ConfigWish::Edit(vec![compacted]);
+    log.wish(ConfigTarget::Topic(TOPIC), &wish)
+        .expect("blanks do not count");
+    assert_eq!(log.told("cleanup.policy").0, "delete,compact");
+}
+
+#[test]
 fn a_wish_is_granted_whole_or_not_at_all() {
     let mut log = Log::new(&[]);
     let before = log.image.clone();

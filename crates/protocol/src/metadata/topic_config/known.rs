@@ -2,6 +2,9 @@
 
 use super::ConfigError;
 
+/// The longest value, in bytes: far more than any number or list of words needs.
+pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
+
 /// What type Kafka's tools show for a config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigKind {
@@ -51,15 +54,15 @@ impl KnownConfig {
         self.name.starts_with("ropewalk.")
     }
 
-    /// Whether `value` may be set.
+    /// Whether `value` may be set. Blanks around it are not allowed: what is checked is what is kept.
     ///
     /// # Errors
-    /// The value breaks the config's rule.
+    /// The value is too long or breaks the config's rule.
     pub fn check(&self, value: &str) -> Result<(), ConfigError> {
+        check_length(self.name, value)?;
         match self.rule {
             Rule::Range { min, max } => {
                 let fits = value
-                    .trim()
                     .parse::<i64>()
                     .is_ok_and(|number| (min..=max).contains(&number));
                 let refused = || ConfigError::OutOfRange {
@@ -76,7 +79,7 @@ impl KnownConfig {
                     allowed,
                     value: value.to_owned(),
                 };
-                allowed.contains(&value.trim()).then_some(()).ok_or_else(refused)
+                allowed.contains(&value).then_some(()).ok_or_else(refused)
             }
             Rule::SomeOf(allowed) => {
                 let refused = || ConfigError::NotAmong {
@@ -95,11 +98,27 @@ impl KnownConfig {
                     name: self.name,
                     value: value.to_owned(),
                 };
-                let share = value.trim().parse::<f64>();
-                let fits = share.is_ok_and(|share| (0.0..=1.0).contains(&share));
+                let fits = value
+                    .parse::<f64>()
+                    .is_ok_and(|share| (0.0..=1.0).contains(&share));
                 fits.then_some(()).ok_or_else(refused)
             }
         }
+    }
+}
+
+/// Whether a value is short enough to be kept, or to be taken apart.
+///
+/// # Errors
+/// `TooLong`.
+pub(in crate::metadata) fn check_length(name: &str, value: &str) -> Result<(), ConfigError> {
+    match value.len() {
+        ..=CONFIG_VALUE_BYTES_MAX => Ok(()),
+        bytes => Err(ConfigError::TooLong {
+            name: name.to_owned(),
+            bytes,
+            bytes_max: CONFIG_VALUE_BYTES_MAX,
+        }),
     }
 }
 

@@ -110,7 +110,7 @@ impl Values<'_> {
         self.topic
             .get(name)
             .or_else(|| self.cluster.get(name))
-            .map_or(known.default, |value| value.trim())
+            .map_or(known.default, |value| &**value)
     }
 
     fn number(&self, name: &str) -> i64 {

@@ -35,6 +35,7 @@ fn assert_stopped(compression: Compression, compressed: &[u8]) {
     };
     assert_eq!(validate(&batch, &LIMITS), Err(too_large.clone()));
     assert_eq!(find_timestamp(&batch, 0, &LIMITS), Err(too_large.clone()));
+    assert_eq!(retain(&batch, &LIMITS, &(), |_| true), Err(too_large.clone()));
     assert_eq!(records(&batch, &LIMITS).err(), Some(too_large));
 }
 
@@ -64,9 +65,9 @@ fn snappy_in_many_blocks() {
     let mut framed = Vec::new();
     let mut first = record_start();
     first.resize(32 * 1024, 0);
-    snappy::compress(&first, &mut framed);
+    compress::compress(Compression::Snappy, &first, &mut framed);
     let mut zeros = Vec::new();
-    snappy::compress(&[0; 32 * 1024], &mut zeros);
+    compress::compress(Compression::Snappy, &[0; 32 * 1024], &mut zeros);
     // The same block again and again, without the frame's header.
     for _ in 0..BOMB_BYTES / (32 * 1024) {
         framed.extend_from_slice(&zeros[16..]);

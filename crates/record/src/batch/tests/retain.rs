@@ -14,6 +14,13 @@ const LIMITS: Limits = Limits {
     zstd_window_log_max: 23,
 };
 
+/// The key itself.
+impl KeyDigest for Vec<u8> {
+    fn update(&mut self, piece: &[u8]) {
+        self.extend_from_slice(piece);
+    }
+}
+
 /// A stored batch of six records with keys `0`–`2` twice, the fourth of them a tombstone, the last without a key.
 fn six(compression: Compression) -> Vec<u8> {
     let mut builder = BatchBuilder::new(compression).with_producer(77, 3, 41);
@@ -39,8 +46,8 @@ fn all_of(batch: &[u8]) -> Vec<Record> {
 fn keys_are_shown_in_order() {
     for compression in ALL {
         let mut seen = Vec::new();
-        visit_keys(&six(compression), &LIMITS, |record| {
-            seen.push((record.offset.0, record.key.map(<[u8]>::to_vec), record.is_null));
+        visit_digests(&six(compression), &LIMITS, &Vec::new(), |record| {
+            seen.push((record.offset.0, record.key.clone(), record.is_null));
             match record.offset.0 {
                 505 => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
@@ -65,7 +72,9 @@ fn what_stays_keeps_its_bytes_and_the_batch_its_place() {
     for compression in ALL {
         let batch = six(compression);
         let before = BatchHeader::read(&batch).expect("whole");
-        let kept = retain(&batch, &LIMITS, |record| [502, 503].contains(&record.offset.0));
+        let kept = retain(&batch, &LIMITS, &(), |record| {
+            [502, 503].contains(&record.offset.0)
+        });
         let Ok(Retained::Some(kept)) = kept else {
             panic!("two of six are some: {kept:?}");
         };
@@ -88,8 +97,8 @@ fn what_stays_keeps_its_bytes_and_the_batch_its_place() {
 #[test]
 fn all_or_nothing_makes_no_batch() {
     let batch = six(Compression::Zstd);
-    assert_eq!(retain(&batch, &LIMITS, |_| true), Ok(Retained::All));
-    assert_eq!(retain(&batch, &LIMITS, |_| false), Ok(Retained::Nothing));
+    assert_eq!(retain(&batch, &LIMITS, &(), |_| true), Ok(Retained::All));
+    assert_eq!(retain(&batch, &LIMITS, &(), |_| false), Ok(Retained::Nothing));
 }
 
 #[test]
@@ -115,7 +124,7 @@ fn an_emptied_batch_spans_its_offsets_and_can_be_emptied_again() {
         );
         assert!(all_of(&empty).is_empty());
         assert_eq!(find_timestamp(&empty, 0, &LIMITS), Ok(None));
-        assert_eq!(retain(&empty, &LIMITS, |_| false), Ok(Retained::Nothing));
+        assert_eq!(retain(&empty, &LIMITS, &(), |_| false), Ok(Retained::Nothing));
         assert_eq!(emptied(&empty).expect("whole"), empty);
     }
 }
@@ -124,10 +133,65 @@ fn an_emptied_batch_spans_its_offsets_and_can_be_emptied_again() {
 fn the_time_of_the_append_stays() {
     let mut batch = six(Compression::None);
     set_log_append_time(&mut batch, 77_777);
-    let Ok(Retained::Some(kept)) = retain(&batch, &LIMITS, |record| record.offset.0 == 504) else {
+    let Ok(Retained::Some(kept)) = retain(&batch, &LIMITS, &(), |record| record.offset.0 == 504) else {
         panic!("one of six is some");
     };
     assert_eq!(all_of(&kept)[0].timestamp_ms, 77_777);
+}
+
+/// Ten records of 100 KiB each, of which the largest part is keys.
+fn large(compression: Compression) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(compression);
+    for index in 0..10_u8 {
+        let key: Vec<u8> = (0..100 << 10).map(|at: u32| (at >> 6) as u8 ^ index).collect();
+        builder.append(1_000, Some(&key), Some(&[index; 1_000]), &[]);
+    }
+    builder.build().to_vec()
+}
+
+#[test]
+fn keys_that_come_in_pieces_are_whole() {
+    for compression in ALL {
+        let batch = large(compression);
+        let mut keys = Vec::new();
+        visit_digests(&batch, &LIMITS, &Vec::new(), |record| {
+            keys.extend(record.key.clone());
+            ControlFlow::Continue(())
+        })
+        .expect("a sound batch");
+        let expected: Vec<Vec<u8>> = all_of(&batch)
+            .into_iter()
+            .map(|record| record.key.expect("all have keys").to_vec())
+            .collect();
+        assert!(keys == expected, "{compression}");
+        let odd = retain(&batch, &LIMITS, &(), |record| record.offset.0 % 2 == 1);
+        let Ok(Retained::Some(odd)) = odd else {
+            panic!("five of ten are some");
+        };
+        let expected: Vec<Record> = all_of(&batch).into_iter().skip(1).step_by(2).collect();
+        assert!(all_of(&odd) == expected, "{compression}");
+    }
+}
+
+/// What is beyond the limit was not unpacked when the first records are shown: there is never all of a batch in memory.
+#[test]
+fn records_are_shown_before_the_rest_is_unpacked() {
+    for compression in ALL.into_iter().filter(|codec| *codec != Compression::None) {
+        let batch = large(compression);
+        let few = Limits {
+            decompressed_bytes_max: 500 << 10,
+            ..LIMITS
+        };
+        let first = visit_keys(&batch, &few, |_| ControlFlow::Break(()));
+        assert_eq!(first, Ok(()), "{compression}");
+        let mut asked = 0;
+        let kept = retain(&batch, &few, &(), |_| {
+            asked += 1;
+            true
+        });
+        assert!(matches!(kept, Err(BatchError::DecompressedTooLarge { .. })));
+        assert!((1..5).contains(&asked), "{compression}: {asked}");
+    }
 }
 
 #[test]
@@ -137,9 +201,10 @@ fn a_bomb_and_a_cut_batch_are_errors() {
         super::super::compress::compress(Compression::Gzip, &vec![0; 2 << 20], &mut out);
         out
     });
+    // It ends at the first record that is none: the rest is never unpacked.
     assert!(matches!(
-        retain(&bomb, &LIMITS, |_| true),
-        Err(BatchError::DecompressedTooLarge { .. })
+        retain(&bomb, &LIMITS, &(), |_| true),
+        Err(BatchError::Record { index: 0, .. })
     ));
     let whole = six(Compression::None);
     let cut = batch_around(
@@ -148,7 +213,7 @@ fn a_bomb_and_a_cut_batch_are_errors() {
         &whole[BATCH_OVERHEAD_BYTES..whole.len() - 7],
     );
     assert!(matches!(
-        retain(&cut, &LIMITS, |_| true),
+        retain(&cut, &LIMITS, &(), |_| true),
         Err(BatchError::Record { .. })
     ));
     assert!(emptied(&whole[..50]).is_err());
@@ -170,7 +235,7 @@ proptest! {
         let batch = builder.build();
         let stays = |offset: Offset| choice >> (offset.0 % 64) & 1 == 1;
         let expected: Vec<_> = all_of(&batch).into_iter().filter(|record| stays(record.offset)).collect();
-        match retain(&batch, &LIMITS, |record| stays(record.offset)).expect("a sound batch") {
+        match retain(&batch, &LIMITS, &(), |record| stays(record.offset)).expect("a sound batch") {
             Retained::All => prop_assert_eq!(expected.len(), values.len()),
             Retained::Nothing => prop_assert!(expected.is_empty()),
             Retained::Some(kept) => {
@@ -185,7 +250,7 @@ proptest! {
     #[test]
     fn any_bytes_are_an_answer(body in vec(any::<u8>(), 0..300), count in -3..20_i32, codec in 0..5_usize) {
         let batch = batch_around(ALL[codec], count, &body);
-        let _ = retain(&batch, &LIMITS, |record| record.offset.0 % 2 == 0);
+        let _ = retain(&batch, &LIMITS, &(), |record| record.offset.0 % 2 == 0);
         let _ = visit_keys(&batch, &LIMITS, |_| ControlFlow::Continue(()));
         prop_assert!(emptied(&batch).is_ok());
     }

@@ -1,4 +1,6 @@
 //! DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups: what operators ask.
+//!
+//! All but the last have answers of any length: their room is taken first.
 
 use std::rc::Rc;
 
@@ -13,10 +15,11 @@ use kafka_wire::{
     DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
 };
 use protocol::groups::{
-    Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember,
-    GroupState, ListGroups, NamedPartitions, Request,
+    self, Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember,
+    GroupState, ListGroups, Name, NamedPartitions, Request,
 };
 
+use super::answer_room::AnswerRoom;
 use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
 
@@ -27,20 +30,35 @@ const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;
 const CLASSIC_MEMBER: i8 = 0;
 const CONSUMER_MEMBER: i8 = 1;
 
+/// What these take beside their texts and bytes: as they were found, as they are told, and in the frame.
+const MEMBER_BYTES: usize = 512;
+const TOPIC_BYTES: usize = 128;
+const INDEX_BYTES: usize = 12;
+const LISTED_BYTES: usize = 256;
+
 pub(in crate::api) async fn describe_groups(
     core: Rc<Core>,
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
-    let describe = |(group, is_first)| describe_group(&core, group, is_first, version);
-    let groups = for_each(once(request.groups, |group| group), describe).await;
+    let mut room = AnswerRoom::new(&core);
+    let mut groups = Vec::with_capacity(request.groups.len());
+    for (group, is_first) in once(request.groups, |group| group) {
+        groups.push(describe_group(&core, &mut room, group, is_first, version).await);
+    }
     DescribeGroupsResponse {
         throttle_time_ms: 0,
         groups,
     }
 }
 
-async fn describe_group(core: &Rc<Core>, group_id: Text, is_first: bool, version: i16) -> DescribedGroup {
+async fn describe_group(
+    core: &Rc<Core>,
+    room: &mut AnswerRoom,
+    group_id: Text,
+    is_first: bool,
+    version: i16,
+) -> DescribedGroup {
     let describe = DescribeGroup {
         group: name(&group_id),
     };
@@ -48,8 +66,9 @@ async fn describe_group(core: &Rc<Core>, group_id: Text, is_first: bool, version
         Answer::DescribeClassic(answer) => Some(answer),
         _ => None,
     };
+    let find = || ask(core, Request::DescribeClassic(describe.clone()), pick);
     let described = match is_first {
-        true => ask(core, Request::DescribeClassic(describe), pick).await,
+        true => room.take(find, classic_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -65,6 +84,24 @@ async fn describe_group(core: &Rc<Core>, group_id: Text, is_first: bool, version
             }
         }
     }
+}
+
+/// What telling a group takes: texts once as such and once in the frame, bytes at most there.
+fn classic_bytes(described: &DescribedClassic) -> usize {
+    let of_member = |member: &groups::DescribedClassicMember| {
+        let texts = [
+            Some(&member.member),
+            member.instance.as_ref(),
+            Some(&member.client_id),
+            Some(&member.client_host),
+        ];
+        MEMBER_BYTES + twice(texts.into_iter().flatten()) + member.metadata.len() + member.assignment.len()
+    };
+    MEMBER_BYTES + described.members.iter().map(of_member).sum::<usize>()
+}
+
+fn twice<'a>(texts: impl IntoIterator<Item = &'a Name>) -> usize {
+    texts.into_iter().map(|text| 2 * text.len()).sum()
 }
 
 fn told_group(group_id: Text, described: &DescribedClassic) -> DescribedGroup {
@@ -93,15 +130,23 @@ pub(in crate::api) async fn consumer_group_describe(
     request: ConsumerGroupDescribeRequest,
     _version: i16,
 ) -> ConsumerGroupDescribeResponse {
-    let describe = |(group, is_first)| describe_consumer_group(&core, group, is_first);
-    let groups = for_each(once(request.group_ids, |group| group), describe).await;
+    let mut room = AnswerRoom::new(&core);
+    let mut groups = Vec::with_capacity(request.group_ids.len());
+    for (group, is_first) in once(request.group_ids, |group| group) {
+        groups.push(describe_consumer_group(&core, &mut room, group, is_first).await);
+    }
     ConsumerGroupDescribeResponse {
         throttle_time_ms: 0,
         groups,
     }
 }
 
-async fn describe_consumer_group(core: &Rc<Core>, group_id: Text, is_first: bool) -> DescribedConsumerGroup {
+async fn describe_consumer_group(
+    core: &Rc<Core>,
+    room: &mut AnswerRoom,
+    group_id: Text,
+    is_first: bool,
+) -> DescribedConsumerGroup {
     let describe = DescribeGroup {
         group: name(&group_id),
     };
@@ -109,8 +154,9 @@ async fn describe_consumer_group(core: &Rc<Core>, group_id: Text, is_first: bool
         Answer::DescribeConsumer(answer) => Some(answer),
         _ => None,
     };
+    let find = || ask(core, Request::DescribeConsumer(describe.clone()), pick);
     let described = match is_first {
-        true => ask(core, Request::DescribeConsumer(describe), pick).await,
+        true => room.take(find, consumer_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -123,6 +169,24 @@ async fn describe_consumer_group(core: &Rc<Core>, group_id: Text, is_first: bool
             ..DescribedConsumerGroup::default()
         },
     }
+}
+
+/// What telling a group takes.
+fn consumer_bytes(described: &DescribedConsumer) -> usize {
+    let of_topic =
+        |topic: &NamedPartitions| TOPIC_BYTES + twice([&topic.topic]) + topic.partitions.len() * INDEX_BYTES;
+    let of_member = |member: &DescribedConsumerMember| {
+        let optional = [&member.instance, &member.rack, &member.regex];
+        let names = [&member.member, &member.client_id, &member.client_host];
+        let assigned = member.assignment.iter().chain(&member.target);
+        MEMBER_BYTES
+            + twice(names)
+            + twice(optional.into_iter().flatten())
+            + twice(&member.topics)
+            + member.topics.len() * TOPIC_BYTES
+            + assigned.map(of_topic).sum::<usize>()
+    };
+    MEMBER_BYTES + described.members.iter().map(of_member).sum::<usize>()
 }
 
 fn told_consumer_group(group_id: Text, described: &DescribedConsumer) -> DescribedConsumerGroup {
@@ -179,9 +243,11 @@ pub(in crate::api) async fn list_groups(
         states: names(&request.states_filter),
         types: names(&request.types_filter),
     });
-    match collect_groups(&core, &list).await {
-        Ok(groups) => ListGroupsResponse {
-            groups,
+    let find = || find_groups(&core, &list);
+    let mut room = AnswerRoom::new(&core);
+    match room.take(find, |found| listed_bytes(found)).await {
+        Ok(found) => ListGroupsResponse {
+            groups: found.iter().map(told_listed).collect(),
             ..ListGroupsResponse::default()
         },
         Err(refusal) => ListGroupsResponse {
@@ -191,20 +257,30 @@ pub(in crate::api) async fn list_groups(
     }
 }
 
-async fn collect_groups(core: &Rc<Core>, list: &Request) -> Result<Vec<ListedGroup>, Refusal> {
-    let mut groups = Vec::new();
+async fn find_groups(core: &Rc<Core>, list: &Request) -> Result<Vec<groups::ListedGroup>, Refusal> {
+    let mut found = Vec::new();
     for answer in core.ask_all_coordinators(list).await? {
         let Answer::List(listed) = answer else {
             unreachable!("an answer is of its request's kind");
         };
-        groups.extend(listed?.iter().map(|group| ListedGroup {
-            group_id: text(&group.group),
-            protocol_type: text(&group.protocol_type),
-            group_state: Text::from(group.state.name()),
-            group_type: Text::from(group.group_type.name()),
-        }));
+        found.extend(listed?);
     }
-    Ok(groups)
+    Ok(found)
+}
+
+/// What telling a list takes.
+fn listed_bytes(found: &[groups::ListedGroup]) -> usize {
+    let of_group = |group: &groups::ListedGroup| LISTED_BYTES + twice([&group.group, &group.protocol_type]);
+    found.iter().map(of_group).sum()
+}
+
+fn told_listed(group: &groups::ListedGroup) -> ListedGroup {
+    ListedGroup {
+        group_id: text(&group.group),
+        protocol_type: text(&group.protocol_type),
+        group_state: Text::from(group.state.name()),
+        group_type: Text::from(group.group_type.name()),
+    }
 }
 
 pub(in crate::api) async fn delete_groups(

@@ -14,7 +14,8 @@ use protocol::groups::{
     Request, SyncGroup,
 };
 
-use super::{Client, ask, name, optional_name, optional_text, random, text, time};
+use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, random, text, time};
+use crate::budget::Room;
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -33,6 +34,7 @@ pub(in crate::api) async fn join_group(
     request: JoinGroupRequest,
     version: i16,
     client: Client,
+    room: Option<Room>,
 ) -> JoinGroupResponse {
     let session_timeout = time(request.session_timeout_ms).unwrap_or_default();
     let rebalance_timeout = match version {
@@ -65,7 +67,7 @@ pub(in crate::api) async fn join_group(
         Answer::Join(answer) => Some(answer.map(Ok)),
         _ => None,
     };
-    match ask(&core, Request::Join(join), pick).await {
+    match ask_and_wait(&core, Request::Join(join), room, pick).await {
         Ok(Ok(joined)) => told_joined(joined),
         Ok(Err(member)) => {
             let code = group_code(&GroupError::MemberIdRequired {
@@ -111,6 +113,7 @@ pub(in crate::api) async fn sync_group(
     core: Rc<Core>,
     request: SyncGroupRequest,
     _version: i16,
+    room: Option<Room>,
 ) -> SyncGroupResponse {
     let assignments = request
         .assignments
@@ -130,7 +133,7 @@ pub(in crate::api) async fn sync_group(
         Answer::Sync(answer) => Some(answer),
         _ => None,
     };
-    match ask(&core, Request::Sync(sync), pick).await {
+    match ask_and_wait(&core, Request::Sync(sync), room, pick).await {
         Ok(synced) => SyncGroupResponse {
             throttle_time_ms: 0,
             error_code: 0,

@@ -12,7 +12,8 @@ use platform::random::random_bytes;
 use record::{BatchBuilder, Compression, partition_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
-use super::super::budget::Room;
+use crate::budget::Room;
+
 use super::super::json_body::malformed_json;
 use super::super::media_type::MediaType;
 use super::super::problem::{Kind, Problem};

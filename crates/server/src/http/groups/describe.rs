@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use protocol::groups::{GroupType, Name};
+use protocol::groups::{CONSUMER_TYPE, GroupType, Name};
 use serde::Serialize;
 
 use super::super::App;
@@ -68,7 +68,7 @@ fn told(name: &Name, described: DescribedGroup) -> Group {
         DescribedGroup::Consumer(group) => (
             GroupType::Consumer,
             group.state,
-            Some("consumer".to_owned()),
+            Some(CONSUMER_TYPE.to_owned()),
             or_none(Some(&group.assignor)),
             group.epoch,
             members::of_consumer(&group),

@@ -4,8 +4,8 @@
 //! else is believed of them.
 
 use protocol::groups::{
-    DescribedClassic, DescribedClassicMember, DescribedConsumer, DescribedConsumerMember, Name,
-    named_assignment,
+    CONSUMER_TYPE, DescribedClassic, DescribedClassicMember, DescribedConsumer, DescribedConsumerMember,
+    Name, named_assignment,
 };
 use serde::Serialize;
 
@@ -13,8 +13,6 @@ use serde::Serialize;
 const MEMBERS_MAX: usize = 1_000;
 /// Topics and partitions in the assignments of one answer, all members together.
 const ASSIGNED_MAX: usize = 100_000;
-/// The protocol type of groups whose assignments are partitions.
-const CONSUMER_TYPE: &str = "consumer";
 
 /// A member.
 #[derive(Debug, PartialEq, Eq, Serialize)]

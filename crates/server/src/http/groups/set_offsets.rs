@@ -24,7 +24,7 @@ use crate::owner::ask_owners;
 use crate::shard::{ReadRefusal, Shard};
 
 use super::super::App;
-use super::super::body::held_json;
+use super::super::body::write_json;
 use super::super::cores::{Stands, Unread};
 use super::super::json_body::{Items, take_json};
 use super::super::line::Line;
@@ -79,10 +79,13 @@ pub(in super::super) async fn set_offsets(
         let detail = format!("the offsets were not found within {wait:?}; nothing was set");
         Problem::new(Kind::Unavailable, detail)
     })??;
+    let moves = Moves { dry_run, offsets };
+    // First the answer and its room: what is committed must not be refused for want of them.
+    let answer = write_json(&app, &moves)?;
     if !dry_run {
-        commit(&app, &group, &offsets).await?;
+        commit(&app, &group, &moves.offsets).await?;
     }
-    held_json(&app, &line, &Moves { dry_run, offsets })
+    Ok(answer.send(&app, &line))
 }
 
 /// What is to be committed, and what is committed now.

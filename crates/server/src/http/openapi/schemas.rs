@@ -4,6 +4,7 @@ mod groups;
 
 use serde_json::{Map, Value, json};
 
+use super::super::record_json::HEADERS_MAX;
 use super::reference;
 
 /// An object of these members and no others, all of them there but for the optional.
@@ -68,14 +69,16 @@ fn records() -> Vec<(&'static str, Value)> {
     };
     let header = object(&key_and_value(), &["key", "key_base64", "value", "value_base64"]);
     let with = |more: &[(&'static str, Value)]| [key_and_value(), more.to_vec()].concat();
-    let headers = ("headers", list(reference("Header")));
+    let headers = list(reference("Header"));
+    let mut new_headers = headers.clone();
+    new_headers["maxItems"] = HEADERS_MAX.into();
     let record = with(&[
         ("offset", whole()),
         ("timestamp", or_null("integer")),
-        headers.clone(),
+        ("headers", headers),
     ]);
     let optional = ["key", "key_base64", "value", "value_base64", "headers"];
-    let new = with(&[("timestamp", whole()), headers]);
+    let new = with(&[("timestamp", whole()), ("headers", new_headers)]);
     let new_optional = [&optional[..], &["timestamp"]].concat();
     let appended = [
         ("partition", whole()),

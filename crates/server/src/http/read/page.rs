@@ -44,6 +44,8 @@ pub(in super::super) struct Page {
     pub(in super::super) records: usize,
     /// Where the next page begins.
     pub(in super::super) next: Offset,
+    /// Whether it begins and ends inside one batch, all of which the next page has to unpack again.
+    pub(in super::super) inside_batch: bool,
 }
 
 /// Why there is no page.
@@ -107,6 +109,7 @@ fn write_page(batches: &[Bytes], from: Offset, form: Form, limits: &Limits) -> R
             for record in record::records(batch, &limits.decompression).map_err(damaged)? {
                 let record = record.map_err(damaged)?;
                 if record.offset >= page.next && !page.add(&record, limits)? {
+                    page.inside_batch = header.base_offset <= from;
                     return Ok(page);
                 }
             }
@@ -123,6 +126,7 @@ impl Page {
             text: Vec::new(),
             records: 0,
             next: from,
+            inside_batch: false,
         }
     }
 
@@ -251,6 +255,29 @@ mod tests {
                 (records, records, Offset(next))
             );
             assert!(page.text.starts_with(format!("{{\"offset\":{from},").as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_page_that_ends_inside_the_batch_it_begins_in_says_so() {
+        let batches = [
+            batch(Compression::None, 0, &["a", "b"]),
+            batch(Compression::Gzip, 2, &["c", "d", "e"]),
+        ];
+        for (from, records_max, inside) in [
+            (0, 1, true),
+            (1, 1, false),
+            (0, 3, false),
+            (2, 1, true),
+            (3, 1, true),
+            (3, 2, false),
+        ] {
+            let limits = Limits {
+                records_max,
+                ..LIMITS
+            };
+            let page = write_page(&batches, Offset(from), Form::Lines, &limits).expect("a page");
+            assert_eq!(page.inside_batch, inside, "{records_max} from {from} on");
         }
     }
 

@@ -1,10 +1,14 @@
 //! The line that each request has in the log.
 
 use std::fmt::{Debug, Write};
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::routing::get;
+use futures_util::FutureExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
@@ -12,8 +16,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use super::super::App;
 use super::super::limits::HttpLimits;
-use super::super::routes::router;
+use super::super::routes::{finish, router};
 use super::app_with;
 
 /// Keeps what is logged, as `LEVEL field=value …`.
@@ -58,8 +63,13 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// What is logged when `path` is asked for.
-fn logged(request_log: bool, path: &str) -> Vec<String> {
+fn request(path: &str) -> Request {
+    let request = Request::builder().uri(path).body(Body::empty());
+    request.expect("a request")
+}
+
+/// What is logged while somebody asks.
+fn logged(request_log: bool, ask: impl AsyncFnOnce(Arc<App>)) -> Vec<String> {
     let lines = Lines::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -71,12 +81,7 @@ fn logged(request_log: bool, path: &str) -> Vec<String> {
             let app = app_with(1, HttpLimits::default(), stopped, |config| {
                 config.http.request_log = request_log;
             });
-            let request = Request::builder()
-                .uri(path)
-                .body(Body::empty())
-                .expect("a request");
-            let answered = TowerToHyperService::new(router(app)).call(request).await;
-            answered.expect("there is always an answer");
+            ask(app).await;
         });
     });
     lines.all()
@@ -85,7 +90,11 @@ fn logged(request_log: bool, path: &str) -> Vec<String> {
 #[test]
 fn each_request_is_a_line_without_its_query() {
     for (request_log, level) in [(true, "INFO"), (false, "DEBUG")] {
-        let lines = logged(request_log, "/v1/topics?after=secret");
+        let lines = logged(request_log, async |app| {
+            let paths = TowerToHyperService::new(router(app));
+            let answered = paths.call(request("/v1/topics?after=secret")).await;
+            answered.expect("there is always an answer");
+        });
         let [line] = lines.as_slice() else {
             panic!("one line, not {lines:?}")
         };
@@ -96,4 +105,20 @@ fn each_request_is_a_line_without_its_query() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn a_request_whose_client_leaves_is_a_line_and_is_counted() {
+    let lines = logged(true, async |app| {
+        let stuck = Router::new().route("/stuck", get(|| async { pending::<&'static str>().await }));
+        let paths = TowerToHyperService::new(finish(stuck, Arc::clone(&app)));
+        assert!(paths.call(request("/stuck")).now_or_never().is_none());
+        let figures = app.counters.figures();
+        assert_eq!((figures.requests, figures.gone), (1, 1));
+    });
+    let [line] = lines.as_slice() else {
+        panic!("one line, not {lines:?}")
+    };
+    let expected = "INFO message=gone method=GET path=\"/stuck\" elapsed_us=";
+    assert!(line.starts_with(expected), "{line}");
 }

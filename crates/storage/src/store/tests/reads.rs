@@ -166,8 +166,12 @@ fn the_tail_cache_keeps_to_its_size() {
     }
     let from_memory = rig.store.read(partition(0), Offset(4), Offset(5), 100);
     assert!(matches!(from_memory, Ok(Read::Ready(_))));
-    let from_disk = rig.store.read(partition(0), Offset(0), Offset(5), 100);
-    assert!(matches!(from_disk, Ok(Read::Job(_))));
+    let from_disk = rig.store.read(partition(0), Offset(0), Offset(5), 1 << 20);
+    let Ok(Read::Job(job)) = from_disk else {
+        panic!("the first ones are not in memory any more");
+    };
+    let found = rig.store.finish_read(job.run());
+    assert!(matches!(found, Ok(Read::Part(_))), "the last ones are elsewhere");
 }
 
 #[test]
@@ -270,4 +274,63 @@ fn frames_beside_each_other_are_read_together_and_those_of_others_left_out() {
         calls, 3,
         "of {frames} frames, between which two of another partition stand"
     );
+}
+
+/// Frames with a small batch of the first partition, and beside them or in them a larger one of the second.
+fn shared_frames(count: usize, others_bytes: usize) -> (Rig, Vec<bytes::Bytes>) {
+    let mut config = config();
+    config.journal.files_max = 40;
+    config.tail_cache_bytes = 0;
+    let mut rig = Rig::on(SimulatedDisk::new(), config);
+    let mut appended = Vec::new();
+    for _ in 0..count {
+        appended.push(rig.append(0, 40));
+        rig.append(1, others_bytes);
+        rig.flush();
+        rig.prepare();
+    }
+    (rig, appended)
+}
+
+/// Whether what a read of two batches gives lies side by side in memory: a copy does, and not what was read with their frames.
+fn is_copied(rig: &mut Rig) -> bool {
+    let Ok(Read::Job(job)) = rig.store.read(partition(0), Offset(0), Offset(2), 1 << 20) else {
+        panic!("nothing is kept in memory");
+    };
+    let Ok(Read::Ready(parts)) = rig.store.finish_read(job.run()) else {
+        panic!("all of it is in the journal");
+    };
+    let [one, next] = &parts[..] else {
+        panic!("two batches");
+    };
+    one.as_ptr_range().end == next.as_ptr_range().start
+}
+
+#[test]
+fn what_others_have_in_a_frame_is_not_kept_in_memory() {
+    let (mut shared, _) = shared_frames(2, 3_000);
+    assert!(is_copied(&mut shared), "of two frames a few bytes are wanted");
+    let mut config = config();
+    config.tail_cache_bytes = 0;
+    let mut own = Rig::on(SimulatedDisk::new(), config);
+    for _ in 0..2 {
+        own.append(0, 3_500);
+        own.flush();
+    }
+    assert!(!is_copied(&mut own), "nearly all of both is wanted");
+}
+
+#[test]
+fn a_read_of_few_bytes_in_many_frames_stops_in_time() {
+    let (mut rig, appended) = shared_frames(30, 20_000);
+    let all = appended.concat();
+    let Ok(Read::Job(job)) = rig.store.read(partition(0), Offset(0), Offset(30), all.len()) else {
+        panic!("nothing is kept in memory");
+    };
+    let Ok(Read::Part(parts)) = rig.store.finish_read(job.run()) else {
+        panic!("more frames than are read at a time");
+    };
+    assert!((1..30).contains(&parts.len()));
+    assert!(all.starts_with(&parts.concat()));
+    assert_eq!(rig.read(0), all);
 }

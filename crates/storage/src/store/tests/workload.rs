@@ -2,9 +2,9 @@
 //! background jobs one at a time with everything else between their planning, running and applying.
 
 mod compacting;
+mod drawing;
 
 use platform::disk::SimulatedDisk;
-use platform::random::SeededRandom;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
@@ -16,6 +16,7 @@ use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 use compacting::Compacting;
 pub(super) use compacting::{CompactionCounts, EAGER, order};
+pub(super) use drawing::{draw, draw_compacting, draw_returns, with_compaction};
 
 pub(super) const PARTITIONS: u8 = 4;
 
@@ -360,94 +361,5 @@ impl Driver {
             self.store.open_partition(id, rolling(id));
         }
         Ok(frames)
-    }
-}
-
-/// `count` steps drawn from a seed. Every third seed fills whole journal files with one partition's batches.
-pub(super) fn draw(seed: u64, count: usize) -> Vec<Op> {
-    let mut random = SeededRandom::new(seed);
-    let one = |random: &mut SeededRandom| match seed % 3 {
-        0 => dominate(draw_one(random), random),
-        _ => draw_one(random),
-    };
-    (0..count).map(|_| one(&mut random)).collect()
-}
-
-/// `count` steps in which the last partition fills journal files and gives all of it up again and again.
-pub(super) fn draw_returns(seed: u64, count: usize) -> Vec<Op> {
-    let mut random = SeededRandom::new(seed);
-    let last = PARTITIONS - 1;
-    let one = |random: &mut SeededRandom| match random.below(100) {
-        0..5 => draw_one(random),
-        5..45 => Op::Append {
-            partition: last,
-            value_bytes: 7_500 + random.below(400) as u16,
-        },
-        45..70 => Op::Flush,
-        70..94 => Op::Background,
-        _ => Op::Trim {
-            partition: last,
-            eighths: 7 + random.below(2) as u8,
-        },
-    };
-    (0..count).map(|_| one(&mut random)).collect()
-}
-
-/// Most appends go to the last partition, and nearly fill two blocks each.
-fn dominate(op: Op, random: &mut SeededRandom) -> Op {
-    match op {
-        Op::Append { .. } if random.below(10) > 0 => Op::Append {
-            partition: PARTITIONS - 1,
-            value_bytes: 7_500 + random.below(400) as u16,
-        },
-        Op::Trim { eighths, .. } => Op::Trim {
-            partition: PARTITIONS - 1,
-            eighths,
-        },
-        other => other,
-    }
-}
-
-/// As `draw`, with steps of compaction among them.
-pub(super) fn draw_compacting(seed: u64, count: usize) -> Vec<Op> {
-    with_compaction(seed, draw(seed, count))
-}
-
-/// The same steps with some of compaction among them.
-pub(super) fn with_compaction(seed: u64, ops: Vec<Op>) -> Vec<Op> {
-    let mut random = SeededRandom::new(seed ^ 0xc0);
-    ops.into_iter()
-        .flat_map(|op| {
-            let steps = random.below(4) as usize;
-            std::iter::once(op).chain(std::iter::repeat_n(Op::Compact, steps))
-        })
-        .collect()
-}
-
-fn draw_one(random: &mut SeededRandom) -> Op {
-    // The first partition gets most; the last is nearly idle.
-    let partition = random
-        .below(u64::from(PARTITIONS))
-        .min(random.below(u64::from(PARTITIONS))) as u8;
-    match random.below(100) {
-        0..40 => {
-            let value_bytes = match random.below(10) {
-                0 => 9_000,
-                1..4 => 2_000 + random.below(3_000),
-                _ => 10 + random.below(500),
-            };
-            Op::Append {
-                partition,
-                value_bytes: value_bytes as u16,
-            }
-        }
-        40..62 => Op::Flush,
-        62..93 => Op::Background,
-        93..97 => Op::Trim {
-            partition,
-            eighths: random.below(9) as u8,
-        },
-        97..98 => Op::Delete { partition },
-        _ => Op::Restart,
     }
 }

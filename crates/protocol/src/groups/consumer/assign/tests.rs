@@ -141,6 +141,19 @@ fn a_thousand_members_and_ten_thousand_partitions() {
     }
 }
 
+/// One that had everything is joined by others who do not want the same: two thirds of it move.
+#[test]
+fn ten_topics_of_ten_thousand_partitions() {
+    let topics: Vec<(u8, i32)> = (0..10).map(|number| (number, 10_000)).collect();
+    let all: Vec<u8> = (0..10).collect();
+    let mut wishes = wishes(&topics, &[&all[..], &all[..5], &all[5..]]);
+    let everything: Assignment = wishes.partitions().collect();
+    wishes.members[0].before = everything;
+    let assigned = Assignor::Uniform.assign(&wishes);
+    assert_sound(&wishes, &assigned);
+    assert!(spread(&loads(&assigned)) <= 1);
+}
+
 fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
     let topics = prop::collection::vec(0..9i32, 4);
     let members = prop::collection::vec((0..16u8, prop::collection::vec((0..5u8, 0..10i32), 0..12)), 1..7);

@@ -3,6 +3,7 @@
 use platform::random::SeededRandom;
 use record::{Limits, Record};
 
+use super::super::super::record_json::HEADERS_MAX;
 use super::*;
 
 fn form(media_type: MediaType) -> Form {
@@ -149,6 +150,27 @@ fn what_passes_the_topics_limit_ends_at_once() {
     );
     assert_eq!(refused(&[b'a'; 1_000], &form(MediaType::Bytes))["status"], 413);
     assert_eq!(values(&[b'a'; 900], &form(MediaType::Bytes)).len(), 1);
+}
+
+#[test]
+fn headers_are_counted_while_they_are_read() {
+    let form = Form {
+        batch_bytes_max: 1 << 20,
+        ..form(MediaType::Json)
+    };
+    let with_headers = |count: usize, end: &str| {
+        let headers = vec![r#"{"key":""}"#; count].join(",");
+        format!(r#"[{{"value":"v","headers":[{headers}{end}"#).into_bytes()
+    };
+    for count in [0, HEADERS_MAX] {
+        let gathered = gather(&with_headers(count, "]}]"), &form).expect("sound");
+        assert_eq!(records(&gathered[0])[0].headers.len(), count);
+    }
+    // What stands behind the limit is not looked at.
+    let problem = refused(&with_headers(HEADERS_MAX + 1, " oops"), &form);
+    assert_eq!(problem["type"], "urn:ropewalk:problem:malformed-body");
+    let detail = problem["detail"].as_str().expect("a sentence");
+    assert!(detail.contains("10000 entries"), "{detail}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(in super::super) fn order(committed: i64, now_ms: i64) -> CompactionOrder {
         now_ms,
         limits: record::Limits::default(),
         key_map_bytes: 12 * KEY_BYTES,
+        disk_reserve_bytes: 0,
     }
 }
 
@@ -67,6 +68,7 @@ impl Driver {
                     }
                     Ok(Compacted::Done) => counts.passes += 1,
                     Ok(Compacted::Abandoned) => counts.abandoned += 1,
+                    Ok(Compacted::NoRoom { .. }) => assert!(may_fail, "there is no end to the disk"),
                     Err(fault) => {
                         assert!(may_fail, "{fault}");
                         self.errors += 1;

@@ -1,0 +1,166 @@
+//! Rules and values of topic configs, and what the cores make of them.
+
+use std::time::Duration;
+
+use super::*;
+use crate::leader::Durability;
+
+fn config(changes: &[(&str, &str)]) -> Result<TopicConfig, ConfigError> {
+    let changes: Vec<_> = changes
+        .iter()
+        .map(|(name, value)| ConfigChange::set(name, value))
+        .collect();
+    let mut config = TopicConfig::new();
+    config.change(&changes).map(|()| config)
+}
+
+#[test]
+fn built_in_values_obey_their_own_rules() {
+    for known in KNOWN {
+        known.check(known.default).expect("a built-in value is valid");
+    }
+    let settings = TopicSettings::resolve(&TopicConfig::new(), &TopicConfig::new());
+    assert_eq!(settings.retention, Some(Duration::from_secs(7 * 24 * 60 * 60)));
+    assert_eq!(settings.retention_bytes, None);
+    assert_eq!(settings.durability, Durability::Flushed);
+    assert_eq!(settings.batch_bytes_max, 1_048_588);
+}
+
+#[test]
+fn what_is_not_served_is_refused() {
+    let wrong = [
+        ("cleanup.policy", "archive"),
+        ("cleanup.policy", "compact,archive"),
+        ("cleanup.policy", "compact,compact"),
+        ("cleanup.policy", ""),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("min.cleanable.dirty.ratio", "NaN"),
+        ("min.cleanable.dirty.ratio", "half"),
+        ("max.compaction.lag.ms", "0"),
+        ("compression.type", "zstd"),
+        ("retention.ms", "-2"),
+        ("retention.ms", "7d"),
+        ("segment.bytes", "99999999999"),
+        ("min.insync.replicas", "0"),
+        ("ropewalk.durability", "none"),
+        ("file.delete.delay.ms", "1"),
+    ];
+    for (name, value) in wrong {
+        assert!(config(&[(name, value)]).is_err(), "{name}={value}");
+    }
+    let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
+    assert_eq!(
+        refused.to_string(),
+        r#"cleanup.policy must be some of ["compact", "delete"] with commas between, "archive" is not supported"#
+    );
+    let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
+    let crossed = config(&crossed).expect("each is valid");
+    assert_eq!(
+        crossed
+            .check_together()
+            .expect_err("no record could be kept to it")
+            .to_string(),
+        "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
+    );
+}
+
+#[test]
+fn a_value_is_kept_without_the_blanks_around_it_and_is_short() {
+    let blanks = " \n".repeat(300_000);
+    let padded = format!("{blanks}-1{blanks}");
+    let topic = config(&[
+        ("retention.ms", &padded),
+        ("cleanup.policy", " delete , compact "),
+    ]);
+    let topic = topic.expect("what is kept is short");
+    let kept: Vec<_> = topic.iter().map(|(name, value)| (name, &**value)).collect();
+    assert_eq!(
+        kept,
+        [("cleanup.policy", "delete , compact"), ("retention.ms", "-1")]
+    );
+
+    let number = |bytes: usize| format!("{:0>bytes$}", 7);
+    let longest = config(&[("retention.ms", &number(CONFIG_VALUE_BYTES_MAX))]).expect("not too long");
+    let settings = TopicSettings::resolve(&longest, &TopicConfig::new());
+    assert_eq!(settings.retention, Some(Duration::from_millis(7)));
+    let list = format!("delete,{}compact", " ".repeat(CONFIG_VALUE_BYTES_MAX));
+    let share = format!("0.{}", number(CONFIG_VALUE_BYTES_MAX));
+    for (name, value) in [
+        ("retention.ms", number(CONFIG_VALUE_BYTES_MAX + 1)),
+        ("cleanup.policy", list),
+        ("min.cleanable.dirty.ratio", share),
+    ] {
+        let too_long = ConfigError::TooLong {
+            name: name.into(),
+            bytes: value.len(),
+            bytes_max: CONFIG_VALUE_BYTES_MAX,
+        };
+        assert_eq!(config(&[(name, &value)]), Err(too_long));
+    }
+}
+
+#[test]
+fn what_a_policy_means() {
+    let settings = |policy: &str| {
+        let topic = config(&[
+            ("cleanup.policy", policy),
+            ("retention.ms", "5"),
+            ("retention.bytes", "6"),
+            ("min.cleanable.dirty.ratio", " 0.25 "),
+            ("delete.retention.ms", "7"),
+        ]);
+        TopicSettings::resolve(&topic.expect("valid"), &TopicConfig::new())
+    };
+    let compaction = Some(CompactionSettings {
+        lag_min: Duration::ZERO,
+        lag_max: Duration::from_millis(i64::MAX as u64),
+        dirty_share_min: Millionths(250_000),
+        tombstone_retention: Duration::from_millis(7),
+    });
+    let (age, bytes) = (Some(Duration::from_millis(5)), Some(6));
+    for (policy, retention, retention_bytes, compaction) in [
+        ("delete", age, bytes, None),
+        ("compact", None, None, compaction),
+        ("compact,delete", age, bytes, compaction),
+        (" delete , compact ", age, bytes, compaction),
+    ] {
+        let settings = settings(policy);
+        assert_eq!(settings.retention, retention, "{policy}");
+        assert_eq!(settings.retention_bytes, retention_bytes, "{policy}");
+        assert_eq!(settings.compaction, compaction, "{policy}");
+    }
+}
+
+#[test]
+fn a_refused_change_changes_nothing() {
+    let mut topic = config(&[("retention.ms", "5")]).expect("valid");
+    let before = topic.clone();
+    let changes = [
+        ConfigChange::set("retention.ms", "6"),
+        ConfigChange::set("nonsense", "1"),
+    ];
+    assert_eq!(
+        topic.change(&changes),
+        Err(ConfigError::Unknown {
+            name: "nonsense".into()
+        })
+    );
+    assert_eq!(topic, before);
+}
+
+#[test]
+fn the_topic_goes_before_the_cluster() {
+    let cluster = config(&[("retention.ms", "5"), ("segment.ms", "9")]).expect("valid");
+    let mut topic = config(&[("retention.ms", "-1"), ("ropewalk.durability", "memory")]).expect("valid");
+    let settings = TopicSettings::resolve(&topic, &cluster);
+    assert_eq!(settings.retention, None);
+    assert_eq!(settings.segment_age_max, Duration::from_millis(9));
+    assert_eq!(settings.durability, Durability::Memory);
+    topic
+        .change(&[ConfigChange::reset("retention.ms")])
+        .expect("known");
+    assert_eq!(
+        TopicSettings::resolve(&topic, &cluster).retention,
+        Some(Duration::from_millis(5))
+    );
+}

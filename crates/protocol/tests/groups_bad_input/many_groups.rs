@@ -1,0 +1,96 @@
+//! More groups than are looked at in one call: a call ends soon, and none is forgotten.
+
+use std::time::Duration;
+
+use protocol::groups::{Action, Answer, DescribeGroup, MemberPresence, Name, Request, TopicChange};
+use record::TopicId;
+
+use crate::{Stand, at_once, commit, heartbeat_of};
+
+const GROUPS: usize = 2_000;
+
+fn name_of(number: usize) -> String {
+    format!("g{number}")
+}
+
+/// What one call of `handle_time` has stored.
+fn changes_at_once(stand: &mut Stand) -> usize {
+    stand.coordinator.handle_time(stand.now);
+    let mut changes = 0;
+    while let Some(action) = stand.coordinator.next_action() {
+        if let Action::Persist { id, records } = action {
+            changes += 1;
+            stand.log.extend(records);
+            stand.coordinator.handle_persisted(stand.now, id, Ok(()));
+        }
+    }
+    changes
+}
+
+fn subscribe(stand: &mut Stand) {
+    for number in 0..GROUPS {
+        let mut joining = heartbeat_of(&name_of(number), "ann", MemberPresence::Joining);
+        joining.topics = None;
+        joining.regex = Some(Name::from("orders.*"));
+        let heard = stand.ask(Request::ConsumerHeartbeat(joining));
+        assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
+    }
+}
+
+/// The second one comes when some groups have seen the first.
+#[test]
+fn all_groups_see_new_topics_but_not_at_once() {
+    let mut stand = Stand::empty(at_once());
+    subscribe(&mut stand);
+    for (id, name) in [(2, "orders-eu"), (3, "orders-us")] {
+        let new = TopicChange::There {
+            topic: Name::from(name),
+            id: TopicId([id; 16]),
+            partition_count: 1,
+        };
+        stand.coordinator.handle_topics(stand.now, [new]);
+        let changes = changes_at_once(&mut stand);
+        assert!((1..GROUPS).contains(&changes), "{changes}");
+        assert_eq!(
+            stand.coordinator.deadline(),
+            Some(stand.now),
+            "there is more to do"
+        );
+    }
+    stand.settle();
+    for number in 0..GROUPS {
+        let describe = DescribeGroup {
+            group: Name::from(name_of(number)),
+        };
+        let Answer::DescribeConsumer(Ok(group)) = stand.ask(Request::DescribeConsumer(describe)) else {
+            panic!("it is there");
+        };
+        assert_eq!(group.members[0].target.len(), 3);
+    }
+}
+
+#[test]
+fn the_silent_are_put_out_but_not_at_once() {
+    let mut stand = Stand::empty(at_once());
+    subscribe(&mut stand);
+    stand.now += Duration::from_secs(50);
+    let changes = changes_at_once(&mut stand);
+    assert!((1..GROUPS).contains(&changes), "{changes}");
+    stand.settle();
+    let members = stand.coordinator.image().filter(|record| record.key[1] == 5);
+    assert_eq!(members.count(), 0);
+}
+
+#[test]
+fn old_offsets_go_but_not_at_once() {
+    let mut stand = Stand::empty(at_once());
+    for number in 0..GROUPS {
+        let committed = commit(&name_of(number), "", -1, &[(0, 5, 0)]);
+        stand.ask(Request::CommitOffsets(committed));
+    }
+    stand.now += Duration::from_secs(8 * 24 * 3600);
+    let changes = changes_at_once(&mut stand);
+    assert!((1..GROUPS).contains(&changes), "{changes}");
+    stand.settle();
+    assert_eq!(stand.coordinator.group_count(), 0);
+}

@@ -1,0 +1,138 @@
+//! OffsetCommit: remembers offsets, of partitions that are there.
+
+use std::rc::Rc;
+
+use kafka_wire::offset_commit::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+};
+use kafka_wire::{ErrorCode, OffsetCommitRequest, OffsetCommitResponse, Text};
+use protocol::groups::{
+    Answer, CommitOffsets, CommitPartition, CommittedOffset, Name, OffsetCommitter, Request, TopicPartition,
+};
+use protocol::metadata::{Metadata, Topic};
+use record::{Epoch, Offset, TopicId};
+
+use super::super::{ask, name, optional_name};
+use super::{FIRST_WITH_TOPIC_IDS, Outcomes};
+use crate::core::Core;
+
+pub(in crate::api) async fn offset_commit(
+    core: Rc<Core>,
+    request: OffsetCommitRequest,
+    version: i16,
+) -> OffsetCommitResponse {
+    let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
+    let commit = read(&request, &found);
+    let pick = |answer| match answer {
+        Answer::CommitOffsets(answer) => Some(answer),
+        _ => None,
+    };
+    let outcomes = match commit.partitions.is_empty() {
+        // Nothing that could be committed: the coordinator has no say in that.
+        true => Ok(Vec::new()),
+        false => ask(&core, Request::CommitOffsets(commit), pick).await,
+    };
+    told(request.topics, &found, Outcomes::new(outcomes, version))
+}
+
+/// A topic of which offsets are committed.
+struct FoundTopic {
+    name: Name,
+    id: TopicId,
+    partition_count: i32,
+}
+
+impl FoundTopic {
+    /// A group remembers offsets of partitions that are there, as in Kafka: it cannot be made to remember any number.
+    fn has(&self, index: i32) -> bool {
+        (0..self.partition_count).contains(&index)
+    }
+}
+
+fn find_topics(
+    metadata: &Metadata,
+    topics: &[OffsetCommitRequestTopic],
+    version: i16,
+) -> Vec<Result<FoundTopic, ErrorCode>> {
+    let find = |topic: &OffsetCommitRequestTopic| match version {
+        ..FIRST_WITH_TOPIC_IDS => metadata
+            .topic_named(&topic.name)
+            .ok_or(ErrorCode::UnknownTopicOrPartition),
+        _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+    };
+    let found = |topic: &Topic| FoundTopic {
+        name: Name::clone(&topic.name),
+        id: topic.id,
+        partition_count: topic.partition_count(),
+    };
+    topics.iter().map(|topic| find(topic).map(found)).collect()
+}
+
+fn read(request: &OffsetCommitRequest, found: &[Result<FoundTopic, ErrorCode>]) -> CommitOffsets {
+    let mut partitions = Vec::new();
+    for (topic, found) in request.topics.iter().zip(found) {
+        let Ok(found) = found else { continue };
+        let there = topic
+            .partitions
+            .iter()
+            .filter(|partition| found.has(partition.partition_index));
+        partitions.extend(there.map(|partition| commit_partition(found, partition)));
+    }
+    CommitOffsets {
+        group: name(&request.group_id),
+        committer: OffsetCommitter {
+            member: name(&request.member_id),
+            instance: optional_name(request.group_instance_id.as_ref()),
+            generation_or_epoch: request.generation_id_or_member_epoch,
+        },
+        partitions,
+    }
+}
+
+fn commit_partition(topic: &FoundTopic, partition: &OffsetCommitRequestPartition) -> CommitPartition {
+    let leader_epoch = partition.committed_leader_epoch;
+    CommitPartition {
+        partition: TopicPartition {
+            topic: Name::clone(&topic.name),
+            index: partition.partition_index,
+        },
+        topic_id: topic.id,
+        committed: CommittedOffset {
+            offset: Offset(partition.committed_offset),
+            leader_epoch: (leader_epoch >= 0).then_some(Epoch(leader_epoch)),
+            metadata: name(partition.committed_metadata.as_ref().unwrap_or(&Text::default())),
+        },
+    }
+}
+
+/// What became of each partition; of those that are there, the outcomes say it.
+fn told(
+    topics: Vec<OffsetCommitRequestTopic>,
+    found: &[Result<FoundTopic, ErrorCode>],
+    mut outcomes: Outcomes,
+) -> OffsetCommitResponse {
+    let topics = topics.into_iter().zip(found).map(|(topic, found)| {
+        let mut code_of = |index| match found {
+            Ok(found) if found.has(index) => outcomes.next_code(),
+            Ok(_) => ErrorCode::UnknownTopicOrPartition.code(),
+            Err(code) => code.code(),
+        };
+        let partitions = topic.partitions.iter().map(|partition| {
+            let partition_index = partition.partition_index;
+            OffsetCommitResponsePartition {
+                partition_index,
+                error_code: code_of(partition_index),
+            }
+        });
+        OffsetCommitResponseTopic {
+            partitions: partitions.collect(),
+            name: topic.name,
+            topic_id: topic.topic_id,
+        }
+    });
+    OffsetCommitResponse {
+        throttle_time_ms: 0,
+        topics: topics.collect(),
+    }
+}

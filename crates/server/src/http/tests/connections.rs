@@ -1,0 +1,142 @@
+//! How connections come, stay and end: their places, and what is done with those that are too slow.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Extension, Router};
+use platform::clock::{Clock, SystemClock};
+
+use crate::accept::bind;
+
+use super::super::App;
+use super::super::body::HeldBody;
+use super::super::limits::HttpLimits;
+use super::super::line::Line;
+use super::super::routes::finish;
+use super::{AT_ONCE, PATIENCE, ask, connect, converse, request, serve, serve_plain};
+
+/// More than the network holds for a client that does not read.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// Asks until an answer is the right one.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !holds() {
+        assert!(clock.monotonic() < PATIENCE, "{what}");
+    }
+}
+
+/// A large answer; and whether all room for answers is free, with the count of connections that were cut off.
+fn large_answers(app: Arc<App>) -> Router {
+    let large = |State(app): State<Arc<App>>, Extension(line): Extension<Line>| async move {
+        let room = app.answers.room(ANSWER_BYTES).await;
+        HeldBody::hold(vec![0; ANSWER_BYTES], room, &line, &app.limits)
+    };
+    let left = |State(app): State<Arc<App>>| async move {
+        let mut room = app.answers.no_room();
+        let all = app.answers.resize(&mut room, usize::MAX);
+        format!("{all} {}", app.counters.figures().cut_off)
+    };
+    let paths = Router::new()
+        .route("/large", get(large))
+        .route("/left", get(left));
+    finish(paths, app)
+}
+
+#[test]
+fn an_answer_that_is_not_taken_in_time_has_its_connection_cut_and_gives_its_room_back() {
+    let limits = HttpLimits {
+        taken_wait: Duration::from_millis(200),
+        taken_bytes_per_second_min: u64::MAX,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve(limits, 0, large_answers);
+    let mut slow = connect(address);
+    slow.write_all(request("GET", "/large").as_bytes()).expect("sent");
+    eventually("it is cut off", || {
+        converse(address, &request("GET", "/left")).ends_with("true 1")
+    });
+    let mut taken = Vec::new();
+    // Cut, not ended: whether that is an error is the network's to say.
+    let _ = slow.read_to_end(&mut taken);
+    assert!(taken.len() < ANSWER_BYTES, "{} bytes", taken.len());
+    server.stop();
+}
+
+#[test]
+fn a_head_that_does_not_come_whole_is_not_waited_for() {
+    let (server, address) = serve_plain(HttpLimits {
+        head_wait: AT_ONCE,
+        ..HttpLimits::default()
+    });
+    for part in ["", "GET /well HTT"] {
+        let answer = converse(address, part);
+        assert!(!answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_connection_is_not_kept_for_ever() {
+    let limits = HttpLimits {
+        connection_age_max: AT_ONCE,
+        grace: AT_ONCE,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve_plain(limits);
+    assert_eq!(converse(address, ""), "");
+    server.stop();
+}
+
+#[test]
+fn whoever_waits_longest_makes_way_when_all_places_are_taken() {
+    let (server, address) = serve_plain(HttpLimits {
+        connections_max: 2,
+        ..HttpLimits::default()
+    });
+    let mut silent = connect(address);
+    let mut asking = connect(address);
+    // It waits again from now on; the other has waited since it came.
+    assert!(ask(&mut asking, "/well").starts_with("HTTP/1.1 200 "));
+    let mut third = connect(address);
+    assert!(ask(&mut third, "/well").starts_with("HTTP/1.1 200 "));
+    assert_eq!(silent.read(&mut [0]).expect("closed in good order"), 0);
+    assert!(ask(&mut asking, "/well").starts_with("HTTP/1.1 200 "));
+    server.stop();
+}
+
+#[test]
+fn nobody_makes_way_who_is_being_answered_and_places_come_back() {
+    let limits = HttpLimits {
+        connections_max: 1,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve(limits, 0, large_answers);
+    let mut answered = connect(address);
+    let asked = answered.write_all(request("GET", "/large").as_bytes());
+    asked.expect("sent");
+    answered.read_exact(&mut [0]).expect("an answer begins");
+    assert_eq!(converse(address, ""), "", "there is no second place");
+    drop(answered);
+    // The server learns of the end when it writes; until then others are turned away.
+    eventually("the place comes back", || {
+        let mut next = connect(address);
+        let sent = next.write_all(request("GET", "/left").as_bytes());
+        let mut answer = String::new();
+        sent.is_ok() && next.read_to_string(&mut answer).is_ok() && answer.ends_with("true 0")
+    });
+    server.stop();
+}
+
+#[test]
+fn a_stop_closes_idle_connections_and_takes_no_more() {
+    let (server, address) = serve_plain(HttpLimits::default());
+    let mut idle = connect(address);
+    assert!(ask(&mut idle, "/well").starts_with("HTTP/1.1 200 "));
+    server.stop();
+    assert_eq!(idle.read(&mut [0]).expect("closed in good order"), 0);
+    bind(&address.to_string()).expect("the port is free again");
+}
