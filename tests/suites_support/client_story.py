@@ -50,24 +50,29 @@ SETTINGS = {
 
 
 def run_story(name, protocols, exactly_once=True):
-    """Runs the whole suite of one client: the story once for each group protocol, at the same time, each on a node of its own."""
+    """Runs the whole suite of one client: the story once for each group protocol."""
+    run_stories(name, [(Story, protocol) for protocol in protocols], exactly_once)
+
+
+def run_stories(name, stories, exactly_once=True):
+    """Runs several stories of one client, each by a protocol, at the same time, each on a node of its own."""
 
     def main(_seed, work):
         program = Client(name)
         ends = queue.SimpleQueue()
 
-        def tell(protocol):
+        def tell(story, protocol):
             try:
-                folder = work / protocol
+                folder = work / f"{story.__name__}-{protocol}"
                 folder.mkdir()
-                ends.put(Story(program, protocol, exactly_once, folder).tell())
+                ends.put(story(program, protocol, exactly_once, folder).tell())
             except BaseException as error:
                 ends.put(error)
 
-        for protocol in protocols:
-            threading.Thread(target=tell, args=[protocol], daemon=True).start()
+        for story in stories:
+            threading.Thread(target=tell, args=story, daemon=True).start()
         told = []
-        for _ in protocols:
+        for _ in stories:
             end = ends.get()
             if isinstance(end, BaseException):
                 raise end
@@ -138,10 +143,12 @@ class Witness:
 
 
 class Story:
+    settings = SETTINGS
+
     def __init__(self, program, protocol, exactly_once, work):
         self.program, self.protocol, self.work = program, protocol, work
         self.topic, self.group = "strands", f"weavers-{protocol}"
-        self.node = node_in(work, SETTINGS)
+        self.node = node_in(work, self.settings)
         self.ledger = GroupLedger(PARTITIONS, exactly_once)
         self.members = []
         self.joined = 0
@@ -157,11 +164,7 @@ class Story:
         self.admin = self.program.start(self.node, self.work / "admin.log", "admin")
         self._administer_topics()
         self.producer = self.program.start(self.node, self.work / "producer.log", "produce", self.topic)
-        self._read_at_rest()
-        self._rebalance_under_load()
-        self._kill_the_node_under_load()
-        self._restart_in_order()
-        self._administer_groups()
+        self._live()
         self.producer.finish()
         self.admin.finish()
         log = self.witness.log()
@@ -172,6 +175,13 @@ class Story:
                 f"{self.joined} members, in {time.monotonic() - began:.0f} s, the longest waits {longest}")
 
     # The chapters.
+
+    def _live(self):
+        self._read_at_rest()
+        self._rebalance_under_load()
+        self._kill_the_node_under_load()
+        self._restart_in_order()
+        self._administer_groups()
 
     def _read_at_rest(self):
         """With nothing going on, every record is read once."""
@@ -247,11 +257,15 @@ class Story:
 
     def _join(self, count):
         for _ in range(count):
-            self.joined += 1
-            name = f"member-{self.joined}"
-            process = self.program.start(self.node, self.work / f"{name}.log", "consume", self.topic, self.group, self.protocol)
-            self.members.append((Member(name), process))
+            self._start_member(self.protocol)
         self._wait_for_members(f"{count} joined")
+
+    def _start_member(self, protocol, *instance):
+        self.joined += 1
+        name = f"member-{self.joined}"
+        process = self.program.start(self.node, self.work / f"{name}.log", "consume", self.topic, self.group, protocol, *instance)
+        self.members.append((Member(name), process))
+        return self.members[-1]
 
     def _leave(self, member):
         self.members.remove(member)

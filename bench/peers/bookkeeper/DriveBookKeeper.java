@@ -154,11 +154,12 @@ public final class DriveBookKeeper implements SystemClient {
         try (LedgerEntries first = ledger.readUnconfirmed(0, 0)) {
             return true;
         } catch (BKException failure) {
-            if (failure.getCode() != BKException.Code.NoSuchLedgerExistsException
-                    && failure.getCode() != BKException.Code.NoSuchEntryException) {
-                throw failure;
-            }
-            return false;
+            return switch (failure.getCode()) {
+                case BKException.Code.NoSuchLedgerExistsException, BKException.Code.NoSuchEntryException -> false;
+                // Its file is going at this very moment.
+                case BKException.Code.ReadException -> true;
+                default -> throw failure;
+            };
         }
     }
 

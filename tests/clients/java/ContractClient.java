@@ -19,6 +19,7 @@ import org.apache.kafka.common.serialization.*;
 public class ContractClient {
     static final int KEYS = 18;
     static final int SESSION_MS = 3000;
+    static final int STATIC_SESSION_MS = 60_000;
     static final int HEARTBEAT_MS = 500;
     static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in));
     static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
@@ -29,7 +30,10 @@ public class ContractClient {
         settings.put("reconnect.backoff.max.ms", 200);
         switch (arguments[1]) {
             case "produce" -> produce(settings, arguments[2]);
-            case "consume" -> new Member(settings, arguments[2], arguments[3], arguments[4]).consume();
+            case "consume" -> {
+                String instance = arguments.length > 5 ? arguments[5] : null;
+                new Member(settings, arguments[2], arguments[3], arguments[4], instance).consume();
+            }
             case "admin" -> admin(settings);
             default -> throw new IllegalArgumentException(arguments[1]);
         }
@@ -70,8 +74,9 @@ public class ContractClient {
         volatile boolean leaving = false;
         volatile boolean left = false;
 
-        Member(Map<String, Object> settings, String topic, String group, String protocol) {
+        Member(Map<String, Object> settings, String topic, String group, String protocol, String instance) {
             this.topic = topic;
+            if (instance != null) settings.put("group.instance.id", instance);
             settings.put("group.id", group);
             settings.put("auto.offset.reset", "earliest");
             settings.put("enable.auto.commit", false);
@@ -79,7 +84,7 @@ public class ContractClient {
                 settings.put("group.protocol", "consumer");
             } else {
                 settings.put("group.protocol", "classic");
-                settings.put("session.timeout.ms", SESSION_MS);
+                settings.put("session.timeout.ms", instance == null ? SESSION_MS : STATIC_SESSION_MS);
                 settings.put("heartbeat.interval.ms", HEARTBEAT_MS);
                 var assignor = protocol.equals("range") ? RangeAssignor.class : CooperativeStickyAssignor.class;
                 settings.put("partition.assignment.strategy", assignor.getName());
