@@ -37,8 +37,8 @@ public final class DriveBookKeeper implements SystemClient {
     private static final int FRAME_BYTES_MAX = 32 << 20;
     /** How often a writer that is followed tells the bookies which entries are confirmed if no later entry does. */
     private static final int CONFIRM_INTERVAL_MS = 1;
-    /** How long the bookies may take to remove what was deleted. */
-    private static final int REMOVAL_PATIENCE_S = 60;
+    /** How long the bookies may take to remove what was deleted: they read logs of gigabytes before. */
+    private static final int REMOVAL_PATIENCE_S = 240;
     /** Ledgers opened, closed or deleted at once. */
     private static final int LEDGERS_AT_ONCE = 64;
 

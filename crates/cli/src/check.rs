@@ -36,15 +36,16 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     let mut faults = 0;
     for identity in resting.identity.journal_identities() {
         let mut report = check_journal(&resting, &identity);
-        faults += report.faults.len();
         known.append(&mut report.known);
         let is_last = identity.journal as usize + 1 == resting.identity.journals;
         // While something is damaged it is not known which partitions there are.
-        if is_last && faults == 0 {
-            report
-                .orphans
-                .extend(storage::stray_directories(&resting.disk, &known)?);
+        if is_last && faults == 0 && report.is_sound() {
+            match storage::stray_directories(&resting.disk, &known) {
+                Ok(strays) => report.orphans.extend(strays),
+                Err(fault) => report.faults.push(fault),
+            }
         }
+        faults += report.faults.len();
         match arguments.json {
             true => output.json(&as_json(identity.journal, &report))?,
             false => output.line(as_text(identity.journal, &report))?,

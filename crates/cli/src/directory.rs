@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use platform::disk::{Disk, Lock, RealDisk};
 use server::NodeIdentity;
 
-/// A directory at rest. Locked, so that no node starts on it meanwhile.
+/// A directory at rest. Locked, so that no node starts on it meanwhile; but a lock file is not made, and where there is none, as
+/// in a copy that left it out, nothing is locked.
 pub(crate) struct RestingDirectory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) identity: NodeIdentity,

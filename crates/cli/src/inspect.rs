@@ -91,15 +91,12 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, none.
+    /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, those before.
     fn frames(&mut self, identity: &JournalIdentity) -> Result<Vec<FrameListing>> {
-        let mut frames = match storage::list_frames(self.disk, identity) {
-            Ok(frames) => frames,
-            Err(fault) => {
-                self.fault(&fault)?;
-                return Ok(Vec::new());
-            }
-        };
+        let (mut frames, fault) = storage::list_frames(self.disk, identity);
+        if let Some(fault) = fault {
+            self.fault(&fault)?;
+        }
         if let Some(wanted) = self.partition {
             for frame in &mut frames {
                 frame

@@ -3,18 +3,21 @@
 //! Requests are pipelined: `send` as many as you like, then `receive` as many. After an error of the connection itself it
 //! answers nothing more. Never used by two threads.
 
+mod sockets;
+
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kafka_wire::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, Decode, ErrorCode, Frame, Reader, Request,
-    ResponseHeader, Text, VersionRange, WireError, Writer, frame_request,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, Decode, ErrorCode, Reader, Request, ResponseHeader,
+    Text, VersionRange, WireError, Writer, frame_request,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+pub(crate) use self::sockets::wait_readable;
+use self::sockets::{open_stream, write_frame};
 use crate::error::{ClientError, Result};
 use crate::inbound::{Inbound, InboundError};
 
@@ -365,76 +368,4 @@ impl Connection {
             reason,
         }
     }
-}
-
-/// Whether bytes of an answer are here on any of `connections`, waiting for them at most `wait`. The end of a stream
-/// counts as one.
-pub(crate) fn wait_readable(connections: &[&Connection], wait: Duration) -> io::Result<bool> {
-    let is_ready = |connection: &&Connection| connection.is_ended() || connection.inbound.has_bytes();
-    if connections.iter().any(is_ready) {
-        return Ok(true);
-    }
-    let deadline = Instant::now() + wait;
-    let mut left = wait;
-    loop {
-        let timeout = Timespec {
-            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        let mut watched: Vec<PollFd<'_>> = connections
-            .iter()
-            .map(|connection| PollFd::new(&connection.stream, PollFlags::IN))
-            .collect();
-        match poll(&mut watched, Some(&timeout)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => left = deadline.saturating_duration_since(Instant::now()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Tries every address that the name stands for.
-fn open_stream(address: &str, options: &ConnectionOptions) -> Result<TcpStream> {
-    let unknown = |reason: String| ClientError::Address {
-        address: address.to_owned(),
-        reason,
-    };
-    let candidates: Vec<SocketAddr> = address
-        .to_socket_addrs()
-        .map_err(|error| unknown(error.to_string()))?
-        .collect();
-    let mut last = None;
-    for candidate in candidates {
-        match TcpStream::connect_timeout(&candidate, options.connect_timeout).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(options.request_timeout))?;
-            stream.set_write_timeout(Some(options.request_timeout))?;
-            Ok(stream)
-        }) {
-            Ok(stream) => return Ok(stream),
-            Err(source) => last = Some(source),
-        }
-    }
-    Err(match last {
-        Some(source) => ClientError::Connect {
-            address: address.to_owned(),
-            source,
-        },
-        None => unknown("the name has no address".to_owned()),
-    })
-}
-
-/// Writes all chunks of a frame, usually in one call.
-fn write_frame(stream: &mut TcpStream, frame: &Frame) -> io::Result<()> {
-    let mut slices: Vec<IoSlice<'_>> = frame.chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
-    let mut rest = slices.as_mut_slice();
-    while !rest.is_empty() {
-        match stream.write_vectored(rest) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => IoSlice::advance_slices(&mut rest, count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::{ApiKey, ErrorCode, Reader, RequestHeader};
-use record::Offset;
+use record::{BatchBuilder, Compression, Offset};
 use rustix::net::sockopt::set_socket_linger;
 
 /// How long is waited for what a test has caused.
@@ -190,6 +190,22 @@ impl FakeBroker {
     /// Creates a topic.
     pub fn create_topic(&self, name: &str, partitions: usize) {
         self.shared.lock().create(name, partitions, Vec::new());
+    }
+
+    /// Appends a batch of records without keys and with empty values.
+    ///
+    /// # Panics
+    /// If there is no such partition, or no record is wanted.
+    pub fn append(&self, topic: &str, partition: usize, records: usize) {
+        let mut builder = BatchBuilder::new(Compression::None);
+        for _ in 0..records {
+            builder.append(0, None, Some(b""), &[]);
+        }
+        let mut state = self.shared.lock();
+        let topic = state.topics.get_mut(topic).expect("the test created it");
+        let appended = topic.partitions[partition].append(Some(&builder.build()));
+        appended.expect("the batch is sound");
+        self.shared.appended.notify_all();
     }
 
     /// Gives up a partition's batches that lie wholly before `offset`.

@@ -3,6 +3,7 @@
 //! `append` gathers records, `send` ships them as one batch, `poll` and `flush` bring back what became of each. What is in
 //! flight is kept until it is answered, so that a new leader can be sent the same bytes with the same sequence numbers.
 
+mod options;
 mod repeat;
 
 use std::collections::VecDeque;
@@ -11,82 +12,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_wire::produce::{PartitionProduceData, PartitionProduceResponse, TopicProduceData};
 use kafka_wire::{ErrorCode, ProduceRequest, ProduceResponse, Text};
-use record::{BatchBuilder, Compression, Offset, TopicId};
+use record::{BatchBuilder, Offset, TopicId};
 
+use self::options::check_options;
+pub use self::options::{Acks, IDEMPOTENT_IN_FLIGHT_MAX, ProducerOptions};
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{Advice, ClientError, Result};
-
-/// Batches of one idempotent producer that a broker tells apart: with more in flight a retry could pass for new.
-pub const IDEMPOTENT_IN_FLIGHT_MAX: usize = 5;
-
-/// When an append counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Acks {
-    /// When it was sent: nothing is answered, losses go unseen.
-    None,
-    /// When the leader has it.
-    Leader,
-    /// When it is committed.
-    All,
-}
-
-impl Acks {
-    /// The number on the wire.
-    #[must_use]
-    pub const fn code(self) -> i16 {
-        match self {
-            Acks::None => 0,
-            Acks::Leader => 1,
-            Acks::All => -1,
-        }
-    }
-}
-
-impl std::str::FromStr for Acks {
-    type Err = ClientError;
-
-    /// Reads `0`, `1`, `all` or `-1`.
-    fn from_str(text: &str) -> Result<Acks> {
-        match text {
-            "0" => Ok(Acks::None),
-            "1" => Ok(Acks::Leader),
-            "all" | "-1" => Ok(Acks::All),
-            _ => Err(ClientError::Options(format!(
-                "acks is 0, 1 or all, but {text:?} was given"
-            ))),
-        }
-    }
-}
-
-/// How a producer behaves.
-#[derive(Debug, Clone)]
-pub struct ProducerOptions {
-    /// When an append counts as done.
-    pub acks: Acks,
-    /// How many batches may be in flight.
-    pub in_flight_max: usize,
-    /// Whether batches carry sequence numbers, so that a retry is never a second append.
-    pub idempotent: bool,
-    /// How batches are compressed.
-    pub compression: Compression,
-    /// How long failed batches are tried again. Zero reports the first failure. Without `idempotent`, what may have been
-    /// appended already is never sent again.
-    pub retry_for: Duration,
-}
-
-impl Default for ProducerOptions {
-    /// Committed, five in flight, with sequence numbers, tried again for 30 s.
-    fn default() -> ProducerOptions {
-        ProducerOptions {
-            acks: Acks::All,
-            in_flight_max: IDEMPOTENT_IN_FLIGHT_MAX,
-            idempotent: true,
-            compression: Compression::None,
-            retry_for: Duration::from_secs(30),
-        }
-    }
-}
 
 /// A batch's number at its producer, from zero in the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -418,26 +350,6 @@ pub(crate) fn read_answer(
         Some(ErrorCode::DuplicateSequenceNumber) => Ok(None),
         _ => Err(refusal(operation(), answer)),
     }
-}
-
-fn check_options(options: &ProducerOptions) -> Result<()> {
-    let wrong = |text: String| Err(ClientError::Options(text));
-    if options.in_flight_max == 0 {
-        return wrong("a producer needs at least one batch in flight".to_owned());
-    }
-    if !options.idempotent {
-        return Ok(());
-    }
-    if options.acks != Acks::All {
-        return wrong("an idempotent producer needs acks=all".to_owned());
-    }
-    if options.in_flight_max > IDEMPOTENT_IN_FLIGHT_MAX {
-        return wrong(format!(
-            "an idempotent producer may have {IDEMPOTENT_IN_FLIGHT_MAX} batches in flight, not {}",
-            options.in_flight_max
-        ));
-    }
-    Ok(())
 }
 
 fn refusal(operation: String, answer: &PartitionProduceResponse) -> ClientError {

@@ -23,9 +23,9 @@
 //!
 //! # How state changes
 //! Offsets and consumer groups change only when a record is durable, by the very code that replay runs. So no
-//! failure has to be undone. While such a change is under way, the group's *gate* is closed and its other requests wait;
-//! commits leave it open, as they do not depend on each other. Classic groups live in memory (who has joined, who
-//! waits) and store a generation when its leader has assigned; after a restart a group goes on with that one.
+//! failure has to be undone. While such a change is under way, the group's *gate* is closed and its other requests wait,
+//! as many as have room; commits leave it open, as they do not depend on each other. Classic groups live in memory (who
+//! has joined, who waits) and store a generation when its leader has assigned; after a restart a group goes on with that one.
 //!
 //! `now` is monotonic time since the process started. Records carry wall-clock time, made from `now` and the wall clock
 //! at the start, so that a wall clock that jumps expires nothing.
@@ -44,6 +44,7 @@ mod records;
 mod rounds;
 mod settings;
 mod topics;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -144,7 +145,7 @@ impl Coordinator {
                 let answer = group.read(cx, &request);
                 cx.answer(ticket, answer);
             } else {
-                group.waiting.push_back((ticket, request));
+                group.take(cx, ticket, request);
             }
         });
     }
@@ -191,7 +192,11 @@ impl Coordinator {
             group.finish(cx, done.then, result);
             if result.is_ok() {
                 group.note_applied(cx);
+            } else {
+                // Not again and again: the next look for old offsets finds them.
+                group.gone_topics.clear();
             }
+            group.forget_topics(cx);
             if std::mem::take(&mut group.missed_wake) {
                 // After a refusal not at once: the next one would be refused as well.
                 let pause = if result.is_ok() {
@@ -282,7 +287,8 @@ impl Coordinator {
             .iter()
             .take_while(|(at, name)| {
                 let has_room = work < WORK_AT_ONCE;
-                work += self.groups.get(name).map_or(0, Group::weight);
+                let group = self.groups.get(name);
+                work += group.map_or(0, |group| group.weight(&self.cx.expressions));
                 has_room && *at <= self.cx.now
             })
             .cloned()
@@ -296,7 +302,7 @@ impl Coordinator {
         {
             return;
         }
-        let (errand, names) = self.rounds.step(&self.groups);
+        let (errand, names) = self.rounds.step(&self.groups, &self.cx.expressions);
         for name in names {
             self.at_group(&name, |group, cx| group.see_topics(cx, &errand));
             if errand.expires_offsets {
@@ -319,12 +325,7 @@ impl Coordinator {
         };
         work(group, &mut self.cx);
         let mut asked = note_asked(group, &mut self.cx);
-        while group
-            .waiting
-            .front()
-            .is_some_and(|(_, request)| group.may_start(request))
-        {
-            let (ticket, request) = group.waiting.pop_front().expect("just looked at");
+        while let Some((ticket, request)) = group.next_waiting(&mut self.cx) {
             group.handle(&mut self.cx, ticket, request);
             asked = earlier(asked, note_asked(group, &mut self.cx));
         }

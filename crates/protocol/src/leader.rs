@@ -71,13 +71,15 @@ impl Leader {
         leader
     }
 
-    /// Whether a batch can be on as many replicas as a producer that waits for all of them wants (`min.insync.replicas`).
+    /// Whether a batch that is committed is on as many replicas as a producer that waits for all of them wants
+    /// (`min.insync.replicas`). More than the partition has are never wanted, as in Kafka.
     ///
     /// # Errors
     /// `NotEnoughReplicas`.
     pub fn check_replicas(&self, wanted: u32) -> Result<(), AppendError> {
-        let replicas = self.state.replicas.len();
-        match replicas >= wanted as usize {
+        let wanted = self.state.replicas.len().min(wanted as usize);
+        let replicas = self.state.ack_quorum;
+        match replicas >= wanted {
             true => Ok(()),
             false => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
         }

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use platform::random::random_bytes;
-use protocol::PlanError;
 use protocol::groups::GROUPS_TOPIC;
 use protocol::leader::NodeId;
 use protocol::metadata::{
@@ -19,7 +18,7 @@ use storage::RecoveredPartition;
 
 use crate::append::{AppendError, Built, Reserve};
 use crate::cursor::Cursor;
-use crate::engine::{Engine, Guard, Phase};
+use crate::engine::{Engine, Guard, Phase, State};
 use crate::settings::Settings;
 
 /// Why a log cannot be had.
@@ -213,51 +212,54 @@ impl Engine {
         name: &str,
         config: Vec<ConfigChange>,
     ) -> Result<PartitionId, LogError> {
-        let wanted = NewTopic {
-            id: TopicId(random_bytes()),
-            name: Arc::from(name),
-            partition_count: 1,
-            replica_count: 1,
-            config,
-        };
-        let limits = PlanLimits::default();
-        let refused = |error: PlanError| LogError::Name {
-            name: name.to_owned(),
-            reason: error.to_string(),
-        };
-        let command = state.metadata.plan_topic(&wanted, &limits).map_err(refused)?;
-        let batch = as_batch(std::slice::from_ref(&command), self.clock.wall_ms());
-        let not_created = |refusal| LogError::NotCreated {
+        let (topic, command) = plan_topic(&state.metadata, name, config)?;
+        let journaled = self.journal(state, &command);
+        let mut state = journaled.map_err(|refusal| LogError::NotCreated {
             name: name.to_owned(),
             refusal,
-        };
-        let (state, staged) = self
-            .stage_with_room(state, Reserve::Keep, &mut |state| {
-                state.stage(METADATA_PARTITION, &batch)
-            })
-            .map_err(not_created)?;
-        let mut state = self
-            .until_durable(state, staged.frame)
-            .map_err(|reason| not_created(AppendError::dead(reason)))?;
+        })?;
         state
             .metadata
             .apply(&command)
             .expect("it was planned on this image, and only its planner changes it");
-        let id = PartitionId {
-            topic: wanted.id,
-            index: 0,
-        };
+        let id = PartitionId { topic, index: 0 };
         let epoch = state.metadata.partition(id).map(|partition| partition.epoch);
-        let settings = state
-            .metadata
-            .topic(wanted.id)
-            .expect("it was just created")
-            .settings;
+        let created = state.metadata.topic(topic).expect("it was just created");
+        let settings = created.settings;
         state
             .open_partition(id, epoch, settings, None, &*self.clock)
             .expect("a new partition contradicts nothing");
         Ok(id)
     }
+
+    /// Has a command of the metadata made durable.
+    fn journal<'a>(&'a self, state: Guard<'a>, command: &Command) -> Result<Guard<'a>, AppendError> {
+        let batch = as_batch(std::slice::from_ref(command), self.clock.wall_ms());
+        let stage = &mut |state: &mut State| state.stage(METADATA_PARTITION, &batch);
+        let (state, staged) = self.stage_with_room(state, Reserve::Keep, stage)?;
+        self.until_durable(state, staged.frame).map_err(AppendError::dead)
+    }
+}
+
+/// What makes a topic of one partition.
+fn plan_topic(
+    metadata: &Metadata,
+    name: &str,
+    config: Vec<ConfigChange>,
+) -> Result<(TopicId, Command), LogError> {
+    let wanted = NewTopic {
+        id: TopicId(random_bytes()),
+        name: Arc::from(name),
+        partition_count: 1,
+        replica_count: 1,
+        config,
+    };
+    let planned = metadata.plan_topic(&wanted, &PlanLimits::default());
+    let command = planned.map_err(|error| LogError::Name {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok((wanted.id, command))
 }
 
 /// What an opening does to the metadata: it is a start of the node whose directory this is.

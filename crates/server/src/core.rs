@@ -19,7 +19,7 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
-use crate::groups::Groups;
+use crate::groups::{Groups, topic_settings};
 use crate::idle_poll::IdlePoll;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
@@ -249,11 +249,11 @@ impl Core {
                 Command::SetTopicConfig { id, .. } => metadata
                     .topic(*id)
                     .into_iter()
-                    .for_each(|topic| self.configure_partitions(topic)),
+                    .for_each(|topic| self.configure_partitions(metadata, topic)),
                 Command::SetBrokerConfig { .. } => {
                     metadata
                         .topics()
-                        .for_each(|topic| self.configure_partitions(topic));
+                        .for_each(|topic| self.configure_partitions(metadata, topic));
                 }
                 _ => {}
             }
@@ -261,10 +261,11 @@ impl Core {
         Ok(())
     }
 
-    fn configure_partitions(&self, topic: &Topic) {
+    fn configure_partitions(&self, metadata: &Metadata, topic: &Topic) {
+        let settings = topic_settings(metadata, topic);
         for id in self.own_partitions(topic, 0) {
             self.shard(self.facts.shard_of(id))
-                .configure_partition(id, topic.settings);
+                .configure_partition(id, settings);
         }
     }
 
@@ -299,13 +300,14 @@ impl Core {
     }
 
     fn open_partitions(&self, metadata: &Metadata, topic: &Topic, first_index: i32) -> Result<(), String> {
+        let settings = topic_settings(metadata, topic);
         for id in self.own_partitions(topic, first_index) {
             let state = metadata
                 .partition(id)
                 .expect("a topic's partitions are in the metadata");
             let recovered = self.take_recovered(id);
             let shard = self.shard(self.facts.shard_of(id));
-            shard.open_partition(id, Some(state.epoch), topic.settings, recovered.as_ref())?;
+            shard.open_partition(id, Some(state.epoch), settings, recovered.as_ref())?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 mod gathering;
 mod host;
+mod internal_topic;
 mod place;
 mod replay;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
 use protocol::groups::{Answer, GROUPS_TOPIC, Request, TopicChange};
-use protocol::metadata::{Command, ConfigChange, NewTopic, PlanError, PlanLimits, Topic};
+use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
 
@@ -26,22 +27,10 @@ use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
 
+pub(crate) use internal_topic::{FIXED_CONFIG, is_internal, own_config, topic_settings};
+
 use host::GroupHost;
 use place::partition_of;
-
-/// How the groups' topic is kept whatever topics have by default, and whatever clients want: the last record of each key,
-/// durable before anybody acts by it, and no change of a group refused. A group's record grows with its members.
-pub(crate) const FIXED_CONFIG: [(&str, &str); 6] = [
-    ("cleanup.policy", "compact"),
-    ("max.message.bytes", "16777216"),
-    ("message.timestamp.after.max.ms", "9223372036854775807"),
-    ("message.timestamp.before.max.ms", "9223372036854775807"),
-    ("min.insync.replicas", "1"),
-    ("ropewalk.durability", "fsync"),
-];
-/// In segments that are soon complete, unless clients want others: only those are compacted (Kafka's
-/// `offsets.topic.segment.bytes`).
-const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "104857600");
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
 #[derive(Default)]
@@ -153,11 +142,7 @@ impl Core {
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count: 1,
-            config: FIXED_CONFIG
-                .into_iter()
-                .chain([SEGMENT_CONFIG])
-                .map(|(name, value)| ConfigChange::set(name, value))
-                .collect(),
+            config: internal_topic::first_config(),
         };
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {
@@ -240,9 +225,4 @@ fn settings(config: &crate::config::GroupSettings) -> groups::Settings {
         consumer_heartbeat_interval: config.consumer_heartbeat_interval,
         ..groups::Settings::default()
     }
-}
-
-/// Whether a topic is kept by the node itself: clients may read it and not write to it.
-pub(crate) fn is_internal(topic: &str) -> bool {
-    topic == GROUPS_TOPIC
 }

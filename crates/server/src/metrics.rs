@@ -100,6 +100,7 @@ pub(crate) struct JournalFigures {
     pub(crate) layout_rounds: u64,
     pub(crate) faults: u64,
     pub(crate) compaction: CompactionFigures,
+    pub(crate) stalled_appends: usize,
     pub(crate) store: StoreStatus,
     /// Why appends are refused, if they are.
     pub(crate) refusal: Option<AppendRefusal>,

@@ -6,11 +6,6 @@
     reason = "tests stand outside of the node: they open sockets and files themselves"
 )]
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "what tests share is more than what this one needs"
-)]
 mod support;
 
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,16 +1,6 @@
 //! A producer and a consumer among clients that mean no good: neither ever sees an error, and the node's memory stays
 //! bounded. Alone in its process, because that memory is measured.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests stand outside of the node: they open sockets and files themselves"
-)]
-
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "what tests share is more than what this one needs"
-)]
 mod support;
 
 use std::collections::VecDeque;
@@ -18,7 +8,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use kafka_wire::{ApiVersionsRequest, FetchRequest};
 use record::Compression;
-use support::{TestNode, Wire, batch, compressed_batch, fetch_request, now_ms, produce_request, records_of};
+use support::{
+    TestNode, Wire, batch, compressed_batch, eventually, fetch_request, now_ms, produce_request, records_of,
+};
 
 const ROUNDS: i64 = 200;
 const PARTITIONS: i32 = 4;
@@ -193,8 +185,11 @@ fn good_clients_see_no_error_and_memory_stays_bounded_under_hostile_load() {
     }
     let growth = highest - before;
     assert!(growth < GROWTH_BYTES_MAX, "memory grew by {growth} bytes");
-    // All of it did arrive: two connections of each round ended for what they sent.
-    while node.metric("ropewalk_malformed_requests_total") < 2 * (ROUNDS as u64 - 1) {}
+    // Two connections of each round end for what they sent.
+    let malformed = 2 * (ROUNDS as u64 - 1);
+    eventually("all of it has arrived", || {
+        node.metric("ropewalk_malformed_requests_total") >= malformed
+    });
     idle.iter_mut().for_each(greet);
     assert_eq!(node.metric("ropewalk_faults_total"), 0);
 }

@@ -6,18 +6,17 @@
     reason = "the tests are clients, outside the node"
 )]
 
-#[path = "support/patience.rs"]
-mod patience;
+mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use patience::eventually;
 use platform::disk::SimulatedDisk;
 use server::Node;
 use server::config::Config;
+use support::{eventually, http_get as get};
 
 const CORES: usize = 2;
 const ROOM_BYTES: u64 = 64 << 20;
@@ -37,19 +36,6 @@ fn start(reserve_bytes: u64) -> Node {
     config.journal.layout_trigger = 1 << 20;
     config.disk.reserve_bytes = reserve_bytes;
     Node::start_on(config, Arc::new(disk)).expect("the node starts")
-}
-
-/// Status line, head and body of what the node answers.
-fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n"
-    )
-    .expect("sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
 }
 
 /// A metric's value, all its labels added up.

@@ -87,6 +87,11 @@ impl BatchMemory {
         }
     }
 
+    /// How much memory it is, however little of it the batch takes.
+    pub fn bytes(&self) -> usize {
+        round_up_to_block(self.request_end)
+    }
+
     /// How much of the request is missing.
     pub fn missing(&self) -> usize {
         self.request_end - self.buffer.len()

@@ -47,7 +47,8 @@ pub struct CheckReport {
     pub batches: u64,
     /// Bytes of segments looked through.
     pub segment_bytes: u64,
-    /// Files that nothing refers to, left behind by a crash. They do no harm; layout and compaction remove them as they come by.
+    /// Files that nothing refers to, left behind by a crash. They do no harm: layout removes them as it comes by, and what a
+    /// compaction left goes soon after a node's start.
     pub orphans: Vec<String>,
     /// The partitions that may have a directory: for `stray_directories`.
     pub known: BTreeSet<PartitionId>,

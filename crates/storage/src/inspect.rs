@@ -1,7 +1,7 @@
 //! What is in the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use record::{Epoch, Offset, PartitionId};
 use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
-use crate::journal::frame::{Entry, EntryKind};
+use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader};
 use crate::journal::{FrameLocation, directory, scan};
 use crate::segment::{Chunk, Segment, open_segment, path, read_table};
 
@@ -106,20 +106,21 @@ pub struct ChunkListing {
     pub checksum: u64,
 }
 
-/// The frames of a journal that recovery would replay, in order. Blocks.
-///
-/// # Errors
-/// As opening a store.
-pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<Vec<FrameListing>, Fault> {
-    let checkpoint = Checkpoint::read(disk, identity)?;
+/// The frames of a journal that recovery would replay, in order; with what is wrong, if opening a store would fail, those
+/// that were found before. Blocks.
+pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> (Vec<FrameListing>, Option<Fault>) {
+    let checkpoint = match Checkpoint::read(disk, identity) {
+        Ok(checkpoint) => checkpoint,
+        Err(fault) => return (Vec::new(), Some(fault)),
+    };
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
     let held = checkpoint.map_or_else(HashSet::new, |checkpoint| checkpoint.held_files());
+    let names = file_names(disk, identity);
     let mut listings = Vec::new();
-    let mut sequences = Vec::new();
     let mut visit = |location: &FrameLocation, _: &Bytes, entries: &[Entry]| {
-        sequences.push(location.file_sequence);
+        let name = names.get(&location.file_sequence);
         listings.push(FrameListing {
-            file: String::new(),
+            file: name.cloned().unwrap_or_default(),
             position: location.position,
             frame: location.frame_sequence,
             bytes: location.total_bytes,
@@ -127,19 +128,23 @@ pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<V
         });
         Ok(())
     };
-    let scanned = scan(disk, identity, start, &held, &mut visit)?;
-    let directory = disk.root().join(directory(identity));
-    let name = |name: &str| directory.join(name).display().to_string();
-    let names: HashMap<_, _> = scanned
-        .files
-        .used
-        .iter()
-        .map(|file| (file.sequence, name(&file.name)))
-        .collect();
-    for (listing, sequence) in listings.iter_mut().zip(sequences) {
-        listing.file = names[&sequence].clone();
-    }
-    Ok(listings)
+    let scanned = scan(disk, identity, start, &held, &mut visit);
+    (listings, scanned.err())
+}
+
+/// The journal's files by their sequences. What is wrong with one is for the scan to say.
+fn file_names(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> HashMap<u64, String> {
+    let directory = directory(identity);
+    let names = disk.list(&directory).unwrap_or_default();
+    let sequence = |path: &Path| {
+        let block = disk.open(path).ok()?.read(0, FILE_HEADER_BYTES).ok()?;
+        Some(FileHeader::decode(&block, identity).ok()?.sequence)
+    };
+    let paths = names.iter().map(|name| directory.join(name));
+    let shown = |path: PathBuf| disk.root().join(path).display().to_string();
+    paths
+        .filter_map(|path| Some((sequence(&path)?, shown(path))))
+        .collect()
 }
 
 fn list_entry(entry: &Entry) -> EntryListing {

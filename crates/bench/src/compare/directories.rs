@@ -33,6 +33,8 @@ impl Directories {
         let paths = parents.map(|parent| parent.join(&own));
         for (parent, path) in parents.into_iter().zip(&paths).take(1 + usize::from(in_memory)) {
             remove_left(parent);
+            // A process that had our id left it: in containers one often has the id of the one before.
+            let _ = fs::remove_dir_all(path);
             fs::create_dir(path).with_context(|| format!("cannot make {}", path.display()))?;
         }
         Ok(Directories { paths, data })
@@ -73,13 +75,14 @@ mod tests {
         let dead = data.path().join(format!("{PREFIX}4194305"));
         let alive = data.path().join(format!("{PREFIX}1"));
         let foreign = data.path().join(format!("{PREFIX}notes"));
-        for path in [&dead, &alive, &foreign] {
+        let own = data.path().join(format!("{PREFIX}{}", std::process::id()));
+        for path in [&dead, &alive, &foreign, &own] {
             fs::create_dir(path).expect("it is new");
             fs::write(path.join("log"), "old").expect("there is room");
         }
         let directories = Directories::make(data.path(), false).expect("there is room");
-        let own = directories.paths[0].clone();
-        assert!(!dead.exists() && alive.exists() && foreign.exists() && own.exists());
+        assert!(!dead.exists() && alive.exists() && foreign.exists());
+        assert!(own.exists() && !own.join("log").exists(), "ours is a new one");
         drop(directories);
         assert!(!own.exists() && alive.exists() && data.path().exists());
     }

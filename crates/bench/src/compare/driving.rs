@@ -14,6 +14,8 @@ use crate::contract::{Append, Command, Create, Described, Done, Event, Read};
 
 /// How long a driver may take to answer what is not a load.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+/// How long it may take to remove a log. A system may have gigabytes to go through before it has let go of one.
+const DELETED_WITHIN: Duration = Duration::from_secs(300);
 /// How long it may take before its first measured record: connecting and warming up.
 const STARTED_WITHIN: Duration = Duration::from_secs(180);
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
@@ -82,7 +84,7 @@ impl Driving {
     /// Removes a log.
     pub(super) fn delete(&mut self, log: &str) -> Result<()> {
         self.say(&Command::Delete { log: log.to_owned() })?;
-        match self.event(ANSWERED_WITHIN)? {
+        match self.event(DELETED_WITHIN)? {
             Event::Deleted => Ok(()),
             other => self.unexpected(&other),
         }

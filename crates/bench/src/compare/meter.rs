@@ -38,6 +38,12 @@ impl Meter {
     }
 }
 
+/// Whether a process has not ended.
+pub(super) fn is_alive(pid: u32) -> bool {
+    // One that nobody has asked for its end yet has no memory any more.
+    process_usage(pid).is_ok_and(|usage| usage.rss_bytes > 0)
+}
+
 /// What the disk holds for a directory and all below it. What vanishes meanwhile, or is not ours to see, does not count.
 pub(super) fn stored_bytes(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {

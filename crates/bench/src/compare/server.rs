@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -17,6 +18,8 @@ use super::peer::System;
 const READY_WITHIN: Duration = Duration::from_secs(180);
 /// How long it may take to end when asked.
 const ENDED_WITHIN: Duration = Duration::from_secs(60);
+/// How long its processes may take to be gone when killed.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// Where ports are looked for: below those that systems give to clients by themselves.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
@@ -184,6 +187,11 @@ impl Server {
     pub(super) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
+            // They may have been started by another that is gone sooner: until the last is, its ports and files are in use.
+            let end = Instant::now() + KILLED_WITHIN;
+            while self.ready.pids.iter().any(|&pid| meter::is_alive(pid)) && Instant::now() < end {
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 

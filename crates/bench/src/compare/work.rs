@@ -164,8 +164,7 @@ impl Running<'_> {
         } else {
             None
         };
-        driving.delete(&stored.log)?;
-        rest(server)?;
+        self.remove(&stored);
         let mut figures = figures::of_load(&done, load.producers, &cost, true);
         if let Some(rate) = self.manner.rate {
             figures.insert(figures::DUE.to_owned(), rate.round());
@@ -175,6 +174,17 @@ impl Running<'_> {
             latency_ns: done.latency_ns,
             verified_records,
         })
+    }
+
+    /// Removes what was measured. A system that does not let go of it goes itself: the next run is made with a new one.
+    fn remove(&mut self, stored: &Stored) {
+        if let Err(trouble) = forget(stored, self.way, self.fleet) {
+            eprintln!(
+                "{}: {trouble:#}; it is started anew",
+                self.way.system.variant.title
+            );
+            self.fleet.discard(self.way);
+        }
     }
 }
 

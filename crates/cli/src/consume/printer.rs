@@ -122,7 +122,7 @@ fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]
 #[cfg(test)]
 mod tests {
     use client::fake_broker::FakeBroker;
-    use client::{Cluster, ConnectionOptions, Consumer, ConsumerOptions, Producer, ProducerOptions, Start};
+    use client::{Cluster, ConnectionOptions, Consumer, ConsumerOptions, Start};
 
     use super::*;
 
@@ -139,20 +139,9 @@ mod tests {
     fn a_fetch_is_printed_as_far_as_the_end() {
         let broker = FakeBroker::start();
         broker.create_topic("t", 1);
+        broker.append("t", 0, 5);
         let mut cluster =
             Cluster::connect(&broker.address(), ConnectionOptions::default()).expect("it listens");
-        let mut producer =
-            Producer::new(&mut cluster, "t", 0, ProducerOptions::default()).expect("the topic is there");
-        for _ in 0..5 {
-            producer.append(0, None, Some(b""), &[]);
-        }
-        producer.send(&mut cluster);
-        assert!(
-            producer
-                .flush(&mut cluster)
-                .iter()
-                .all(|done| done.outcome.is_ok())
-        );
         let options = ConsumerOptions::default();
         let mut consumer =
             Consumer::new(&mut cluster, "t", 0, Start::Earliest, options).expect("the topic is there");

@@ -183,31 +183,19 @@ fn tails_of(cluster: &mut Cluster, topics: BTreeSet<&str>) -> Result<BTreeMap<St
 #[cfg(test)]
 mod tests {
     use client::fake_broker::FakeBroker;
-    use client::{ApiKey, Offset, Producer, ProducerOptions};
+    use client::{ApiKey, Offset};
 
     use super::*;
 
     /// A broker with topics of five records each.
     fn with_records(topics: &[&str]) -> (FakeBroker, Cluster) {
         let broker = FakeBroker::start();
-        let mut cluster =
-            Cluster::connect(&broker.address(), ConnectionOptions::default()).expect("it listens");
         for topic in topics {
             broker.create_topic(topic, 1);
-            let options = ProducerOptions::default();
-            let mut producer = Producer::new(&mut cluster, topic, 0, options).expect("the topic is there");
-            for _ in 0..5 {
-                producer.append(0, None, Some(b"value"), &[]);
-            }
-            producer.send(&mut cluster);
-            assert!(
-                producer
-                    .flush(&mut cluster)
-                    .iter()
-                    .all(|done| done.outcome.is_ok())
-            );
+            broker.append(topic, 0, 5);
         }
-        (broker, cluster)
+        let cluster = Cluster::connect(&broker.address(), ConnectionOptions::default());
+        (broker, cluster.expect("it listens"))
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A directory of the library `ropewalk` is a node's: the tools that look into one understand it, and a node serves it.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ropewalk::{Logs, Offset, Settings};
@@ -90,6 +92,29 @@ fn check_and_inspect_understand_a_directory_of_the_library() {
         checked.contains(&format!("left over, does not count: {}", stray.display())),
         "{checked}"
     );
+}
+
+#[test]
+fn a_directory_that_cannot_be_listed_is_a_fault_like_others() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let data = data(&directory);
+    let logs = open(&data);
+    let changes = logs.log("changes").expect("there is room");
+    changes.append(b"one").expect("there is room");
+    logs.close();
+    let partitions = data.join("partitions");
+    let no_text = partitions.join(OsStr::from_bytes(b"\xff"));
+    fs::create_dir_all(no_text).expect("Linux takes any name");
+    let checked = run(&["check", text(&data)]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let mut lines = checked.out.lines();
+    assert!(
+        lines.any(|line| line.starts_with("journal 0: ") && line.ends_with(": DAMAGED")),
+        "{checked:?}"
+    );
+    let fault = format!("  reading {} failed: ", partitions.display());
+    assert!(lines.any(|line| line.starts_with(&fault)), "{checked:?}");
+    assert!(checked.err.contains("1 damaged place found"), "{checked:?}");
 }
 
 #[test]

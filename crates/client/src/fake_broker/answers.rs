@@ -236,7 +236,7 @@ fn produce(shared: &Shared, request: &ProduceRequest, fault: Option<Fault>) -> P
 }
 
 impl Partition {
-    fn append(&mut self, records: Option<&Bytes>) -> Result<i64, ErrorCode> {
+    pub(super) fn append(&mut self, records: Option<&Bytes>) -> Result<i64, ErrorCode> {
         let records = records.ok_or(ErrorCode::InvalidRecord)?;
         let header =
             record::validate(records, &record::Limits::default()).map_err(|_| ErrorCode::CorruptMessage)?;

@@ -4,6 +4,8 @@
 //! anything is allocated, and the arrays of one frame share one budget of memory, since a few bytes on the
 //! wire can stand for a struct of hundreds.
 
+mod numbers;
+
 use bytes::Bytes;
 
 use super::{RecordChunks, Text, WireError};
@@ -92,98 +94,6 @@ impl Reader {
         let start = self.position;
         self.position += length;
         Ok(self.frame.slice(start..self.position))
-    }
-
-    /// One byte, signed.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn int8(&mut self) -> Result<i8, WireError> {
-        self.fixed().map(i8::from_be_bytes)
-    }
-
-    /// Two bytes, big-endian, signed.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn int16(&mut self) -> Result<i16, WireError> {
-        self.fixed().map(i16::from_be_bytes)
-    }
-
-    /// Two bytes, big-endian, unsigned.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn uint16(&mut self) -> Result<u16, WireError> {
-        self.fixed().map(u16::from_be_bytes)
-    }
-
-    /// Four bytes, big-endian, signed.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn int32(&mut self) -> Result<i32, WireError> {
-        self.fixed().map(i32::from_be_bytes)
-    }
-
-    /// Eight bytes, big-endian, signed.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn int64(&mut self) -> Result<i64, WireError> {
-        self.fixed().map(i64::from_be_bytes)
-    }
-
-    /// One byte: zero is false, everything else true, as Kafka reads it.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn boolean(&mut self) -> Result<bool, WireError> {
-        self.fixed::<1>().map(|[byte]| byte != 0)
-    }
-
-    /// Sixteen bytes.
-    ///
-    /// # Errors
-    /// [`WireError::Short`].
-    #[inline]
-    pub fn uuid(&mut self) -> Result<[u8; 16], WireError> {
-        self.fixed()
-    }
-
-    /// Seven bits per byte, the lowest first, at most five bytes (KIP-482).
-    ///
-    /// # Errors
-    /// [`WireError::Short`], [`WireError::VarintTooLong`].
-    #[inline]
-    pub fn unsigned_varint(&mut self) -> Result<u32, WireError> {
-        let [first] = self.fixed()?;
-        if first < 0x80 {
-            return Ok(u32::from(first));
-        }
-        self.long_varint(first)
-    }
-
-    fn long_varint(&mut self, first: u8) -> Result<u32, WireError> {
-        let mut value = u32::from(first & 0x7f);
-        for shift in [7, 14, 21] {
-            let [byte] = self.fixed()?;
-            value |= u32::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        let [last] = self.fixed()?;
-        if last > 0x0f {
-            return Err(WireError::VarintTooLong);
-        }
-        Ok(value | u32::from(last) << 28)
     }
 
     /// A compact length: the length plus one, zero for null.

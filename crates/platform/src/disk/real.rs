@@ -5,6 +5,7 @@
 //! reads the mode and warns. Nothing here repeats a failed write or sync.
 
 mod file;
+mod pace;
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,6 +17,7 @@ use rustix::fs::{FlockOperation, OFlags, flock, fsync, statfs, statvfs};
 use rustix::io::Errno;
 
 use self::file::RealFile;
+use self::pace::ReadPace;
 use super::relative_path::{names, parent_and_name, replacement_name};
 use super::{BLOCK_BYTES, Disk, DurableWriteMode, File, Lock};
 use crate::memory::AlignedBuffer;
@@ -34,8 +36,9 @@ const RAMFS_MAGIC: i128 = 0x8584_58f6;
 pub struct RealDisk {
     root: PathBuf,
     mode: DurableWriteMode,
-    /// Files are opened to be read only, and the lock is not made.
+    /// Files are opened to be read only, the lock is not made, and what would change the tree is refused.
     only_reads: bool,
+    pace: Arc<ReadPace>,
 }
 
 impl RealDisk {
@@ -48,17 +51,19 @@ impl RealDisk {
             root,
             mode,
             only_reads: false,
+            pace: Arc::default(),
         })
     }
 
     /// Opens the tree at `root` to look at it: nothing is written, so it may be on a file system that is mounted for reading
-    /// only. `NotFound` if there is none.
+    /// only. What would change the tree is refused with `ReadOnlyFilesystem`. `NotFound` if there is none.
     pub fn open_to_read(root: &Path) -> io::Result<RealDisk> {
         Ok(RealDisk {
             root: root.canonicalize()?,
             // Only writes would tell the difference.
             mode: DurableWriteMode::Buffered,
             only_reads: true,
+            pace: Arc::default(),
         })
     }
 
@@ -66,6 +71,14 @@ impl RealDisk {
         let mut absolute = self.root.clone();
         absolute.extend(names(path)?);
         Ok(absolute)
+    }
+
+    /// That the tree was not opened to be read only.
+    fn may_write(&self) -> io::Result<()> {
+        match self.only_reads {
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Ok(()),
+        }
     }
 
     /// The absolute path of something that must not be the root itself.
@@ -80,7 +93,11 @@ impl RealDisk {
         if self.mode == DurableWriteMode::Direct {
             options.custom_flags(OFlags::DIRECT.bits() as i32);
         }
-        Ok(Arc::new(RealFile::new(options.open(absolute)?, self.mode)))
+        Ok(Arc::new(RealFile::new(
+            options.open(absolute)?,
+            self.mode,
+            self.pace.clone(),
+        )))
     }
 }
 
@@ -113,7 +130,7 @@ fn probe_at(path: &Path) -> io::Result<()> {
         .create(true)
         .truncate(true)
         .custom_flags(OFlags::DIRECT.bits() as i32);
-    let file = RealFile::new(options.open(path)?, DurableWriteMode::Direct);
+    let file = RealFile::new(options.open(path)?, DurableWriteMode::Direct, Arc::default());
     file.write_durable(0, &AlignedBuffer::zeroed(BLOCK_BYTES))?;
     file.read(0, BLOCK_BYTES).map(|_| ())
 }
@@ -150,6 +167,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.may_write()?;
         self.open_with(path, OpenOptions::new().create_new(true))
     }
 
@@ -167,6 +185,7 @@ impl Disk for RealDisk {
     }
 
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        self.may_write()?;
         let (_, name) = parent_and_name(path)?;
         let target = self.absolute(path)?;
         let aside = target.with_file_name(replacement_name(name));
@@ -199,10 +218,12 @@ impl Disk for RealDisk {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.may_write()?;
         fs::create_dir_all(self.absolute(directory)?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.may_write()?;
         let (from, to) = (self.absolute_below(from)?, self.absolute_below(to)?);
         if fs::symlink_metadata(&from)?.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -211,10 +232,12 @@ impl Disk for RealDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.may_write()?;
         remove_if_there(&self.absolute_below(path)?)
     }
 
     fn remove_directory(&self, directory: &Path) -> io::Result<()> {
+        self.may_write()?;
         match fs::remove_dir_all(self.absolute_below(directory)?) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,

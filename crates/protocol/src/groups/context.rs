@@ -16,10 +16,10 @@ use super::topics::Topics;
 pub(crate) enum Then {
     /// The answers are given; if the change was refused, answers of the same kinds that say so.
     Answer(Vec<(Ticket, Answer)>),
-    /// The request is handled, now that nothing stands in its way; refused if the change was.
+    /// The request is handled, now that nothing stands in its way; refused if the change was. It waits until then.
     Again(Ticket, Box<Request>),
-    /// The leader's assignment of this generation is handed out.
-    HandOut { generation: i32 },
+    /// The leader's assignment of this generation is handed out. So many bytes wait until then.
+    HandOut { generation: i32, bytes: usize },
     /// A static member of a stable classic group is back under a new id.
     Replace {
         instance: Name,
@@ -28,12 +28,6 @@ pub(crate) enum Then {
         ticket: Ticket,
         answer: Answer,
     },
-}
-
-impl Then {
-    pub(crate) fn again(ticket: Ticket, request: Request) -> Then {
-        Then::Again(ticket, Box::new(request))
-    }
 }
 
 /// Whether other changes of the group may be decided while one is under way.
@@ -65,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) now: Duration,
     /// What all groups hold in memory, roughly, in bytes.
     pub(crate) held_bytes: usize,
+    /// What requests that wait take, roughly, in bytes.
+    pub(crate) waiting_bytes: usize,
     unix_ms_at_start: i64,
     actions: VecDeque<Action>,
     under_way: VecDeque<UnderWay>,
@@ -88,6 +84,7 @@ impl Context {
             expressions: Expressions::default(),
             now: Duration::ZERO,
             held_bytes: 0,
+            waiting_bytes: 0,
             unix_ms_at_start,
             actions: VecDeque::new(),
             under_way: VecDeque::new(),

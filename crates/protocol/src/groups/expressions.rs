@@ -4,8 +4,9 @@
 //! Whatever an expression and the names of topics are, matching all of them costs a bounded number of steps, and is refused
 //! beyond that: a client must not be able to stop a core.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::rc::{Rc, Weak};
 
 use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson;
@@ -29,11 +30,22 @@ pub(crate) struct Expressions {
     known: BTreeMap<Name, Expression>,
     /// The bytes that they take, roughly.
     held_bytes: usize,
+    /// Those whose last hold is gone.
+    let_go: Rc<RefCell<Vec<Name>>>,
 }
 
 /// Keeps an expression known as long as it lives.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Hold(Arc<()>);
+#[derive(Debug)]
+pub(crate) struct Hold {
+    regex: Name,
+    let_go: Rc<RefCell<Vec<Name>>>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.let_go.borrow_mut().push(Name::clone(&self.regex));
+    }
+}
 
 #[derive(Debug)]
 struct Expression {
@@ -44,7 +56,7 @@ struct Expression {
     version: u64,
     /// Nobody new may have it: it cost too much then, and what it matches is from before.
     is_refused: bool,
-    hold: Hold,
+    hold: Weak<Hold>,
 }
 
 impl Expression {
@@ -54,7 +66,7 @@ impl Expression {
             matching: Vec::new(),
             version: 0,
             is_refused: false,
-            hold: Hold::default(),
+            hold: Weak::new(),
         };
         new.match_with(topics);
         new
@@ -98,14 +110,13 @@ impl Expressions {
         settings: &Settings,
         topics: &Topics,
         regex: &Name,
-    ) -> Result<Hold, GroupError> {
+    ) -> Result<Rc<Hold>, GroupError> {
         let too_costly = || invalid("it costs too much to match".to_owned());
-        if let Some(known) = self.known.get(regex) {
-            return if known.is_refused {
-                Err(too_costly())
-            } else {
-                Ok(known.hold.clone())
-            };
+        if self.known.get(regex).is_some_and(|known| known.is_refused) {
+            return Err(too_costly());
+        }
+        if let Some(hold) = self.hold_known(regex) {
+            return Ok(hold);
         }
         let new = Expression::of(Some(compile(settings, regex)?), topics);
         if new.is_refused {
@@ -116,16 +127,31 @@ impl Expressions {
     }
 
     /// The same for an expression that a member has already: it is never refused.
-    pub(crate) fn hold(&mut self, settings: &Settings, topics: &Topics, regex: &Name) -> Hold {
-        match self.known.get(regex) {
-            Some(known) => known.hold.clone(),
+    pub(crate) fn hold(&mut self, settings: &Settings, topics: &Topics, regex: &Name) -> Rc<Hold> {
+        match self.hold_known(regex) {
+            Some(hold) => hold,
             None => self.insert(regex, Expression::of(compile(settings, regex).ok(), topics)),
+        }
+    }
+
+    /// Forgets what nobody has any more. What is kept counts, and must not keep others from growing.
+    pub(crate) fn forget_unused(&mut self) {
+        for regex in self.let_go.take() {
+            // Somebody may have it again.
+            let is_used = |known: &Expression| known.hold.strong_count() > 0;
+            if self.known.get(&regex).is_none_or(is_used) {
+                continue;
+            }
+            if let Some(unused) = self.known.remove(&regex) {
+                self.held_bytes -= unused.held_bytes();
+            }
         }
     }
 
     /// Matches anew what was last matched before this version of the topics, but not all at once: says whether that is
     /// done.
     pub(crate) fn match_some(&mut self, topics: &Topics, version: u64) -> bool {
+        self.forget_unused();
         let mut work = 0;
         for known in self.known.values_mut() {
             if known.version >= version {
@@ -143,29 +169,28 @@ impl Expressions {
     }
 
     /// The topics that an expression matched last; none if nobody has it.
-    pub(crate) fn topics(&self, regex: &Name) -> impl Iterator<Item = &Name> {
-        self.known
-            .get(regex)
-            .into_iter()
-            .flat_map(|known| &known.matching)
+    pub(crate) fn topics(&self, regex: &Name) -> &[Name] {
+        let known = self.known.get(regex);
+        known.map(|known| known.matching.as_slice()).unwrap_or_default()
     }
 
-    fn insert(&mut self, regex: &Name, new: Expression) -> Hold {
-        let hold = new.hold.clone();
+    fn insert(&mut self, regex: &Name, new: Expression) -> Rc<Hold> {
         self.held_bytes += new.held_bytes();
         self.known.insert(Name::clone(regex), new);
-        hold
+        self.hold_known(regex).expect("just inserted")
     }
 
-    fn forget_unused(&mut self) {
-        let held_bytes = &mut self.held_bytes;
-        self.known.retain(|_, known| {
-            let is_used = Arc::strong_count(&known.hold.0) > 1;
-            if !is_used {
-                *held_bytes -= known.held_bytes();
-            }
-            is_used
+    fn hold_known(&mut self, regex: &Name) -> Option<Rc<Hold>> {
+        let known = self.known.get_mut(regex)?;
+        if let Some(hold) = known.hold.upgrade() {
+            return Some(hold);
+        }
+        let hold = Rc::new(Hold {
+            regex: Name::clone(regex),
+            let_go: Rc::clone(&self.let_go),
         });
+        known.hold = Rc::downgrade(&hold);
+        Some(hold)
     }
 }
 
@@ -219,7 +244,7 @@ mod tests {
     use super::super::topics::TopicChange;
     use super::*;
 
-    fn learn(expressions: &mut Expressions, topics: &Topics, regex: &str) -> Hold {
+    fn learn(expressions: &mut Expressions, topics: &Topics, regex: &str) -> Rc<Hold> {
         expressions
             .learn(&Settings::default(), topics, &Name::from(regex))
             .expect("an expression")
@@ -239,7 +264,14 @@ mod tests {
         let last = learn(&mut expressions, &topics, "c.*");
         assert_eq!(expressions.known.len(), 1);
         assert_eq!(expressions.held_bytes(), one_bytes, "as long as the first one");
+        // One that is taken up again before it is forgotten stays.
         drop(last);
+        let again = learn(&mut expressions, &topics, "c.*");
+        expressions.forget_unused();
+        assert_eq!(expressions.held_bytes(), one_bytes);
+        drop(again);
+        expressions.forget_unused();
+        assert_eq!((expressions.known.len(), expressions.held_bytes()), (0, 0));
     }
 
     #[test]
@@ -261,8 +293,7 @@ mod tests {
             assert_eq!(gone, None);
         }
         assert!(expressions.match_some(&topics, topics.version()));
-        let matched =
-            |regex: &str| -> Vec<Name> { expressions.topics(&Name::from(regex)).cloned().collect() };
+        let matched = |regex: &str| -> Vec<Name> { expressions.topics(&Name::from(regex)).to_vec() };
         assert_eq!(matched("a.*"), ["a", "ab"].map(Name::from));
         assert_eq!(matched(".*b"), ["ab", "b"].map(Name::from));
         assert_eq!(expressions.held_bytes(), empty_bytes + 4 * MATCH_BYTES);

@@ -1,17 +1,18 @@
 //! One group: its members by either protocol, its offsets, and what waits while a change is under way.
 //!
 //! Stands between the coordinator, which finds groups by name, and the protocols. It decides what may start: a change
-//! behind a closed gate must be durable, or refused, before the next request is looked at.
+//! behind a closed gate must be durable, or refused, before the next request is looked at. `waiting` has how they wait.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use record::TopicId;
+
 use super::classic::Classic;
 use super::consumer::Consumer;
-use super::context::{Context, Then};
-use super::contract::{
-    Answer, GroupError, GroupState, GroupType, Name, NotPersisted, OffsetCommitter, Request, Ticket,
-};
+use super::context::Context;
+use super::contract::{Answer, GroupError, GroupState, GroupType, Name, OffsetCommitter, Request, Ticket};
+use super::expressions::Expressions;
 use super::offsets::Offsets;
 use super::records::{Change, What};
 use super::rounds::Errand;
@@ -31,6 +32,8 @@ pub(crate) struct Group {
     pub(crate) closed: bool,
     /// Requests that wait, in order.
     pub(crate) waiting: VecDeque<(Ticket, Request)>,
+    /// Topics that are gone, whose offsets are to go as soon as nothing is under way.
+    pub(crate) gone_topics: BTreeSet<TopicId>,
     /// When the coordinator wakes this group; never later than the group needs it.
     pub(crate) wake_at: Option<Duration>,
     /// It was woken while it could do nothing: again as soon as something that was under way is done.
@@ -58,6 +61,7 @@ impl Group {
             under_way: 0,
             closed: false,
             waiting: VecDeque::new(),
+            gone_topics: BTreeSet::new(),
             wake_at: None,
             missed_wake: false,
             members_changed: true,
@@ -67,7 +71,7 @@ impl Group {
     }
 
     /// Whether a request may be handled now. Those that take things away wait until nothing is under way, and so does
-    /// one that would turn the group to the other protocol.
+    /// one that would turn the group to the other protocol. All wait for the offsets of topics that are gone.
     pub(crate) fn may_start(&self, request: &Request) -> bool {
         let needs_quiet = match request {
             Request::DeleteGroup(_) | Request::DeleteOffsets(_) => true,
@@ -75,7 +79,7 @@ impl Group {
             Request::Join(_) => matches!(self.kind, Kind::Consumer(_)),
             _ => false,
         };
-        !self.closed && (!needs_quiet || self.under_way == 0)
+        !self.closed && self.gone_topics.is_empty() && (!needs_quiet || self.under_way == 0)
     }
 
     /// Whether timers may do their work: they change things, too.
@@ -99,6 +103,8 @@ impl Group {
 
     /// Handles a request that may start.
     pub(crate) fn handle(&mut self, cx: &mut Context, ticket: Ticket, request: Request) {
+        // Members may have gone since: what only they had must not keep others out.
+        cx.expressions.forget_unused();
         self.members_changed |= match &request {
             Request::Join(_) | Request::Leave(_) => true,
             Request::Sync(sync) => !sync.assignments.is_empty(),
@@ -107,7 +113,7 @@ impl Group {
         match request {
             Request::CommitOffsets(request) => self.commit_offsets(cx, ticket, request),
             Request::DeleteOffsets(request) => self.delete_offsets(cx, ticket, request),
-            Request::DeleteGroup(_) => self.delete(cx, ticket),
+            Request::DeleteGroup(request) => self.delete(cx, ticket, request),
             Request::ConsumerHeartbeat(request) => self.consumer_heartbeat(cx, ticket, &request),
             Request::Join(request) => self.join(cx, ticket, request),
             Request::Sync(request) => self.sync(cx, ticket, request),
@@ -127,50 +133,6 @@ impl Group {
             Request::DescribeClassic(_) => Answer::DescribeClassic(self.describe_classic(cx)),
             Request::DescribeConsumer(_) => Answer::DescribeConsumer(self.describe_consumer(cx)),
             other => unreachable!("{other:?} does not only read"),
-        }
-    }
-
-    /// A change is durable and applied, or was refused: what comes next.
-    pub(crate) fn finish(&mut self, cx: &mut Context, then: Then, result: Result<(), NotPersisted>) {
-        match then {
-            Then::Answer(answers) => {
-                for (ticket, answer) in answers {
-                    let answer = match result {
-                        Ok(()) => answer,
-                        Err(NotPersisted) => answer.not_persisted(),
-                    };
-                    cx.answer(ticket, answer);
-                }
-            }
-            Then::Again(ticket, request) => match result {
-                Ok(()) => self.waiting.push_front((ticket, *request)),
-                Err(NotPersisted) => cx.answer(ticket, request.refused(GroupError::NotPersisted)),
-            },
-            Then::HandOut { generation } => {
-                if let Kind::Classic(classic) = &mut self.kind {
-                    classic.hand_out(cx, &self.name, generation, result);
-                }
-            }
-            Then::Replace {
-                instance,
-                member,
-                generation,
-                ticket,
-                answer,
-            } => match &mut self.kind {
-                Kind::Classic(classic) => {
-                    let answer = match result {
-                        Ok(()) if classic.still_holds(&instance, &member, generation) => answer,
-                        Ok(()) => Answer::Join(Err(GroupError::RebalanceInProgress)),
-                        Err(NotPersisted) => {
-                            // The member tries again under its new id.
-                            Answer::Join(Err(GroupError::RebalanceInProgress))
-                        }
-                    };
-                    cx.answer(ticket, answer);
-                }
-                Kind::Consumer(_) => cx.answer(ticket, answer.not_persisted()),
-            },
         }
     }
 
@@ -337,8 +299,12 @@ impl Group {
     }
 
     /// How much there is to look at.
-    pub(crate) fn weight(&self) -> usize {
-        VISIT_WORK + self.member_count() + self.offsets.len()
+    pub(crate) fn weight(&self, expressions: &Expressions) -> usize {
+        let members = match &self.kind {
+            Kind::Classic(classic) => classic.member_count(),
+            Kind::Consumer(consumer) => consumer.weight(expressions),
+        };
+        VISIT_WORK + members + self.offsets.len()
     }
 
     /// Does what is due, as soon as nothing stands in its way.
@@ -352,9 +318,10 @@ impl Group {
 
     /// Topics have come, grown or gone.
     pub(crate) fn see_topics(&mut self, cx: &mut Context, errand: &Errand) {
-        for (topic, id) in &errand.gone {
-            self.forget_topic(cx, topic, *id);
-        }
+        let gone = errand.gone.iter();
+        let known = gone.filter(|(topic, id)| self.offsets.know_topic(topic, *id));
+        self.gone_topics.extend(known.map(|(_, id)| *id));
+        self.forget_topics(cx);
         if errand.topics_version.is_some()
             && let Kind::Consumer(consumer) = &mut self.kind
         {

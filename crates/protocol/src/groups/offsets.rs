@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 
 use record::TopicId;
 
+use super::context::Context;
 use super::contract::{Name, TopicPartition};
 use super::records::{Change, OffsetValue, What};
+use super::settings::OFFSET_RECORD_BYTES;
 
 /// See the module.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -79,16 +81,20 @@ impl Offsets {
         }
     }
 
-    /// The changes that take away every offset that `goes` names.
+    /// The changes that take away the offsets that `goes` names, as many as one batch takes.
     pub(crate) fn removals(
         &self,
+        cx: &Context,
         group: &Name,
         mut goes: impl FnMut(&TopicPartition, &OffsetValue) -> bool,
-    ) -> Vec<Change> {
-        self.iter()
-            .filter(|(partition, value)| goes(partition, value))
-            .map(|(partition, _)| Change::of(group, What::Offset(partition, None)))
-            .collect()
+    ) -> Removals {
+        let mut removals = Removals::new(cx);
+        for (partition, value) in self.iter() {
+            if goes(&partition, value) {
+                removals.add(group, partition);
+            }
+        }
+        removals
     }
 
     /// Whether any offset was committed for this very topic.
@@ -96,6 +102,37 @@ impl Offsets {
         self.topics
             .get(topic)
             .is_some_and(|partitions| partitions.values().any(|value| value.topic_id == id))
+    }
+}
+
+/// Offsets that are to go: as many as fit into one batch of the groups' log. A large group has more than that.
+#[derive(Debug)]
+pub(crate) struct Removals {
+    pub(crate) changes: Vec<Change>,
+    /// Others are to go as well, when these are gone.
+    pub(crate) are_cut: bool,
+    bytes_left: usize,
+}
+
+impl Removals {
+    fn new(cx: &Context) -> Removals {
+        Removals {
+            changes: Vec::new(),
+            are_cut: false,
+            bytes_left: cx.settings.commit_bytes_max,
+        }
+    }
+
+    /// Adds an offset if there is room, and the first one in any case.
+    fn add(&mut self, group: &Name, partition: TopicPartition) {
+        let bytes = OFFSET_RECORD_BYTES + group.len() + partition.topic.len();
+        if bytes > self.bytes_left && !self.changes.is_empty() {
+            self.are_cut = true;
+            return;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.changes
+            .push(Change::of(group, What::Offset(partition, None)));
     }
 }
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use record::TopicId;
 
 use super::contract::{GroupType, Name};
+use super::expressions::Expressions;
 use super::group::Group;
 
-/// What one call does at most, more or less, in things looked at: members, offsets, names of topics.
+/// What one call does at most, more or less, in things looked at: members, partitions, offsets, names of topics.
 pub(crate) const WORK_AT_ONCE: usize = 10_000;
 
 /// Why groups are visited.
@@ -74,7 +75,11 @@ impl Rounds {
     }
 
     /// The next groups to visit, and why.
-    pub(super) fn step(&mut self, groups: &BTreeMap<Name, Group>) -> (Arc<Errand>, Vec<Name>) {
+    pub(super) fn step(
+        &mut self,
+        groups: &BTreeMap<Name, Group>,
+        expressions: &Expressions,
+    ) -> (Arc<Errand>, Vec<Name>) {
         let errand = Arc::clone(&self.errand);
         let mut concerned = Vec::new();
         let Some(from) = self.from.take() else {
@@ -88,7 +93,7 @@ impl Rounds {
             }
             work += 1 + errand.gone.len();
             if errand.concerns(group) {
-                work += group.weight();
+                work += group.weight(expressions);
                 concerned.push(Name::clone(name));
             }
         }

@@ -10,7 +10,7 @@ use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, 
 /// What stands behind the client's name in the id of a member: a hyphen and a UUID.
 const MEMBER_SUFFIX_BYTES: usize = 37;
 /// What a record of an offset takes beside its texts, at most.
-const OFFSET_RECORD_BYTES: usize = 128;
+pub(crate) const OFFSET_RECORD_BYTES: usize = 128;
 
 /// The settings of a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Settings {
     pub consumer_bytes_max: usize,
     /// What all groups of one coordinator may take in memory, roughly, in bytes. Beyond that nothing grows.
     pub held_bytes_max: usize,
+    /// What requests that wait for a change of their group may take, all of one coordinator together, in bytes.
+    pub waiting_bytes_max: usize,
     /// What the leader of a classic group may hand out, all members together, in bytes.
     pub assignment_bytes_max: usize,
     /// Topics that a member may name.
@@ -48,7 +50,8 @@ pub struct Settings {
     pub regexes_max: usize,
     /// What a client may note beside an offset (`offset.metadata.max.bytes`).
     pub offset_metadata_bytes_max: usize,
-    /// What one commit may make the groups' log take, in bytes: it must fit into one batch of it.
+    /// What one commit may make the groups' log take, in bytes: it must fit into one batch of it. What takes offsets away is
+    /// done in parts of this size.
     pub commit_bytes_max: usize,
     /// Partitions that a group may have offsets of.
     pub offsets_max: usize,
@@ -82,6 +85,7 @@ impl Default for Settings {
             classic_bytes_max: 7 * 1024 * 1024,
             consumer_bytes_max: 64 * 1024 * 1024,
             held_bytes_max: 512 * 1024 * 1024,
+            waiting_bytes_max: 64 * 1024 * 1024,
             assignment_bytes_max: 8 * 1024 * 1024,
             subscription_topics_max: 10_000,
             regex_bytes_max: 1024,

@@ -69,13 +69,13 @@ pub enum AppendError {
         /// The count found.
         got: i32,
     },
-    /// There are fewer replicas than the topic has its producers wait for (`min.insync.replicas`).
-    #[error("{wanted} replicas must hold a batch (min.insync.replicas), the partition has {replicas}")]
+    /// A committed batch is on fewer replicas than the topic has its producers wait for (`min.insync.replicas`).
+    #[error("{wanted} replicas must hold a batch (min.insync.replicas), {replicas} do when it is committed")]
     NotEnoughReplicas {
-        /// How many there are.
+        /// How many hold it for certain.
         replicas: usize,
-        /// How many there must be.
-        wanted: u32,
+        /// How many must.
+        wanted: usize,
     },
     /// Transactions are not served.
     #[error("transactional batches are not accepted")]

@@ -49,15 +49,49 @@ fn a_refused_journal_leaves_no_trace() {
     assert_eq!(leader.handle_append(NOW, again).next_offset, Offset(3));
 }
 
-#[test]
-fn no_more_replicas_are_promised_than_there_are() {
-    let alone = leader();
-    assert_eq!(alone.check_replicas(1), Ok(()));
-    let refused = AppendError::NotEnoughReplicas {
-        replicas: 1,
-        wanted: 2,
+/// The first of so many replicas.
+fn leader_among(replicas: usize, ack_quorum: usize) -> Leader {
+    let history = History::new(ProducerLimits::default());
+    let node = |number| Replica {
+        node: NodeId(number),
+        next_offset: Offset::ZERO,
     };
-    assert_eq!(alone.check_replicas(2), Err(refused));
+    Leader::open(LeaderState {
+        replicas: (0..).map(node).take(replicas).collect(),
+        ack_quorum,
+        ..LeaderState::single(NodeId(0), Epoch(0), Offset::ZERO, Offset::ZERO, history)
+    })
+}
+
+#[test]
+fn no_more_replicas_are_promised_than_hold_what_is_committed() {
+    for ack_quorum in 1..=3 {
+        let leader = leader_among(3, ack_quorum);
+        for wanted in 1..=3 {
+            let promised = match ack_quorum < wanted {
+                false => Ok(()),
+                true => Err(AppendError::NotEnoughReplicas {
+                    replicas: ack_quorum,
+                    wanted,
+                }),
+            };
+            assert_eq!(leader.check_replicas(wanted as u32), promised);
+        }
+    }
+}
+
+#[test]
+fn no_more_replicas_are_wanted_than_there_are() {
+    for replicas in 1..=3 {
+        let all = leader_among(replicas, replicas);
+        assert_eq!(all.check_replicas(4), Ok(()), "{replicas}");
+        assert_eq!(all.check_replicas(u32::MAX), Ok(()), "{replicas}");
+    }
+    let refused = AppendError::NotEnoughReplicas {
+        replicas: 2,
+        wanted: 3,
+    };
+    assert_eq!(leader_among(3, 2).check_replicas(4), Err(refused));
 }
 
 #[test]

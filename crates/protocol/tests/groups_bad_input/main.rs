@@ -3,12 +3,14 @@
 
 mod anything;
 mod change_over;
+mod large_groups;
 mod limits;
 mod many_groups;
 mod members;
 mod offsets;
 mod patterns;
 mod room;
+mod slow_log;
 #[path = "../support/mod.rs"]
 mod support;
 

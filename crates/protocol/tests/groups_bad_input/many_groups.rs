@@ -27,8 +27,8 @@ fn changes_at_once(stand: &mut Stand) -> usize {
     changes
 }
 
-fn subscribe(stand: &mut Stand) {
-    for number in 0..GROUPS {
+fn subscribe(stand: &mut Stand, groups: usize) {
+    for number in 0..groups {
         let mut joining = heartbeat_of(&name_of(number), "ann", MemberPresence::Joining);
         joining.topics = None;
         joining.regex = Some(Name::from("orders.*"));
@@ -41,7 +41,7 @@ fn subscribe(stand: &mut Stand) {
 #[test]
 fn all_groups_see_new_topics_but_not_at_once() {
     let mut stand = Stand::empty(at_once());
-    subscribe(&mut stand);
+    subscribe(&mut stand, GROUPS);
     for (id, name) in [(2, "orders-eu"), (3, "orders-us")] {
         let new = TopicChange::There {
             topic: Name::from(name),
@@ -69,10 +69,37 @@ fn all_groups_see_new_topics_but_not_at_once() {
     }
 }
 
+/// Groups whose members want many topics are more to look at: there are fewer of them in a call.
+#[test]
+fn what_groups_match_is_work() {
+    let mut stand = Stand::empty(at_once());
+    subscribe(&mut stand, 40);
+    let topics = (0..1_000u16).map(|number| {
+        let mut id = [3; 16];
+        id[..2].copy_from_slice(&number.to_be_bytes());
+        TopicChange::There {
+            topic: Name::from(format!("orders-{number}")),
+            id: TopicId(id),
+            partition_count: 1,
+        }
+    });
+    stand.coordinator.handle_topics(stand.now, topics);
+    let changes = changes_at_once(&mut stand);
+    assert!((1..40).contains(&changes), "{changes}");
+    assert_eq!(
+        stand.coordinator.deadline(),
+        Some(stand.now),
+        "there is more to do"
+    );
+    stand.settle();
+    // A member, what it is to have, and what it has, of each; and two epochs.
+    assert_eq!(stand.coordinator.image().count(), 40 * 5);
+}
+
 #[test]
 fn the_silent_are_put_out_but_not_at_once() {
     let mut stand = Stand::empty(at_once());
-    subscribe(&mut stand);
+    subscribe(&mut stand, GROUPS);
     stand.now += Duration::from_secs(50);
     let changes = changes_at_once(&mut stand);
     assert!((1..GROUPS).contains(&changes), "{changes}");

@@ -6,7 +6,7 @@ use record::TopicId;
 
 use crate::{
     CLASSIC, CONSUMER, Stand, at_once, beat, commit, error_in, heartbeat, heartbeat_of, is_limit, join,
-    join_as, subscription,
+    join_as, leave, subscription, sync,
 };
 
 #[test]
@@ -36,7 +36,7 @@ fn what_the_members_of_a_group_say_is_limited_together() {
         assert!(is_limit(&error), "{error}");
     }
     // One who leaves makes room.
-    stand.ask(crate::leave(CLASSIC, &ann, None));
+    stand.ask(leave(CLASSIC, &ann, None));
     let mut joining = join_as(CLASSIC, "", "ann", None, large);
     joining.random = 8;
     let joined = stand.ask(Request::Join(joining));
@@ -129,4 +129,71 @@ fn partitions_take_room() {
     stand.ask(heartbeat("wide", "ann", MemberPresence::Leaving));
     let heard = stand.ask(wishing("narrow", MemberPresence::At(1)));
     assert_eq!(error_in(&heard), None);
+}
+
+/// What leaders hand out counts, also while no member holds it: it is stored until the next time.
+#[test]
+fn assignments_take_room() {
+    let settings = Settings {
+        held_bytes_max: 100_000,
+        ..at_once()
+    };
+    let mut stand = Stand::empty(settings);
+    let groups = ["a", "b", "c", "d", "e", "f"];
+    let leaders = groups.map(|group| match stand.ask(join(group, "", "ann")) {
+        Answer::Join(Ok(joined)) => joined.member,
+        other => panic!("{other:?}"),
+    });
+    let syncing = |place: usize, generation, bytes| {
+        let leader = &leaders[place];
+        sync(groups[place], leader, generation, &[(leader, &vec![7; bytes])])
+    };
+    let errors: Vec<_> = (0..6)
+        .filter_map(|place| error_in(&stand.ask(syncing(place, 1, 30_000))))
+        .collect();
+    assert_eq!(errors.len(), 2, "four of them fill it: {errors:?}");
+    assert!(errors.iter().all(is_limit), "{errors:?}");
+    // Whoever was inside goes on with as much as before.
+    let again = stand.ask(join("a", &leaders[0], "ann"));
+    assert_eq!(error_in(&again), None);
+    for request in [join("g", "", "ann"), syncing(0, 2, 30_001)] {
+        let error = stand.refused(request);
+        assert!(is_limit(&error), "{error}");
+    }
+    let synced = stand.ask(syncing(0, 2, 30_000));
+    assert_eq!(error_in(&synced), None);
+    stand.ask(leave("b", &leaders[1], None));
+    let synced = stand.ask(syncing(5, 1, 30_000));
+    assert_eq!(error_in(&synced), None);
+}
+
+/// What only those had who have left takes no room any more.
+#[test]
+fn expressions_that_nobody_has_make_room() {
+    let settings = Settings {
+        held_bytes_max: 100_000,
+        ..at_once()
+    };
+    let mut stand = Stand::empty(settings);
+    let wishing = |number: usize| {
+        let mut wishing = heartbeat_of(&format!("g{number}"), "ann", MemberPresence::Joining);
+        wishing.topics = None;
+        wishing.regex = Some(Name::from(format!("orders-{number}.*")));
+        Request::ConsumerHeartbeat(wishing)
+    };
+    let mut count = 0;
+    let error = loop {
+        match error_in(&stand.ask(wishing(count))) {
+            Some(error) => break error,
+            None => count += 1,
+        }
+    };
+    assert!(is_limit(&error), "{error}");
+    for number in 0..count {
+        let left = stand.ask(heartbeat(&format!("g{number}"), "ann", MemberPresence::Leaving));
+        assert_eq!(error_in(&left), None);
+    }
+    for request in [heartbeat("new", "ann", MemberPresence::Joining), wishing(count)] {
+        assert_eq!(error_in(&stand.ask(request)), None);
+    }
 }

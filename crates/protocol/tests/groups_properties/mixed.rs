@@ -3,19 +3,14 @@
 //!
 //! Members of the classic protocol let go of everything before they join again; whoever leads hands out all partitions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use protocol::groups::{
-    Action, Answer, ConsumerHeartbeat, Coordinator, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup,
-    LeavingMember, MemberPresence, Name, NotPersisted, PersistId, Protocol, Request, Settings, StoredRecord,
-    SyncGroup, Ticket, TopicChange,
-};
+use protocol::groups::{Answer, ConsumerHeartbeat, GroupError, JoinGroup, Joined, Name, Request, Settings};
 use record::{PartitionId, TopicId};
 
 use super::embedded::{hand_out, read_assignment, subscription};
-use super::support::Dice;
-use super::{heartbeat, instance_of};
+use super::host::Host;
+use super::member::{Member, check_owners};
 
 const TOPIC: TopicId = TopicId([1; 16]);
 const PARTITIONS: i32 = 5;
@@ -25,79 +20,38 @@ const SESSION: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Client {
-    instance: Option<Name>,
+    member: Member,
     by_classic: bool,
-    member: Name,
-    /// Its epoch or generation; 0 before it has joined.
-    epoch: i32,
-    has: BTreeSet<i32>,
-    told: BTreeSet<i32>,
-    /// When it sent what was last accepted.
-    heard_at: Duration,
-    asked_at: Duration,
-    asked: Option<Ticket>,
     must_join: bool,
     must_sync: bool,
-    leaving: bool,
     /// As a leader, whom it assigns to.
     followers: Vec<Name>,
 }
 
 pub(super) struct World {
-    now: Duration,
-    dice: Dice,
-    coordinator: Coordinator,
+    host: Host,
     clients: Vec<Client>,
-    under_way: Vec<(PersistId, Vec<StoredRecord>)>,
-    log: Vec<StoredRecord>,
-    open_tickets: HashMap<Ticket, usize>,
-    next_ticket: u64,
-    lives: u64,
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> World {
-        let mut world = World {
-            now: Duration::ZERO,
-            dice: Dice(seed),
-            coordinator: Coordinator::new(Settings::default(), 0),
-            clients: (0..CLIENTS).map(Client::new).collect(),
-            under_way: Vec::new(),
-            log: Vec::new(),
-            open_tickets: HashMap::new(),
-            next_ticket: 0,
-            lives: 0,
-        };
-        world.load();
-        world
-    }
-
-    fn load(&mut self) {
         let settings = Settings {
             consumer_session_timeout: SESSION,
             initial_rebalance_delay: Duration::from_secs(1),
             ..Settings::default()
         };
-        self.coordinator = Coordinator::new(settings, 0);
-        let topic = TopicChange::There {
-            topic: Name::from("a"),
-            id: TOPIC,
-            partition_count: PARTITIONS,
-        };
-        self.coordinator.handle_topics(self.now, [topic]);
-        for record in &self.log {
-            self.coordinator
-                .replay(&record.key, record.value.as_deref())
-                .expect("records that were just made");
+        let topics = vec![(Name::from("a"), TOPIC, PARTITIONS)];
+        World {
+            host: Host::new(seed, settings, topics),
+            clients: (0..CLIENTS).map(Client::new).collect(),
         }
-        self.coordinator.handle_loaded(self.now);
     }
 
     pub(super) fn step(&mut self) {
-        self.now += Duration::from_millis(self.dice.roll(600));
-        match self.dice.roll(60) {
+        self.host.now += Duration::from_millis(self.host.dice.roll(600));
+        match self.host.dice.roll(60) {
             0 => self.restart(),
-            1 => self.now += Duration::from_secs(self.dice.roll(20)),
+            1 => self.host.now += Duration::from_secs(self.host.dice.roll(20)),
             2..20 => self.report(),
             _ => self.act(),
         }
@@ -106,209 +60,132 @@ impl World {
 
     pub(super) fn finish(&mut self) {
         for _ in 0..100 {
-            while !self.under_way.is_empty() {
+            while self.host.is_behind() {
                 self.report();
                 self.settle();
             }
-            self.now += Duration::from_secs(5);
+            self.host.now += Duration::from_secs(5);
             self.settle();
         }
-        while !self.under_way.is_empty() {
+        while self.host.is_behind() {
             self.report();
-            self.take_actions();
+            self.take_answers();
         }
-        assert!(self.open_tickets.is_empty(), "every ticket is answered");
-        let before: Vec<StoredRecord> = self.coordinator.image().collect();
-        self.load();
-        assert_eq!(before, self.coordinator.image().collect::<Vec<_>>());
+        self.host.check_end();
     }
 
     fn settle(&mut self) {
-        if self.coordinator.deadline().is_some_and(|at| at <= self.now) {
-            self.coordinator.handle_time(self.now);
-        }
-        self.take_actions();
+        self.host.wake();
+        self.take_answers();
         for client in &mut self.clients {
-            if self.now >= client.heard_at + SESSION {
-                client.has.clear();
-            }
+            client.member.expire(self.host.now, SESSION);
         }
-        let mut owners = BTreeMap::new();
-        for (who, client) in self.clients.iter().enumerate() {
-            for index in &client.has {
-                if let Some(other) = owners.insert(*index, who) {
-                    panic!("{index} is with {other} and {who}");
-                }
-            }
-        }
+        check_owners(self.clients.iter().map(|client| &client.member));
     }
 
     fn restart(&mut self) {
-        self.take_actions();
-        let before: Vec<StoredRecord> = self.coordinator.image().collect();
-        self.under_way.clear();
-        self.open_tickets.clear();
-        self.load();
-        assert_eq!(before, self.coordinator.image().collect::<Vec<_>>());
+        self.take_answers();
+        self.host.restart();
         for client in &mut self.clients {
-            client.asked = None;
+            client.member.asked = None;
         }
     }
 
     fn report(&mut self) {
-        if self.under_way.is_empty() {
-            return;
+        self.host.report(15);
+    }
+
+    fn take_answers(&mut self) {
+        while let Some((who, answer)) = self.host.next_answer() {
+            self.clients[who].member.asked = None;
+            self.clients[who].hear(answer);
         }
-        let (id, records) = self.under_way.remove(0);
-        let result = if self.dice.one_in(15) {
-            Err(NotPersisted)
-        } else {
-            Ok(())
-        };
-        if result.is_ok() {
-            self.log.extend(records);
-        }
-        self.coordinator.handle_persisted(self.now, id, result);
     }
 
     fn act(&mut self) {
-        let who = usize::try_from(self.dice.roll(CLIENTS as u64)).expect("few");
-        if self.clients[who].asked.is_some() {
+        let who = usize::try_from(self.host.dice.roll(CLIENTS as u64)).expect("few");
+        if self.clients[who].member.asked.is_some() {
             return;
         }
-        if self.clients[who].epoch == 0 && !self.clients[who].must_join {
-            self.lives += 1;
-            self.clients[who] = Client {
-                by_classic: !self.dice.one_in(3),
-                member: Name::from(format!("c{who}-{}", self.lives)),
-                heard_at: self.now,
-                must_join: true,
-                ..Client::new(who)
-            };
+        if self.clients[who].member.epoch == 0 && !self.clients[who].must_join {
+            self.begin(who);
         }
-        let leaves = self.dice.one_in(15);
-        self.clients[who].leaving = leaves && self.clients[who].epoch > 0;
-        if self.clients[who].leaving {
-            self.clients[who].has.clear();
+        let leaves = self.host.dice.one_in(15);
+        let member = &mut self.clients[who].member;
+        member.leaving = leaves && member.epoch > 0;
+        if member.leaving {
+            member.has.clear();
         }
         let request = if self.clients[who].by_classic {
             self.classic_request(who)
         } else {
             self.consumer_request(who)
         };
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        self.open_tickets.insert(ticket, who);
-        self.clients[who].asked = Some(ticket);
-        self.clients[who].asked_at = self.now;
-        self.coordinator.handle_request(self.now, ticket, request);
+        let ticket = self.host.ask(who, request);
+        self.clients[who].member.wait_for(ticket, self.host.now);
+    }
+
+    /// A new member, by one of the protocols.
+    fn begin(&mut self, who: usize) {
+        let by_classic = !self.host.dice.one_in(3);
+        let mut member = Member::new(who);
+        member.heard_at = self.host.now;
+        if !by_classic {
+            // Members of the classic protocol are named by the coordinator.
+            member.id = self.host.new_id(who);
+        }
+        self.clients[who] = Client {
+            member,
+            by_classic,
+            must_join: true,
+            ..Client::default()
+        };
     }
 
     fn consumer_request(&mut self, who: usize) -> Request {
-        let for_a_while = self.dice.one_in(2);
-        let client = &mut self.clients[who];
-        let joins = client.epoch == 0;
-        client.has = client.has.intersection(&client.told).copied().collect();
-        let presence = match (joins, client.leaving) {
-            (true, _) => MemberPresence::Joining,
-            (false, true) if for_a_while && client.instance.is_some() => MemberPresence::LeavingForAWhile,
-            (false, true) => MemberPresence::Leaving,
-            (false, false) => MemberPresence::At(client.epoch),
-        };
-        let owned = client.has.iter().map(|index| PartitionId {
-            topic: TOPIC,
-            index: *index,
-        });
+        let for_a_while = self.host.dice.one_in(2);
+        let member = &mut self.clients[who].member;
+        member.let_go();
         Request::ConsumerHeartbeat(ConsumerHeartbeat {
-            instance: client.instance.clone(),
             topics: Some(vec![Name::from("a")]),
-            ..heartbeat(GROUP, &client.member, presence, owned.collect())
+            ..member.heartbeat(GROUP, for_a_while)
         })
     }
 
     fn classic_request(&mut self, who: usize) -> Request {
-        let random = u128::from(self.next_ticket) + 1;
         let client = &mut self.clients[who];
-        let (group, member) = (Name::from(GROUP), Name::clone(&client.member));
-        let instance = client.instance.clone();
-        if client.leaving {
-            return Request::Leave(LeaveGroup {
-                group,
-                members: vec![LeavingMember { member, instance }],
-            });
+        if client.member.leaving {
+            return Request::Leave(client.member.leave(GROUP));
         }
         if client.must_join {
-            client.has.clear();
+            client.member.has.clear();
             return Request::Join(JoinGroup {
-                group,
-                member: if client.epoch == 0 {
-                    Name::default()
-                } else {
-                    member
-                },
-                instance,
-                client_id: Name::from("c"),
-                client_host: Name::from("/h"),
-                session_timeout: SESSION,
                 // Longer than the session: who works on is never put out for not joining.
                 rebalance_timeout: Duration::from_secs(30),
-                protocol_type: Name::from("consumer"),
-                protocols: vec![Protocol {
-                    name: Name::from("range"),
-                    metadata: subscription(),
-                }],
-                requires_known_member: false,
-                can_skip_assignment: false,
-                random,
+                random: self.host.random(),
+                ..client.member.join(GROUP, subscription())
             });
         }
         if client.must_sync {
-            return Request::Sync(SyncGroup {
-                group,
-                member,
-                instance,
-                generation: client.epoch,
-                protocol_type: None,
-                protocol: None,
-                assignments: hand_out(PARTITIONS, &client.followers),
-            });
+            let assignments = hand_out(PARTITIONS, &client.followers);
+            return Request::Sync(client.member.sync(GROUP, assignments));
         }
-        Request::Heartbeat(Heartbeat {
-            group,
-            member,
-            instance,
-            generation: client.epoch,
-        })
-    }
-
-    fn take_actions(&mut self) {
-        while let Some(action) = self.coordinator.next_action() {
-            match action {
-                Action::Persist { id, records } => self.under_way.push((id, records)),
-                Action::Answer { ticket, answer } => {
-                    let who = self
-                        .open_tickets
-                        .remove(&ticket)
-                        .expect("only what was asked is answered, and once");
-                    self.clients[who].asked = None;
-                    self.clients[who].hear(answer);
-                }
-            }
-        }
+        Request::Heartbeat(client.member.beat(GROUP))
     }
 }
 
 impl Client {
     fn new(who: usize) -> Client {
         Client {
-            instance: instance_of(who),
+            member: Member::new(who),
             ..Client::default()
         }
     }
 
     fn forget(&mut self) {
+        self.member.forget();
         *self = Client {
-            instance: self.instance.take(),
+            member: std::mem::take(&mut self.member),
             ..Client::default()
         };
     }
@@ -317,24 +194,22 @@ impl Client {
         match answer {
             Answer::ConsumerHeartbeat(Ok(heard)) if heard.epoch < 0 => self.forget(),
             Answer::ConsumerHeartbeat(Ok(heard)) => {
-                self.accept();
                 self.must_join = false;
-                self.epoch = heard.epoch;
-                if let Some(assignment) = heard.assignment {
-                    self.told = assignment.iter().map(|partition| partition.index).collect();
-                    self.has.extend(&self.told);
-                }
+                self.member.hear(&heard);
             }
             Answer::Join(Ok(joined)) => self.joined(joined),
             Answer::Sync(Ok(synced)) => {
-                self.accept();
+                self.member.accept();
                 self.must_sync = false;
-                self.has = read_assignment(&synced.assignment);
+                let assigned = read_assignment(&synced.assignment).into_iter();
+                self.member.has = assigned
+                    .map(|index| PartitionId { topic: TOPIC, index })
+                    .collect();
             }
-            Answer::Heartbeat(Ok(())) => self.accept(),
+            Answer::Heartbeat(Ok(())) => self.member.accept(),
             Answer::Leave(Ok(_)) => self.forget(),
             Answer::Heartbeat(Err(GroupError::RebalanceInProgress)) => {
-                self.accept();
+                self.member.accept();
                 self.rejoin();
             }
             Answer::Join(Err(GroupError::RebalanceInProgress | GroupError::NotPersisted))
@@ -358,25 +233,18 @@ impl Client {
     }
 
     fn joined(&mut self, joined: Joined) {
-        self.accept();
-        assert!(
-            joined.member != self.member || joined.generation >= 1,
-            "a generation begins at 1"
-        );
-        self.member = joined.member;
-        self.epoch = joined.generation;
+        self.member.accept();
+        assert!(joined.generation >= 1, "a generation begins at 1");
+        self.member.id = joined.member;
+        self.member.epoch = joined.generation;
         self.followers = joined.members.into_iter().map(|member| member.member).collect();
         self.must_join = false;
         self.must_sync = true;
     }
 
-    fn accept(&mut self) {
-        self.heard_at = self.asked_at;
-    }
-
     /// Everything is let go of first.
     fn rejoin(&mut self) {
-        self.has.clear();
+        self.member.has.clear();
         self.must_join = true;
         self.must_sync = false;
     }

@@ -131,16 +131,21 @@ fn open_zstd<'a>(
 }
 
 /// That the bytes are exactly one LZ4 frame, end mark included: the decoder alone would take a frame that is cut between
-/// two blocks for a whole one, and an empty block for the end.
+/// two blocks for a whole one, and an empty block for the end. And that its blocks are independent: Kafka's Java clients
+/// read no others.
 ///
 /// Source: the LZ4 frame format, version 1.6.
 fn check_lz4_frame(frame: &[u8]) -> Result<(), &'static str> {
     const MAGIC: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
     const CUT: &str = "the frame is cut";
+    const INDEPENDENT_BLOCKS: u8 = 1 << 5;
     if frame.get(..MAGIC.len()) != Some(MAGIC) {
         return Err("no frame");
     }
     let flags = *frame.get(MAGIC.len()).ok_or(CUT)?;
+    if flags & INDEPENDENT_BLOCKS == 0 {
+        return Err("its blocks depend on each other");
+    }
     let optional = |bit: u8, bytes: usize| if flags & (1 << bit) == 0 { 0 } else { bytes };
     let (block_checksum, content_checksum) = (optional(4, 4), optional(2, 4));
     // Magic, flags, block descriptor, content size, dictionary id, header checksum.
@@ -165,8 +170,31 @@ fn check_lz4_frame(frame: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Takes records piece by piece and compresses them as Kafka's own producer does: gzip and Zstandard at their default
-/// levels, LZ4 and snappy in independent blocks of 64 and 32 KiB.
+/// The size of an LZ4 frame's blocks, as its descriptor says.
+fn lz4_block_size(frame: &[u8]) -> BlockSize {
+    match frame.get(5).map_or(0, |descriptor| descriptor >> 4 & 7) {
+        7 => BlockSize::Max4MB,
+        6 => BlockSize::Max1MB,
+        5 => BlockSize::Max256KB,
+        _ => BlockSize::Max64KB,
+    }
+}
+
+/// Base-two logarithm of a window that is as large as a Zstandard frame's, or the next one above.
+///
+/// Source: RFC 8878, 3.1.1.1.
+fn zstd_window_log(frame: &[u8]) -> Option<u32> {
+    const SINGLE_SEGMENT: u8 = 1 << 5;
+    let (flags, window) = (*frame.get(4)?, *frame.get(5)?);
+    if flags & SINGLE_SEGMENT == 0 {
+        return Some(10 + u32::from(window >> 3) + u32::from(window & 7 != 0));
+    }
+    let content_bytes = zstd::zstd_safe::get_frame_content_size(frame).ok()??;
+    Some(content_bytes.checked_next_power_of_two()?.ilog2())
+}
+
+/// Takes records piece by piece and compresses them: gzip and Zstandard at their default levels, LZ4 and snappy in
+/// independent blocks, of 64 KiB unless said otherwise.
 pub(super) enum Compressor {
     None(Vec<u8>),
     Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
@@ -176,6 +204,8 @@ pub(super) enum Compressor {
 }
 
 const MEMORY: &str = "writing to memory does not fail";
+/// The smallest window that Zstandard knows.
+const ZSTD_WINDOW_LOG_MIN: u32 = 10;
 
 impl Compressor {
     /// Appends to `out`.
@@ -187,18 +217,46 @@ impl Compressor {
                 Compressor::Gzip(Box::new(encoder))
             }
             Compression::Snappy => Compressor::Snappy(Box::new(SnappyWriter::new(out))),
-            Compression::Lz4 => {
-                let frame = FrameInfo::new()
-                    .block_size(BlockSize::Max64KB)
-                    .block_mode(BlockMode::Independent);
-                Compressor::Lz4(Box::new(FrameEncoder::with_frame_info(frame, out)))
-            }
-            Compression::Zstd => {
-                let encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
-                    .expect("the default level exists");
-                Compressor::Zstd(Box::new(encoder))
-            }
+            Compression::Lz4 => Compressor::lz4(BlockSize::Max64KB, out),
+            Compression::Zstd => Compressor::zstd(None, out),
         }
+    }
+
+    /// The same for what stays of `original`, in which repetitions may reach as far back as there: else it might become many
+    /// times as long. It takes about the memory that decompressing does.
+    pub(super) fn like(
+        compression: Compression,
+        original: &[u8],
+        limits: &Limits,
+        out: Vec<u8>,
+    ) -> Compressor {
+        match compression {
+            Compression::Lz4 => Compressor::lz4(lz4_block_size(original), out),
+            Compression::Zstd => {
+                let window_log = zstd_window_log(original);
+                let allowed = window_log.map(|log| log.min(limits.zstd_window_log_max));
+                Compressor::zstd(allowed, out)
+            }
+            other => Compressor::new(other, out),
+        }
+    }
+
+    fn lz4(block_size: BlockSize, out: Vec<u8>) -> Compressor {
+        let frame = FrameInfo::new()
+            .block_size(block_size)
+            .block_mode(BlockMode::Independent);
+        Compressor::Lz4(Box::new(FrameEncoder::with_frame_info(frame, out)))
+    }
+
+    fn zstd(window_log: Option<u32>, out: Vec<u8>) -> Compressor {
+        let mut encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
+            .expect("the default level exists");
+        if let Some(window_log) = window_log {
+            encoder
+                .window_log(window_log.max(ZSTD_WINDOW_LOG_MIN))
+                .expect("no decoder is allowed a larger window than the format knows");
+        }
+        Compressor::Zstd(Box::new(encoder))
     }
 
     pub(super) fn write(&mut self, records: &[u8]) {

@@ -230,9 +230,10 @@ fn with_chosen(
     choice: &Choice,
 ) -> Result<Vec<u8>, BatchError> {
     let compression = header.attributes.compression()?;
+    let (head, records) = batch[..header.length_bytes].split_at(BATCH_OVERHEAD_BYTES);
     let mut copying = Copying {
         choice,
-        out: Compressor::new(compression, batch[..BATCH_OVERHEAD_BYTES].to_vec()),
+        out: Compressor::like(compression, records, limits, head.to_vec()),
         length: Vec::new(),
     };
     walk_batch_by(header, batch, limits, &mut copying)?;

@@ -13,8 +13,10 @@ use super::header::Compression;
 
 const FRAME_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const FRAME_HEADER_BYTES: usize = 16;
-/// What the Java library puts into one block, and the version it writes twice.
-const FRAME_BLOCK_BYTES: usize = 32 * 1024;
+/// What we put into one block: as far as snappy's own encoder looks back, also in raw blocks. The Java library does with half
+/// of it, and reads any.
+const FRAME_BLOCK_BYTES: usize = 64 * 1024;
+/// What the Java library writes twice.
 const FRAME_VERSION: i32 = 1;
 /// The densest element of a block turns 3 bytes into 64.
 const EXPANSION_MAX: u64 = 22;

@@ -1,6 +1,7 @@
 //! Batches that are made, checked and read back; what hostile ones do is in `hostile`, what huge ones do in `bombs`.
 
 mod bombs;
+mod growth;
 mod hostile;
 mod retain;
 mod round_trip;

@@ -1,4 +1,7 @@
 //! DescribeConfigs: the configs in force for a topic or a broker, and where each value comes from.
+//!
+//! A short request may have a long answer. One resource is always told. More take room for what is told of them, and wait
+//! for some before they begin; what finds none beside the others is refused with an error at which clients ask again.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -15,10 +18,10 @@ use super::broker_configs;
 use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
 use crate::core::Core;
+use crate::groups::own_config;
 
-/// One answer takes no more than this part of the room for all of them (`limits.answer_bytes_per_core`), but for what is told
-/// of one resource.
-const ANSWER_SHARE: usize = 4;
+/// What a result, a config and a synonym take in the frame beside their texts, at most.
+const FRAMED_BYTES: usize = 32;
 
 /// What a request wants told beside names and values.
 #[derive(Debug, Clone, Copy)]
@@ -36,14 +39,19 @@ pub(crate) async fn handle(
         synonyms: request.include_synonyms,
         documentation: request.include_documentation,
     };
+    if request.resources.len() > 1 {
+        core.answers.room().await;
+    }
+    // Until the response is there; whoever writes it holds what its frame takes from then on.
+    let mut held = core.answers.hold(0);
     let mut seen = HashSet::new();
-    let mut room_bytes = core.facts.config.limits.answer_bytes_per_core / ANSWER_SHARE;
     let results = request.resources.into_iter().map(|resource| {
         // Naming one resource a million times must not multiply the answer.
-        let described = match seen.insert((resource.resource_type, resource.resource_name.clone())) {
-            true if room_bytes == 0 => Err(Refusal::new(
-                ErrorCode::PolicyViolation,
-                "the answer would be too large; ask for fewer resources, or for less of them",
+        let is_first = seen.insert((resource.resource_type, resource.resource_name.clone()));
+        let described = match is_first {
+            true if held.bytes() > 0 && core.answers.is_used_up() => Err(Refusal::new(
+                ErrorCode::ThrottlingQuotaExceeded,
+                "this answer has no room for more now; ask again for the rest, or for less of each",
             )),
             true => describe(&core, &resource, detail),
             false => Err(Refusal::new(
@@ -51,9 +59,9 @@ pub(crate) async fn handle(
                 "the request names this resource twice",
             )),
         };
-        let taken: usize = described.iter().flatten().map(taken_bytes).sum();
-        room_bytes = room_bytes.saturating_sub(taken);
-        told(resource, described)
+        let result = told(resource, described);
+        held.grow(taken_bytes(&result));
+        result
     });
     DescribeConfigsResponse {
         throttle_time_ms: 0,
@@ -61,12 +69,25 @@ pub(crate) async fn handle(
     }
 }
 
-/// What an answer takes for one config, about.
-fn taken_bytes(config: &DescribeConfigsResourceResult) -> usize {
-    let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.as_bytes().len());
-    let synonyms = config.synonyms.iter();
-    let synonyms = synonyms.map(|synonym| size_of_val(synonym) + text(&synonym.value));
-    size_of_val(config) + text(&config.value) + text(&config.documentation) + synonyms.sum::<usize>()
+/// What telling of a resource takes: as it is told, and in the frame.
+fn taken_bytes(result: &DescribeConfigsResult) -> usize {
+    let optional = |text: &Option<Text>| text.as_ref().map_or(0, |text| 2 * text.as_bytes().len());
+    let of_synonym = |synonym: &DescribeConfigsSynonym| {
+        size_of_val(synonym) + FRAMED_BYTES + 2 * synonym.name.as_bytes().len() + optional(&synonym.value)
+    };
+    let of_config = |config: &DescribeConfigsResourceResult| {
+        size_of_val(config)
+            + FRAMED_BYTES
+            + 2 * config.name.as_bytes().len()
+            + optional(&config.value)
+            + optional(&config.documentation)
+            + config.synonyms.iter().map(of_synonym).sum::<usize>()
+    };
+    size_of_val(result)
+        + FRAMED_BYTES
+        + 2 * result.resource_name.as_bytes().len()
+        + optional(&result.error_message)
+        + result.configs.iter().map(of_config).sum::<usize>()
 }
 
 fn told(
@@ -117,9 +138,10 @@ fn describe_topic(
     let topic = metadata
         .topic(id)
         .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
+    let own = own_config(topic);
     let configs = KNOWN.iter();
     Ok(configs
-        .map(|config| topic_config(metadata, &topic.config, config, detail))
+        .map(|config| topic_config(metadata, &own, config, detail))
         .collect())
 }
 

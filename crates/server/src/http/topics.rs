@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{create_topics, delete_topics};
+use crate::groups::topic_settings;
 
 use super::App;
 use super::body::held_json;
@@ -43,13 +44,13 @@ struct Listed {
 }
 
 impl Listed {
-    fn of(topic: &Topic) -> Listed {
+    fn of(metadata: &Metadata, topic: &Topic) -> Listed {
         Listed {
             name: topic.name.to_string(),
             id: topic.id.to_string(),
             partitions: topic.partition_count(),
             // What is promised of appended records is shown wherever the topic is.
-            durability: match topic.settings.durability {
+            durability: match topic_settings(metadata, topic).durability {
                 Durability::Flushed => "fsync",
                 Durability::Memory => "memory",
             },
@@ -70,7 +71,10 @@ pub(super) async fn list(
         .ask_metadata(move |core| async move {
             core.with_metadata(|metadata| {
                 let ahead = metadata.topics().filter(|topic| asked.is_ahead(&topic.name));
-                ahead.take(asked.wanted()).map(Listed::of).collect::<Vec<_>>()
+                let listed = ahead.take(asked.wanted());
+                listed
+                    .map(|topic| Listed::of(metadata, topic))
+                    .collect::<Vec<_>>()
             })
         })
         .await?;
@@ -161,7 +165,7 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
     let described = app.cores.ask_metadata(move |core| async move {
         let found = core.with_metadata(|metadata| {
             let topic = metadata.topic_named(&wanted)?;
-            Some((Listed::of(topic), partitions(metadata, topic)))
+            Some((Listed::of(metadata, topic), partitions(metadata, topic)))
         });
         let (listed, (ids, mut partitions)) = found?;
         let stands = stands_of(&core, ids.into_iter().map(Ok)).await;

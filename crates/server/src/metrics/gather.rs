@@ -148,6 +148,7 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
             freed_bytes: counters.compacted_bytes.get(),
             waiting_bytes: shard.compaction_waiting_bytes(),
         },
+        stalled_appends: shard.stalled_appends(),
         store: shard.store_status(),
         refusal: shard.refuses(),
     }

@@ -1,13 +1,12 @@
-//! Rendering, what a snapshot says of health, how cores are asked, and the documentation's table.
+//! Rendering, what a snapshot says of health, and how cores are asked.
 
-use std::collections::HashSet;
-use std::fmt::Write;
+mod documentation;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::clock::ManualClock;
 use platform::process::ProcessUsage;
-use prometheus_client::metrics::MetricType;
 use storage::StoreStatus;
 
 use crate::http::{HttpCounters, HttpFigures};
@@ -15,16 +14,9 @@ use crate::latency::{Histogram, HistogramFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
 use crate::shard::AppendRefusal;
 
-use super::render::PREFIX;
-use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE};
 use super::{
     CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render,
 };
-
-/// Where the documentation's table stands.
-const DOCUMENTATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-/// Set to write the table anew.
-const WRITE_DOCUMENTATION: &str = "ROPEWALK_WRITE_DOCS";
 
 /// Figures of so many microseconds each.
 fn latency(times_us: &[u64]) -> HistogramFigures {
@@ -60,6 +52,7 @@ fn journal(index: usize) -> JournalFigures {
             freed_bytes: 28,
             waiting_bytes: 29,
         },
+        stalled_appends: 30,
         store: StoreStatus {
             unflushed_bytes: 9,
             journal_bytes: 10,
@@ -331,100 +324,4 @@ fn a_core_that_is_gone_is_asked_anew_and_does_not_delay() {
             assert_eq!(snapshot.ailments(), ["core 0 is not running any more"]);
         }
     });
-}
-
-/// Full name, kind, labels and help of every metric, in the order they are rendered.
-fn described() -> Vec<(String, &'static str, &'static str, &'static str)> {
-    fn rows<S>(
-        metrics: &'static [Metric<S>],
-        labels: &'static str,
-    ) -> impl Iterator<Item = (String, &'static str, &'static str, &'static str)> {
-        metrics.iter().map(move |metric| {
-            let unit = metric
-                .unit
-                .as_ref()
-                .map_or(String::new(), |unit| format!("_{}", unit.as_str()));
-            let total = if matches!(metric.kind, MetricType::Counter) {
-                "_total"
-            } else {
-                ""
-            };
-            let name = format!("{PREFIX}_{}{unit}{total}", metric.name);
-            (name, metric.kind.as_str(), labels, metric.help)
-        })
-    }
-    let build = (format!("{PREFIX}_{}_info", BUILD.0), "info", "version", BUILD.1);
-    std::iter::once(build)
-        .chain(rows(OF_NODE, ""))
-        .chain(rows(OF_CORE_ANSWER, "core"))
-        .chain(rows(OF_CORE, "core"))
-        .chain(rows(OF_JOURNAL, "core, journal"))
-        .collect()
-}
-
-fn documentation() -> String {
-    let mut page = String::from(
-        "# Metrics\n\n\
-         `GET /metrics` on the HTTP address answers in the OpenMetrics text format, which Prometheus reads. Counters\n\
-         begin at zero with each start. A figure that is not known is missing: of a core that does not answer there is\n\
-         `ropewalk_core_up` only.\n\n\
-         A histogram `NAME` is told as `NAME_bucket`, cumulative and with its upper bound as the label `le`, `NAME_sum` and\n\
-         `NAME_count`. Bounds go from 10 µs to 10 s in steps of 1, 2, 5, so a percentile between these is known up to a factor\n\
-         of 2.5 at most: `histogram_quantile(0.99, sum by (le) (rate(ropewalk_produce_latency_seconds_bucket[5m])))`.\n\
-         Times are the node's own: the network is not in them, what an answer waits for others on its connection is.\n\n\
-         This table is made from the code; a test fails when it is stale. To write it anew:\n\
-         `ROPEWALK_WRITE_DOCS=1 cargo test -p server metrics`.\n\n\
-         docs/grafana has a dashboard to import into Grafana (`ropewalk.json`) and alert rules for Prometheus\n\
-         (`alerts.yml`); a test checks that every metric they name is one of these. Prometheus asks a node so:\n\n\
-         ```yaml\n\
-         scrape_configs:\n  - job_name: ropewalk\n    static_configs:\n      - targets: [\"localhost:8092\"]\n\
-         ```\n\n\
-         | metric | kind | labels | what it is |\n|---|---|---|---|\n",
-    );
-    for (name, kind, labels, help) in described() {
-        writeln!(page, "| `{name}` | {kind} | {labels} | {help} |")
-            .expect("writing to a string does not fail");
-    }
-    page
-}
-
-#[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the documentation is no stored data: no disk simulates it"
-)]
-fn the_documentation_lists_every_metric() {
-    if std::env::var_os(WRITE_DOCUMENTATION).is_some() {
-        std::fs::write(DOCUMENTATION, documentation()).expect("the source tree can be written");
-    }
-    let found = std::fs::read_to_string(DOCUMENTATION).expect("docs/metrics.md is in the source tree");
-    assert!(
-        found == documentation(),
-        "docs/metrics.md is stale: run with {WRITE_DOCUMENTATION}=1"
-    );
-}
-
-#[test]
-fn names_are_unique_and_every_rendered_sample_is_documented() {
-    let described = described();
-    let names: HashSet<_> = described.iter().map(|(name, ..)| name.as_str()).collect();
-    assert_eq!(names.len(), described.len());
-    let text = render(snapshot(vec![Ok(core(vec![journal(0)]))]));
-    let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let rendered: HashSet<_> = samples
-        .filter_map(|line| line.split(['{', ' ']).next())
-        .map(|sample| {
-            let mut of_histogram = ["_bucket", "_sum", "_count"]
-                .iter()
-                .filter_map(|part| sample.strip_suffix(part));
-            let mut histograms = described.iter().filter(|(_, kind, ..)| *kind == "histogram");
-            let named = of_histogram.next_back();
-            let histogram = histograms.find(|(name, ..)| named == Some(name.as_str()));
-            histogram.map_or(sample, |(name, ..)| name.as_str())
-        })
-        .collect();
-    assert_eq!(rendered, names);
-    for (name, _, _, help) in &described {
-        assert!(help.ends_with('.') && !help.contains('|'), "{name}: {help}");
-    }
 }

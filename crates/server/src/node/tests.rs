@@ -1,16 +1,27 @@
-//! What only the inside of a node can bring about: a core that dies.
+//! What only the inside of a node can bring about: a core that dies, a topic of its own that was made otherwise.
 
 use std::time::Duration;
 
+use kafka_wire::DescribeConfigsRequest;
+use kafka_wire::describe_configs::DescribeConfigsResource;
 use platform::disk::SimulatedDisk;
+use protocol::Durability;
+use protocol::groups::GROUPS_TOPIC;
+use protocol::metadata::{ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits};
 
 use super::*;
+use crate::api::config_resource::TOPIC;
+use crate::api::{describe_configs, fresh_topic_id};
 
 fn node(cores: usize) -> Node {
     start_on(&SimulatedDisk::new(), cores).expect("the node starts")
 }
 
 fn start_on(disk: &SimulatedDisk, cores: usize) -> Result<Node, StartError> {
+    Node::start_on(config(cores), Arc::new(disk.clone()))
+}
+
+fn config(cores: usize) -> Config {
     let mut config = Config::default();
     config.cores = cores;
     config.pin_threads = false;
@@ -19,7 +30,7 @@ fn start_on(disk: &SimulatedDisk, cores: usize) -> Result<Node, StartError> {
     config.journal.file_bytes = 1 << 20;
     config.journal.bytes_max = 4 << 20;
     config.journal.layout_trigger = 1 << 20;
-    Node::start_on(config, Arc::new(disk.clone()))
+    config
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -69,4 +80,91 @@ fn a_node_that_is_stopped_tells_of_no_death() {
     let death = dropped.core_death();
     drop(dropped);
     assert_eq!(wait(death), None);
+}
+
+/// A node of two cores whose topics lose records in a power cut unless they say otherwise.
+fn start_careless(disk: &SimulatedDisk) -> Node {
+    let mut config = config(2);
+    let careless = [ConfigChange::set("ropewalk.durability", "memory")];
+    config.topics.defaults.change(&careless).expect("valid");
+    Node::start_on(config, Arc::new(disk.clone())).expect("the node starts")
+}
+
+/// Changes the metadata as no client could.
+fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static) {
+    let made = node.mailboxes.call(0, |core| async move {
+        let made = core.change(|metadata| vec![plan(metadata)]).await;
+        made.is_ok_and(|made| made.iter().all(Result::is_ok))
+    });
+    assert_eq!(wait(made), Ok(true));
+}
+
+/// What the partitions of the groups' topic promise.
+fn durabilities(node: &Node) -> Vec<Durability> {
+    let of_core = |core| {
+        let found = node.mailboxes.call(core, |core| async move {
+            let partitions = core.with_metadata(|metadata| {
+                let topic = metadata.topic_named(GROUPS_TOPIC).expect("it was made");
+                core.own_partitions(topic, 0)
+            });
+            let durability = |id| {
+                let shard = core.shard(core.facts.shard_of(id));
+                shard.with_leader(id, |leader| leader.durability())
+            };
+            partitions.into_iter().filter_map(durability).collect::<Vec<_>>()
+        });
+        wait(found).expect("the core runs")
+    };
+    (0..2).flat_map(of_core).collect()
+}
+
+/// What clients are told of one config of the groups' topic.
+fn told(node: &Node, config: &'static str) -> String {
+    let request = DescribeConfigsRequest {
+        resources: vec![DescribeConfigsResource {
+            resource_type: TOPIC,
+            resource_name: GROUPS_TOPIC.into(),
+            configuration_keys: Some(vec![config.into()]),
+        }],
+        ..DescribeConfigsRequest::default()
+    };
+    let described = node.mailboxes.call(0, |core| async move {
+        let described = describe_configs::handle(core, request, 4).await;
+        described.results[0].configs[0].value.clone()
+    });
+    let value = wait(described).expect("the core runs");
+    value.as_deref().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
+    let disk = SimulatedDisk::new();
+    let node = start_careless(&disk);
+    let topic = fresh_topic_id();
+    let made_otherwise = NewTopic {
+        id: topic,
+        name: GROUPS_TOPIC.into(),
+        partition_count: 2,
+        replica_count: 1,
+        config: vec![ConfigChange::set("cleanup.policy", "delete")],
+    };
+    change(&node, move |metadata| {
+        metadata.plan_topic(&made_otherwise, &PlanLimits::default())
+    });
+    let check = |node: &Node| {
+        assert_eq!(durabilities(node), [Durability::Flushed; 2]);
+        assert_eq!(told(node, "ropewalk.durability"), "fsync");
+        assert_eq!(told(node, "cleanup.policy"), "compact");
+    };
+    check(&node);
+    let wish = |name: &str, value: &str| ConfigWish::Replace(vec![(name.into(), value.into())]);
+    for (target, wish) in [
+        (ConfigTarget::Topic(topic), wish("ropewalk.durability", "memory")),
+        (ConfigTarget::AllBrokers, wish("log.roll.ms", "5000")),
+    ] {
+        change(&node, move |metadata| metadata.plan_configs(target, &wish));
+        check(&node);
+    }
+    assert!(node.drain(Duration::from_secs(3_600)));
+    check(&start_careless(&disk));
 }

@@ -13,6 +13,7 @@ use record::{BatchError, BatchHeader, Examined, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
+use super::background::{MEMORY_GATHERED_BYTES_MAX, MEMORY_UNFLUSHED_BYTES_MAX};
 use super::partition::Waiting;
 use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
@@ -119,6 +120,7 @@ impl Shard {
 
     /// Tries again what was stalled, in order.
     pub(super) fn append_stalled(&self) {
+        self.journal_is_full.set(false);
         loop {
             let Some(request) = self.stalled.borrow_mut().pop() else {
                 return;
@@ -133,7 +135,8 @@ impl Shard {
         }
     }
 
-    /// Appends one batch that was not refused. Gives the request back if the journal has no room for it now.
+    /// Appends one batch that was not refused. Gives the request back if there is no room for it now: in the journal, or in
+    /// memory before it is flushed.
     fn append_one(&self, mut request: AppendRequest) -> Option<AppendRequest> {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&request.partition) else {
@@ -168,6 +171,11 @@ impl Shard {
             }
             Err(error) => return refuse(request, AppendRefusal::Leader(error)),
         };
+        let durability = partition.leader.durability();
+        let unflushed_bytes = self.store.borrow().unflushed_bytes();
+        if durability == Durability::Memory && unflushed_bytes >= MEMORY_UNFLUSHED_BYTES_MAX {
+            return Some(request);
+        }
         let append_time_ms =
             (partition.topic.timestamp_type == TimestampType::LogAppendTime).then(|| self.clock.wall_ms());
         let staged = self.store.borrow_mut().append(
@@ -183,7 +191,10 @@ impl Shard {
         );
         match staged {
             Ok(()) => {}
-            Err(StageError::Full) => return Some(request),
+            Err(StageError::Full) => {
+                self.journal_is_full.set(true);
+                return Some(request);
+            }
             Err(error) => return refuse(request, error.into()),
         }
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
@@ -198,9 +209,11 @@ impl Shard {
             append_time_ms,
             request,
         );
-        match partition.leader.durability() {
-            Durability::Flushed => self.staged.notify_one(),
-            Durability::Memory => self.staged_in_memory.notify_one(),
+        match durability {
+            Durability::Memory if unflushed_bytes < MEMORY_GATHERED_BYTES_MAX => {
+                self.staged_in_memory.notify_one();
+            }
+            Durability::Memory | Durability::Flushed => self.staged.notify_one(),
         }
         partition.act();
         None

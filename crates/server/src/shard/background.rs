@@ -24,6 +24,11 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
+/// With so much to flush nothing is gained by gathering more, and the disk would rest meanwhile.
+pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
+/// The most that is answered before it is flushed: what a crash may cost, and what a disk slower than its producers may
+/// take of memory. Behind that, producers wait for the disk.
+pub(super) const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
 /// blocks makes its clients wait, and saves them two hand-overs between threads.
@@ -145,6 +150,7 @@ impl Shard {
             }
             Err(error) => self.step_down(&error.to_string()),
         }
+        self.append_stalled();
         self.flushed.notify_waiters();
         self.background.notify_one();
     }
@@ -201,7 +207,7 @@ impl Shard {
         let now_ms = self.clock.wall_ms();
         let job = {
             let mut store = self.store.borrow_mut();
-            if store.layout_is_due() || !self.stalled.borrow().is_empty() {
+            if store.layout_is_due() || self.journal_is_full.get() {
                 store.begin_layout();
             }
             store.next_layout(now_ms)

@@ -87,8 +87,10 @@ pub(crate) struct Shard {
     pub(crate) counters: ShardCounters,
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
-    /// Appends that the journal had no room for. While there are any, all others queue behind.
+    /// Appends that there was no room for. While there are any, all others queue behind.
     stalled: RefCell<Stalled>,
+    /// The first of them waits for the journal, and so for layout.
+    journal_is_full: Cell<bool>,
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
@@ -131,6 +133,7 @@ impl Shard {
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
             stalled: RefCell::new(Stalled::default()),
+            journal_is_full: Cell::new(false),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),
@@ -333,6 +336,11 @@ impl Shard {
     pub(crate) fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
         let store = self.store.borrow();
         store.bounds(id).map(|_| store.partition_bytes(id))
+    }
+
+    /// How many appends wait for room.
+    pub(crate) fn stalled_appends(&self) -> usize {
+        self.stalled.borrow().len()
     }
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {

@@ -6,18 +6,20 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use storage::BatchMemory;
+use storage::BatchBytes;
 
 use super::AppendRequest;
 
 /// So much may come before it is worth a look at all that waits.
 const SWEEP_BYTES_MIN: usize = 1 << 20;
+/// A batch that keeps more than so many times its own bytes is copied.
+const KEPT_TIMES_MAX: usize = 2;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Stalled {
     queue: VecDeque<AppendRequest>,
-    /// What was waited for when all were looked at.
+    /// What those of the queue take who were waited for when all were looked at.
     swept_bytes: usize,
     /// What has come since. Only when it is as much is there another look: each byte pays for one.
     added_bytes: usize,
@@ -28,10 +30,13 @@ impl Stalled {
         self.queue.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Puts an append behind all others.
     pub(super) fn push(&mut self, mut request: AppendRequest) {
-        if request.batch.len() < BatchMemory::REQUEST_BYTES_MIN {
-            // Small batches would keep all of the request that they came in.
+        if !is_most_of_what_it_keeps(&request.batch) {
             request.batch = Bytes::copy_from_slice(&request.batch).into();
         }
         self.added_bytes += held_bytes(&request);
@@ -43,11 +48,17 @@ impl Stalled {
 
     /// Takes the first one.
     pub(super) fn pop(&mut self) -> Option<AppendRequest> {
-        self.queue.pop_front()
+        let request = self.queue.pop_front()?;
+        self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&request));
+        if self.queue.is_empty() {
+            self.added_bytes = 0;
+        }
+        Some(request)
     }
 
     /// Gives the first one back.
     pub(super) fn put_back(&mut self, request: AppendRequest) {
+        self.swept_bytes += held_bytes(&request);
         self.queue.push_front(request);
     }
 
@@ -65,13 +76,29 @@ impl Stalled {
     }
 }
 
+/// Whether little would be gained by copying a batch. What it shares may be a request of any size, whose rest nobody needs
+/// any more.
+fn is_most_of_what_it_keeps(batch: &BatchBytes) -> bool {
+    match batch {
+        BatchBytes::Alone(memory) => memory.bytes() <= KEPT_TIMES_MAX * batch.len(),
+        BatchBytes::Shared(_) => false,
+    }
+}
+
+/// What one that waits here takes: nothing is shared any more.
 fn held_bytes(request: &AppendRequest) -> usize {
-    size_of_val(request) + request.batch.len()
+    let kept = match &request.batch {
+        BatchBytes::Alone(memory) => memory.bytes(),
+        BatchBytes::Shared(copy) => copy.len(),
+    };
+    size_of_val(request) + kept
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::BufMut;
     use record::{PartitionId, TopicId};
+    use storage::BatchMemory;
     use tokio::sync::oneshot;
 
     use super::super::{Acks, AppendOutcome, AppendRefusal};
@@ -80,6 +107,10 @@ mod tests {
     type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
     fn request(batch: Bytes) -> (AppendRequest, Answer) {
+        request_of(batch.into())
+    }
+
+    fn request_of(batch: BatchBytes) -> (AppendRequest, Answer) {
         let (reply, answer) = oneshot::channel();
         let partition = PartitionId {
             topic: TopicId([1; 16]),
@@ -87,11 +118,21 @@ mod tests {
         };
         let request = AppendRequest {
             partition,
-            batch: batch.into(),
+            batch,
             acks: Acks::Quorum,
             reply,
         };
         (request, answer)
+    }
+
+    /// A batch received where it can stay, with so much of its request behind it.
+    fn alone(batch_bytes: usize, rest_bytes: usize) -> BatchBytes {
+        let mut memory = BatchMemory::for_request(0, batch_bytes + rest_bytes);
+        memory.rest().put_bytes(7, batch_bytes + rest_bytes);
+        let (request, memory) = memory.share();
+        let batch = request.slice(..batch_bytes);
+        drop(request);
+        memory.reclaim(batch)
     }
 
     fn held(stalled: &Stalled) -> usize {
@@ -130,15 +171,69 @@ mod tests {
     }
 
     #[test]
-    fn a_small_batch_does_not_keep_its_request() {
-        let mut stalled = Stalled::default();
+    fn what_waited_before_makes_no_room_for_what_nobody_waits_for() {
+        const BATCH_BYTES: usize = 100_000;
+        let batch = Bytes::from(vec![7; BATCH_BYTES]);
+        for left in [0, 1] {
+            let mut stalled = Stalled::default();
+            let mut answers = Vec::new();
+            for _ in 0..200 {
+                let (request, answer) = request(batch.clone());
+                stalled.push(request);
+                answers.push(answer);
+            }
+            while stalled.len() > left {
+                stalled.pop();
+            }
+            if let Some(first) = stalled.pop() {
+                stalled.put_back(first);
+            }
+            let most = (left + 2) * (BATCH_BYTES + 1_000) + SWEEP_BYTES_MIN;
+            for _ in 0..200 {
+                let (request, _) = request(batch.clone());
+                stalled.push(request);
+                assert!(held(&stalled) <= most, "{} after {left}", held(&stalled));
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_does_not_keep_the_request_that_it_shares() {
         let frame = Bytes::from(vec![7; 1 << 20]);
-        let (request, _answer) = request(frame.slice(10..20));
-        assert!(!frame.is_unique());
-        stalled.push(request);
-        assert!(frame.is_unique());
-        let request = stalled.pop().expect("it waits");
-        assert_eq!(&request.batch[..], [7; 10]);
+        for batch_bytes in [10, 300_000, 1 << 20] {
+            let mut stalled = Stalled::default();
+            let (request, _answer) = request(frame.slice(..batch_bytes));
+            assert!(!frame.is_unique());
+            stalled.push(request);
+            assert!(frame.is_unique(), "{batch_bytes}");
+            let request = stalled.pop().expect("it waits");
+            assert_eq!(request.batch.len(), batch_bytes);
+            assert!(request.batch.iter().all(|byte| *byte == 7));
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_alone_counts_with_all_its_memory_or_gives_it_up() {
+        for (batch_bytes, rest_bytes, stays) in [
+            (300_000, 10, true),
+            (300_000, 200_000, true),
+            (300_000, 600_000, false),
+            (10, 300_000, false),
+        ] {
+            let mut stalled = Stalled::default();
+            let (request, _answer) = request_of(alone(batch_bytes, rest_bytes));
+            assert!(matches!(request.batch, BatchBytes::Alone(_)));
+            stalled.push(request);
+            let taken = match stays {
+                true => batch_bytes + rest_bytes,
+                false => batch_bytes,
+            };
+            let counted = stalled.added_bytes;
+            assert!((taken..taken + 10_000).contains(&counted), "{counted} of {taken}");
+            let request = stalled.pop().expect("it waits");
+            assert_eq!(matches!(request.batch, BatchBytes::Alone(_)), stays);
+            assert_eq!(request.batch.len(), batch_bytes);
+        }
     }
 
     #[test]

@@ -5,11 +5,6 @@
     reason = "tests stand outside of the node: they open sockets and files themselves"
 )]
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "what tests share is more than what these need"
-)]
 #[path = "../support/mod.rs"]
 mod support;
 

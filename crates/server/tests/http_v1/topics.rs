@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Http;
-use crate::support::{TestNode, batch, now_ms};
+use crate::support::{TestNode, batch, eventually, now_ms};
 
 #[test]
 fn a_topic_lives_and_dies() {
@@ -176,13 +176,11 @@ fn the_status_says_what_there_is() {
     let node = TestNode::start();
     let http = Http::of(&node);
     http.create("t", 3);
-    // The disk is looked at right after the start.
-    let status = loop {
-        let status = http.get("/v1/status").json();
-        if status["disk"]["free_bytes"].is_u64() {
-            break status;
-        }
-    };
+    let mut status = Value::Null;
+    eventually("the disk is looked at", || {
+        status = http.get("/v1/status").json();
+        status["disk"]["free_bytes"].is_u64()
+    });
     assert_eq!((&status["topics"], &status["partitions"]), (&1.into(), &3.into()));
     assert_eq!((&status["node"], &status["cores"]), (&1.into(), &2.into()));
     assert_eq!((&status["ready"], &status["reasons"]), (&true.into(), &json!([])));

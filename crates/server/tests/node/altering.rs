@@ -1,89 +1,17 @@
-//! AlterConfigs and IncrementalAlterConfigs: what takes effect, what is refused, what a restart remembers.
+//! AlterConfigs and IncrementalAlterConfigs: what takes effect, and what a restart remembers.
+
+mod refused;
 
 use std::thread::sleep;
 use std::time::Duration;
 
-use kafka_wire::alter_configs::{
-    AlterConfigsResource as ReplacedResource, AlterableConfig as ReplacedConfig,
+use kafka_wire::{AlterConfigsRequest, ErrorCode, IncrementalAlterConfigsRequest};
+
+use crate::ask::code;
+use crate::ask::configs::{
+    BROKER, DELETE, SET, TOPIC, change, described, edit, edits, replacement, set, told,
 };
-use kafka_wire::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
-use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
-use kafka_wire::{AlterConfigsRequest, DescribeConfigsRequest, ErrorCode, IncrementalAlterConfigsRequest};
-
-use crate::support::{TestNode, Wire, batch, eventually, now_ms};
-
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-const APPEND: i8 = 2;
-const SUBTRACT: i8 = 3;
-
-fn edit(name: &str, config_operation: i8, value: Option<&str>) -> AlterableConfig {
-    AlterableConfig {
-        name: name.into(),
-        config_operation,
-        value: value.map(Into::into),
-    }
-}
-
-fn resource(resource_type: i8, name: &str, configs: Vec<AlterableConfig>) -> AlterConfigsResource {
-    AlterConfigsResource {
-        resource_type,
-        resource_name: name.into(),
-        configs,
-    }
-}
-
-/// Codes and messages, by resource.
-fn alter(wire: &mut Wire, resources: Vec<AlterConfigsResource>) -> Vec<(Option<ErrorCode>, String)> {
-    let request = IncrementalAlterConfigsRequest {
-        resources,
-        validate_only: false,
-    };
-    let told = wire.call(1, &request).responses.into_iter();
-    told.map(|told| {
-        let message = told.error_message.as_deref().map(str::to_owned);
-        (ErrorCode::from_code(told.error_code), message.unwrap_or_default())
-    })
-    .collect()
-}
-
-fn set(wire: &mut Wire, resource_type: i8, name: &str, config: &str, value: &str) {
-    let edits = vec![edit(config, SET, Some(value))];
-    let told = alter(wire, vec![resource(resource_type, name, edits)]);
-    assert_eq!(told[0].0, Some(ErrorCode::None), "{}", told[0].1);
-}
-
-fn described(wire: &mut Wire, resource_type: i8, name: &str) -> Vec<DescribeConfigsResourceResult> {
-    let request = DescribeConfigsRequest {
-        resources: vec![DescribeConfigsResource {
-            resource_type,
-            resource_name: name.into(),
-            configuration_keys: None,
-        }],
-        include_synonyms: true,
-        include_documentation: false,
-    };
-    wire.call(4, &request).results.remove(0).configs
-}
-
-/// Value and source of a config, and the names and sources of its synonyms.
-fn told(wire: &mut Wire, resource_type: i8, name: &str, config: &str) -> (String, i8, Vec<(String, i8)>) {
-    let configs = described(wire, resource_type, name);
-    let found = configs
-        .iter()
-        .find(|found| found.name == config)
-        .expect("it is told");
-    let synonyms = found.synonyms.iter();
-    (
-        found.value.as_deref().unwrap_or_default().to_owned(),
-        found.config_source,
-        synonyms
-            .map(|synonym| (synonym.name.to_string(), synonym.source))
-            .collect(),
-    )
-}
+use crate::support::{TestNode, batch, eventually, now_ms};
 
 #[test]
 fn a_topics_configs_change_for_open_partitions_and_outlast_restarts() {
@@ -102,8 +30,11 @@ fn a_topics_configs_change_for_open_partitions_and_outlast_restarts() {
     set(&mut wire, TOPIC, "orders", "max.message.bytes", "1000");
     for index in 0..4 {
         let refused = wire.produce("orders", index, batch(&[(now_ms(), &large)]));
-        let code = ErrorCode::from_code(refused.error_code);
-        assert_eq!(code, Some(ErrorCode::MessageTooLarge), "partition {index}");
+        assert_eq!(
+            code(refused.error_code),
+            ErrorCode::MessageTooLarge,
+            "partition {index}"
+        );
     }
     set(
         &mut wire,
@@ -120,11 +51,8 @@ fn a_topics_configs_change_for_open_partitions_and_outlast_restarts() {
     let refused = wire.produce("orders", 2, batch(&[(now_ms(), &large)]));
     assert_eq!(refused.error_code, ErrorCode::MessageTooLarge.code());
     assert_eq!(told(&mut wire, TOPIC, "orders", "retention.ms").0, "-1");
-    let unset = vec![edit("max.message.bytes", DELETE, None)];
-    assert_eq!(
-        alter(&mut wire, vec![resource(TOPIC, "orders", unset)])[0].0,
-        Some(ErrorCode::None)
-    );
+    let unset = edit("max.message.bytes", DELETE, None);
+    assert_eq!(change(&mut wire, TOPIC, "orders", unset), ErrorCode::None);
     assert_eq!(
         wire.produce("orders", 2, batch(&[(now_ms(), &large)])).error_code,
         0
@@ -188,9 +116,8 @@ fn brokers_configs_come_in_layers() {
     let mut wire = node.connect();
     assert_eq!(told(&mut wire, TOPIC, "orders", "retention.ms").0, "20000");
     for name in ["1", ""] {
-        let unset = vec![edit("log.retention.ms", DELETE, None)];
-        let told = alter(&mut wire, vec![resource(BROKER, name, unset)]);
-        assert_eq!(told[0].0, Some(ErrorCode::None));
+        let unset = edit("log.retention.ms", DELETE, None);
+        assert_eq!(change(&mut wire, BROKER, name, unset), ErrorCode::None);
     }
     assert_eq!(told(&mut wire, TOPIC, "orders", "retention.ms").1, 5);
 }
@@ -215,225 +142,6 @@ fn connections_are_let_in_by_the_new_limit() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_is_half_changed() {
-    let node = TestNode::start();
-    let mut wire = node.connect();
-    wire.create_topic("orders", 1, &[("retention.ms", "5000000")]);
-    let good = || edit("segment.ms", SET, Some("7777"));
-    let with = |other| vec![good(), other];
-    let of_broker = |other| vec![edit("log.roll.ms", SET, Some("7777")), other];
-    let cases = [
-        (
-            TOPIC,
-            "orders",
-            with(edit("nonsense", SET, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("log.retention.ms", SET, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", SET, Some("week"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", SET, Some(""))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("nonsense", DELETE, None)),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", APPEND, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("cleanup.policy", SUBTRACT, Some("delete"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", SET, None)),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", 4, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", -1, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (TOPIC, "orders", with(good()), ErrorCode::InvalidRequest),
-        (
-            TOPIC,
-            "orders",
-            with(edit("segment.ms", DELETE, None)),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("retention.ms", SET, Some("9223372036854775808"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            TOPIC,
-            "orders",
-            with(edit("cleanup.policy", APPEND, Some("archive"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("log.retention.ms", APPEND, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "",
-            of_broker(edit("nonsense", SET, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("log.roll.ms", DELETE, None)),
-            ErrorCode::InvalidRequest,
-        ),
-        (TOPIC, "nowhere", vec![good()], ErrorCode::UnknownTopicOrPartition),
-        (
-            TOPIC,
-            "not/a/name",
-            vec![good()],
-            ErrorCode::InvalidTopicException,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("cores", SET, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            BROKER,
-            "",
-            of_broker(edit("listeners", SET, Some("x"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("topics.defaults.retention.ms", SET, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("log.retention.ms", SET, Some("x"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("retention.ms", SET, Some("1"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "1",
-            of_broker(edit("max.connections", SET, Some("0"))),
-            ErrorCode::InvalidConfig,
-        ),
-        (
-            BROKER,
-            "2",
-            of_broker(edit("log.retention.ms", SET, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            BROKER,
-            "01",
-            of_broker(edit("log.retention.ms", SET, Some("1"))),
-            ErrorCode::InvalidRequest,
-        ),
-        (
-            8,
-            "1",
-            vec![edit("kafka", SET, Some("DEBUG"))],
-            ErrorCode::InvalidRequest,
-        ),
-        (0, "", vec![], ErrorCode::InvalidRequest),
-        (-1, "", vec![], ErrorCode::InvalidRequest),
-    ];
-    for (resource_type, name, configs, expected) in cases {
-        let what = format!("{resource_type} {name:?} {configs:?}");
-        let told = alter(&mut wire, vec![resource(resource_type, name, configs)]);
-        assert_eq!(told[0].0, Some(expected), "{what}: {}", told[0].1);
-        assert!(!told[0].1.is_empty(), "{what} is refused with a sentence");
-    }
-    assert_eq!(told(&mut wire, TOPIC, "orders", "segment.ms").1, 5);
-    assert_eq!(told(&mut wire, BROKER, "1", "log.roll.ms").1, 5);
-    assert_eq!(told(&mut wire, TOPIC, "orders", "retention.ms").0, "5000000");
-}
-
-#[test]
-fn each_resource_is_changed_or_refused_by_itself() {
-    let node = TestNode::start();
-    let mut wire = node.connect();
-    wire.create_topic("one", 1, &[]);
-    wire.create_topic("two", 1, &[]);
-    let value = |value| vec![edit("segment.ms", SET, Some(value))];
-    let told = alter(
-        &mut wire,
-        vec![
-            resource(TOPIC, "one", value("1111")),
-            resource(TOPIC, "nowhere", value("1111")),
-            resource(TOPIC, "two", value("1111")),
-            resource(TOPIC, "two", value("2222")),
-            resource(BROKER, "", vec![edit("log.roll.ms", SET, Some("3333"))]),
-        ],
-    );
-    let codes: Vec<_> = told.iter().filter_map(|(code, _)| *code).collect();
-    assert_eq!(
-        codes,
-        [
-            ErrorCode::None,
-            ErrorCode::UnknownTopicOrPartition,
-            ErrorCode::InvalidRequest,
-            ErrorCode::InvalidRequest,
-            ErrorCode::None,
-        ]
-    );
-    assert_eq!(
-        crate::altering::told(&mut wire, TOPIC, "one", "segment.ms").0,
-        "1111"
-    );
-    assert_eq!(
-        crate::altering::told(&mut wire, TOPIC, "two", "segment.ms").0,
-        "3333"
-    );
-}
-
-#[test]
 fn a_rehearsal_changes_nothing() {
     let node = TestNode::start();
     let mut wire = node.connect();
@@ -441,15 +149,11 @@ fn a_rehearsal_changes_nothing() {
     for (value, expected) in [("5", ErrorCode::None), ("x", ErrorCode::InvalidConfig)] {
         for version in 0..=1 {
             let request = IncrementalAlterConfigsRequest {
-                resources: vec![resource(
-                    TOPIC,
-                    "orders",
-                    vec![edit("segment.ms", SET, Some(value))],
-                )],
+                resources: vec![edits(TOPIC, "orders", vec![edit("segment.ms", SET, Some(value))])],
                 validate_only: true,
             };
             let told = wire.call(version, &request).responses.remove(0);
-            assert_eq!(ErrorCode::from_code(told.error_code), Some(expected));
+            assert_eq!(code(told.error_code), expected);
         }
     }
     assert_eq!(told(&mut wire, TOPIC, "orders", "segment.ms").1, 5);
@@ -460,20 +164,7 @@ fn replacing_gives_up_what_is_not_named() {
     let node = TestNode::start();
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[("segment.ms", "5000"), ("retention.ms", "6000")]);
-    let replace = |configs: &[(&str, Option<&str>)], validate_only| AlterConfigsRequest {
-        resources: vec![ReplacedResource {
-            resource_type: TOPIC,
-            resource_name: "orders".into(),
-            configs: configs
-                .iter()
-                .map(|(name, value)| ReplacedConfig {
-                    name: (*name).into(),
-                    value: value.map(Into::into),
-                })
-                .collect(),
-        }],
-        validate_only,
-    };
+    let replace = |configs: &[(&str, Option<&str>)]| replacement(TOPIC, "orders", configs);
     let refused = [
         (vec![("segment.ms", None)], ErrorCode::InvalidRequest),
         (
@@ -486,27 +177,29 @@ fn replacing_gives_up_what_is_not_named() {
         ),
     ];
     for (configs, expected) in &refused {
-        let told = wire.call(2, &replace(configs, false)).responses.remove(0);
-        assert_eq!(ErrorCode::from_code(told.error_code), Some(*expected));
+        let told = wire.call(2, &replace(configs)).responses.remove(0);
+        assert_eq!(code(told.error_code), *expected);
     }
     // A node's own keys are set where it is started, by whichever request.
     for (name, expected) in [
         ("cores", ErrorCode::InvalidRequest),
         ("nonsense", ErrorCode::InvalidConfig),
     ] {
-        let mut of_node = replace(&[("log.roll.ms", Some("7777")), (name, Some("1"))], false);
-        of_node.resources[0].resource_type = BROKER;
-        of_node.resources[0].resource_name = "1".into();
+        let of_node = replacement(BROKER, "1", &[("log.roll.ms", Some("7777")), (name, Some("1"))]);
         let refused = wire.call(2, &of_node).responses.remove(0);
-        assert_eq!(ErrorCode::from_code(refused.error_code), Some(expected));
+        assert_eq!(code(refused.error_code), expected);
         assert_eq!(told(&mut wire, BROKER, "1", "log.roll.ms").1, 5);
     }
+    let rehearsal = AlterConfigsRequest {
+        validate_only: true,
+        ..replace(&[])
+    };
     for version in 0..=2 {
-        let told = wire.call(version, &replace(&[], true)).responses.remove(0);
+        let told = wire.call(version, &rehearsal).responses.remove(0);
         assert_eq!(told.error_code, 0);
     }
     assert_eq!(told(&mut wire, TOPIC, "orders", "segment.ms").0, "5000");
-    let told_of_change = wire.call(2, &replace(&[("segment.ms", Some("7000"))], false));
+    let told_of_change = wire.call(2, &replace(&[("segment.ms", Some("7000"))]));
     assert_eq!(told_of_change.responses[0].error_code, 0);
     assert_eq!(told(&mut wire, TOPIC, "orders", "segment.ms").0, "7000");
     assert_eq!(told(&mut wire, TOPIC, "orders", "retention.ms").1, 5);

@@ -1,9 +1,10 @@
 //! Records in and out: Produce and Fetch in every version.
 
 use bytes::Bytes;
-use kafka_wire::{ApiVersionsRequest, ErrorCode, FetchRequest, MetadataRequest};
+use kafka_wire::{ApiVersionsRequest, ErrorCode, FetchRequest};
 use record::Compression;
 
+use crate::ask::look;
 use crate::support::{
     TestNode, Wire, batch, compressed_batch, fetch_request, now_ms, produce_request, records_of,
 };
@@ -11,28 +12,12 @@ use crate::support::{
 /// Where a batch's magic byte stands; before it is what the broker sets.
 const MAGIC: usize = 16;
 
-fn topic_id(wire: &mut Wire) -> record::TopicId {
-    let all = MetadataRequest {
-        topics: None,
-        ..MetadataRequest::default()
-    };
-    wire.call(12, &all).topics[0].topic_id
-}
-
-fn values(wire: &mut Wire, index: i32) -> Vec<String> {
-    let text = |value: Option<Bytes>| String::from_utf8(value.unwrap_or_default().to_vec()).expect("text");
-    wire.read_all("orders", index, 0)
-        .into_iter()
-        .map(|record| text(record.value))
-        .collect()
-}
-
 #[test]
 fn every_version_produces_and_fetches() {
     let node = TestNode::start();
     let mut wire = node.connect();
     wire.create_topic("orders", 2, &[]);
-    let id = topic_id(&mut wire);
+    let id = look(&mut wire, "orders").topic_id;
     for (offset, version) in (3..=13).enumerate() {
         for index in 0..2 {
             let mut request = produce_request("orders", index, batch(&[(now_ms(), "x")]), -1);
@@ -136,7 +121,7 @@ fn acks_are_none_leader_or_all_and_nothing_else() {
         wire.produce("orders", 0, batch(&[(now_ms(), "all")])).base_offset,
         2
     );
-    assert_eq!(values(&mut wire, 0), ["leader", "none", "all"]);
+    assert_eq!(wire.read_values("orders", 0), ["leader", "none", "all"]);
 }
 
 #[test]
@@ -257,10 +242,13 @@ fn large_batches_are_appended_where_they_were_received() {
             }
         })
         .collect();
-    assert!(values(&mut wire, 0) == expected);
+    assert!(wire.read_values("orders", 0) == expected);
     let node = node.kill_and_restart();
     let mut wire = node.connect();
-    assert!(values(&mut wire, 0) == expected, "the same after a crash");
+    assert!(
+        wire.read_values("orders", 0) == expected,
+        "the same after a crash"
+    );
 }
 
 /// Time that the broker sets is written into the batch, wherever that is.

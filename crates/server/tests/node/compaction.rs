@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
-use kafka_wire::{ErrorCode, ListOffsetsRequest};
+use kafka_wire::ErrorCode;
 use record::{BatchBuilder, Compression, Limits, Record};
 
-use crate::support::{TestNode, Wire, batch, now_ms};
+use crate::ask::{EARLIEST, LATEST, NEWEST, list_offsets};
+use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
-const NEWEST: i64 = -3;
 /// So that little data makes complete segments, and looks at what to compact are frequent.
 const QUICK: [(&str, &str); 4] = [
     ("journal.file_bytes", "1MiB"),
@@ -116,19 +113,7 @@ fn check_rounds(wire: &mut Wire, began_ms: i64) -> usize {
 }
 
 fn list_offset(wire: &mut Wire, topic: &str, timestamp: i64) -> (i64, i64) {
-    let partition = ListOffsetsPartition {
-        partition_index: 0,
-        current_leader_epoch: -1,
-        timestamp,
-    };
-    let request = ListOffsetsRequest {
-        replica_id: -1,
-        topics: vec![ListOffsetsTopic {
-            name: topic.into(),
-            partitions: vec![partition],
-        }],
-        ..ListOffsetsRequest::default()
-    };
+    let request = list_offsets(topic, &[(0, -1, timestamp)]);
     let found = wire.call(7, &request).topics.remove(0).partitions.remove(0);
     assert_eq!(found.error_code, 0);
     (found.offset, found.timestamp)
@@ -141,16 +126,15 @@ fn check_times(wire: &mut Wire, began_ms: i64) {
         let found = read_by_batches(wire, "table");
         found.iter().map(|record| record.offset.0).collect()
     };
-    loop {
+    eventually("no pass comes in between", || {
         let before = offsets(wire);
         let asked = (0..next).step_by(37);
         let told: Vec<_> = asked
             .clone()
             .map(|wanted| list_offset(wire, "table", began_ms + wanted))
             .collect();
-        // A pass may have come in between.
         if offsets(wire) != before {
-            continue;
+            return false;
         }
         let expected = asked.map(|wanted| {
             let there = before.iter().find(|offset| **offset >= wanted);
@@ -158,8 +142,8 @@ fn check_times(wire: &mut Wire, began_ms: i64) {
             (there, began_ms + there)
         });
         assert_eq!(told, expected.collect::<Vec<_>>());
-        break;
-    }
+        true
+    });
     assert_eq!(list_offset(wire, "table", began_ms + next), (-1, -1));
     assert_eq!(list_offset(wire, "table", EARLIEST), (0, -1));
     assert_eq!(list_offset(wire, "table", LATEST), (next, -1));
@@ -318,7 +302,9 @@ fn a_topic_that_is_only_compacted_keeps_old_records() {
         builder.append(now_ms() - 60_000, Some(b"key"), Some(b"value"), &[]);
         assert_eq!(wire.produce(topic, 0, builder.build()).error_code, 0);
     }
-    while wire.fetch("both", 0, 0).error_code != ErrorCode::OffsetOutOfRange.code() {}
+    eventually("the old record goes", || {
+        wire.fetch("both", 0, 0).error_code == ErrorCode::OffsetOutOfRange.code()
+    });
     assert_eq!(wire.read_all("table", 0, 0).len(), 1);
 }
 

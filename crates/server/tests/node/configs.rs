@@ -1,26 +1,18 @@
 //! What is in force: ApiVersions and DescribeConfigs.
 
-use kafka_wire::create_topics::CreatableTopic;
+mod long_answers;
+
 use kafka_wire::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
 };
 use kafka_wire::{
-    ApiKey, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, Decode, DescribeConfigsRequest,
-    DescribeConfigsResponse, ErrorCode, Reader, ResponseHeader, Text,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, Decode, DescribeConfigsRequest, ErrorCode, Reader,
+    ResponseHeader,
 };
 
+use crate::ask::code;
+use crate::ask::configs::{BROKER, TOPIC, all_of};
 use crate::support::{TestNode, Wire};
-
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-
-fn resource(resource_type: i8, name: &str) -> DescribeConfigsResource {
-    DescribeConfigsResource {
-        resource_type,
-        resource_name: name.into(),
-        configuration_keys: None,
-    }
-}
 
 fn describe(wire: &mut Wire, version: i16, resource: DescribeConfigsResource) -> DescribeConfigsResult {
     let request = DescribeConfigsRequest {
@@ -88,7 +80,7 @@ fn a_topics_configs_come_with_their_sources() {
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[("retention.ms", "1000"), ("segment.ms", "6000")]);
     for version in 1..=4 {
-        let result = describe(&mut wire, version, resource(TOPIC, "orders"));
+        let result = describe(&mut wire, version, all_of(TOPIC, "orders"));
         assert_eq!(
             (
                 result.error_code,
@@ -136,7 +128,7 @@ fn a_topics_configs_come_with_their_sources() {
         }
     }
     let request = DescribeConfigsRequest {
-        resources: vec![resource(TOPIC, "orders")],
+        resources: vec![all_of(TOPIC, "orders")],
         ..Default::default()
     };
     let bare = wire.call(4, &request).results.remove(0);
@@ -154,7 +146,7 @@ fn only_the_requested_configs_are_told() {
     wire.create_topic("orders", 1, &[]);
     let keys = |keys: &[&str]| DescribeConfigsResource {
         configuration_keys: Some(keys.iter().map(|key| (*key).into()).collect()),
-        ..resource(TOPIC, "orders")
+        ..all_of(TOPIC, "orders")
     };
     let names = |result: DescribeConfigsResult| -> Vec<String> {
         result
@@ -172,74 +164,10 @@ fn only_the_requested_configs_are_told() {
 }
 
 #[test]
-fn an_answer_has_a_largest_size() {
-    let node = TestNode::start_with(&[("limits.answer_bytes_per_core", "1MiB")]);
-    let mut wire = node.connect();
-    let topics: Vec<CreatableTopic> = (0..1_000)
-        .map(|number| CreatableTopic {
-            name: format!("topic-{number}").into(),
-            num_partitions: 1,
-            replication_factor: 1,
-            ..CreatableTopic::default()
-        })
-        .collect();
-    let names: Vec<Text> = topics.iter().map(|topic| topic.name.clone()).collect();
-    let create = CreateTopicsRequest {
-        topics,
-        ..CreateTopicsRequest::default()
-    };
-    assert!(
-        wire.call(7, &create)
-            .topics
-            .iter()
-            .all(|topic| topic.error_code == 0)
-    );
-    // Codes, and how long the answer is.
-    let mut ask = |keys: Option<&[&str]>, full: bool| {
-        let resources = names.iter().map(|name| DescribeConfigsResource {
-            configuration_keys: keys.map(|keys| keys.iter().map(|key| (*key).into()).collect()),
-            ..resource(TOPIC, name)
-        });
-        let request = DescribeConfigsRequest {
-            resources: resources.collect(),
-            include_synonyms: full,
-            include_documentation: full,
-        };
-        let frame = wire.frame(4, &request);
-        wire.send(&frame);
-        let answer = wire.receive_frame().expect("an answer comes");
-        let answer_bytes = answer.len();
-        let mut reader = Reader::new(answer);
-        ResponseHeader::decode(&mut reader, ApiKey::DescribeConfigs, 4).expect("a sound header");
-        let answer = DescribeConfigsResponse::decode(&mut reader, 4).expect("a sound answer");
-        let codes: Vec<_> = answer
-            .results
-            .iter()
-            .map(|result| ErrorCode::from_code(result.error_code).expect("Kafka's"))
-            .collect();
-        (codes, answer_bytes)
-    };
-    let (codes, answer_bytes) = ask(None, true);
-    let told = codes.iter().take_while(|code| **code == ErrorCode::None).count();
-    assert!(told > 0 && told < codes.len(), "{told} of {}", codes.len());
-    assert!(
-        codes[told..]
-            .iter()
-            .all(|code| *code == ErrorCode::PolicyViolation)
-    );
-    assert!(answer_bytes < 512 << 10, "{answer_bytes}");
-    let (codes, _) = ask(Some(&["retention.ms"]), false);
-    assert!(
-        codes.iter().all(|code| *code == ErrorCode::None),
-        "of each a little"
-    );
-}
-
-#[test]
 fn the_nodes_own_keys_are_read_only() {
     let node = TestNode::start();
     let mut wire = node.connect();
-    let result = describe(&mut wire, 4, resource(BROKER, "1"));
+    let result = describe(&mut wire, 4, all_of(BROKER, "1"));
     assert_eq!(result.error_code, 0, "{:?}", result.error_message);
     let cores = find(&result, "cores");
     assert!(cores.read_only);
@@ -257,7 +185,7 @@ fn the_nodes_own_keys_are_read_only() {
     let changeable = result.configs.iter().filter(|config| !config.read_only);
     assert!(changeable.clone().any(|config| config.name == "log.retention.ms"));
     assert!(changeable.clone().all(|config| config.config_source == 5));
-    let of_all = describe(&mut wire, 4, resource(BROKER, ""));
+    let of_all = describe(&mut wire, 4, all_of(BROKER, ""));
     assert_eq!(
         (of_all.error_code, of_all.configs.len()),
         (0, 0),
@@ -270,24 +198,24 @@ fn what_has_no_configs_is_refused_with_a_sentence() {
     let node = TestNode::start();
     let mut wire = node.connect();
     let cases = [
-        (resource(TOPIC, "nowhere"), ErrorCode::UnknownTopicOrPartition),
-        (resource(TOPIC, "not/a/name"), ErrorCode::InvalidTopicException),
-        (resource(BROKER, "2"), ErrorCode::InvalidRequest),
-        (resource(BROKER, "one"), ErrorCode::InvalidRequest),
-        (resource(8, "1"), ErrorCode::InvalidRequest),
-        (resource(0, ""), ErrorCode::InvalidRequest),
-        (resource(-1, ""), ErrorCode::InvalidRequest),
+        (all_of(TOPIC, "nowhere"), ErrorCode::UnknownTopicOrPartition),
+        (all_of(TOPIC, "not/a/name"), ErrorCode::InvalidTopicException),
+        (all_of(BROKER, "2"), ErrorCode::InvalidRequest),
+        (all_of(BROKER, "one"), ErrorCode::InvalidRequest),
+        (all_of(8, "1"), ErrorCode::InvalidRequest),
+        (all_of(0, ""), ErrorCode::InvalidRequest),
+        (all_of(-1, ""), ErrorCode::InvalidRequest),
     ];
     for (wanted, expected) in cases {
         let what = format!("{wanted:?}");
         let result = describe(&mut wire, 4, wanted);
-        assert_eq!(ErrorCode::from_code(result.error_code), Some(expected), "{what}");
+        assert_eq!(code(result.error_code), expected, "{what}");
         assert!(
             result.error_message.is_some_and(|message| !message.is_empty()),
             "{what}"
         );
     }
-    let twice = vec![resource(BROKER, ""), resource(BROKER, "")];
+    let twice = vec![all_of(BROKER, ""), all_of(BROKER, "")];
     let results = wire
         .call(
             4,

@@ -2,39 +2,18 @@
 
 use kafka_wire::create_partitions::{CreatePartitionsAssignment, CreatePartitionsTopic};
 use kafka_wire::create_topics::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
-use kafka_wire::metadata::{MetadataRequestTopic, MetadataResponseTopic};
-use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, ErrorCode, MetadataRequest, Text};
+use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, ErrorCode, Text};
 use record::TopicId;
 
-use crate::support::{TestNode, Wire, batch, now_ms};
+use crate::ask::look;
+use crate::support::{TestNode, Wire, batch, creatable, now_ms};
 
 const NONE: i16 = 0;
 
-fn named(names: &[&str]) -> MetadataRequest {
-    let topic = |name: &&str| MetadataRequestTopic {
-        name: Some((*name).into()),
-        ..MetadataRequestTopic::default()
-    };
-    MetadataRequest {
-        topics: Some(names.iter().map(topic).collect()),
-        ..MetadataRequest::default()
-    }
-}
-
-fn look(wire: &mut Wire, name: &str) -> MetadataResponseTopic {
-    let request = MetadataRequest {
-        allow_auto_topic_creation: false,
-        ..named(&[name])
-    };
-    wire.call(12, &request).topics.remove(0)
-}
-
 fn topic(name: &str, num_partitions: i32, replication_factor: i16) -> CreatableTopic {
     CreatableTopic {
-        name: name.into(),
-        num_partitions,
         replication_factor,
-        ..CreatableTopic::default()
+        ..creatable(name, num_partitions)
     }
 }
 

@@ -2,16 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
-use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
-use kafka_wire::{
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode,
-    MetadataRequest,
-};
+use kafka_wire::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode};
 use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
-use crate::support::{Flushes, TestNode, Wire, batch, now_ms};
+use crate::ask::{deletion, look_at_all, trim, widening};
+use crate::support::{Flushes, TestNode, Wire, batch, creatable, eventually, now_ms};
 
 /// EIO, as errno(3) numbers it.
 const INPUT_OUTPUT_ERROR: i32 = 5;
@@ -21,57 +17,15 @@ const SHORT_MS: i32 = 50;
 const LONG_MS: i32 = 600_000;
 
 fn creation(name: &str, timeout_ms: i32) -> CreateTopicsRequest {
-    let topic = CreatableTopic {
-        name: name.into(),
-        num_partitions: 1,
-        replication_factor: -1,
-        ..CreatableTopic::default()
-    };
     CreateTopicsRequest {
-        topics: vec![topic],
+        topics: vec![creatable(name, 1)],
         timeout_ms,
         ..CreateTopicsRequest::default()
     }
 }
 
-fn widening(name: &str, timeout_ms: i32) -> CreatePartitionsRequest {
-    let topic = CreatePartitionsTopic {
-        name: name.into(),
-        count: 16,
-        assignments: None,
-    };
-    CreatePartitionsRequest {
-        topics: vec![topic],
-        timeout_ms,
-        validate_only: false,
-    }
-}
-
-fn deletion(name: &str, timeout_ms: i32) -> DeleteTopicsRequest {
-    DeleteTopicsRequest {
-        topic_names: vec![name.into()],
-        timeout_ms,
-        ..DeleteTopicsRequest::default()
-    }
-}
-
-fn trim(name: &str, index: i32, offset: i64, timeout_ms: i32) -> DeleteRecordsRequest {
-    let partition = DeleteRecordsPartition {
-        partition_index: index,
-        offset,
-    };
-    let topic = DeleteRecordsTopic {
-        name: name.into(),
-        partitions: vec![partition],
-    };
-    DeleteRecordsRequest {
-        topics: vec![topic],
-        timeout_ms,
-    }
-}
-
 fn trim_code(wire: &mut Wire, index: i32, offset: i64, timeout_ms: i32) -> i16 {
-    let response = wire.call(2, &trim("orders", index, offset, timeout_ms));
+    let response = wire.call(2, &trim("orders", &[(index, offset)], timeout_ms));
     response.topics[0].partitions[0].error_code
 }
 
@@ -79,7 +33,7 @@ fn trim_code(wire: &mut Wire, index: i32, offset: i64, timeout_ms: i32) -> i16 {
 fn changes(wire: &mut Wire, timeout_ms: i32) -> [i16; 4] {
     [
         wire.call(7, &creation("more", timeout_ms)).topics[0].error_code,
-        wire.call(3, &widening("orders", timeout_ms)).results[0].error_code,
+        wire.call(3, &widening("orders", 16, timeout_ms)).results[0].error_code,
         wire.call(5, &deletion("orders", timeout_ms)).responses[0].error_code,
         trim_code(wire, 0, 1, timeout_ms),
     ]
@@ -87,13 +41,10 @@ fn changes(wire: &mut Wire, timeout_ms: i32) -> [i16; 4] {
 
 /// The names of all topics.
 fn topics(wire: &mut Wire) -> Vec<String> {
-    let request = MetadataRequest {
-        topics: None,
-        ..MetadataRequest::default()
-    };
-    let topics = wire.call(12, &request).topics;
-    let name = |topic: &kafka_wire::metadata::MetadataResponseTopic| topic.name.as_deref().map(str::to_owned);
-    topics.iter().filter_map(name).collect()
+    let topics = look_at_all(wire).into_iter();
+    topics
+        .filter_map(|topic| topic.name.as_deref().map(str::to_owned))
+        .collect()
 }
 
 /// Topic "orders" with two records in each partition.
@@ -126,7 +77,7 @@ fn changes_that_take_too_long_are_answered_in_time_and_may_still_be_made() {
     assert_eq!(wire.read_all("orders", 0, 1).len(), 1);
     drop(held_up);
     // Whoever does not know what became of a change looks. Each was under way, in order: the deletion was the last.
-    while topics(&mut wire) != ["more"] {}
+    eventually("all changes are made", || topics(&mut wire) == ["more"]);
     wire.create_topic("orders", 1, &[]);
     assert!(wire.read_all("orders", 0, 0).is_empty());
 }
@@ -141,7 +92,7 @@ fn a_journal_that_dies_in_the_middle_of_changes_refuses_them_and_serves_readers(
     let held_up = flushes.hold_up();
     let frames = [
         wires[0].frame(7, &creation("more", LONG_MS)),
-        wires[1].frame(2, &trim("orders", 0, 1, LONG_MS)),
+        wires[1].frame(2, &trim("orders", &[(0, 1)], LONG_MS)),
         wires[2].frame(5, &deletion("orders", LONG_MS)),
     ];
     for (wire, frame) in wires.iter_mut().zip(&frames) {
@@ -203,7 +154,10 @@ fn one_dead_journal_of_two_leaves_the_other_and_the_metadata_alone() {
     told.sort_unstable();
     assert_eq!(told, [0, dead]);
     assert_eq!(wire.call(7, &creation("more", LONG_MS)).topics[0].error_code, 0);
-    assert_eq!(wire.call(3, &widening("more", LONG_MS)).results[0].error_code, 0);
+    assert_eq!(
+        wire.call(3, &widening("more", 16, LONG_MS)).results[0].error_code,
+        0
+    );
     for index in 0..2 {
         assert_eq!(wire.read_all("orders", index, 1).len(), 1);
     }
@@ -245,11 +199,8 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
         value: Some("86400000".into()),
     };
     let wordy = |name: &str| CreatableTopic {
-        name: name.into(),
-        num_partitions: 1,
-        replication_factor: -1,
         configs: vec![config.clone(); 10_000],
-        ..CreatableTopic::default()
+        ..creatable(name, 1)
     };
     let batches = AtomicU32::new(0);
     disk.fail_when(move |call: &Call| {

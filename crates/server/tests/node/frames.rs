@@ -2,11 +2,10 @@
 //! nothing; never anybody else anything.
 
 use bytes::Bytes;
-use kafka_wire::fetch::FetchRequest;
-use kafka_wire::metadata::{MetadataRequest, MetadataRequestTopic};
-use kafka_wire::{ApiVersionsRequest, ListOffsetsRequest};
+use kafka_wire::{ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest};
 use platform::random::SeededRandom;
 
+use crate::ask::named;
 use crate::support::{TestNode, Wire, batch, fetch_request, now_ms, produce_request};
 
 /// What every other client must still get.
@@ -16,14 +15,9 @@ fn is_served(node: &TestNode) {
 }
 
 fn metadata_request(name: &str) -> MetadataRequest {
-    let topic = MetadataRequestTopic {
-        name: Some(name.into()),
-        ..MetadataRequestTopic::default()
-    };
     MetadataRequest {
-        topics: Some(vec![topic]),
         allow_auto_topic_creation: false,
-        ..MetadataRequest::default()
+        ..named(&[name])
     }
 }
 

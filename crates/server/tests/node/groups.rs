@@ -7,23 +7,26 @@ mod long_answers;
 mod operators;
 mod refused_members;
 mod refused_offsets;
+mod turns;
 
 use bytes::Bytes;
-use kafka_wire::join_group::JoinGroupRequestProtocol;
-use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use kafka_wire::sync_group::SyncGroupRequestAssignment;
 use kafka_wire::{
-    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ErrorCode, HeartbeatRequest,
-    JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest, Text,
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ErrorCode, FindCoordinatorRequest,
+    HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetFetchRequest,
+    SyncGroupRequest, Text,
 };
 use record::TopicId;
 
-use crate::support::{TestNode, Wire, eventually};
+use crate::ask::code;
+use crate::support::groups::{self, commit_request, patiently};
+use crate::support::{TestNode, Wire};
 
 /// So that the first generation of a group does not wait for others.
 const AT_ONCE: (&str, &str) = ("groups.initial_rebalance_delay", "0s");
+/// The topic that the node keeps groups in.
+pub(crate) const GROUPS: &str = "__consumer_offsets";
 /// The topic that everybody reads, by its name alone.
-const ORDERS: (&str, TopicId) = ("orders", TopicId([0; 16]));
+pub(crate) const ORDERS: (&str, TopicId) = ("orders", TopicId([0; 16]));
 
 /// A node on which groups begin at once, with a topic of two partitions.
 fn start() -> (TestNode, Wire) {
@@ -33,33 +36,17 @@ fn start() -> (TestNode, Wire) {
     (node, wire)
 }
 
-fn code(number: i16) -> ErrorCode {
-    ErrorCode::from_code(number).expect("one of Kafka's codes")
-}
-
-/// Asks again while the coordinator reads its log.
-fn patiently<T>(mut ask: impl FnMut() -> T, error_code: impl Fn(&T) -> i16) -> T {
-    let mut answer = None;
-    eventually("the coordinator has read its log", || {
-        let told = answer.insert(ask());
-        code(error_code(told)) != ErrorCode::CoordinatorLoadInProgress
-    });
-    answer.expect("it was asked")
+/// Has the node make the topic that it keeps groups in.
+pub(crate) fn find_coordinator(wire: &mut Wire) {
+    let find = FindCoordinatorRequest {
+        key: Text::from("readers"),
+        ..FindCoordinatorRequest::default()
+    };
+    assert_eq!(wire.call(3, &find).error_code, 0);
 }
 
 fn join_request(group: &str, member: &str) -> JoinGroupRequest {
-    JoinGroupRequest {
-        group_id: Text::from(group),
-        session_timeout_ms: 30_000,
-        rebalance_timeout_ms: 30_000,
-        member_id: Text::from(member),
-        protocol_type: Text::from("consumer"),
-        protocols: vec![JoinGroupRequestProtocol {
-            name: Text::from("range"),
-            metadata: Bytes::from_static(b"what I want"),
-        }],
-        ..JoinGroupRequest::default()
-    }
+    groups::join_request(group, member, Bytes::from_static(b"what I want"))
 }
 
 fn join(wire: &mut Wire, version: i16, request: &JoinGroupRequest) -> JoinGroupResponse {
@@ -68,16 +55,7 @@ fn join(wire: &mut Wire, version: i16, request: &JoinGroupRequest) -> JoinGroupR
 
 /// The leader of `readers` gives itself everything.
 fn sync_request(member: &str, generation: i32) -> SyncGroupRequest {
-    SyncGroupRequest {
-        group_id: Text::from("readers"),
-        generation_id: generation,
-        member_id: Text::from(member),
-        assignments: vec![SyncGroupRequestAssignment {
-            member_id: Text::from(member),
-            assignment: Bytes::from_static(b"everything"),
-        }],
-        ..SyncGroupRequest::default()
-    }
+    groups::sync_request(("readers", member, generation), Bytes::from_static(b"everything"))
 }
 
 /// Joins `readers` alone and gets everything; gives the member's id. It is in generation 1.
@@ -109,33 +87,6 @@ fn beat(member: &str, generation: i32) -> HeartbeatRequest {
     }
 }
 
-/// A commit of these partitions and offsets of one topic, each with a note.
-fn commit_request(
-    (group, member, generation): (&str, &str, i32),
-    (topic, topic_id): (&str, TopicId),
-    partitions: &[(i32, i64)],
-) -> OffsetCommitRequest {
-    let partitions = partitions
-        .iter()
-        .map(|(index, offset)| OffsetCommitRequestPartition {
-            partition_index: *index,
-            committed_offset: *offset,
-            committed_metadata: Some(Text::from("so far")),
-            ..OffsetCommitRequestPartition::default()
-        });
-    OffsetCommitRequest {
-        group_id: Text::from(group),
-        generation_id_or_member_epoch: generation,
-        member_id: Text::from(member),
-        topics: vec![OffsetCommitRequestTopic {
-            name: Text::from(topic),
-            topic_id,
-            partitions: partitions.collect(),
-        }],
-        ..OffsetCommitRequest::default()
-    }
-}
-
 /// Codes by partition.
 fn send_commit(wire: &mut Wire, version: i16, request: &OffsetCommitRequest) -> Vec<ErrorCode> {
     let answer = patiently(
@@ -146,8 +97,8 @@ fn send_commit(wire: &mut Wire, version: i16, request: &OffsetCommitRequest) -> 
     told.map(|partition| code(partition.error_code)).collect()
 }
 
-/// Both in one.
-fn commit(
+/// Commits these partitions and offsets of one topic, each with a note. Codes by partition.
+pub(crate) fn commit(
     wire: &mut Wire,
     version: i16,
     committer: (&str, &str, i32),
@@ -158,7 +109,7 @@ fn commit(
 }
 
 /// All that a group has committed.
-fn committed(wire: &mut Wire, group: &str) -> Vec<(i32, i64)> {
+pub(crate) fn committed(wire: &mut Wire, group: &str) -> Vec<(i32, i64)> {
     let request = OffsetFetchRequest {
         group_id: Text::from(group),
         topics: None,

@@ -1,130 +1,36 @@
 //! The topic that the node keeps for itself: absent it is a topic like others that are absent, and clients change nothing about
 //! it that groups need.
 
-use kafka_wire::alter_configs;
-use kafka_wire::describe_configs::DescribeConfigsResource;
 use kafka_wire::describe_producers;
 use kafka_wire::describe_topic_partitions;
-use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
-use kafka_wire::metadata::MetadataRequestTopic;
-use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use kafka_wire::{
-    AlterConfigsRequest, DescribeConfigsRequest, DescribeProducersRequest, DescribeTopicPartitionsRequest,
-    ErrorCode, FindCoordinatorRequest, IncrementalAlterConfigsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, Text,
-};
+use kafka_wire::{DescribeProducersRequest, DescribeTopicPartitionsRequest, ErrorCode};
 
+use crate::ask::configs::{
+    APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, change, described, edit, replacement, set,
+};
+use crate::ask::{code, named};
+use crate::groups::{GROUPS, ORDERS, commit, committed, find_coordinator};
 use crate::support::{TestNode, Wire};
 
-const GROUPS: &str = "__consumer_offsets";
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-const APPEND: i8 = 2;
-const SUBTRACT: i8 = 3;
-
-fn code(number: i16) -> ErrorCode {
-    ErrorCode::from_code(number).expect("one of Kafka's codes")
-}
-
-/// Has the node make the topic.
-fn find_coordinator(wire: &mut Wire) {
-    let find = FindCoordinatorRequest {
-        key: Text::from("readers"),
-        ..FindCoordinatorRequest::default()
-    };
-    assert_eq!(wire.call(3, &find).error_code, 0);
-}
-
-fn edit(wire: &mut Wire, resource: (i8, &str), name: &str, operation: i8, value: Option<&str>) -> ErrorCode {
-    let request = IncrementalAlterConfigsRequest {
-        resources: vec![AlterConfigsResource {
-            resource_type: resource.0,
-            resource_name: resource.1.into(),
-            configs: vec![AlterableConfig {
-                name: name.into(),
-                config_operation: operation,
-                value: value.map(Into::into),
-            }],
-        }],
-        validate_only: false,
-    };
-    code(wire.call(1, &request).responses[0].error_code)
-}
-
+/// What it is answered that the topic shall have these configs and no others.
 fn replace(wire: &mut Wire, configs: &[(&str, &str)]) -> ErrorCode {
-    let config = |(name, value): &(&str, &str)| alter_configs::AlterableConfig {
-        name: (*name).into(),
-        value: Some((*value).into()),
-    };
-    let request = AlterConfigsRequest {
-        resources: vec![alter_configs::AlterConfigsResource {
-            resource_type: TOPIC,
-            resource_name: GROUPS.into(),
-            configs: configs.iter().map(config).collect(),
-        }],
-        validate_only: false,
-    };
-    code(wire.call(2, &request).responses[0].error_code)
+    let configs: Vec<_> = configs
+        .iter()
+        .map(|(name, value)| (*name, Some(*value)))
+        .collect();
+    let told = wire.call(2, &replacement(TOPIC, GROUPS, &configs));
+    code(told.responses[0].error_code)
 }
 
 /// What is set for the topic itself.
 fn own_configs(wire: &mut Wire) -> Vec<(String, String)> {
-    let request = DescribeConfigsRequest {
-        resources: vec![DescribeConfigsResource {
-            resource_type: TOPIC,
-            resource_name: GROUPS.into(),
-            configuration_keys: None,
-        }],
-        ..DescribeConfigsRequest::default()
-    };
-    let configs = wire.call(4, &request).results.remove(0).configs;
+    let configs = described(wire, TOPIC, GROUPS);
     let own = configs.iter().filter(|config| config.config_source == 1);
     own.map(|config| {
         let value = config.value.as_deref().unwrap_or_default();
         (config.name.to_string(), value.to_owned())
     })
     .collect()
-}
-
-fn commit(wire: &mut Wire, offset: i64) {
-    let request = OffsetCommitRequest {
-        group_id: Text::from("readers"),
-        generation_id_or_member_epoch: -1,
-        topics: vec![OffsetCommitRequestTopic {
-            name: Text::from("orders"),
-            partitions: vec![OffsetCommitRequestPartition {
-                partition_index: 0,
-                committed_offset: offset,
-                ..OffsetCommitRequestPartition::default()
-            }],
-            ..OffsetCommitRequestTopic::default()
-        }],
-        ..OffsetCommitRequest::default()
-    };
-    let committed = loop {
-        let answer = wire.call(8, &request);
-        match code(answer.topics[0].partitions[0].error_code) {
-            ErrorCode::CoordinatorLoadInProgress => {}
-            code => break code,
-        }
-    };
-    assert_eq!(committed, ErrorCode::None);
-}
-
-fn committed(wire: &mut Wire) -> i64 {
-    let request = OffsetFetchRequest {
-        group_id: Text::from("readers"),
-        topics: None,
-        ..OffsetFetchRequest::default()
-    };
-    loop {
-        let answer = wire.call(5, &request);
-        if code(answer.error_code) != ErrorCode::CoordinatorLoadInProgress {
-            return answer.topics[0].partitions[0].committed_offset;
-        }
-    }
 }
 
 #[test]
@@ -154,18 +60,17 @@ fn what_groups_need_of_their_topic_stays() {
             (APPEND, Some(other)),
             (SUBTRACT, Some(other)),
         ] {
-            let told = edit(&mut wire, (TOPIC, GROUPS), name, operation, value);
+            let told = change(&mut wire, TOPIC, GROUPS, edit(name, operation, value));
             assert_eq!(told, refused, "{name} {operation} {value:?}");
         }
         assert_eq!(replace(&mut wire, &[(name, other)]), refused, "{name}");
-        let same = edit(&mut wire, (TOPIC, GROUPS), name, SET, Some(value));
-        assert_eq!(same, ErrorCode::None, "{name} is that already");
+        // It is that already.
+        set(&mut wire, TOPIC, GROUPS, name, value);
     }
     assert_eq!(own_configs(&mut wire), made);
 
     // The rest is the clients' to choose; what they do not name stays or goes, as for any topic.
-    let told = edit(&mut wire, (TOPIC, GROUPS), "segment.ms", SET, Some("60000"));
-    assert_eq!(told, ErrorCode::None);
+    set(&mut wire, TOPIC, GROUPS, "segment.ms", "60000");
     let values = [("cleanup.policy", "compact"), ("segment.bytes", "2000000")];
     assert_eq!(replace(&mut wire, &values), ErrorCode::None);
     let mut expected = made.clone();
@@ -185,25 +90,16 @@ fn what_groups_need_of_their_topic_stays() {
         ("log.message.timestamp.before.max.ms", "0"),
     ];
     for (name, value) in for_all {
-        assert_eq!(
-            edit(&mut wire, (BROKER, ""), name, SET, Some(value)),
-            ErrorCode::None
-        );
+        set(&mut wire, BROKER, "", name, value);
     }
-    commit(&mut wire, 7);
+    let told = commit(&mut wire, 8, ("readers", "", -1), ORDERS, &[(0, 7)]);
+    assert_eq!(told, [ErrorCode::None]);
     let node = node.kill_and_restart();
-    assert_eq!(committed(&mut node.connect()), 7);
+    assert_eq!(committed(&mut node.connect(), "readers"), [(0, 7)]);
 }
 
 /// What Metadata, DescribeTopicPartitions and DescribeProducers tell of a topic.
 fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
-    let metadata = MetadataRequest {
-        topics: Some(vec![MetadataRequestTopic {
-            name: Some(name.into()),
-            ..MetadataRequestTopic::default()
-        }]),
-        ..MetadataRequest::default()
-    };
     let partitions = DescribeTopicPartitionsRequest {
         topics: vec![describe_topic_partitions::TopicRequest { name: name.into() }],
         ..DescribeTopicPartitionsRequest::default()
@@ -215,7 +111,7 @@ fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
         }],
     };
     [
-        wire.call(12, &metadata).topics[0].error_code,
+        wire.call(12, &named(&[name])).topics[0].error_code,
         wire.call(0, &partitions).topics[0].error_code,
         wire.call(0, &producers).topics[0].partitions[0].error_code,
     ]

@@ -1,40 +1,19 @@
 //! Places in a partition: ListOffsets, OffsetForLeaderEpoch, DeleteRecords.
 
-use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
-use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopic};
+use kafka_wire::list_offsets::ListOffsetsPartitionResponse;
 use kafka_wire::offset_for_leader_epoch::{EpochEndOffset, OffsetForLeaderPartition, OffsetForLeaderTopic};
-use kafka_wire::{DeleteRecordsRequest, ErrorCode, ListOffsetsRequest, OffsetForLeaderEpochRequest};
+use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest};
 use record::Compression;
 
+use crate::ask::{EARLIEST, LATEST, NEWEST, list_offsets, trim};
 use crate::support::{TestNode, Wire, batch, compressed_batch, now_ms, produce_request, records_of};
 
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
-const NEWEST: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-fn list_request(topic: &str, partitions: &[(i32, i32, i64)]) -> ListOffsetsRequest {
-    let partition =
-        |(partition_index, current_leader_epoch, timestamp): &(i32, i32, i64)| ListOffsetsPartition {
-            partition_index: *partition_index,
-            current_leader_epoch: *current_leader_epoch,
-            timestamp: *timestamp,
-        };
-    let topic = ListOffsetsTopic {
-        name: topic.into(),
-        partitions: partitions.iter().map(partition).collect(),
-    };
-    ListOffsetsRequest {
-        replica_id: -1,
-        topics: vec![topic],
-        ..ListOffsetsRequest::default()
-    }
-}
-
 fn list(wire: &mut Wire, version: i16, index: i32, timestamp: i64) -> ListOffsetsPartitionResponse {
-    let request = list_request("orders", &[(index, -1, timestamp)]);
+    let request = list_offsets("orders", &[(index, -1, timestamp)]);
     wire.call(version, &request).topics.remove(0).partitions.remove(0)
 }
 
@@ -45,18 +24,7 @@ fn found(response: &ListOffsetsPartitionResponse) -> (i64, i64, i32) {
 }
 
 fn delete(wire: &mut Wire, version: i16, index: i32, offset: i64) -> (i64, i16) {
-    let partition = DeleteRecordsPartition {
-        partition_index: index,
-        offset,
-    };
-    let topic = DeleteRecordsTopic {
-        name: "orders".into(),
-        partitions: vec![partition],
-    };
-    let request = DeleteRecordsRequest {
-        topics: vec![topic],
-        timeout_ms: 10_000,
-    };
+    let request = trim("orders", &[(index, offset)], 10_000);
     let result = wire.call(version, &request).topics.remove(0).partitions.remove(0);
     (result.low_watermark, result.error_code)
 }
@@ -205,7 +173,7 @@ fn what_cannot_be_listed_says_why() {
         (i32::MAX, -1, LATEST),
     ];
     let response = wire
-        .call(11, &list_request("orders", &partitions))
+        .call(11, &list_offsets("orders", &partitions))
         .topics
         .remove(0);
     let told: Vec<_> = response
@@ -222,14 +190,14 @@ fn what_cannot_be_listed_says_why() {
         [twice, Some(ErrorCode::None), twice, unknown, unknown, unknown]
     );
     let nowhere = wire
-        .call(5, &list_request("nowhere", &[(0, -1, LATEST)]))
+        .call(5, &list_offsets("nowhere", &[(0, -1, LATEST)]))
         .topics
         .remove(0)
         .partitions
         .remove(0);
     assert_eq!(nowhere.error_code, ErrorCode::UnknownTopicOrPartition.code());
     let ahead = wire
-        .call(5, &list_request("orders", &[(0, 1, LATEST)]))
+        .call(5, &list_offsets("orders", &[(0, 1, LATEST)]))
         .topics
         .remove(0)
         .partitions

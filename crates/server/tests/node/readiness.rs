@@ -5,7 +5,7 @@ use std::thread;
 use kafka_wire::ProduceRequest;
 use platform::disk::SimulatedDisk;
 
-use crate::support::{Flushes, PATIENCE, TestNode, batch, http_get, now_ms, produce_request};
+use crate::support::{Flushes, PATIENCE, TestNode, batch, eventually, http_get, now_ms, produce_request};
 
 #[test]
 fn a_draining_node_says_so_while_it_still_answers() {
@@ -23,14 +23,15 @@ fn a_draining_node_says_so_while_it_still_answers() {
     let frame = wire.frame(9, &request);
     wire.send(&frame);
     // What was not read before the drain begins is not answered.
-    while !http_get(http, "/metrics").contains("\nropewalk_requests_total{core=\"0\"} 2\n") {}
+    eventually("the request has been read", || {
+        http_get(http, "/metrics").contains("\nropewalk_requests_total{core=\"0\"} 2\n")
+    });
     let draining = thread::spawn(move || node.drain(PATIENCE));
-    let answer = loop {
-        let answer = http_get(http, "/ready");
-        if !answer.starts_with("HTTP/1.1 200 ") {
-            break answer;
-        }
-    };
+    let mut answer = String::new();
+    eventually("the node is not ready any more", || {
+        answer = http_get(http, "/ready");
+        !answer.starts_with("HTTP/1.1 200 ")
+    });
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("[\"the node is draining\"]"), "{answer}");
     assert!(http_get(http, "/health").starts_with("HTTP/1.1 200 "));

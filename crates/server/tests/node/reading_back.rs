@@ -4,7 +4,7 @@
 use kafka_wire::FetchRequest;
 use kafka_wire::fetch::PartitionData;
 
-use crate::support::{PATIENCE, TestNode, Wire, batch, fetch_request, now_ms, records_of};
+use crate::support::{PATIENCE, TestNode, Wire, batch, eventually, fetch_request, now_ms, records_of};
 
 const VALUE_BYTES: usize = 256 << 10;
 /// Several journal files of 4 MiB.
@@ -25,7 +25,9 @@ fn start() -> TestNode {
         let told = wire.produce("orders", 0, batch(&[(now_ms(), &value(offset))]));
         assert_eq!((told.error_code, told.base_offset), (0, offset));
     }
-    while node.metric("ropewalk_layout_rounds_total") == 0 {}
+    eventually("the journal is laid out", || {
+        node.metric("ropewalk_layout_rounds_total") > 0
+    });
     node
 }
 
@@ -61,7 +63,9 @@ fn readers_get_all_of_it_in_order_however_many_there_are() {
             scope.spawn(read);
         }
     });
-    while node.metric("ropewalk_answer_bytes") > 0 {}
+    eventually("all answers are taken", || {
+        node.metric("ropewalk_answer_bytes") == 0
+    });
     assert!(node.metric("ropewalk_chunk_cache_bytes") <= 16 << 20);
 }
 

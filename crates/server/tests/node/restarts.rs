@@ -1,41 +1,20 @@
 //! What was answered is there after the node comes back, however it went.
 
-use kafka_wire::describe_configs::DescribeConfigsResource;
-use kafka_wire::{DescribeConfigsRequest, MetadataRequest};
-
+use crate::ask::configs::{TOPIC, told};
+use crate::ask::{deletion, look_at_all};
 use crate::support::{TestNode, Wire, batch, now_ms};
 
 const TOPICS: [(&str, i32); 3] = [("orders", 4), ("events", 1), ("logs", 2)];
 
 /// Topics, their ids and how many partitions they have.
 fn topics(wire: &mut Wire) -> Vec<(String, record::TopicId, usize)> {
-    let response = wire.call(
-        12,
-        &MetadataRequest {
-            topics: None,
-            ..MetadataRequest::default()
-        },
-    );
-    let topic = |topic: &kafka_wire::metadata::MetadataResponseTopic| {
-        let name = topic.name.as_deref().map(str::to_owned).unwrap_or_default();
-        (name, topic.topic_id, topic.partitions.len())
-    };
-    response.topics.iter().map(topic).collect()
-}
-
-fn retention(wire: &mut Wire, topic: &str) -> Option<String> {
-    let keys = Some(vec!["retention.ms".into()]);
-    let resource = DescribeConfigsResource {
-        resource_type: 2,
-        resource_name: topic.into(),
-        configuration_keys: keys,
-    };
-    let request = DescribeConfigsRequest {
-        resources: vec![resource],
-        ..DescribeConfigsRequest::default()
-    };
-    let result = wire.call(4, &request).results.remove(0);
-    result.configs[0].value.as_deref().map(str::to_owned)
+    let topics = look_at_all(wire).into_iter();
+    topics
+        .map(|topic| {
+            let name = topic.name.as_deref().unwrap_or_default().to_owned();
+            (name, topic.topic_id, topic.partitions.len())
+        })
+        .collect()
 }
 
 fn value(round: usize, topic: &str, index: i32) -> String {
@@ -88,7 +67,7 @@ fn topics_configs_and_records_survive_every_kind_of_stop() {
         };
         wire = node.connect();
         assert_eq!(topics(&mut wire), known);
-        assert_eq!(retention(&mut wire, "events").as_deref(), Some("86400000"));
+        assert_eq!(told(&mut wire, TOPIC, "events", "retention.ms").0, "86400000");
         check(&mut wire, rounds);
     }
 }
@@ -130,12 +109,8 @@ fn a_deleted_topic_stays_deleted() {
     let mut wire = node.connect();
     wire.create_topic("orders", 2, &[]);
     assert_eq!(wire.produce("orders", 0, batch(&[(now_ms(), "x")])).error_code, 0);
-    let request = kafka_wire::DeleteTopicsRequest {
-        topic_names: vec!["orders".into()],
-        timeout_ms: 5000,
-        ..kafka_wire::DeleteTopicsRequest::default()
-    };
-    assert_eq!(wire.call(5, &request).responses[0].error_code, 0);
+    let deleted = wire.call(5, &deletion("orders", 5_000)).responses.remove(0);
+    assert_eq!(deleted.error_code, 0);
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     assert!(topics(&mut wire).is_empty());

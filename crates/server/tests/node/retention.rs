@@ -2,7 +2,7 @@
 
 use kafka_wire::ErrorCode;
 
-use crate::support::{TestNode, batch, now_ms};
+use crate::support::{TestNode, batch, eventually, now_ms};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -21,7 +21,9 @@ fn old_records_go_at_the_next_look() {
                 0
             );
         }
-        while wire.fetch("orders", index, 1).error_code != ErrorCode::OffsetOutOfRange.code() {}
+        eventually("the old records go", || {
+            wire.fetch("orders", index, 1).error_code == ErrorCode::OffsetOutOfRange.code()
+        });
         let left = wire.read_all("orders", index, 2);
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].value.as_deref(), Some(&b"new"[..]));

@@ -3,7 +3,7 @@
 
 use kafka_wire::FetchRequest;
 
-use crate::support::{TestNode, Wire, batch, fetch_request, now_ms, records_of};
+use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, records_of};
 
 /// What answers may hold where that matters.
 const LIMIT_BYTES: u64 = 2 << 20;
@@ -60,7 +60,7 @@ fn readers_that_take_nothing_are_bounded_and_others_get_their_records() {
         assert!(held <= LIMIT_BYTES + BATCH_BYTES, "{held} bytes are held");
         held
     };
-    while check() < LIMIT_BYTES {}
+    eventually("all room is taken", || check() >= LIMIT_BYTES);
     // Some of them have to be cut off until everybody has got something: each of these waits at most that long.
     for round in 0..20 {
         let response = good.call(12, &patient(25_000, 1));
@@ -69,9 +69,11 @@ fn readers_that_take_nothing_are_bounded_and_others_get_their_records() {
         check();
     }
     // What they leave is scarce until the first of them is.
-    while node.metric("ropewalk_connections_cut_off_total") == 0 {}
+    eventually("one of them is cut off", || {
+        node.metric("ropewalk_connections_cut_off_total") > 0
+    });
     drop(greedy);
-    while node.metric(HELD) > 0 {}
+    eventually("all room is given back", || node.metric(HELD) == 0);
 }
 
 #[test]
@@ -81,13 +83,17 @@ fn who_waits_for_more_than_there_is_holds_nothing_and_gets_what_there_is() {
     let frame = wire.frame(12, &patient(300, 4 << 20));
     let requests = node.metric("ropewalk_requests_total");
     wire.send(&frame);
-    while node.metric("ropewalk_requests_total") == requests {}
+    eventually("the request has arrived", || {
+        node.metric("ropewalk_requests_total") > requests
+    });
     let (_, response) = wire.receive::<FetchRequest>(12);
     assert_eq!(records_of(&response.responses[0].partitions[0]).len(), 3);
 
     let frame = wire.frame(12, &patient(LONG_MS, 4 << 20));
     wire.send(&frame);
-    while node.metric("ropewalk_requests_total") == requests + 1 {}
+    eventually("the next one has arrived", || {
+        node.metric("ropewalk_requests_total") > requests + 1
+    });
     assert_eq!(node.metric(HELD), 0);
 }
 
@@ -95,7 +101,7 @@ fn who_waits_for_more_than_there_is_holds_nothing_and_gets_what_there_is() {
 fn where_the_log_stands_is_told_even_without_room() {
     let (node, mut wire) = start("2MiB");
     let _greedy = greedy_readers(&node);
-    while node.metric(HELD) < LIMIT_BYTES {}
+    eventually("all room is taken", || node.metric(HELD) >= LIMIT_BYTES);
     for _ in 0..50 {
         let fetched = wire.fetch("orders", 0, 0);
         assert_eq!((fetched.error_code, fetched.high_watermark), (0, BATCHES));

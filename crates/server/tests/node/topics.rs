@@ -1,32 +1,14 @@
 //! Which topics there are: Metadata, the topics that it brings into being, and DeleteTopics.
 
 use kafka_wire::delete_topics::DeleteTopicState;
-use kafka_wire::metadata::{MetadataRequestTopic, MetadataResponseTopic};
+use kafka_wire::metadata::MetadataRequestTopic;
 use kafka_wire::{DeleteTopicsRequest, ErrorCode, MetadataRequest};
 use record::TopicId;
 
+use crate::ask::{look, named};
 use crate::support::{TestNode, Wire, batch, now_ms};
 
 const NONE: i16 = 0;
-
-fn named(names: &[&str]) -> MetadataRequest {
-    let topic = |name: &&str| MetadataRequestTopic {
-        name: Some((*name).into()),
-        ..MetadataRequestTopic::default()
-    };
-    MetadataRequest {
-        topics: Some(names.iter().map(topic).collect()),
-        ..MetadataRequest::default()
-    }
-}
-
-fn look(wire: &mut Wire, name: &str) -> MetadataResponseTopic {
-    let request = MetadataRequest {
-        allow_auto_topic_creation: false,
-        ..named(&[name])
-    };
-    wire.call(12, &request).topics.remove(0)
-}
 
 #[test]
 fn metadata_tells_brokers_topics_and_leaders_in_every_version() {

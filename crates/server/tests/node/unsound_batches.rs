@@ -4,7 +4,7 @@ use bytes::Bytes;
 use kafka_wire::ErrorCode;
 use record::{BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, checksum};
 
-use crate::support::{TestNode, Wire, batch, compressed_batch, now_ms, produce_request, stamped_batch};
+use crate::support::{TestNode, batch, compressed_batch, now_ms, produce_request, stamped_batch};
 
 // Where the fields of a batch stand.
 const LENGTH: usize = 8;
@@ -21,14 +21,6 @@ fn changed(batch: &[u8], place: usize, bytes: &[u8]) -> Bytes {
     let sum = checksum(&batch);
     batch[CRC..CRC + 4].copy_from_slice(&sum.to_be_bytes());
     Bytes::from(batch)
-}
-
-fn values(wire: &mut Wire, index: i32) -> Vec<String> {
-    let text = |value: Option<Bytes>| String::from_utf8(value.unwrap_or_default().to_vec()).expect("text");
-    wire.read_all("orders", index, 0)
-        .into_iter()
-        .map(|record| text(record.value))
-        .collect()
 }
 
 #[test]
@@ -191,7 +183,7 @@ fn unsound_batches_are_refused_and_leave_nothing_behind() {
         0,
         "nothing else was stored"
     );
-    assert_eq!(values(&mut wire, 0), ["a", "b"]);
+    assert_eq!(wire.read_values("orders", 0), ["a", "b"]);
 }
 
 #[test]

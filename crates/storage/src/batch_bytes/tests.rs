@@ -59,6 +59,16 @@ fn a_batch_becomes_a_frame_wherever_it_begins() {
 }
 
 #[test]
+fn memory_is_as_much_as_was_taken_for_the_request() {
+    for head in [0, HEADERS_BYTES, 70_000] {
+        let memory = alone(head);
+        assert!(memory.bytes() >= head + BATCH_BYTES + 3);
+        let with_frame = head + HEADERS_BYTES + BATCH_BYTES + 3 + 2 * BLOCK_BYTES;
+        assert!(memory.bytes() <= with_frame, "{} for {head}", memory.bytes());
+    }
+}
+
+#[test]
 fn memory_that_somebody_still_reads_is_left_alone() {
     let (request, shared) = received(40);
     let topic = request.slice(3..7);

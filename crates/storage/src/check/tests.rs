@@ -6,7 +6,7 @@ use platform::disk::{Disk, File, SimulatedDisk};
 use record::Offset;
 
 use super::*;
-use crate::inspect::{EntryListing, SegmentListing, list_frames, list_segments};
+use crate::inspect::{EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
 use crate::store::testing::{Rig, batch, config, copy, partition, stage};
 
 /// Two partitions in segments and in the journal.
@@ -33,6 +33,21 @@ fn run(disk: &SimulatedDisk) -> Result<CheckReport, Fault> {
     let report = check(&shared, &config().identity, &mut |_| {});
     assert_eq!(disk.operation_count(), before, "a check changes nothing");
     report
+}
+
+/// The frames of a sound journal.
+fn frames(disk: &SimulatedDisk) -> Vec<FrameListing> {
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (frames, fault) = list_frames(&shared, &config().identity);
+    assert!(fault.is_none(), "{fault:?}");
+    frames
+}
+
+/// Turns a bit of a frame's, so many bytes behind its start.
+fn turn_bit(disk: &SimulatedDisk, frame: &FrameListing, byte: u64) {
+    let path = Path::new(&frame.file).strip_prefix(disk.root());
+    let path = path.expect("it is below the root");
+    disk.flip_bit(path, 8 * (frame.position + byte));
 }
 
 fn paths(disk: &SimulatedDisk, extension: &str) -> Vec<PathBuf> {
@@ -87,13 +102,9 @@ fn damage_in_each_file_is_found_and_the_rest_is_checked() {
             report.faults
         );
     }
-    let journal = list_frames(&(Arc::new(disk.clone()) as Arc<dyn Disk>), &config().identity).expect("sound");
+    let journal = frames(&disk);
     let damaged = copy(&disk);
-    let path = Path::new(&journal[0].file)
-        .strip_prefix(disk.root())
-        .expect("it is below the root")
-        .to_path_buf();
-    damaged.flip_bit(&path, 8 * (journal[0].position + 200));
+    turn_bit(&damaged, &journal[0], 200);
     let report = run(&damaged).expect("the checkpoint is sound");
     assert!(matches!(&report.faults[..], [Fault::Damaged { file, .. }] if *file == journal[0].file));
     assert!(report.chunks > 0, "segments are checked all the same");
@@ -103,15 +114,30 @@ fn damage_in_each_file_is_found_and_the_rest_is_checked() {
 }
 
 #[test]
+fn the_frames_before_a_damaged_one_are_listed() {
+    let mut rig = Rig::new();
+    for _ in 0..3 {
+        rig.append(0, 100);
+        rig.flush();
+    }
+    let disk = copy(&rig.disk);
+    let all = frames(&disk);
+    assert_eq!(all.len(), 3);
+    turn_bit(&disk, &all[1], 200);
+    let shared: Arc<dyn Disk> = Arc::new(disk);
+    let (listed, fault) = list_frames(&shared, &config().identity);
+    assert_eq!(listed, all[..1]);
+    assert!(
+        matches!(&fault, Some(Fault::Damaged { file, .. }) if *file == all[1].file),
+        "{fault:?}"
+    );
+}
+
+#[test]
 fn a_turned_bit_in_the_last_frame_is_told() {
     let disk = stored();
-    let frames = list_frames(&(Arc::new(disk.clone()) as Arc<dyn Disk>), &config().identity).expect("sound");
-    let last = frames.last().expect("there are frames");
-    let path = Path::new(&last.file)
-        .strip_prefix(disk.root())
-        .expect("it is below the root")
-        .to_path_buf();
-    disk.flip_bit(&path, 8 * (last.position + 70));
+    let frames = frames(&disk);
+    turn_bit(&disk, frames.last().expect("there are frames"), 70);
     let report = run(&disk).expect("the checkpoint is sound");
     assert!(report.mended && report.is_sound());
 }
@@ -168,8 +194,8 @@ fn directories_that_no_partition_has_are_named() {
 #[test]
 fn listings_show_what_was_stored() {
     let disk = stored();
+    let frames = frames(&disk);
     let shared: Arc<dyn Disk> = Arc::new(disk);
-    let frames = list_frames(&shared, &config().identity).expect("all is sound");
     let [appended, trimmed] = &frames[..] else {
         panic!("{frames:?}")
     };

@@ -1,6 +1,7 @@
 //! Writes the segment that takes the place of others: runs of a bounded size, each synced, the last one sealing it.
 //!
-//! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. Blocks.
+//! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. A run is written only
+//! if the disk keeps its reserve beside it. Blocks.
 
 use record::BatchHeader;
 
@@ -11,9 +12,28 @@ use crate::segment::{Batch, Chunk, Run, Segment, SegmentFile, SegmentName, direc
 
 /// Batches are gathered up to this size: what one run holds in memory, twice while it is written.
 const RUN_BYTES: usize = 1 << 20;
+/// Stays free beside the reserve: between the look at the disk and the write, the pass of each other core may write a run.
+const MARGIN_BYTES: u64 = 32 * RUN_BYTES as u64;
+
+/// Why a segment is not written on.
+pub(super) enum Unwritten {
+    /// With a run of so many bytes more the disk would not keep its reserve.
+    NoRoom {
+        bytes: u64,
+    },
+    Fault(Fault),
+}
+
+impl From<Fault> for Unwritten {
+    fn from(fault: Fault) -> Unwritten {
+        Unwritten::Fault(fault)
+    }
+}
 
 pub(super) struct Output {
     place: Place,
+    /// Free bytes that the disk must keep.
+    disk_reserve_bytes: u64,
     file: SegmentFile,
     segment: Segment,
     chunks: Vec<Chunk>,
@@ -23,7 +43,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Begins the file of `segment`, of which only its name, its end and its age count.
-    pub(super) fn create(place: &Place, segment: Segment) -> Result<Output, Fault> {
+    pub(super) fn create(place: &Place, disk_reserve_bytes: u64, segment: Segment) -> Result<Output, Fault> {
         let relative = path(&place.partition, segment.name());
         let name = place.disk.root().join(&relative).display().to_string();
         let file = place
@@ -32,6 +52,7 @@ impl Output {
             .map_err(|error| Doing::Creating.failed(error).at(&name))?;
         Ok(Output {
             place: place.clone(),
+            disk_reserve_bytes,
             file: SegmentFile {
                 file,
                 identity: segment.identity(place.journal.cluster, place.partition),
@@ -52,7 +73,7 @@ impl Output {
     }
 
     /// Adds one batch behind those before it. Takes a copy: a slice would keep all that was read with it in memory.
-    pub(super) fn push(&mut self, header: &BatchHeader, bytes: Vec<u8>) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, header: &BatchHeader, bytes: Vec<u8>) -> Result<(), Unwritten> {
         if self.gathered_bytes >= RUN_BYTES {
             self.write(false)?;
         }
@@ -69,8 +90,8 @@ impl Output {
     /// Seals the segment; all of it is durable on return, its name too.
     ///
     /// # Errors
-    /// The disk's; or damage, if the batches do not end where the segments did that they come from.
-    pub(super) fn finish(&mut self) -> Result<Segment, Fault> {
+    /// The disk's, or that it has no room; or damage, if the batches do not end where the segments did that they come from.
+    pub(super) fn finish(&mut self) -> Result<Segment, Unwritten> {
         let reached = self
             .gathered
             .last()
@@ -80,11 +101,11 @@ impl Output {
                 "the batches before it end at offset {reached} instead of {}",
                 self.segment.next
             );
-            return Err(Fault::Damaged {
+            return Err(Unwritten::Fault(Fault::Damaged {
                 file: self.file.path.clone(),
                 position: 0,
                 what,
-            });
+            }));
         }
         self.write(true)?;
         if !planted(Bug::NamesNotSynced) {
@@ -96,7 +117,8 @@ impl Output {
         Ok(self.segment)
     }
 
-    fn write(&mut self, seal: bool) -> Result<(), Fault> {
+    fn write(&mut self, seal: bool) -> Result<(), Unwritten> {
+        self.check_room()?;
         let batches = std::mem::take(&mut self.gathered);
         self.gathered_bytes = 0;
         let run = Run {
@@ -111,6 +133,16 @@ impl Output {
         self.segment.max_timestamp_ms = self.segment.max_timestamp_ms.max(newest.unwrap_or(i64::MIN));
         self.chunks.extend(chunks);
         Ok(())
+    }
+
+    /// Not knowing what is free is no reason to end here: a full disk will say so itself.
+    fn check_room(&self) -> Result<(), Unwritten> {
+        let free_bytes = self.place.disk.free_bytes().unwrap_or(u64::MAX);
+        let bytes = self.gathered_bytes as u64;
+        match free_bytes >= self.disk_reserve_bytes.saturating_add(MARGIN_BYTES + bytes) {
+            true => Ok(()),
+            false => Err(Unwritten::NoRoom { bytes }),
+        }
     }
 
     /// Bytes written so far.

@@ -15,7 +15,7 @@ use record::{KeyedRecord, Limits, PartitionId, batches, visit_digests};
 
 use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
-use super::output::remove_leftovers;
+use super::output::{Unwritten, remove_leftovers};
 use super::source::{Place, Portion, Source};
 use super::verdict::{Judge, Verdict};
 use super::writing::{Rules, Writing};
@@ -149,7 +149,12 @@ impl Pass {
         let (mut bytes_read, mut bytes_written) = (0, 0);
         let result = loop {
             let written_before = self.written();
-            let step = self.portion(&mut bytes_read);
+            let step = self
+                .portion(&mut bytes_read)
+                .or_else(|unwritten| match unwritten {
+                    Unwritten::NoRoom { bytes } => Ok(CompactionStep::NoRoom { bytes }),
+                    Unwritten::Fault(fault) => Err(fault),
+                });
             let written = match &step {
                 Ok(CompactionStep::Rewritten(rewritten)) => rewritten.new.end,
                 _ => self.written(),
@@ -160,7 +165,7 @@ impl Pass {
                 other => break other,
             }
         };
-        if result.is_err()
+        if matches!(result, Err(_) | Ok(CompactionStep::NoRoom { .. }))
             && let Stage::Writing(writing) = std::mem::replace(&mut self.stage, Stage::Between)
         {
             writing.abandon();
@@ -180,10 +185,10 @@ impl Pass {
     }
 
     /// Goes on with the next portion of whatever is under way.
-    fn portion(&mut self, bytes_read: &mut u64) -> Result<CompactionStep, Fault> {
+    fn portion(&mut self, bytes_read: &mut u64) -> Result<CompactionStep, Unwritten> {
         match &mut self.stage {
-            Stage::Sweeping => return self.sweep(),
-            Stage::Between => return self.begin_group(),
+            Stage::Sweeping => return Ok(self.sweep()?),
+            Stage::Between => return Ok(self.begin_group()?),
             Stage::Mapping(source) => {
                 let portion = source.next()?;
                 *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
@@ -196,7 +201,7 @@ impl Pass {
                 let portion = source.next()?;
                 *bytes_read += portion.as_ref().map_or(0, |portion| portion.bytes);
                 match portion {
-                    Some(portion) if self.anything_goes(&portion)? => return self.begin_writing(&[segment]),
+                    Some(portion) if self.anything_goes(&portion)? => self.begin_writing(&[segment])?,
                     Some(_) => {}
                     None => self.end_group(),
                 }
@@ -305,9 +310,10 @@ impl Pass {
         if let [segment] = &group[..] {
             let source = Source::new(self.place.clone(), &group, i64::MIN);
             self.stage = Stage::Looking(source, *segment);
-            return Ok(CompactionStep::More);
+        } else {
+            self.begin_writing(&group)?;
         }
-        self.begin_writing(&group)
+        Ok(CompactionStep::More)
     }
 
     /// Whether anything of a portion goes. Counts the tombstones that stay.
@@ -348,11 +354,7 @@ impl Pass {
         self.stage = Stage::Between;
     }
 
-    fn begin_writing(&mut self, group: &[Segment]) -> Result<CompactionStep, Fault> {
-        let bytes = group.iter().map(Segment::stored_bytes).sum();
-        if !self.has_room(bytes) {
-            return Ok(CompactionStep::NoRoom { bytes });
-        }
+    fn begin_writing(&mut self, group: &[Segment]) -> Result<(), Fault> {
         // Counted again while they are written.
         self.tombstones_of_group = vec![0; self.tombstones.len()];
         // A name that waits for its removal is not used again: the file would go with it.
@@ -360,16 +362,9 @@ impl Pass {
         let taken = taken.map(|name| name.generation);
         let generations = group.iter().map(|segment| segment.generation).chain(taken);
         let generation = generations.max().unwrap_or(0) + 1;
-        let writing = Writing::begin(&self.place, group, generation)?;
+        let writing = Writing::begin(&self.place, self.disk_reserve_bytes, group, generation)?;
         self.stage = Stage::Writing(Box::new(writing));
-        Ok(CompactionStep::More)
-    }
-
-    /// Whether the disk keeps its reserve when so many bytes are there twice. Not knowing is no reason to end here: a full disk
-    /// will say so itself.
-    fn has_room(&self, bytes: u64) -> bool {
-        let free_bytes = self.place.disk.free_bytes().unwrap_or(u64::MAX);
-        free_bytes >= self.disk_reserve_bytes.saturating_add(bytes)
+        Ok(())
     }
 
     fn end_writing(&mut self, Rewritten { old, .. }: &Rewritten) {

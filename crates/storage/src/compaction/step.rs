@@ -28,7 +28,7 @@ pub(crate) enum CompactionStep {
     Done(Vec<Cleaned>),
     /// What others left is removed, and nothing else was asked for.
     Swept,
-    /// The next group has so many bytes, and the disk would not keep its reserve.
+    /// The next run has so many bytes, and with it the disk would not keep its reserve. What was written of its segment is gone.
     NoRoom { bytes: u64 },
 }
 

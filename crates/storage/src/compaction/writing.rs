@@ -3,7 +3,7 @@
 use record::{BatchError, BatchHeader, Limits, Retained, batches, emptied, retain};
 
 use super::Rewritten;
-use super::output::Output;
+use super::output::{Output, Unwritten};
 use super::source::{Place, Portion, Source};
 use super::verdict::{Judge, Verdict};
 use crate::fault::Fault;
@@ -23,8 +23,13 @@ pub(super) struct Rules<'a> {
 }
 
 impl Writing {
-    /// Begins the segment of this generation in the place of a group's.
-    pub(super) fn begin(place: &Place, group: &[Segment], generation: u32) -> Result<Writing, Fault> {
+    /// Begins the segment of this generation in the place of a group's. The disk keeps its reserve whatever is written.
+    pub(super) fn begin(
+        place: &Place,
+        disk_reserve_bytes: u64,
+        group: &[Segment],
+        generation: u32,
+    ) -> Result<Writing, Fault> {
         let (first, last) = (group[0], group[group.len() - 1]);
         let segment = Segment {
             generation,
@@ -32,7 +37,7 @@ impl Writing {
             ..first
         };
         Ok(Writing {
-            output: Output::create(place, segment)?,
+            output: Output::create(place, disk_reserve_bytes, segment)?,
             source: Source::new(place.clone(), group, i64::MIN),
             counts: Rewritten {
                 old: group.iter().map(Segment::name).collect(),
@@ -64,7 +69,7 @@ impl Writing {
         portion: &Portion,
         rules: &Rules<'_>,
         tombstones: &mut [u64],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Unwritten> {
         let damaged = |error: BatchError| portion.damaged(error);
         for batch in portion.contents.iter().flat_map(|content| batches(content)) {
             let (header, bytes) = batch.map_err(damaged)?;
@@ -125,7 +130,7 @@ impl Writing {
     }
 
     /// Seals the segment; all of it is durable on return.
-    pub(super) fn finish(&mut self) -> Result<Rewritten, Fault> {
+    pub(super) fn finish(&mut self) -> Result<Rewritten, Unwritten> {
         let new = self.output.finish()?;
         Ok(Rewritten {
             new,

@@ -11,18 +11,19 @@ pub(crate) mod frame;
 mod lone_frame;
 mod majority;
 mod mend;
+mod opening;
 mod preparation;
 mod reread;
 mod returned;
 mod scan;
+mod staging;
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use platform::disk::{Disk, File};
+use platform::disk::File;
 use platform::memory::MemoryPool;
 use record::PartitionId;
 
@@ -33,18 +34,11 @@ pub(crate) use reread::{FrameBatches, RereadError, SPAN_BYTES_MAX};
 pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan};
 
-use crate::checkpoint::CHECKPOINTS;
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::planted::{Bug, planted};
-use crate::segment::PARTITIONS;
-use crate::slab::{Slab, round_up_to_block};
-use frame::{ENTRY_HEADER_BYTES, EntryHeader, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader};
+use crate::slab::Slab;
+use frame::FrameHeader;
 use majority::Majority;
-
-/// The usual size of a slab and therefore the largest usual frame: larger flushes gain little and delay those behind.
-const SLAB_BYTES: usize = 1 << 20;
-/// Slabs kept for the next frames when nothing refers to them any more.
-const SLABS_KEPT: usize = 4;
 
 /// Sizes of one journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,33 +133,6 @@ impl Flush {
     }
 }
 
-/// Writes the last frame once more as it is. It may stem from a flush that never came back, be readable and yet be lost
-/// by a power cut; whoever reads it now must find it for ever.
-fn settle(last: &FrameLocation, mended: Option<Bytes>) -> io::Result<()> {
-    let length = last.total_bytes as usize;
-    let frame = mended.map_or_else(|| last.file.read(last.position, length), Ok)?;
-    let mut slab = Slab::new(length);
-    slab.append(&frame);
-    last.file.write_durable(last.position, &slab.cut_frame())
-}
-
-/// Creates what directories there are not, and makes their names durable. Also those that were found: the process that
-/// made them may have died before it could.
-fn create_directories(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> io::Result<()> {
-    let journal = directory(identity);
-    let journals = journal.parent().expect("a journal's directory is in another");
-    for shared in [journals, Path::new(CHECKPOINTS), Path::new(PARTITIONS)] {
-        disk.create_directory(shared)?;
-    }
-    disk.create_directory(&journal)?;
-    if planted(Bug::NamesNotSynced) {
-        return Ok(());
-    }
-    [Path::new(""), journals, &journal, Path::new(CHECKPOINTS)]
-        .into_iter()
-        .try_for_each(|directory| disk.sync_directory(directory))
-}
-
 pub(crate) struct Journal {
     identity: JournalIdentity,
     files: Files,
@@ -191,59 +158,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal that goes on after `scanned`; with an empty scan, a new one. Blocks.
-    pub(crate) fn open(
-        disk: Arc<dyn Disk>,
-        identity: JournalIdentity,
-        sizes: JournalSizes,
-        scanned: Scanned,
-    ) -> io::Result<Journal> {
-        assert!(
-            sizes.file_bytes.is_multiple_of(FILE_HEADER_BYTES as u64),
-            "journal files are whole blocks"
-        );
-        assert!(
-            sizes.files_max >= 2,
-            "one file is written while another is laid out"
-        );
-        // From here on, not before: what is found damaged or of an unknown version stays as it is.
-        create_directories(&disk, &identity)?;
-        if let Some(last) = scanned.frames.last()
-            && !planted(Bug::LastFrameNotSettled)
-        {
-            settle(last, scanned.mended)?;
-        }
-        let next_frame = scanned.next_frame;
-        let first_record = next_frame - scanned.frames.len() as u64;
-        let records = scanned
-            .frames
-            .into_iter()
-            .map(|location| FrameRecord {
-                location,
-                bytes: Bytes::new(),
-                appended: Vec::new(),
-            })
-            .collect();
-        Ok(Journal {
-            identity,
-            files: Files::open(disk, identity, sizes, scanned.files)?,
-            slabs: MemoryPool::new(SLAB_BYTES, SLABS_KEPT),
-            slab: Slab::new(0),
-            pending_entries: 0,
-            pending_appended: Vec::new(),
-            pending_majority: Majority::default(),
-            records,
-            first_record,
-            next_flush: next_frame,
-            in_flight: false,
-            durable_before: next_frame,
-            released_before: first_record,
-            resident_from: next_frame,
-            resident_bytes: 0,
-            dead: None,
-        })
-    }
-
     /// The sequence of the frame being built.
     pub(crate) fn pending_frame(&self) -> u64 {
         self.first_record + self.records.len() as u64
@@ -283,112 +197,6 @@ impl Journal {
             })
             .sum();
         sealed + self.slab.filled()
-    }
-
-    /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
-    pub(crate) fn stage(&mut self, header: &EntryHeader, payload: &[u8]) -> Result<Staged, StageError> {
-        if let Some(reason) = &self.dead {
-            return Err(StageError::Dead(reason.clone()));
-        }
-        let entry_bytes = ENTRY_HEADER_BYTES + payload.len();
-        self.make_room(entry_bytes)?;
-        if self.pending_entries == 0 {
-            self.slab.append(&[0; FRAME_HEADER_BYTES]);
-        }
-        self.slab.append(&header.encode());
-        let start = self.slab.filled();
-        self.slab.append(payload);
-        self.pending_entries += 1;
-        self.pending_majority.count(header.partition, entry_bytes as u64);
-        self.note_appended(header.partition, header.next.0);
-        Ok(Staged {
-            frame: self.pending_frame(),
-            start: u32::try_from(start).expect("a slab is below 4 GiB"),
-        })
-    }
-
-    /// The bytes of a payload staged in the frame being built, to patch offsets and times before anyone sees them.
-    pub(crate) fn staged_mut(&mut self, staged: Staged, length: usize) -> &mut [u8] {
-        assert!(
-            staged.frame == self.pending_frame(),
-            "only the frame being built may be changed"
-        );
-        &mut self.slab.frame_mut()[staged.start as usize..staged.start as usize + length]
-    }
-
-    fn note_appended(&mut self, partition: PartitionId, next: i64) {
-        match self.pending_appended.last_mut() {
-            Some(last) if last.0 == partition => last.1 = last.1.max(next),
-            _ => self.pending_appended.push((partition, next)),
-        }
-    }
-
-    /// Sees to it that the frame being built can take the entry *and* will have a place: what is staged can always be
-    /// flushed, or a checkpoint that waits for it could never free the files that it waits for.
-    fn make_room(&mut self, entry_bytes: usize) -> Result<(), StageError> {
-        if self.pending_entries > 0 {
-            let together = round_up_to_block(self.slab.filled() + entry_bytes) as u64;
-            let fits = entry_bytes <= self.slab.room() && together <= self.files.frame_bytes_max();
-            if fits && self.files.has_place(together) {
-                return Ok(());
-            }
-        }
-        let alone = self.make_room_behind(entry_bytes)?;
-        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
-            self.slab = Slab::pooled(&self.slabs, alone);
-        }
-        Ok(())
-    }
-
-    /// Ends the frame being built, if the entry has a place in the one behind it, all alone. Says how long that one is.
-    fn make_room_behind(&mut self, entry_bytes: usize) -> Result<usize, StageError> {
-        let frame_bytes_max = self.files.frame_bytes_max();
-        let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
-        if alone as u64 > frame_bytes_max {
-            let file_bytes = frame_bytes_max - FRAME_HEADER_BYTES as u64;
-            return Err(StageError::TooLarge {
-                bytes: entry_bytes,
-                file_bytes,
-            });
-        }
-        if self.pending_entries > 0 {
-            let filled = round_up_to_block(self.slab.filled()) as u64;
-            if !self.files.has_place_after(filled, alone as u64) {
-                return Err(StageError::Full);
-            }
-            self.seal();
-        } else if !self.files.has_place(alone as u64) {
-            return Err(StageError::Full);
-        }
-        Ok(alone)
-    }
-
-    /// Ends the frame being built and gives it its place on disk.
-    fn seal(&mut self) {
-        assert!(self.pending_entries > 0, "an empty frame is never sealed");
-        let majority = std::mem::take(&mut self.pending_majority);
-        let location = self.place(round_up_to_block(self.slab.filled()), majority);
-        let entries = std::mem::take(&mut self.pending_entries);
-        location.complete(self.identity, entries, self.slab.frame_mut());
-        let appended = std::mem::take(&mut self.pending_appended);
-        let bytes = self.slab.cut_frame();
-        self.push_sealed(location, bytes, appended);
-    }
-
-    /// Gives the next frame its place on disk.
-    fn place(&mut self, total_bytes: usize, majority: Majority) -> FrameLocation {
-        let frame = self.pending_frame();
-        self.files.place(total_bytes as u64, frame, majority)
-    }
-
-    /// Puts a sealed frame behind those that wait for their flush.
-    fn push_sealed(&mut self, location: FrameLocation, bytes: Bytes, appended: Vec<(PartitionId, i64)>) {
-        self.resident_bytes += bytes.len();
-        self.records.push_back(FrameRecord {
-            location,
-            bytes,
-            appended,
-        });
     }
 
     /// The next durable write, if there is something to flush and no flush is on its way.

@@ -8,6 +8,8 @@
 //! is damaged than a single bit (`mend`), it is taken for torn and cut, unless the checkpoint's states know of its records.
 //! The same holds for the last file if it vanishes with its only frames. Replicas close this gap; one disk cannot.
 
+mod tail;
+
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,6 @@ use super::files::{COMPLETE, FoundFiles, JournalFile, directory, file_name};
 use super::frame::{
     Entry, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader, entries,
 };
-use super::mend::{mend, mend_header};
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
 use crate::planted::{Bug, planted};
@@ -344,119 +345,6 @@ impl Scan<'_> {
         }
         let start = (position - window.position) as usize;
         Ok(Some(window.bytes.slice(start..start + length)))
-    }
-
-    /// The size of a torn frame, as far as its header still tells.
-    fn torn_bytes(&self, file: &JournalFile, position: u64, expected: u64) -> Result<u64, Fault> {
-        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut Window::default())? else {
-            return Ok(0);
-        };
-        Ok(FrameHeader::decode(&block, &self.frames_of(file))
-            .filter(|header| header.file_sequence == file.sequence && header.frame_sequence == expected)
-            .map_or(0, |header| header.frame_bytes() as u64))
-    }
-
-    /// Behind the end no frame may stand that was begun after the end's frame was durable.
-    fn refuse_later_frames(&self, idle: &[JournalFile], found: &Scanned) -> Result<(), Fault> {
-        let Some(last) = found.files.used.last() else {
-            return Ok(());
-        };
-        if planted(Bug::TailCutDespiteLaterFrames) {
-            return Ok(());
-        }
-        let places =
-            std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
-        for (file, from) in places {
-            // A torn frame holds what producers chose; its header says where it ends.
-            let behind = from + self.torn_bytes(file, from, found.next_frame)?;
-            let Some((position, later)) = self.find_later(file, behind, found.next_frame)? else {
-                continue;
-            };
-            // If the later frame is the first of its file, the bad one stands at the end of the file before.
-            let (bad, at) = if position > from {
-                (file, from)
-            } else {
-                (last, found.files.position)
-            };
-            let what = format!(
-                "frame {} is not whole, although frame {later} at byte {position} of {} was written after it",
-                found.next_frame, file.name
-            );
-            return Err(self.damaged(&bad.name, at, what));
-        }
-        Ok(())
-    }
-
-    /// The first frame header from `from` on that is later than frame `next`: its position and its frame's sequence.
-    fn find_later(&self, file: &JournalFile, from: u64, next: u64) -> Result<Option<(u64, u64)>, Fault> {
-        let mut window = Window::default();
-        let mut position = from;
-        while let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? {
-            if let Some(header) = FrameHeader::decode(&block, &self.frames_of(file))
-                && header.file_sequence == file.sequence
-                && header.frame_sequence > next
-            {
-                return Ok(Some((position, header.frame_sequence)));
-            }
-            position += BLOCK_BYTES as u64;
-        }
-        Ok(None)
-    }
-
-    /// What stands where the frames end, or else at the beginning of a file behind: a frame that can be mended and counts
-    /// then, a torn one that is cut, or nothing.
-    fn finish_tail(
-        &self,
-        mut idle: Vec<JournalFile>,
-        found: &mut Scanned,
-        visit: &mut Visit<'_>,
-    ) -> Result<Vec<JournalFile>, Fault> {
-        let Some(last) = found.files.used.last() else {
-            return Ok(idle);
-        };
-        let places =
-            std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
-        let mut mended = None;
-        for (index, (file, position)) in places.enumerate() {
-            found.cut_bytes += self.torn_bytes(file, position, found.next_frame)?;
-            if let Some((header, frame)) = self.mended_frame(file, position, found.next_frame)? {
-                mended = Some((index, position, header, frame));
-                break;
-            }
-        }
-        let Some((index, position, header, frame)) = mended else {
-            return Ok(idle);
-        };
-        if index > 0 {
-            found.files.used.push(idle.remove(index - 1));
-        }
-        let file = found.files.used.last().expect("seen above");
-        tracing::warn!(file = %self.path(&file.name), position, "the last frame had a turned bit and was mended");
-        let location = self.take_frame(file, position, &header, &frame, visit)?;
-        found.push(location);
-        found.files.position = position + frame.len() as u64;
-        found.cut_bytes = 0;
-        found.mended = Some(frame);
-        Ok(idle)
-    }
-
-    fn mended_frame(
-        &self,
-        file: &JournalFile,
-        position: u64,
-        expected: u64,
-    ) -> Result<Option<(FrameHeader, Bytes)>, Fault> {
-        let mut window = Window::default();
-        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? else {
-            return Ok(None);
-        };
-        let is_wanted =
-            |header: &FrameHeader| header.file_sequence == file.sequence && header.frame_sequence == expected;
-        let Some(header) = mend_header(&block, &self.frames_of(file)).filter(is_wanted) else {
-            return Ok(None);
-        };
-        let frame = self.window(file, position, header.frame_bytes(), &mut window)?;
-        Ok(frame.and_then(|frame| mend(&frame, &self.frames_of(file))))
     }
 }
 

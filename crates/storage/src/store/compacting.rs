@@ -43,7 +43,7 @@ pub struct CompactionOrder {
     /// Memory for the keys of the dirty part, `KEY_BYTES` each. With more keys than fit the pass does not reach the end, and
     /// another follows.
     pub key_map_bytes: usize,
-    /// Free bytes that the disk must keep while what a pass reads is there twice.
+    /// Free bytes that the disk must keep, whatever a pass writes.
     pub disk_reserve_bytes: u64,
 }
 
@@ -63,9 +63,9 @@ pub enum Compacted {
     },
     /// The pass is over.
     Done,
-    /// The pass is over before its end: the disk has no room for the next segment, of so many bytes, beside its reserve.
+    /// The pass is over before its end: the disk has no room for what it was to write next, beside its reserve.
     NoRoom {
-        /// The bytes of the segments in whose place it was to be.
+        /// How much that was.
         bytes: u64,
     },
     /// The pass is over and came to nothing more: what it read was trimmed or deleted, or it had nothing to read.
@@ -206,8 +206,11 @@ impl Store {
         let compaction = self.compaction.take().expect("a step belongs to a pass");
         assert!(compaction.pass.is_none(), "a step ends once");
         if let Some(log) = self.partitions.get_mut(&compaction.partition) {
-            // The first step has swept; one that fails may not have taken its own away.
-            log.unswept = result.is_err();
+            // The first step has swept; one that gives up may not have taken its own away.
+            log.unswept = match &result {
+                Ok(done) => matches!(done.step, CompactionStep::NoRoom { .. }),
+                Err(_) => true,
+            };
         }
         let compacted = self.apply_step(compaction.partition, job, result, now_ms);
         // With the pass over, or no room for its next step, what it came to is to be recorded now.

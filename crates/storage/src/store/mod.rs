@@ -275,11 +275,16 @@ impl Store {
         self.journal.prepared(job, result)
     }
 
+    /// Bytes staged or sealed and not yet durable.
+    pub fn unflushed_bytes(&self) -> usize {
+        self.journal.unflushed_bytes()
+    }
+
     /// See `StoreStatus`.
     pub fn status(&self) -> StoreStatus {
         let (journal_bytes, journal_bytes_max) = self.journal.occupied_bytes();
         StoreStatus {
-            unflushed_bytes: self.journal.unflushed_bytes(),
+            unflushed_bytes: self.unflushed_bytes(),
             journal_bytes,
             journal_bytes_max,
             tail_cache_bytes: self.journal.resident_bytes(),

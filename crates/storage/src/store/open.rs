@@ -189,8 +189,9 @@ impl Replay {
         log.segments = partition.segments;
         log.recorded = partition.laid_out;
         log.cleaned = partition.cleaned;
-        // The files of a partition are not listed at a start: what passes have come to says whether there were any.
-        log.unswept = !log.cleaned.is_empty() || log.segments.iter().any(|segment| segment.generation > 0);
+        // The files of a partition are not listed at a start. A first pass that was killed left no other trace than its file, so
+        // any that has what passes work on is looked at later.
+        log.unswept = !log.cleaned.is_empty() || log.segments.iter().any(|segment| segment.sealed);
         self.state_next.insert(id, partition.state_next);
         let recovered = RecoveredPartition {
             id,

@@ -9,6 +9,7 @@ mod corruption;
 mod crashes;
 mod failures;
 mod forgeries;
+mod full_disks;
 mod history;
 mod layouts;
 mod model;

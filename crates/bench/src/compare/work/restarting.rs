@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::super::plan::Load;
 use super::check::{check, verify};
-use super::metering::{Unwatched, rest};
+use super::metering::Unwatched;
 use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
 use crate::contract::Append;
 
@@ -27,7 +27,7 @@ impl Running<'_> {
         };
         self.fleet.crash(self.way);
         let ready = self.fleet.start_again(self.way)?;
-        let (server, driving) = self.fleet.have(self.way)?;
+        let (_, driving) = self.fleet.have(self.way)?;
         driving.describe()?;
         let one = Append {
             producers: 1,
@@ -48,8 +48,7 @@ impl Running<'_> {
         );
         // Killed processes lose nothing that the kernel has: a system that does not flush has it all, too.
         let verified = verify(&kept, &[(0, 0)], driving)?;
-        driving.delete(&kept.log)?;
-        rest(server)?;
+        self.remove(&kept);
         let figures = [("ready_s", ready), ("first_ack_s", first_ack)];
         let figures = figures.map(|(name, time)| (name.to_owned(), (time.as_secs_f64() * 1e3).round() / 1e3));
         Ok(Outcome {

@@ -5,11 +5,13 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 
+use super::pace::ReadPace;
 use crate::disk::{BLOCK_BYTES, DurableWriteMode, File};
 use crate::memory::AlignedBuffer;
 
@@ -20,11 +22,12 @@ const FILL_STEP_BYTES: usize = 128 << 10;
 pub(super) struct RealFile {
     file: fs::File,
     mode: DurableWriteMode,
+    pace: Arc<ReadPace>,
 }
 
 impl RealFile {
-    pub(super) fn new(file: fs::File, mode: DurableWriteMode) -> RealFile {
-        RealFile { file, mode }
+    pub(super) fn new(file: fs::File, mode: DurableWriteMode, pace: Arc<ReadPace>) -> RealFile {
+        RealFile { file, mode, pace }
     }
 
     /// Writes all of `bytes` with the given flags on each call.
@@ -122,6 +125,7 @@ fn unexpected_end(position: u64, length: usize) -> io::Error {
 impl File for RealFile {
     fn write_durable(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
         check_aligned(position, bytes)?;
+        self.pace.note_durable_write();
         match self.mode {
             DurableWriteMode::Direct => self.write_all(position, bytes, ReadWriteFlags::DSYNC),
             _ => {
@@ -157,7 +161,8 @@ impl File for RealFile {
         let mut buffer = AlignedBuffer::with_capacity(span);
         let read = continue_short_reads(first, span, |position| {
             loop {
-                match buffer.read_into_rest(|rest| pread(&self.file, rest, position)) {
+                let step = self.pace.step_bytes(span - (position - first) as usize);
+                match buffer.read_into_rest(|rest| pread(&self.file, &mut rest[..step], position)) {
                     Err(Errno::INTR) => {}
                     other => return Ok(other?),
                 }

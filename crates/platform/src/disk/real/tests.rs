@@ -137,7 +137,15 @@ fn looking_writes_nothing() {
     drop(look().lock().expect("nobody has it"));
     let read = look().open(path).and_then(|file| file.read(0, 3));
     assert_eq!(&read.expect("inside")[..], b"xxx");
-    assert!(look().create(Path::new("b")).is_err());
+    let refused = |outcome: io::Result<()>| {
+        outcome.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+    };
+    let other = Path::new("b");
+    assert!(refused(look().create(other).map(drop)) && refused(look().replace(path, b"new")));
+    assert!(refused(look().rename(path, other)) && refused(look().remove(path)));
+    assert!(refused(look().create_directory(other)) && refused(look().remove_directory(other)));
+    let read = look().open(path).and_then(|file| file.read(0, 3));
+    assert_eq!(&read.expect("inside")[..], b"xxx", "nothing has changed");
     assert_eq!(names(), ["a"]);
 
     let held = disk.lock().expect("free");

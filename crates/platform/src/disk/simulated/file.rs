@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::SimulatedDisk;
+use super::change::FileId;
 use super::faults::OperationKind;
-use super::model::FileId;
 use super::state::About;
 use crate::disk::{BLOCK_BYTES, File};
 

@@ -4,25 +4,20 @@
 //! Every change goes through `perform`, as effects that are applied alike to the view, to the model, and once more when the
 //! crash states are replayed; so the three cannot drift apart.
 
+mod writing;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use super::change::{DirectoryId, Effect, Entry, FileId, NameChange, Place, ROOT, entries_of};
 use super::content::Content;
 use super::crash::{CrashPoint, Inheritance};
-use super::faults::{Applied, FaultPlan, NO_SPACE, OperationKind, Verdict};
-use super::model::{
-    ContentChange, DirectoryId, Effect, Entry, FileId, Model, NameChange, Place, Progress, ROOT, Remains,
-    Standing, entries_of,
-};
-use crate::disk::BLOCK_BYTES;
+use super::faults::{Applied, FaultPlan, OperationKind, Verdict};
+use super::model::{Model, Progress, Remains};
 use crate::disk::relative_path;
-
-const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// One call that changed something, in the journal of a simulated disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,9 +95,6 @@ pub(super) struct State {
     pub(super) locked: bool,
     pub(super) crash_point: Option<CrashPoint>,
 }
-
-/// What a disk without a set capacity claims to be able to hold.
-const UNLIMITED_BYTES: u64 = 1 << 40;
 
 impl State {
     pub(super) fn new(remains: &Remains, at: Option<CrashPoint>, inheritance: &Inheritance) -> State {
@@ -217,88 +209,6 @@ impl State {
         answer(verdict)
     }
 
-    /// Writes whole blocks or, for a small file, any bytes at position 0.
-    pub(super) fn write(&mut self, file: FileId, about: About<'_>, bytes: &Bytes) -> io::Result<()> {
-        let half = bytes.len() / BLOCK_BYTES / 2 * BLOCK_BYTES;
-        match self
-            .faults
-            .judge(about.kind, about.path, about.position, about.length)
-        {
-            Verdict::Go => self.write_where_room(file, about, bytes.clone()),
-            Verdict::Short => {
-                self.write_where_room(file, about, bytes.slice(..half))?;
-                let rest = About {
-                    position: about.position + half as u64,
-                    ..about
-                };
-                self.write_where_room(file, rest, bytes.slice(half..))
-            }
-            Verdict::Fail { errno, applied } => {
-                let taken = match applied {
-                    Applied::Nothing => 0,
-                    Applied::Part => half,
-                    Applied::All => bytes.len(),
-                };
-                self.write_as(file, about, bytes.slice(..taken), Standing::Doubtful);
-                Err(io::Error::from_raw_os_error(errno))
-            }
-        }
-    }
-
-    /// Writes the leading blocks for which there is room; ENOSPC if that is not all.
-    fn write_where_room(&mut self, file: FileId, about: About<'_>, bytes: Bytes) -> io::Result<()> {
-        let fitting = self.fitting(file, about.position, bytes.len());
-        if fitting == bytes.len() {
-            let durable = about.kind == OperationKind::WriteDurable;
-            let standing = if durable {
-                Standing::Durable
-            } else {
-                Standing::Pending
-            };
-            self.write_as(file, about, bytes, standing);
-            return Ok(());
-        }
-        self.write_as(file, about, bytes.slice(..fitting), Standing::Pending);
-        Err(io::Error::from_raw_os_error(NO_SPACE))
-    }
-
-    fn write_as(&mut self, file: FileId, about: About<'_>, bytes: Bytes, standing: Standing) {
-        if bytes.is_empty() {
-            return;
-        }
-        let about = About {
-            length: bytes.len() as u64,
-            ..about
-        };
-        let change = ContentChange::Write {
-            position: about.position,
-            bytes,
-        };
-        self.perform(
-            about,
-            vec![Effect::Content {
-                file,
-                change,
-                standing,
-            }],
-        );
-    }
-
-    pub(super) fn sync(&mut self, file: FileId, path: &Path) -> io::Result<()> {
-        let about = About::whole(OperationKind::Sync, path);
-        let verdict = self.faults.judge(about.kind, path, 0, 0);
-        let failed = matches!(verdict, Verdict::Fail { .. });
-        self.perform(
-            about,
-            vec![if failed {
-                Effect::FailSync { file }
-            } else {
-                Effect::SyncFile { file }
-            }],
-        );
-        answer(verdict)
-    }
-
     pub(super) fn sync_directory(&mut self, directory: DirectoryId, path: &Path) -> io::Result<()> {
         let about = About::whole(OperationKind::SyncDirectory, path);
         let verdict = self.faults.judge(about.kind, path, 0, 0);
@@ -310,120 +220,6 @@ impl State {
         };
         self.perform(about, vec![effect]);
         answer(verdict)
-    }
-
-    pub(super) fn fill_with_zeros(&mut self, file: FileId, path: &Path, length: u64) -> io::Result<()> {
-        let about = About {
-            kind: OperationKind::FillWithZeros,
-            path,
-            position: 0,
-            length,
-        };
-        let verdict = self.faults.judge(about.kind, path, 0, length);
-        let zeros = |length: u64, standing: Standing| {
-            let change = ContentChange::Zeros { position: 0, length };
-            Effect::Content {
-                file,
-                change,
-                standing,
-            }
-        };
-        match verdict {
-            Verdict::Go | Verdict::Short => {
-                if self.fitting(file, 0, length as usize) < length as usize {
-                    return Err(io::Error::from_raw_os_error(NO_SPACE));
-                }
-                self.perform(
-                    about,
-                    vec![zeros(length, Standing::Pending), Effect::SyncFile { file }],
-                );
-            }
-            Verdict::Fail {
-                applied: Applied::Nothing,
-                ..
-            } => {}
-            Verdict::Fail {
-                applied: Applied::Part,
-                ..
-            } => {
-                let half = length / BLOCK / 2 * BLOCK;
-                self.perform(about, vec![zeros(half, Standing::Doubtful)]);
-            }
-            Verdict::Fail {
-                applied: Applied::All,
-                ..
-            } => {
-                self.perform(
-                    about,
-                    vec![zeros(length, Standing::Pending), Effect::FailSync { file }],
-                );
-            }
-        }
-        answer(verdict)
-    }
-
-    pub(super) fn set_length(&mut self, file: FileId, path: &Path, length: u64) -> io::Result<()> {
-        let about = About {
-            kind: OperationKind::SetLength,
-            path,
-            position: 0,
-            length,
-        };
-        let verdict = self.faults.judge(about.kind, path, 0, length);
-        let change = ContentChange::SetLength { length };
-        let standing = match verdict {
-            Verdict::Go | Verdict::Short => Standing::Pending,
-            Verdict::Fail {
-                applied: Applied::All,
-                ..
-            } => Standing::Doubtful,
-            Verdict::Fail { .. } => return answer(verdict),
-        };
-        self.perform(
-            about,
-            vec![Effect::Content {
-                file,
-                change,
-                standing,
-            }],
-        );
-        answer(verdict)
-    }
-
-    /// How many leading bytes of a write find room.
-    fn fitting(&self, file: FileId, position: u64, length: usize) -> usize {
-        if self.capacity.is_none() && !self.faults.full {
-            return length;
-        }
-        let mut free = self.free_bytes();
-        let content = self.contents.get(&file);
-        let mut fitting = 0;
-        while fitting < length {
-            if content.is_none_or(|content| content.needs_room(position + fitting as u64)) {
-                if free < BLOCK {
-                    return fitting;
-                }
-                free -= BLOCK;
-            }
-            fitting += BLOCK_BYTES;
-        }
-        length
-    }
-
-    pub(super) fn free_bytes(&self) -> u64 {
-        if self.faults.full {
-            return 0;
-        }
-        let files = self.names.values().filter_map(|entry| match entry {
-            Entry::File(file) => self.contents.get(file),
-            Entry::Directory(_) => None,
-        });
-        let used: u64 = files.map(|content| content.allocated_bytes()).sum();
-        self.total_bytes().saturating_sub(used)
-    }
-
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.capacity.unwrap_or(UNLIMITED_BYTES)
     }
 
     /// The directory at the end of `names`.

@@ -2,10 +2,11 @@
 //! that could not happen turns up.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use super::*;
-use crate::disk::{BLOCK_BYTES, RealDisk};
+use crate::disk::{BLOCK_BYTES, Disk, File, RealDisk};
 use crate::memory::AlignedBuffer;
 use crate::random::SeededRandom;
 

@@ -1,6 +1,6 @@
 //! The classic protocol's requests at the door of a group, whichever protocol the group speaks.
 
-use super::super::context::{Context, Gate, Then};
+use super::super::context::Context;
 use super::super::contract::{Answer, Heartbeat, JoinGroup, LeaveGroup, Request, SyncGroup, Ticket};
 use super::super::group::{Group, Kind};
 use super::Classic;
@@ -21,8 +21,7 @@ impl Group {
                     self.kind = Kind::Classic(Box::default());
                     self.join(cx, ticket, request);
                 } else {
-                    let then = Then::again(ticket, Request::Join(request));
-                    cx.persist(&self.name, removals, Gate::Closed, then);
+                    self.persist_before(cx, removals, ticket, Request::Join(request));
                 }
             }
             Kind::Consumer(_) => self.join_consumers(cx, ticket, request),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::super::context::{Context, Gate, Then};
 use super::super::contract::{Answer, GroupError, Name};
 use super::super::records::{Change, What};
@@ -40,7 +42,8 @@ impl Classic {
     /// Members that wait for an assignment are told why there is none.
     pub(super) fn take_assignments_back(&mut self, cx: &mut Context, error: &GroupError) {
         for member in self.members.values_mut() {
-            member.assignment.clear();
+            // Bytes that are cleared may keep their memory.
+            member.assignment = Bytes::new();
             if member.awaiting_sync.is_some() {
                 member.refuse_sync(cx, error);
                 member.touch(cx);
@@ -100,7 +103,7 @@ impl Classic {
             let member = self.members.get_mut(&name).expect("just listed");
             member.is_new = false;
             member.synced = false;
-            member.assignment.clear();
+            member.assignment = Bytes::new();
             if let Some(ticket) = member.awaiting_join.take() {
                 cx.answer(ticket, Answer::Join(Ok(joined)));
                 member.touch(cx);

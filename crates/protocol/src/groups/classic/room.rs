@@ -3,6 +3,8 @@
 //! What all members say must fit into one record, beside what the leader hands out: a group whose record the log cannot
 //! take would begin a new generation for ever, and nobody would ever get an assignment.
 
+use bytes::Bytes;
+
 use super::super::context::Context;
 use super::super::contract::{GroupError, JoinGroup, Name, Protocol};
 use super::{Classic, Member};
@@ -11,14 +13,34 @@ use super::{Classic, Member};
 const MEMBER_BYTES: usize = 256;
 
 impl Classic {
-    /// The bytes that members take, roughly.
+    /// The bytes that members take, roughly, and what is stored of them.
     pub(crate) fn held_bytes(&self) -> usize {
         let members = self
             .members
             .iter()
             .map(|(name, member)| member.said_bytes(name) + member.assignment.len());
         let pending = self.pending.keys().map(|name| MEMBER_BYTES + name.len());
-        members.chain(pending).sum()
+        members.chain(pending).sum::<usize>() + self.stored_apart_bytes()
+    }
+
+    /// What the last stored generation holds that members hold no more, or not yet: the same bytes count once.
+    fn stored_apart_bytes(&self) -> usize {
+        let stored = self.stored.iter().flat_map(|stored| &stored.members);
+        let apart = stored.map(|value| {
+            let member = self.members.get(&value.member);
+            let assignment = member.map(|member| &member.assignment);
+            let protocols = member.into_iter().flat_map(|member| &member.protocols);
+            let metadata = protocols.map(|protocol| &protocol.metadata);
+            bytes_apart(&value.assignment, assignment) + bytes_apart(&value.metadata, metadata)
+        });
+        apart.sum()
+    }
+
+    /// That so many bytes of assignments may be handed out: as many as last time at least.
+    pub(super) fn check_handing_out(&self, cx: &Context, bytes: usize) -> Result<(), GroupError> {
+        let stored = self.stored.iter().flat_map(|stored| &stored.members);
+        let stored_bytes: usize = stored.map(|value| value.assignment.len()).sum();
+        cx.check_growth(bytes > stored_bytes)
     }
 
     /// That there may be one more member.
@@ -53,6 +75,16 @@ impl Classic {
             return Err(GroupError::LimitReached { what, max });
         }
         cx.check_growth(said > said_before)
+    }
+}
+
+/// What these bytes take, unless they are the same memory as some of the others.
+fn bytes_apart<'a>(bytes: &Bytes, others: impl IntoIterator<Item = &'a Bytes>) -> usize {
+    let mut others = others.into_iter();
+    if others.any(|other| other.as_ptr() == bytes.as_ptr()) {
+        0
+    } else {
+        bytes.len()
     }
 }
 

@@ -1,5 +1,7 @@
 //! SyncGroup: the leader assigns, everybody else waits for that; it is handed out once it is durable.
 
+use bytes::Bytes;
+
 use super::super::context::{Context, Gate, Then};
 use super::super::contract::{Answer, GroupError, Name, NotPersisted, SyncGroup, Synced, Ticket};
 use super::super::records::{Change, What};
@@ -8,17 +10,40 @@ use super::{Classic, Phase};
 impl Classic {
     /// Handles SyncGroup. The answer comes with the leader's assignment.
     pub(crate) fn sync(&mut self, cx: &mut Context, group: &Name, ticket: Ticket, request: SyncGroup) {
-        match self.check_sync(&request) {
-            Err(error) => cx.answer(ticket, Answer::Sync(Err(error))),
-            Ok(()) if self.phase == Phase::Stable => {
-                let member = self.members.get_mut(&request.member).expect("just checked");
-                member.synced = true;
-                member.touch(cx);
-                let synced = self.synced(&request.member);
-                cx.answer(ticket, Answer::Sync(Ok(synced)));
-            }
-            Ok(()) => self.await_assignment(cx, group, ticket, request),
+        if let Err(error) = self.try_sync(cx, group, ticket, request) {
+            cx.answer(ticket, Answer::Sync(Err(error)));
         }
+    }
+
+    fn try_sync(
+        &mut self,
+        cx: &mut Context,
+        group: &Name,
+        ticket: Ticket,
+        request: SyncGroup,
+    ) -> Result<(), GroupError> {
+        self.check_sync(&request)?;
+        if self.phase == Phase::Stable {
+            let member = self.members.get_mut(&request.member).expect("just checked");
+            member.synced = true;
+            member.touch(cx);
+            let synced = self.synced(&request.member);
+            cx.answer(ticket, Answer::Sync(Ok(synced)));
+            return Ok(());
+        }
+        let is_leader = self.leader.as_ref() == Some(&request.member);
+        let hands_out = is_leader && self.phase == Phase::Completing { handing_out: false };
+        let assignments = request.assignments.iter();
+        let bytes: usize = assignments.map(|(_, assignment)| assignment.len()).sum();
+        if hands_out {
+            self.check_handing_out(cx, bytes)?;
+            cx.begin_waiting(bytes)?;
+        }
+        self.await_assignment(cx, ticket, &request.member);
+        if hands_out {
+            self.store_assignments(cx, group, request.assignments, bytes);
+        }
+        Ok(())
     }
 
     fn check_sync(&self, request: &SyncGroup) -> Result<(), GroupError> {
@@ -38,34 +63,36 @@ impl Classic {
         }
     }
 
-    fn await_assignment(&mut self, cx: &mut Context, group: &Name, ticket: Ticket, request: SyncGroup) {
-        let member = self.members.get_mut(&request.member).expect("just checked");
+    fn await_assignment(&mut self, cx: &mut Context, ticket: Ticket, member: &Name) {
+        let member = self.members.get_mut(member).expect("just checked");
         member.synced = true;
         if let Some(earlier) = member.awaiting_sync.replace(ticket) {
             cx.answer(earlier, Answer::Sync(Err(GroupError::RebalanceInProgress)));
         }
-        let Phase::Completing { handing_out } = &mut self.phase else {
-            unreachable!("only a generation that began is waited for");
-        };
-        if self.leader.as_ref() != Some(&request.member) || *handing_out {
-            return;
-        }
-        *handing_out = true;
-        for (name, assignment) in request.assignments {
+    }
+
+    /// Takes what the leader assigned, of so many bytes. It is handed out when it is durable.
+    fn store_assignments(
+        &mut self,
+        cx: &mut Context,
+        group: &Name,
+        assignments: Vec<(Name, Bytes)>,
+        bytes: usize,
+    ) {
+        self.phase = Phase::Completing { handing_out: true };
+        for (name, assignment) in assignments {
             // One for somebody who is not here any more is for nobody.
             if let Some(member) = self.members.get_mut(&name) {
                 member.assignment = assignment;
             }
         }
         let stored = self.to_stored();
-        let then = Then::HandOut {
-            generation: self.generation,
-        };
+        let generation = self.generation;
         cx.persist(
             group,
             vec![Change::of(group, What::Classic(Some(stored)))],
             Gate::Open,
-            then,
+            Then::HandOut { generation, bytes },
         );
     }
 

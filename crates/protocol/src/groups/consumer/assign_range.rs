@@ -6,25 +6,26 @@
 use record::PartitionId;
 
 use super::super::Assignment;
-use super::assign::Wishes;
+use super::assign::{Wishes, readers};
 
 pub(super) fn assign_range(wishes: &Wishes) -> Vec<Assignment> {
+    // The members' places, in the order of their turns.
+    let mut turns: Vec<usize> = (0..wishes.members.len()).collect();
+    turns.sort_by_key(|place| {
+        let wish = &wishes.members[*place];
+        (wish.instance.is_none(), &wish.instance, &wish.member)
+    });
     let mut assigned = vec![Assignment::default(); wishes.members.len()];
-    for (topic, mut readers) in wishes.readers() {
-        readers.sort_by_key(|place| {
-            let wish = &wishes.members[*place];
-            (
-                wish.instance.is_none(),
-                wish.instance.clone(),
-                wish.member.clone(),
-            )
-        });
+    for (topic, readers) in readers(turns.iter().map(|place| &wishes.members[*place])) {
         let count = wishes.topics.get(&topic).copied().unwrap_or(0);
-        let reader_count = i32::try_from(readers.len()).expect("members are limited");
+        let reader_count = i32::try_from(readers.count()).expect("members are limited");
         let (each, one_more) = (count / reader_count, count % reader_count);
+        // No more readers than partitions get any.
+        let first = readers.first(usize::try_from(count).unwrap_or(0));
         let mut next = 0;
-        for (turn, place) in (0..).zip(readers) {
-            let run = each + i32::from(turn < one_more);
+        for (nth, turn) in (0..count).zip(first) {
+            let run = each + i32::from(nth < one_more);
+            let place = turns[turn];
             assigned[place].extend((next..next + run).map(|index| PartitionId { topic, index }));
             next += run;
         }

@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use record::{PartitionId, TopicId};
 
 use super::super::Assignment;
-use super::assign::Wishes;
+use super::assign::{Readers, Wishes, readers};
 
 pub(super) fn assign_uniform(wishes: &Wishes) -> Vec<Assignment> {
-    let Some(first) = wishes.members.first() else {
-        return Vec::new();
-    };
-    if wishes.members.iter().all(|member| member.topics == first.topics) {
+    if wishes.members.is_empty() {
+        Vec::new()
+    } else if wishes.are_alike() {
         assign_alike(wishes)
     } else {
         Balance::start(wishes).finish()
@@ -88,7 +87,7 @@ struct Balance {
 
 /// A topic that somebody wants. Members are named by their places.
 struct Topic {
-    readers: Vec<usize>,
+    readers: Readers,
     /// The partitions of each reader that has some, what came latest last.
     held: BTreeMap<usize, Vec<i32>>,
     /// The partitions that nobody has.
@@ -99,7 +98,7 @@ impl Balance {
     fn start(wishes: &Wishes) -> Balance {
         let (kept, holders) = kept(wishes);
         let mut topics: BTreeMap<TopicId, Topic> = BTreeMap::new();
-        for (id, readers) in wishes.readers() {
+        for (id, readers) in readers(&wishes.members) {
             let (held, free) = (BTreeMap::new(), Vec::new());
             topics.insert(id, Topic { readers, held, free });
         }
@@ -133,7 +132,7 @@ impl Balance {
     /// Topics with few readers first: they have the least choice.
     fn give_out(&mut self) {
         let mut topics: Vec<&mut Topic> = self.topics.values_mut().collect();
-        topics.sort_by_key(|topic| topic.readers.len());
+        topics.sort_by_key(|topic| topic.readers.count());
         for topic in topics {
             topic.give_out(&mut self.loads);
         }
@@ -156,7 +155,7 @@ impl Topic {
         if self.free.is_empty() {
             return;
         }
-        let mut takers = by_load(&self.readers, loads);
+        let mut takers = by_load(self.readers.iter(), loads);
         for index in self.free.drain(..) {
             let (load, place) = takers.pop_first().expect("a topic has readers");
             self.held.entry(place).or_default().push(index);
@@ -174,7 +173,7 @@ impl Topic {
             return false;
         }
         let mut givers = by_load(self.held.keys(), loads);
-        let mut takers = by_load(&self.readers, loads);
+        let mut takers = by_load(self.readers.iter(), loads);
         while let (Some(&(high, from)), Some(&(low, to))) = (givers.last(), takers.first())
             && high >= low + 2
         {

@@ -84,7 +84,7 @@ fn plan_upgrade(classic: &Classic, cx: &Context, group: &Name) -> Result<Vec<Cha
 }
 
 /// What one change may make the log take: it takes the record of any classic group.
-fn log_bytes_max(cx: &Context) -> usize {
+pub(super) fn log_bytes_max(cx: &Context) -> usize {
     cx.settings.classic_bytes_max + cx.settings.assignment_bytes_max
 }
 

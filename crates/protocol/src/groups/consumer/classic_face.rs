@@ -97,7 +97,7 @@ impl Consumer {
         }
         let said = said_by(request, subscription);
         let sender = self.sender_saying(known_as, Name::clone(&name), said, replaces.clone());
-        self.check_saying(cx, &sender)?;
+        self.check_saying(cx, group, &sender)?;
         self.note_join(cx, &name);
         let plan = self.plan_presence(cx, group, Some(&owned), true, sender);
         let joined = Joined {

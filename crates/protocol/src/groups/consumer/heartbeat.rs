@@ -122,7 +122,10 @@ impl Consumer {
                 if let Some(regex) = &sender.said.regex {
                     self.learn_regex(cx, regex)?;
                 }
-                self.check_saying(cx, &sender)?;
+                if let Err(error) = self.check_saying(cx, group, &sender) {
+                    self.forget_unused_expressions();
+                    return Err(error);
+                }
                 self.touch_session(cx, &sender.name);
                 let tells_all = request.presence == MemberPresence::Joining || says_all(request);
                 Ok(self.plan_presence(cx, group, request.owned.as_ref(), tells_all, sender))

@@ -3,6 +3,7 @@
 use super::super::context::Context;
 use super::super::contract::{GroupError, Name};
 use super::super::records::MemberValue;
+use super::change_over::log_bytes_max;
 use super::heartbeat::Sender;
 use super::saying::wishes_differ;
 use super::subscription::wanted_partitions;
@@ -12,6 +13,9 @@ use super::{Consumer, Member};
 const MEMBER_BYTES: usize = 512;
 /// What a name in a list takes beside its text.
 const LISTED_BYTES: usize = 32;
+/// What a record of a member takes in a batch beside the names in its key, and how many a member has.
+const RECORD_BYTES: usize = 48;
+const MEMBER_RECORDS: usize = 3;
 /// What a partition takes wherever it stands: in an assignment, or with its owner's name.
 const PARTITION_BYTES: usize = 64;
 
@@ -26,7 +30,10 @@ impl Consumer {
     }
 
     /// That what the sender says fits beside what the others say.
-    pub(super) fn check_saying(&self, cx: &Context, sender: &Sender) -> Result<(), GroupError> {
+    pub(super) fn check_saying(&self, cx: &Context, group: &Name, sender: &Sender) -> Result<(), GroupError> {
+        if sender.said_before.is_none() {
+            self.check_names(cx, group, &sender.name)?;
+        }
         let before = sender.said_before.as_ref().map_or(0, said_bytes);
         let now = said_bytes(&sender.said);
         let max = cx.settings.consumer_bytes_max;
@@ -35,6 +42,18 @@ impl Consumer {
             return Err(GroupError::LimitReached { what, max });
         }
         cx.check_growth(sender.asks_for_more(cx))
+    }
+
+    /// That all members may go at once, or get something else: one batch of the log must have room for their records then.
+    fn check_names(&self, cx: &Context, group: &Name, new: &Name) -> Result<(), GroupError> {
+        let names = self.members.keys().chain([new]);
+        let of_each = names.map(|name| MEMBER_RECORDS * (RECORD_BYTES + group.len() + name.len()));
+        let max = log_bytes_max(cx);
+        if of_each.sum::<usize>() > max {
+            let what = "bytes of records that name the members of a consumer group";
+            return Err(GroupError::LimitReached { what, max });
+        }
+        Ok(())
     }
 }
 

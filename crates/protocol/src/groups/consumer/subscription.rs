@@ -1,14 +1,14 @@
 //! Which topics a member wants: those that it names and those that match its regular expression.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use record::TopicId;
 
 use super::super::context::Context;
 use super::super::contract::{GroupError, Name};
-use super::super::expressions::Hold;
+use super::super::expressions::{Expressions, Hold};
 use super::super::records::MemberValue;
-use super::super::topics::Topic;
 use super::Consumer;
 
 /// An expression of a group.
@@ -16,14 +16,13 @@ use super::Consumer;
 pub(super) struct InUse {
     /// How many members have it: none while the first one is not durable.
     pub(super) members: usize,
-    hold: Option<Hold>,
+    hold: Option<Rc<Hold>>,
 }
 
 impl Consumer {
     /// Makes sure that an expression is known before anything is planned with it.
     pub(super) fn learn_regex(&mut self, cx: &mut Context, regex: &Name) -> Result<(), GroupError> {
-        // One that was learned for nothing is forgotten.
-        self.expressions.retain(|_, in_use| in_use.members > 0);
+        self.forget_unused_expressions();
         if self.expressions.contains_key(regex) {
             return Ok(());
         }
@@ -43,6 +42,11 @@ impl Consumer {
         Ok(())
     }
 
+    /// One that was learned for nothing is not kept.
+    pub(super) fn forget_unused_expressions(&mut self) {
+        self.expressions.retain(|_, in_use| in_use.members > 0);
+    }
+
     /// Sees to it that the expressions of members stay known: also those that came from the log.
     pub(super) fn hold_expressions(&mut self, cx: &mut Context) {
         for (regex, in_use) in &mut self.expressions {
@@ -54,34 +58,34 @@ impl Consumer {
 
     /// The topics that members want.
     pub(crate) fn subscribed(&self, cx: &Context) -> BTreeSet<Name> {
-        let mut topics = BTreeSet::new();
-        for member in self.members.values() {
-            topics.extend(member.said.topics.iter().cloned());
-        }
+        self.wanted_names(&cx.expressions).cloned().collect()
+    }
+
+    /// The same as often as a member names them, and once for each expression, however many members have that.
+    pub(super) fn wanted_names<'a>(&'a self, expressions: &'a Expressions) -> impl Iterator<Item = &'a Name> {
+        let named = self.members.values().flat_map(|member| &member.said.topics);
         let in_use = self.expressions.iter().filter(|(_, in_use)| in_use.members > 0);
-        for (regex, _) in in_use {
-            topics.extend(cx.expressions.topics(regex).cloned());
-        }
-        topics
+        named.chain(in_use.flat_map(move |(regex, _)| expressions.topics(regex)))
+    }
+
+    /// How much there is to look at when topics have changed.
+    pub(crate) fn weight(&self, expressions: &Expressions) -> usize {
+        let named = self.members.values().map(|member| member.said.topics.len());
+        let matched = self
+            .expressions
+            .keys()
+            .map(|regex| expressions.topics(regex).len());
+        self.members.len() + self.held_partitions + named.chain(matched).sum::<usize>()
     }
 }
 
-/// The topics that a member wants and that are there.
-pub(super) fn wanted<'a>(
-    cx: &'a Context,
-    said: &'a MemberValue,
-) -> impl Iterator<Item = (&'a Name, Topic)> + 'a {
-    let by_regex = said.regex.iter().flat_map(|regex| cx.expressions.topics(regex));
-    said.topics
-        .iter()
-        .chain(by_regex)
-        .filter_map(|name| cx.topics.named(name).map(|topic| (name, topic)))
-}
-
-/// How many partitions those have.
+/// How many partitions the topics have that a member wants.
 pub(super) fn wanted_partitions(cx: &Context, said: &MemberValue) -> usize {
-    wanted(cx, said)
-        .map(|(_, topic)| usize::try_from(topic.partition_count).unwrap_or(0))
+    let by_regex = said.regex.iter().flat_map(|regex| cx.expressions.topics(regex));
+    let names = said.topics.iter().chain(by_regex);
+    names
+        .filter_map(|name| cx.topics.named(name))
+        .map(|topic| usize::try_from(topic.partition_count).unwrap_or(0))
         .sum()
 }
 

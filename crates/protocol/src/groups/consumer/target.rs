@@ -2,7 +2,11 @@
 //!
 //! Planned with a member changed, replaced or gone, before any of that is durable.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use record::TopicId;
 
@@ -12,7 +16,7 @@ use super::super::contract::Name;
 use super::super::records::{Change, ConsumerValue, MemberValue, What};
 use super::Consumer;
 use super::assign::{Assignor, Wish, Wishes};
-use super::subscription::{hash_topics, wanted};
+use super::subscription::hash_topics;
 
 /// How the members will differ from those that are there.
 #[derive(Debug, Default)]
@@ -80,46 +84,32 @@ impl Consumer {
     /// Whether the partitions of the wanted topics are others than when the epoch began.
     pub(super) fn topics_changed(&self, cx: &Context) -> bool {
         let mut topics = BTreeMap::new();
-        for member in self.members.values() {
-            topics.extend(wanted(cx, &member.said).map(|(_, topic)| (topic.id, topic.partition_count)));
-        }
+        find_topics(cx, self.wanted_names(&cx.expressions), &mut topics);
         hash_topics(&topics) != self.topics_hash
     }
 
+    /// What the members want as they will be. What an expression matches is there once, however many have that.
     fn wishes(&self, cx: &Context, outlook: &Outlook<'_>) -> Wishes {
-        let mut topics: BTreeMap<TopicId, i32> = BTreeMap::new();
+        let mut topics = BTreeMap::new();
+        let mut matched_by: BTreeMap<Option<&Name>, Rc<BTreeSet<TopicId>>> = BTreeMap::new();
         let mut members: BTreeMap<&Name, Wish> = BTreeMap::new();
-        let mut add = |member: Changed<'_>| -> Wish {
-            let mut wanted_ids = BTreeSet::new();
-            for (_, topic) in wanted(cx, member.said) {
-                topics.insert(topic.id, topic.partition_count);
-                wanted_ids.insert(topic.id);
-            }
-            Wish {
+        for member in self.members_in(outlook) {
+            let regex = member.said.regex.as_ref();
+            let matched = matched_by.entry(regex).or_insert_with(|| {
+                let names = regex.into_iter().flat_map(|regex| cx.expressions.topics(regex));
+                Rc::new(find_topics(cx, names, &mut topics))
+            });
+            let mut named = find_topics(cx, &member.said.topics, &mut topics);
+            named.retain(|topic| !matched.contains(topic));
+            let wish = Wish {
                 member: Name::clone(member.name),
                 instance: member.said.instance.clone(),
-                topics: wanted_ids,
+                named,
+                matched: Rc::clone(matched),
                 before: member.target.clone(),
                 has: member.has.clone(),
-            }
-        };
-        for (name, member) in &self.members {
-            let is_changed = outlook.member.is_some_and(|changed| changed.name == name);
-            if !outlook.gone.contains(name) && !is_changed {
-                let (said, target, has) = (&member.said, &member.target, &member.current.assigned);
-                members.insert(
-                    name,
-                    add(Changed {
-                        name,
-                        said,
-                        target,
-                        has,
-                    }),
-                );
-            }
-        }
-        if let Some(changed) = outlook.member {
-            members.insert(changed.name, add(changed));
+            };
+            members.insert(member.name, wish);
         }
         Wishes {
             members: members.into_values().collect(),
@@ -127,18 +117,28 @@ impl Consumer {
         }
     }
 
+    /// The members as they will be.
+    fn members_in<'a>(&'a self, outlook: &'a Outlook<'_>) -> impl Iterator<Item = Changed<'a>> {
+        let changed = outlook.member;
+        self.members
+            .iter()
+            .filter(move |(name, _)| !outlook.gone.contains(*name))
+            .filter(move |(name, _)| changed.is_none_or(|changed| changed.name != *name))
+            .map(|(name, member)| Changed {
+                name,
+                said: &member.said,
+                target: &member.target,
+                has: &member.current.assigned,
+            })
+            .chain(changed)
+    }
+
     /// The assignor that most members ask for; between equals, and if nobody asks, `uniform`.
     pub(super) fn assignor(&self, outlook: &Outlook<'_>) -> Assignor {
-        let changed = outlook.member.map(|changed| (changed.name, changed.said));
-        let others = self
-            .members
-            .iter()
-            .filter(|(name, _)| !outlook.gone.contains(*name))
-            .filter(|(name, _)| changed.is_none_or(|(changed, _)| changed != *name))
-            .map(|(name, member)| (name, &member.said));
         let mut votes: BTreeMap<Assignor, usize> = BTreeMap::new();
-        for (_, said) in others.chain(changed) {
-            if let Some(assignor) = said.assignor.as_ref().and_then(|name| Assignor::named(name).ok()) {
+        for member in self.members_in(outlook) {
+            let wanted = member.said.assignor.as_ref();
+            if let Some(assignor) = wanted.and_then(|name| Assignor::named(name).ok()) {
                 *votes.entry(assignor).or_default() += 1;
             }
         }
@@ -148,4 +148,18 @@ impl Consumer {
             .find(|(_, count)| *count == most)
             .map_or(Assignor::Uniform, |(assignor, _)| assignor)
     }
+}
+
+/// The ids of those topics that are there. Adds them to the topics that anybody wants.
+fn find_topics<'a>(
+    cx: &Context,
+    names: impl IntoIterator<Item = &'a Name>,
+    wanted: &mut BTreeMap<TopicId, i32>,
+) -> BTreeSet<TopicId> {
+    let mut found = BTreeSet::new();
+    for topic in names.into_iter().filter_map(|name| cx.topics.named(name)) {
+        wanted.insert(topic.id, topic.partition_count);
+        found.insert(topic.id);
+    }
+    found
 }

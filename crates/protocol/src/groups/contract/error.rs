@@ -17,7 +17,8 @@ pub enum GroupError {
     /// COORDINATOR_LOAD_IN_PROGRESS: a classic group turns to the consumer protocol only when it is stable. Retry.
     #[error("the group is rebalancing by the classic protocol and cannot change over yet")]
     ChangingOver,
-    /// COORDINATOR_NOT_AVAILABLE: the groups' log did not take the change; nothing was changed. Retry.
+    /// COORDINATOR_NOT_AVAILABLE: the groups' log did not take the change, or is so far behind that no more may wait for it;
+    /// nothing was changed. Retry.
     #[error("the groups' log did not take the change")]
     NotPersisted,
     /// INVALID_GROUP_ID: the group's name is empty or too long.

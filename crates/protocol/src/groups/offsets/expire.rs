@@ -1,13 +1,11 @@
 //! Offsets that nobody needs any more: of groups empty for too long, of topics no longer read, of deleted topics.
 //!
-//! The rules are Kafka's (KIP-211). A group that is empty and has lost its last offset goes as well.
+//! The rules are Kafka's (KIP-211). A group that is empty and has lost its last offset goes as well. What does not fit into
+//! one batch of the log goes with the next look.
 
 use std::time::Duration;
 
-use record::TopicId;
-
 use super::super::context::{Context, Gate, Then};
-use super::super::contract::Name;
 use super::super::group::Group;
 use super::super::topics::Topics;
 use super::OffsetValue;
@@ -25,7 +23,7 @@ impl Group {
         let may_be_old = !has_members || self.knows_subscriptions();
         let subscribed = if may_be_old { self.subscribed(cx) } else { None };
         let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_millis(time);
-        let mut changes = self.offsets.removals(&self.name, |partition, value| {
+        let removals = self.offsets.removals(cx, &self.name, |partition, value| {
             let is_read = subscribed
                 .as_ref()
                 .is_none_or(|topics| topics.contains(&partition.topic));
@@ -37,6 +35,7 @@ impl Group {
                 && has_passed(value.committed_ms, cx.settings.offsets_check_interval);
             is_old || was_left
         });
+        let mut changes = removals.changes;
         if !has_members && self.may_go() && changes.len() == self.offsets.len() {
             changes.extend(self.kind_removals());
         }
@@ -45,22 +44,28 @@ impl Group {
         }
     }
 
-    /// Takes away the offsets of a topic that is gone.
-    pub(crate) fn forget_topic(&mut self, cx: &mut Context, topic: &Name, id: TopicId) {
-        if !self.offsets.know_topic(topic, id) {
+    /// Takes away the offsets of topics that are gone, as soon as nothing is under way: that may be a commit for a topic
+    /// that was made anew under the same name, and what takes the old offset away must not stand behind it in the log.
+    pub(crate) fn forget_topics(&mut self, cx: &mut Context) {
+        if self.gone_topics.is_empty() || self.under_way > 0 {
             return;
         }
-        let changes = self.offsets.removals(&self.name, |partition, value| {
-            partition.topic == *topic && value.topic_id == id
-        });
-        cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
+        let goes = |value: &OffsetValue| self.gone_topics.contains(&value.topic_id);
+        let removals = self.offsets.removals(cx, &self.name, |_, value| goes(value));
+        if !removals.are_cut {
+            self.gone_topics.clear();
+        }
+        let changes = removals.changes;
+        if !changes.is_empty() {
+            cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
+        }
     }
 
     /// After a start: takes away the offsets of topics that went while this process was down.
     pub(crate) fn forget_lost_topics(&mut self, cx: &mut Context) {
-        let changes = self
-            .offsets
-            .removals(&self.name, |_, value| is_lost(&cx.topics, value));
+        let is_lost = |value: &OffsetValue| is_lost(&cx.topics, value);
+        let removals = self.offsets.removals(cx, &self.name, |_, value| is_lost(value));
+        let changes = removals.changes;
         if !changes.is_empty() {
             cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));
         }

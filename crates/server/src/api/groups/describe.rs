@@ -19,7 +19,7 @@ use protocol::groups::{
     GroupState, ListGroups, Name, NamedPartitions, Request,
 };
 
-use super::answer_room::AnswerRoom;
+use super::answer_room::{AnswerRoom, Asked};
 use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
 
@@ -41,7 +41,7 @@ pub(in crate::api) async fn describe_groups(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
-    let mut room = AnswerRoom::new(&core);
+    let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.groups.len());
     for (group, is_first) in once(request.groups, |group| group) {
         groups.push(describe_group(&core, &mut room, group, is_first, version).await);
@@ -66,9 +66,9 @@ async fn describe_group(
         Answer::DescribeClassic(answer) => Some(answer),
         _ => None,
     };
-    let find = || ask(core, Request::DescribeClassic(describe.clone()), pick);
+    let request = Request::DescribeClassic(describe);
     let described = match is_first {
-        true => room.take(find, classic_bytes).await,
+        true => room.ask(core, Asked::Much, request, pick, classic_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -130,7 +130,7 @@ pub(in crate::api) async fn consumer_group_describe(
     request: ConsumerGroupDescribeRequest,
     _version: i16,
 ) -> ConsumerGroupDescribeResponse {
-    let mut room = AnswerRoom::new(&core);
+    let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.group_ids.len());
     for (group, is_first) in once(request.group_ids, |group| group) {
         groups.push(describe_consumer_group(&core, &mut room, group, is_first).await);
@@ -154,9 +154,9 @@ async fn describe_consumer_group(
         Answer::DescribeConsumer(answer) => Some(answer),
         _ => None,
     };
-    let find = || ask(core, Request::DescribeConsumer(describe.clone()), pick);
+    let request = Request::DescribeConsumer(describe);
     let described = match is_first {
-        true => room.take(find, consumer_bytes).await,
+        true => room.ask(core, Asked::Much, request, pick, consumer_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -244,8 +244,9 @@ pub(in crate::api) async fn list_groups(
         types: names(&request.types_filter),
     });
     let find = || find_groups(&core, &list);
-    let mut room = AnswerRoom::new(&core);
-    match room.take(find, |found| listed_bytes(found)).await {
+    let mut room = AnswerRoom::new(&core.answers);
+    let found = room.take(Asked::Much, find, |found| listed_bytes(found));
+    match found.await {
         Ok(found) => ListGroupsResponse {
             groups: found.iter().map(told_listed).collect(),
             ..ListGroupsResponse::default()

@@ -1,16 +1,12 @@
 //! Members of groups, by both of Kafka's protocols, over the wire.
 
-use std::time::Duration;
-
 use bytes::{BufMut, Bytes, BytesMut};
-use kafka_wire::join_group::JoinGroupRequestProtocol;
-use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use kafka_wire::sync_group::SyncGroupRequestAssignment;
 use kafka_wire::{
-    ConsumerGroupHeartbeatRequest, ErrorCode, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    OffsetCommitRequest, SyncGroupRequest, Text,
+    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, Text,
 };
+use record::TopicId;
 
+use crate::support::groups::{commit_request, join_request, patiently, sync_request};
 use crate::support::{TestNode, Wire};
 
 /// What the leader of a classic group gives out.
@@ -50,17 +46,6 @@ fn subscription(topic: &str) -> BytesMut {
     bytes
 }
 
-/// Asks again while the coordinator reads its log.
-fn patiently<T>(mut ask: impl FnMut() -> T, error_code: impl Fn(&T) -> i16) -> T {
-    loop {
-        let answer = ask();
-        if error_code(&answer) != ErrorCode::CoordinatorLoadInProgress.code() {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// The only member of a classic group.
 pub(super) struct ClassicMember {
     wire: Wire,
@@ -81,16 +66,10 @@ impl ClassicMember {
         let first = join(&mut wire, group, protocol_type, &Text::EMPTY);
         let joined = join(&mut wire, group, protocol_type, &first.member_id);
         assert_eq!(joined.error_code, 0, "{joined:?}");
-        let sync = SyncGroupRequest {
-            group_id: Text::from(group),
-            generation_id: joined.generation_id,
-            member_id: joined.member_id.clone(),
-            assignments: vec![SyncGroupRequestAssignment {
-                member_id: joined.member_id.clone(),
-                assignment: assignment.bytes(),
-            }],
-            ..SyncGroupRequest::default()
-        };
+        let sync = sync_request(
+            (group, &joined.member_id, joined.generation_id),
+            assignment.bytes(),
+        );
         assert_eq!(wire.call(3, &sync).error_code, 0);
         ClassicMember {
             wire,
@@ -104,23 +83,10 @@ impl ClassicMember {
         self.id.as_str()
     }
 
-    pub(super) fn commit(&mut self, topic: &str, index: i32, offset: i64, metadata: &str) {
-        let commit = OffsetCommitRequest {
-            group_id: self.group.clone(),
-            generation_id_or_member_epoch: self.generation,
-            member_id: self.id.clone(),
-            topics: vec![OffsetCommitRequestTopic {
-                name: Text::from(topic),
-                partitions: vec![OffsetCommitRequestPartition {
-                    partition_index: index,
-                    committed_offset: offset,
-                    committed_metadata: Some(Text::from(metadata)),
-                    ..OffsetCommitRequestPartition::default()
-                }],
-                ..OffsetCommitRequestTopic::default()
-            }],
-            ..OffsetCommitRequest::default()
-        };
+    /// Commits with the note "so far".
+    pub(super) fn commit(&mut self, topic: &str, index: i32, offset: i64) {
+        let committer = (self.group.as_str(), self.id.as_str(), self.generation);
+        let commit = commit_request(committer, (topic, TopicId::default()), &[(index, offset)]);
         let answer = self.wire.call(8, &commit);
         assert_eq!(answer.topics[0].partitions[0].error_code, 0);
     }
@@ -137,16 +103,8 @@ impl ClassicMember {
 
 fn join(wire: &mut Wire, group: &str, protocol_type: &str, member: &Text) -> JoinGroupResponse {
     let request = JoinGroupRequest {
-        group_id: Text::from(group),
-        session_timeout_ms: 30_000,
-        rebalance_timeout_ms: 30_000,
-        member_id: member.clone(),
         protocol_type: Text::from(protocol_type),
-        protocols: vec![JoinGroupRequestProtocol {
-            name: Text::from_static("range"),
-            metadata: subscription("orders").freeze(),
-        }],
-        ..JoinGroupRequest::default()
+        ..join_request(group, member, subscription("orders").freeze())
     };
     patiently(|| wire.call(5, &request), |answer| answer.error_code)
 }

@@ -2,8 +2,7 @@
 
 use kafka_wire::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics};
 use kafka_wire::{
-    ErrorCode, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, MetadataRequest, OffsetFetchRequest,
-    Text,
+    ErrorCode, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, OffsetFetchRequest, Text,
 };
 use record::TopicId;
 
@@ -11,6 +10,7 @@ use super::{
     ORDERS, beat, code, commit, commit_request, committed, join, join_request, member, patiently,
     send_commit, start,
 };
+use crate::ask::look;
 use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
 /// What the group has committed of partition 0 of `orders`, and noted there.
@@ -29,7 +29,7 @@ fn told(wire: &mut Wire, version: i16) -> (i64, String) {
                 group_id: Text::from("readers"),
                 topics: Some(vec![OffsetFetchRequestTopics {
                     name: Text::from("orders"),
-                    topic_id: topic_id(wire),
+                    topic_id: look(wire, "orders").topic_id,
                     partition_indexes: vec![0],
                 }]),
                 ..OffsetFetchRequestGroup::default()
@@ -56,18 +56,6 @@ fn told(wire: &mut Wire, version: i16) -> (i64, String) {
             (found.committed_offset, told(&found.metadata))
         }
     }
-}
-
-fn topic_id(wire: &mut Wire) -> TopicId {
-    let all = MetadataRequest {
-        topics: None,
-        ..MetadataRequest::default()
-    };
-    let topics = wire.call(12, &all).topics;
-    let orders = topics
-        .iter()
-        .find(|topic| topic.name.as_deref() == Some("orders"));
-    orders.expect("it was made").topic_id
 }
 
 #[test]

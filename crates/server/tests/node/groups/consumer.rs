@@ -1,10 +1,9 @@
 //! Members by the consumer protocol (KIP-848): the node assigns.
 
-use kafka_wire::create_topics::CreatableTopic;
 use kafka_wire::{ConsumerGroupHeartbeatRequest, CreateTopicsRequest, ErrorCode, Text};
 
 use super::{code, hear, heartbeat, joining, start};
-use crate::support::eventually;
+use crate::support::{creatable, eventually};
 
 #[test]
 fn a_consumer_group_gets_its_partitions_from_the_node() {
@@ -66,14 +65,8 @@ fn topics_that_are_made_together_all_come_to_the_member() {
     let joined = hear(&mut wire, &by_pattern);
     assert_eq!(code(joined.error_code), ErrorCode::None);
     let names = ["made-1", "made-2", "made-3"];
-    let made = names.map(|name| CreatableTopic {
-        name: name.into(),
-        num_partitions: 1,
-        replication_factor: -1,
-        ..CreatableTopic::default()
-    });
     let make = CreateTopicsRequest {
-        topics: made.to_vec(),
+        topics: names.map(|name| creatable(name, 1)).to_vec(),
         ..CreateTopicsRequest::default()
     };
     let made = wire.call(7, &make).topics;

@@ -1,16 +1,14 @@
 //! Where coordinators are, and the topic that they keep groups in: clients can see it, and nothing that they ask of it takes
 //! groups away.
 
-use kafka_wire::create_partitions::CreatePartitionsTopic;
-use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
-use kafka_wire::describe_configs::DescribeConfigsResource;
-use kafka_wire::{
-    CreatePartitionsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeConfigsRequest, ErrorCode,
-    FindCoordinatorRequest, MetadataRequest, Text,
-};
+use kafka_wire::{ErrorCode, FindCoordinatorRequest, Text};
 
-use super::{ORDERS, code, commit, committed, start};
+use super::{GROUPS, ORDERS, code, commit, committed, find_coordinator, start};
+use crate::ask::configs::{TOPIC, told};
+use crate::ask::{deletion, look_at_all, trim, widening};
 use crate::support::{TestNode, batch, now_ms};
+
+const TIMEOUT_MS: i32 = 10_000;
 
 #[test]
 fn a_coordinator_is_found_in_every_version() {
@@ -52,37 +50,15 @@ fn a_coordinator_is_found_in_every_version() {
 fn the_groups_topic_is_the_nodes_own() {
     let node = TestNode::start();
     let mut wire = node.connect();
-    let find = FindCoordinatorRequest {
-        key: Text::from("readers"),
-        ..FindCoordinatorRequest::default()
-    };
-    assert_eq!(wire.call(3, &find).error_code, 0);
-    let all = MetadataRequest {
-        topics: None,
-        ..MetadataRequest::default()
-    };
-    let topics = wire.call(12, &all).topics;
+    find_coordinator(&mut wire);
+    let topics = look_at_all(&mut wire);
     assert_eq!(topics.len(), 1);
-    assert!(topics[0].is_internal && topics[0].name.as_deref() == Some("__consumer_offsets"));
+    assert!(topics[0].is_internal && topics[0].name.as_deref() == Some(GROUPS));
+    assert_eq!(told(&mut wire, TOPIC, GROUPS, "cleanup.policy").0, "compact");
 
-    let configs = DescribeConfigsRequest {
-        resources: vec![DescribeConfigsResource {
-            resource_type: 2,
-            resource_name: Text::from("__consumer_offsets"),
-            configuration_keys: Some(vec![Text::from("cleanup.policy")]),
-        }],
-        ..DescribeConfigsRequest::default()
-    };
-    let told = wire.call(4, &configs).results.remove(0).configs.remove(0);
-    assert_eq!(told.value.as_deref(), Some("compact"));
-
-    let produced = wire.produce("__consumer_offsets", 0, batch(&[(now_ms(), "x")]));
+    let produced = wire.produce(GROUPS, 0, batch(&[(now_ms(), "x")]));
     assert_eq!(code(produced.error_code), ErrorCode::InvalidTopicException);
-    let delete = DeleteTopicsRequest {
-        topic_names: vec![Text::from("__consumer_offsets")],
-        ..DeleteTopicsRequest::default()
-    };
-    let deleted = wire.call(5, &delete).responses.remove(0);
+    let deleted = wire.call(5, &deletion(GROUPS, TIMEOUT_MS)).responses.remove(0);
     assert_eq!(code(deleted.error_code), ErrorCode::InvalidTopicException);
 }
 
@@ -91,30 +67,11 @@ fn the_groups_topic_cannot_be_trimmed_or_widened() {
     let (node, mut wire) = start();
     let told = commit(&mut wire, 8, ("readers", "", -1), ORDERS, &[(0, 7)]);
     assert_eq!(told, [ErrorCode::None]);
-    let partitions = [0, 1, 2].map(|partition_index| DeleteRecordsPartition {
-        partition_index,
-        offset: -1,
-    });
-    let trim = DeleteRecordsRequest {
-        topics: vec![DeleteRecordsTopic {
-            name: Text::from("__consumer_offsets"),
-            partitions: partitions.to_vec(),
-        }],
-        timeout_ms: 10_000,
-    };
-    for partition in &wire.call(2, &trim).topics[0].partitions {
+    let everything = trim(GROUPS, &[(0, -1), (1, -1), (2, -1)], TIMEOUT_MS);
+    for partition in &wire.call(2, &everything).topics[0].partitions {
         assert_eq!(code(partition.error_code), ErrorCode::PolicyViolation);
     }
-    let widen = CreatePartitionsRequest {
-        topics: vec![CreatePartitionsTopic {
-            name: Text::from("__consumer_offsets"),
-            count: 50,
-            assignments: None,
-        }],
-        timeout_ms: 10_000,
-        validate_only: false,
-    };
-    let widened = wire.call(3, &widen).results.remove(0);
+    let widened = wire.call(3, &widening(GROUPS, 50, TIMEOUT_MS)).results.remove(0);
     assert_eq!(code(widened.error_code), ErrorCode::InvalidTopicException);
     let node = node.restart();
     assert_eq!(committed(&mut node.connect(), "readers"), [(0, 7)]);

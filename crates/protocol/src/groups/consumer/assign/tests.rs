@@ -12,7 +12,8 @@ fn wish(number: usize, topics: &[u8], before: Assignment) -> Wish {
     Wish {
         member: Name::from(format!("m{number:04}")),
         instance: None,
-        topics: topics.iter().map(|number| topic(*number)).collect(),
+        named: topics.iter().map(|number| topic(*number)).collect(),
+        matched: Rc::default(),
         has: before.clone(),
         before,
     }
@@ -45,7 +46,7 @@ fn assert_sound(wishes: &Wishes, assigned: &[Assignment]) {
             assert!(given.insert(partition), "nothing is given twice");
         }
     }
-    let readers = wishes.readers();
+    let readers = readers(&wishes.members);
     for partition in wishes.partitions() {
         assert_eq!(
             given.contains(partition),
@@ -141,6 +142,30 @@ fn a_thousand_members_and_ten_thousand_partitions() {
     }
 }
 
+/// As many as one expression may bring together: what each wants must not be held for each.
+#[test]
+fn ten_thousand_members_and_ten_thousand_topics_by_one_expression() {
+    let id = |number: u16| {
+        let mut id = [0; 16];
+        id[..2].copy_from_slice(&number.to_be_bytes());
+        TopicId(id)
+    };
+    let nothing: &[u8] = &[];
+    let mut wishes = wishes(&[], &vec![nothing; 10_000]);
+    wishes.topics = (0..10_000).map(|number| (id(number), 1)).collect();
+    let matched: Rc<BTreeSet<TopicId>> = Rc::new(wishes.topics.keys().copied().collect());
+    for member in &mut wishes.members {
+        member.matched = Rc::clone(&matched);
+    }
+    for assignor in [Assignor::Uniform, Assignor::Range] {
+        let assigned = assignor.assign(&wishes);
+        assert_eq!(loads(&assigned).iter().sum::<usize>(), 10_000);
+        if assignor == Assignor::Uniform {
+            assert_eq!(spread(&loads(&assigned)), 0);
+        }
+    }
+}
+
 /// One that had everything is joined by others who do not want the same: two thirds of it move.
 #[test]
 fn ten_topics_of_ten_thousand_partitions() {
@@ -172,7 +197,7 @@ fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
                 wish(number, &wanted, had.collect())
             })
             .collect();
-        let wanted = |topic: &TopicId| members.iter().any(|member| member.topics.contains(topic));
+        let wanted = |topic: &TopicId| members.iter().any(|member| member.wants(*topic));
         let topics = (0..4u8)
             .map(topic)
             .zip(counts)
@@ -182,7 +207,26 @@ fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
     })
 }
 
+/// The same wishes by expressions: half of the topics, for the members that want all of that half.
+fn by_expression(wishes: &mut Wishes) {
+    let half: Rc<BTreeSet<TopicId>> = Rc::new(wishes.topics.keys().copied().take(2).collect());
+    for member in &mut wishes.members {
+        if half.is_subset(&member.named) {
+            member.named.retain(|topic| !half.contains(topic));
+            member.matched = Rc::clone(&half);
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn names_and_expressions_give_the_same(mut wishes in prop_oneof![any_wishes(true), any_wishes(false)]) {
+        let assign = |wishes: &Wishes| (Assignor::Uniform.assign(wishes), Assignor::Range.assign(wishes));
+        let named = assign(&wishes);
+        by_expression(&mut wishes);
+        prop_assert_eq!(assign(&wishes), named);
+    }
+
     #[test]
     fn alike_wishes_give_loads_within_one(wishes in any_wishes(true)) {
         for assignor in [Assignor::Uniform, Assignor::Range] {
@@ -203,7 +247,7 @@ proptest! {
         let loads = loads(&assigned);
         for (place, mine) in assigned.iter().enumerate() {
             for partition in mine.iter() {
-                for other in &wishes.readers()[&partition.topic] {
+                for other in readers(&wishes.members)[&partition.topic].iter() {
                     prop_assert!(loads[*other] + 2 > loads[place], "a move would help");
                 }
             }

@@ -14,8 +14,8 @@ use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
 use protocol::groups::{Answer, FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name, Request};
 use record::TopicId;
 
-use super::super::answer_room::AnswerRoom;
-use super::super::{Refusal, ask, name, once, text};
+use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
+use super::super::{Refusal, name, once, text};
 use super::{FIRST_WITH_TOPIC_IDS, known_code};
 use crate::core::Core;
 
@@ -30,13 +30,15 @@ const NO_EPOCH: i32 = -1;
 
 /// What an offset takes beside its note: as it was found, as it is told, and in the frame.
 const OFFSET_BYTES: usize = 192;
+/// So many are a short answer, but for their notes.
+const FEW_OFFSETS: usize = SMALL_BYTES / OFFSET_BYTES;
 
 pub(in crate::api) async fn offset_fetch(
     core: Rc<Core>,
     request: OffsetFetchRequest,
     version: i16,
 ) -> OffsetFetchResponse {
-    let mut room = AnswerRoom::new(&core);
+    let mut room = AnswerRoom::new(&core.answers);
     if version < FIRST_WITH_SEVERAL_GROUPS {
         return fetch_one(&core, &mut room, &request, version).await;
     }
@@ -63,8 +65,19 @@ async fn find(
         Answer::FetchOffsets(answer) => Some(answer),
         _ => None,
     };
-    let find = || ask(core, Request::FetchOffsets(fetch.clone()), pick);
-    room.take(find, |topics| told_bytes(topics)).await
+    let asked = asked(fetch.topics.as_deref());
+    let request = Request::FetchOffsets(fetch.clone());
+    room.ask(core, asked, request, pick, |topics| told_bytes(topics))
+        .await
+}
+
+/// Even without notes an answer about many partitions is long.
+fn asked(topics: Option<&[FetchTopic]>) -> Asked {
+    let of_topic = |topic: &FetchTopic| 1 + topic.partitions.len();
+    match topics.map(|topics| topics.iter().map(of_topic).sum::<usize>()) {
+        Some(0..=FEW_OFFSETS) => Asked::Little,
+        _ => Asked::Much,
+    }
 }
 
 /// What telling offsets takes: names and notes once as texts and once in the frame.
@@ -109,20 +122,16 @@ async fn fetch_one(
 /// The error stands beside each partition: the first versions have no other place for it, and some clients take an answer
 /// without partitions for "nothing committed", whatever else it says.
 fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16) -> OffsetFetchResponse {
-    let nothing = |topic: FetchTopic| FetchedTopic {
-        topic: topic.topic,
-        partitions: topic
-            .partitions
-            .into_iter()
-            .map(|index| FetchedPartition {
-                index,
-                committed: None,
-            })
-            .collect(),
+    let refused = |topic: FetchTopic| {
+        let partitions = topic.partitions.into_iter().map(nothing_of);
+        let topic = FetchedTopic {
+            topic: topic.topic,
+            partitions: partitions.collect(),
+        };
+        told_topic(&topic, code.code())
     };
-    let topics = topics.unwrap_or_default().into_iter().map(nothing);
     OffsetFetchResponse {
-        topics: topics.map(|topic| told_topic(&topic, code.code())).collect(),
+        topics: topics.unwrap_or_default().into_iter().map(refused).collect(),
         error_code: if version >= FIRST_WITH_FETCH_ERROR {
             code.code()
         } else {
@@ -132,31 +141,43 @@ fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16)
     }
 }
 
-fn told_topic(topic: &FetchedTopic, error_code: i16) -> OffsetFetchResponseTopic {
-    let partitions = topic.partitions.iter().map(|partition| {
-        let (offset, epoch, metadata) = told_offset(partition);
-        OffsetFetchResponsePartition {
-            partition_index: partition.index,
-            committed_offset: offset,
-            committed_leader_epoch: epoch,
-            metadata: Some(metadata),
-            error_code,
-        }
-    });
-    OffsetFetchResponseTopic {
-        name: text(&topic.topic),
-        partitions: partitions.collect(),
+fn nothing_of(index: i32) -> FetchedPartition {
+    FetchedPartition {
+        index,
+        committed: None,
     }
 }
 
-fn told_offset(partition: &FetchedPartition) -> (i64, i32, Text) {
-    partition.committed.as_ref().map_or_else(
-        || (NO_OFFSET, NO_EPOCH, Text::default()),
-        |committed| {
-            let epoch = committed.leader_epoch.map_or(NO_EPOCH, |epoch| epoch.0);
-            (committed.offset.0, epoch, text(&committed.metadata))
-        },
-    )
+fn told_topic(topic: &FetchedTopic, error_code: i16) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.iter();
+    let told = |partition| as_one_group(told_partition(partition, error_code));
+    OffsetFetchResponseTopic {
+        name: text(&topic.topic),
+        partitions: partitions.map(told).collect(),
+    }
+}
+
+/// The same in the shape of the versions that know one group.
+fn as_one_group(told: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition {
+    OffsetFetchResponsePartition {
+        partition_index: told.partition_index,
+        committed_offset: told.committed_offset,
+        committed_leader_epoch: told.committed_leader_epoch,
+        metadata: told.metadata,
+        error_code: told.error_code,
+    }
+}
+
+fn told_partition(partition: &FetchedPartition, error_code: i16) -> OffsetFetchResponsePartitions {
+    let committed = partition.committed.as_ref();
+    let epoch = committed.and_then(|committed| committed.leader_epoch);
+    OffsetFetchResponsePartitions {
+        partition_index: partition.index,
+        committed_offset: committed.map_or(NO_OFFSET, |committed| committed.offset.0),
+        committed_leader_epoch: epoch.map_or(NO_EPOCH, |epoch| epoch.0),
+        metadata: Some(committed.map_or_else(Text::default, |committed| text(&committed.metadata))),
+        error_code,
+    }
 }
 
 async fn fetch_group(
@@ -225,20 +246,13 @@ fn find_topics(
 }
 
 fn unknown_topic(topic: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
-    let partitions = topic
-        .partition_indexes
-        .iter()
-        .map(|index| OffsetFetchResponsePartitions {
-            partition_index: *index,
-            committed_offset: NO_OFFSET,
-            committed_leader_epoch: NO_EPOCH,
-            metadata: Some(Text::default()),
-            error_code: ErrorCode::UnknownTopicId.code(),
-        });
+    let code = ErrorCode::UnknownTopicId.code();
+    let partitions = topic.partition_indexes.iter();
+    let told = |index: &i32| told_partition(&nothing_of(*index), code);
     OffsetFetchResponseTopics {
         name: Text::default(),
         topic_id: topic.topic_id,
-        partitions: partitions.collect(),
+        partitions: partitions.map(told).collect(),
     }
 }
 
@@ -256,16 +270,8 @@ fn told_group_topics(core: &Core, fetched: &[FetchedTopic], by_id: bool) -> Vec<
         if by_id && topic_id.is_none() {
             return None;
         }
-        let partitions = topic.partitions.iter().map(|partition| {
-            let (offset, epoch, metadata) = told_offset(partition);
-            OffsetFetchResponsePartitions {
-                partition_index: partition.index,
-                committed_offset: offset,
-                committed_leader_epoch: epoch,
-                metadata: Some(metadata),
-                error_code: 0,
-            }
-        });
+        let partitions = topic.partitions.iter();
+        let partitions = partitions.map(|partition| told_partition(partition, 0));
         Some(OffsetFetchResponseTopics {
             name: text(&topic.topic),
             topic_id: topic_id.unwrap_or_default(),
@@ -308,6 +314,20 @@ mod tests {
                 .collect();
             assert_eq!(told, [(0, NO_OFFSET, code.code()), (7, NO_OFFSET, code.code())]);
         }
+    }
+
+    #[test]
+    fn little_is_asked_for_where_few_partitions_are_named() {
+        let topics = |partitions: usize| {
+            [FetchTopic {
+                topic: "orders".into(),
+                partitions: vec![0; partitions],
+            }]
+        };
+        assert_eq!(asked(Some(&topics(100))), Asked::Little);
+        assert_eq!(asked(Some(&[])), Asked::Little);
+        assert_eq!(asked(Some(&topics(400))), Asked::Much);
+        assert_eq!(asked(None), Asked::Much);
     }
 
     #[test]

@@ -1,0 +1,141 @@
+//! What honest systems are measured at: rates, passes of readers, cold reads, shares of a maximum.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use bench::compare::{CompareOptions, Results, Suite};
+
+use super::{Bench, SERVE, cells, is_whole, runs_in};
+
+#[test]
+fn honest_systems_are_measured_and_a_second_time_nothing_is_left_to_do() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("baker", "honest", SERVE, "");
+    let (failures, results) = bench.run(&bench.options());
+    assert_eq!(failures, [] as [String; 0]);
+    assert!(
+        is_whole(&results, "able") && is_whole(&results, "baker"),
+        "{results:#?}"
+    );
+    assert_eq!(results.systems[0].settings["sleeps"], "yes");
+    assert_eq!(results.systems[0].drivers["able"].version, "file_log 1");
+    for file in ["report.html", "report.md"] {
+        let text = fs::read_to_string(bench.out().join(file)).expect("it was written");
+        assert!(text.contains("baker"), "{file}");
+    }
+    assert!(!bench.out().join("data").exists(), "what systems left is removed");
+    let runs = runs_in(&bench.out().join("runs.jsonl"));
+    let (_, again) = bench.run(&bench.options());
+    assert_eq!(runs_in(&bench.out().join("runs.jsonl")), runs);
+    assert_eq!(again.experiments, results.experiments);
+}
+
+/// The figures of all runs of a system.
+fn runs<'a>(results: &'a Results, system: &str) -> Vec<&'a BTreeMap<String, f64>> {
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let cells = rows
+        .flat_map(|row| &row.cells)
+        .filter(|cell| cell.system == system);
+    cells.flat_map(|cell| &cell.runs).collect()
+}
+
+#[test]
+fn readers_read_pass_after_pass_and_it_is_said_how_much_was_there() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("slow", "slow", SERVE, "");
+    let options = CompareOptions {
+        only: vec!["read-back".to_owned()],
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    let slow = runs(&results, "slow");
+    assert_eq!(slow.len(), 2);
+    for run in runs(&results, "able").iter().chain(&slow) {
+        // What the slow one wrote is read in a moment, unless the machine is busy.
+        assert!(run["seconds"] >= options.seconds, "{run:?}");
+        assert!(run["stored_mb"] > 0.0 && run["stored_mb"] < 256.0, "{run:?}");
+        let read_mb = run["records"] * 100.0 / 1e6;
+        assert!(read_mb >= run["stored_mb"] * run["passes"] * 0.9, "{run:?}");
+    }
+    let text = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(text.contains("MB there to read"), "the column says it");
+}
+
+#[test]
+fn a_cold_read_is_made_after_a_restart_and_beside_appends() {
+    // Notes each start in the system's folder, where it runs.
+    let serve = SERVE.replace("mkdir", "echo start >> starts\nmkdir");
+    for (table, restarts) in [("backlog", 0), ("cold-reads", 2)] {
+        let bench = Bench::new();
+        bench.add("able", "honest", &serve, "");
+        let options = CompareOptions {
+            suite: Suite::Field,
+            only: vec![table.to_owned()],
+            ..bench.options()
+        };
+        let (failures, results) = bench.run(&options);
+        // Only root may empty the page cache: for all others the row says so.
+        if let [failure, ..] = &failures[..] {
+            assert!(
+                table == "cold-reads" && failure.contains("drop_caches"),
+                "{failure}"
+            );
+            continue;
+        }
+        let runs = runs(&results, "able");
+        assert_eq!(runs.len(), 2, "{results:#?}");
+        for run in runs {
+            let has = |metric: &str| run.get(metric).is_some_and(|value| *value > 0.0);
+            assert!(
+                has("read_mb_per_s") && has("stored_mb") && has("p99_us"),
+                "{run:?}"
+            );
+        }
+        let starts = fs::read_to_string(bench.directory.path().join("peers/able/starts"));
+        let starts = starts.expect("it was started").lines().count();
+        assert_eq!(starts, 1 + restarts, "{table}");
+    }
+}
+
+#[test]
+fn a_share_of_a_maximum_brings_the_maximum_with_it() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    let options = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["shares".to_owned()],
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    let names: Vec<&str> = results.experiments.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["maximum", "shares"]);
+    let due = |run: &&BTreeMap<String, f64>| run.get("due_per_s").is_some_and(|due| *due > 0.0);
+    assert!(runs(&results, "able").iter().any(due), "{results:#?}");
+}
+
+#[test]
+fn what_is_never_the_same_twice_is_measured_more_often_up_to_a_limit() {
+    let bench = Bench::new();
+    bench.add("uneven", "uneven", SERVE, "");
+    let options = CompareOptions {
+        only: vec!["one-by-one".to_owned()],
+        repetitions_max: 6,
+        seconds: 0.4,
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    assert!(
+        cells(&results, "uneven").all(|cell| cell.runs.len() == 6),
+        "{results:#?}"
+    );
+    let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(
+        page.contains("**Unsteady.**") && page.contains("n its course."),
+        "{page}"
+    );
+}

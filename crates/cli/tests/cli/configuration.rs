@@ -1,0 +1,98 @@
+//! What `ropewalk config` prints, where each value comes from, and how a bad configuration is refused.
+
+use std::fs;
+
+use crate::support::run;
+
+#[test]
+fn the_default_configuration_is_the_golden_one() {
+    let printed = run(&["config"]).printed();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/config.toml");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(golden, &printed).expect("the source tree can be written");
+    }
+    let expected = fs::read_to_string(golden).expect("stands beside this test");
+    assert_eq!(printed, expected, "UPDATE_GOLDEN=1 takes the new output");
+}
+
+#[test]
+fn the_printed_configuration_is_one_that_can_be_given() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    let path = path.to_str().expect("text");
+    fs::write(path, run(&["config"]).printed()).expect("writable");
+    let plain = |text: String| -> Vec<String> {
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        plain(run(&["config", "--config", path]).printed()),
+        plain(run(&["config"]).printed())
+    );
+}
+
+#[test]
+fn each_value_tells_where_it_comes_from() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    fs::write(
+        &path,
+        "cores = 2\n[node]\nid = 7\n[kafka]\nlisten = \"127.0.0.1:1\"\n",
+    )
+    .expect("writable");
+    let path = path.to_str().expect("text");
+    let arguments = [
+        "config",
+        "--json",
+        "--config",
+        path,
+        "--set",
+        "cores=3",
+        "--kafka",
+        "127.0.0.1:2",
+    ];
+    let keys: serde_json::Value = serde_json::from_str(&run(&arguments).printed()).expect("JSON");
+    let found = |name: &str| {
+        let key = keys
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|key| key["key"] == name)
+            .expect("a known key");
+        (
+            key["value"].as_str().expect("text"),
+            key["source"].as_str().expect("text"),
+        )
+    };
+    assert_eq!(found("node.id"), ("7", path));
+    assert_eq!(found("cores"), ("3", "--set"));
+    assert_eq!(found("kafka.listen"), ("127.0.0.1:2", "--kafka"));
+    assert_eq!(found("http.listen"), ("127.0.0.1:8092", "default"));
+}
+
+#[test]
+fn a_bad_configuration_is_one_sentence() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    let path = path.to_str().expect("text");
+    fs::write(path, "[journal]\nfile_byts = 1\n").expect("writable");
+    for command in ["serve", "config"] {
+        let complaint = run(&[command, "--config", path]).complaint();
+        let meant = "there is no key journal.file_byts (PATH); did you mean journal.file_bytes?";
+        assert_eq!(complaint, format!("error: {}", meant.replace("PATH", path)));
+    }
+    let complaint = run(&["serve", "--set", "limits.handshake=30"]).complaint();
+    assert!(
+        complaint.starts_with("error: limits.handshake must be a time from 100ms to 1h"),
+        "{complaint}"
+    );
+    let complaint = run(&["config", "--kafka", "nowhere"]).complaint();
+    assert!(complaint.ends_with(r#"not "nowhere" (--kafka)"#), "{complaint}");
+    let complaint = run(&["serve", "--config", "/nowhere/node.toml"]).complaint();
+    assert_eq!(
+        complaint,
+        "error: the configuration file /nowhere/node.toml cannot be read: No such file or directory (os error 2)"
+    );
+}

@@ -1,0 +1,122 @@
+//! What comes into the frame being built, and how that is ended: every entry has a place on disk before it is taken.
+
+use bytes::Bytes;
+use record::PartitionId;
+
+use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
+use super::majority::Majority;
+use super::{FrameLocation, FrameRecord, Journal, StageError, Staged};
+use crate::slab::{Slab, round_up_to_block};
+
+impl Journal {
+    /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
+    pub(crate) fn stage(&mut self, header: &EntryHeader, payload: &[u8]) -> Result<Staged, StageError> {
+        if let Some(reason) = &self.dead {
+            return Err(StageError::Dead(reason.clone()));
+        }
+        let entry_bytes = ENTRY_HEADER_BYTES + payload.len();
+        self.make_room(entry_bytes)?;
+        if self.pending_entries == 0 {
+            self.slab.append(&[0; FRAME_HEADER_BYTES]);
+        }
+        self.slab.append(&header.encode());
+        let start = self.slab.filled();
+        self.slab.append(payload);
+        self.pending_entries += 1;
+        self.pending_majority.count(header.partition, entry_bytes as u64);
+        self.note_appended(header.partition, header.next.0);
+        Ok(Staged {
+            frame: self.pending_frame(),
+            start: u32::try_from(start).expect("a slab is below 4 GiB"),
+        })
+    }
+
+    /// The bytes of a payload staged in the frame being built, to patch offsets and times before anyone sees them.
+    pub(crate) fn staged_mut(&mut self, staged: Staged, length: usize) -> &mut [u8] {
+        assert!(
+            staged.frame == self.pending_frame(),
+            "only the frame being built may be changed"
+        );
+        &mut self.slab.frame_mut()[staged.start as usize..staged.start as usize + length]
+    }
+
+    fn note_appended(&mut self, partition: PartitionId, next: i64) {
+        match self.pending_appended.last_mut() {
+            Some(last) if last.0 == partition => last.1 = last.1.max(next),
+            _ => self.pending_appended.push((partition, next)),
+        }
+    }
+
+    /// Sees to it that the frame being built can take the entry *and* will have a place: what is staged can always be
+    /// flushed, or a checkpoint that waits for it could never free the files that it waits for.
+    fn make_room(&mut self, entry_bytes: usize) -> Result<(), StageError> {
+        if self.pending_entries > 0 {
+            let together = round_up_to_block(self.slab.filled() + entry_bytes) as u64;
+            let fits = entry_bytes <= self.slab.room() && together <= self.files.frame_bytes_max();
+            if fits && self.files.has_place(together) {
+                return Ok(());
+            }
+        }
+        let alone = self.make_room_behind(entry_bytes)?;
+        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
+            self.slab = Slab::pooled(&self.slabs, alone);
+        }
+        Ok(())
+    }
+
+    /// Ends the frame being built, if the entry has a place in the one behind it, all alone. Says how long that one is.
+    pub(super) fn make_room_behind(&mut self, entry_bytes: usize) -> Result<usize, StageError> {
+        let frame_bytes_max = self.files.frame_bytes_max();
+        let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
+        if alone as u64 > frame_bytes_max {
+            let file_bytes = frame_bytes_max - FRAME_HEADER_BYTES as u64;
+            return Err(StageError::TooLarge {
+                bytes: entry_bytes,
+                file_bytes,
+            });
+        }
+        if self.pending_entries > 0 {
+            let filled = round_up_to_block(self.slab.filled()) as u64;
+            if !self.files.has_place_after(filled, alone as u64) {
+                return Err(StageError::Full);
+            }
+            self.seal();
+        } else if !self.files.has_place(alone as u64) {
+            return Err(StageError::Full);
+        }
+        Ok(alone)
+    }
+
+    /// Ends the frame being built and gives it its place on disk.
+    pub(super) fn seal(&mut self) {
+        assert!(self.pending_entries > 0, "an empty frame is never sealed");
+        let majority = std::mem::take(&mut self.pending_majority);
+        let location = self.place(round_up_to_block(self.slab.filled()), majority);
+        let entries = std::mem::take(&mut self.pending_entries);
+        location.complete(self.identity, entries, self.slab.frame_mut());
+        let appended = std::mem::take(&mut self.pending_appended);
+        let bytes = self.slab.cut_frame();
+        self.push_sealed(location, bytes, appended);
+    }
+
+    /// Gives the next frame its place on disk.
+    pub(super) fn place(&mut self, total_bytes: usize, majority: Majority) -> FrameLocation {
+        let frame = self.pending_frame();
+        self.files.place(total_bytes as u64, frame, majority)
+    }
+
+    /// Puts a sealed frame behind those that wait for their flush.
+    pub(super) fn push_sealed(
+        &mut self,
+        location: FrameLocation,
+        bytes: Bytes,
+        appended: Vec<(PartitionId, i64)>,
+    ) {
+        self.resident_bytes += bytes.len();
+        self.records.push_back(FrameRecord {
+            location,
+            bytes,
+            appended,
+        });
+    }
+}
