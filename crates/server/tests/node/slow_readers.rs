@@ -41,14 +41,7 @@ fn patient(max_wait_ms: i32, min_bytes: i32) -> FetchRequest {
 
 /// Clients that ask for more than the node may hold, and take none of it.
 fn greedy_readers(node: &TestNode) -> Vec<Wire> {
-    let greedy = || {
-        let mut wire = node.connect();
-        let ask = |_| wire.frame(12, &patient(LONG_MS, 1));
-        let frames: Vec<u8> = (0..ANSWERS_PER_READER).flat_map(ask).collect();
-        wire.send(&frames);
-        wire
-    };
-    (0..READERS).map(|_| greedy()).collect()
+    node.greedy(READERS, ANSWERS_PER_READER, 12, &patient(LONG_MS, 1))
 }
 
 #[test]

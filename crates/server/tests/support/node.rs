@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
+use kafka_wire::Request;
 use platform::disk::SimulatedDisk;
 use server::config::Config;
 use server::{Node, StartError};
@@ -146,6 +147,23 @@ impl TestNode {
     /// A new connection.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(self.address())
+    }
+
+    /// So many clients, each of which asks so often and takes none of the answers.
+    pub(crate) fn greedy<R: Request>(
+        &self,
+        clients: usize,
+        asks: usize,
+        version: i16,
+        request: &R,
+    ) -> Vec<Wire> {
+        let greedy = |_| {
+            let mut wire = self.connect();
+            let frames: Vec<u8> = (0..asks).flat_map(|_| wire.frame(version, request)).collect();
+            wire.send(&frames);
+            wire
+        };
+        (0..clients).map(greedy).collect()
     }
 }
 

@@ -94,14 +94,7 @@ fn what_an_answer_has_no_room_for_is_told_when_it_is_asked_for_again() {
 #[test]
 fn what_clients_do_not_take_is_bounded_and_who_asks_about_one_topic_is_served() {
     let (node, mut wire, names) = start();
-    let greedy = || {
-        let mut wire = node.connect();
-        let ask = |_| wire.frame(4, &all_about(&names));
-        let frames: Vec<u8> = (0..ANSWERS_PER_READER).flat_map(ask).collect();
-        wire.send(&frames);
-        wire
-    };
-    let greedy: Vec<Wire> = (0..READERS).map(|_| greedy()).collect();
+    let greedy = node.greedy(READERS, ANSWERS_PER_READER, 4, &all_about(&names));
     let check = || {
         let held = node.metric(HELD);
         assert!(held <= LIMIT_BYTES + LEAST_BYTES, "{held} bytes are held");

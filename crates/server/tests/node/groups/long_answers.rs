@@ -65,14 +65,7 @@ fn fetch_request(indexes: Option<&[i32]>) -> OffsetFetchRequest {
 fn what_clients_do_not_take_is_bounded_and_who_asks_for_little_is_served() {
     let (node, mut wire) = start();
     remember(&mut wire, "readers");
-    let greedy = || {
-        let mut wire = node.connect();
-        let ask = |_| wire.frame(5, &fetch_request(None));
-        let frames: Vec<u8> = (0..ANSWERS_PER_READER).flat_map(ask).collect();
-        wire.send(&frames);
-        wire
-    };
-    let greedy: Vec<Wire> = (0..READERS).map(|_| greedy()).collect();
+    let greedy = node.greedy(READERS, ANSWERS_PER_READER, 5, &fetch_request(None));
     let check = || {
         let held = node.metric(HELD);
         assert!(held <= LIMIT_BYTES + ANSWER_BYTES, "{held} bytes are held");
