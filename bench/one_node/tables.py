@@ -106,6 +106,19 @@ def print_idle(rows):
             print_row(cell(row["partitions"]), *times, cell(row["server_rss_mb"]), cell(row["cpu_s_in_10_idle_s"]))
 
 
+def print_compaction(row, phases):
+    print("\n### compaction\nAppends of 100 B, 2,000 a second, beside the compaction of another topic; medians over windows of some seconds.\n")
+    if "failed" in row:
+        print(f"failed: {row['failed']}")
+        return
+    print(f"{row['gb']:g} GB: {row['took_s']:.0f} s, {row['read_gb']:.2f} GB read, {row['written_gb']:.2f} GB written, "
+          f"{row['removed_records']:,.0f} records removed.\n")
+    columns = ["windows", "p50_us", "p99_us", "p999_us", "worst_p99_us", "server_rss_mb"]
+    print_head("compaction", *columns)
+    for phase, figures in phases.items():
+        print_row(phase, *(cell(figures[column]) for column in columns))
+
+
 def print_floor(before, after):
     """Both floors: where they differ, the machine drifted during the rows."""
     print("\n### floor\nBefore → after the rows, p50 / p99 / p99.9 in µs.\n")

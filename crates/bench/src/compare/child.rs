@@ -202,16 +202,7 @@ impl Running {
     /// The end of its log, for a message.
     pub(super) fn last_words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
-        let mut text = String::from_utf8_lossy(&text).into_owned();
-        // A report is read elsewhere, where nobody knows this machine's directories.
-        let out = self
-            .log
-            .ancestors()
-            .nth(2)
-            .and_then(|out| out.canonicalize().ok());
-        if let Some(out) = out.filter(|out| out.parent().is_some()) {
-            text = text.replace(&out.display().to_string(), "OUT");
-        }
+        let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" | ");
         if last.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 
 use super::child::{Running, Start};
 use super::driving::Driving;
@@ -218,6 +218,15 @@ impl Fleet {
             server.kill();
             server.remove_data();
         }
+    }
+
+    /// A failure in words that are kept: they are read elsewhere, where nobody knows this machine's directories.
+    pub(super) fn told(&self, error: &Error) -> String {
+        let mut told = format!("{error:#}");
+        for directory in &self.directories {
+            told = told.replace(&directory.display().to_string(), "DATA");
+        }
+        told
     }
 
     /// The number of the system of `way`, if it is running.

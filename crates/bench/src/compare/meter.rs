@@ -67,13 +67,13 @@ mod tests {
             .arg("1000")
             .spawn()
             .expect("it is there");
-        assert!(Meter::read(&[child.id()]).is_ok());
+        assert!(Meter::read(&[child.id()]).is_ok() && is_alive(child.id()));
         child.kill().expect("it is ours");
         let end = std::time::Instant::now() + Duration::from_secs(10);
         while Meter::read(&[child.id()]).is_ok() && std::time::Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(Meter::read(&[child.id()]).is_err());
+        assert!(Meter::read(&[child.id()]).is_err() && !is_alive(child.id()));
         child.wait().expect("it was killed");
     }
 

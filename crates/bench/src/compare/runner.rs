@@ -141,8 +141,7 @@ impl<'a> Runner<'a> {
         }
         for cell in cells {
             if let Some(stored) = cell.stored {
-                // A log that cannot be removed only takes room.
-                let _ = work::forget(&stored, &cell.way, &mut self.fleet);
+                work::remove(&stored, &cell.way, &mut self.fleet);
             }
         }
         Ok(())
@@ -181,7 +180,7 @@ impl<'a> Runner<'a> {
                     None => self.attempt(row, cell, repetition, &what),
                 };
                 self.setting.interrupt.check()?;
-                let found = found(&outcome);
+                let found = found(&outcome, &self.fleet);
                 (self.judge(run, outcome, cell), found)
             }
         };
@@ -230,7 +229,7 @@ impl<'a> Runner<'a> {
                 }
                 Run {
                     broke_its_promise: error.is::<BrokenPromise>(),
-                    failure: Some(format!("{error:#}")),
+                    failure: Some(self.fleet.told(&error)),
                     ..run
                 }
             }
@@ -366,10 +365,10 @@ impl<'a> Runner<'a> {
 }
 
 /// A run in a few words.
-fn found(outcome: &Result<Outcome>) -> String {
+fn found(outcome: &Result<Outcome>, fleet: &Fleet) -> String {
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return format!("FAILED: {error:#}"),
+        Err(error) => return format!("FAILED: {}", fleet.told(error)),
     };
     let figure = |name: &str, unit: &str| outcome.figures.get(name).map(|value| format!("{value} {unit}"));
     let parts = [

@@ -164,7 +164,7 @@ impl Running<'_> {
         } else {
             None
         };
-        self.remove(&stored);
+        remove(&stored, self.way, self.fleet);
         let mut figures = figures::of_load(&done, load.producers, &cost, true);
         if let Some(rate) = self.manner.rate {
             figures.insert(figures::DUE.to_owned(), rate.round());
@@ -175,21 +175,22 @@ impl Running<'_> {
             verified_records,
         })
     }
+}
 
-    /// Removes what was measured. A system that does not let go of it goes itself: the next run is made with a new one.
-    fn remove(&mut self, stored: &Stored) {
-        if let Err(trouble) = forget(stored, self.way, self.fleet) {
-            eprintln!(
-                "{}: {trouble:#}; it is started anew",
-                self.way.system.variant.title
-            );
-            self.fleet.discard(self.way);
-        }
+/// Removes what was measured, if it is not gone with its server. A system that does not let go of it goes itself: the next run
+/// is made with a new one.
+pub(super) fn remove(stored: &Stored, way: &Way, fleet: &mut Fleet) {
+    if let Err(trouble) = try_to_remove(stored, way, fleet) {
+        eprintln!(
+            "{}: {}; it is started anew",
+            way.system.variant.title,
+            fleet.told(&trouble)
+        );
+        fleet.discard(way);
     }
 }
 
-/// Removes what a cell kept, if it is not gone with its server.
-pub(super) fn forget(stored: &Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
+fn try_to_remove(stored: &Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
     if fleet.server_number(way) != Some(stored.server) {
         return Ok(());
     }

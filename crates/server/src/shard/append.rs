@@ -136,7 +136,7 @@ impl Shard {
     }
 
     /// Appends one batch that was not refused. Gives the request back if there is no room for it now: in the journal, or in
-    /// memory before it is flushed.
+    /// memory before it is flushed or laid out.
     fn append_one(&self, mut request: AppendRequest) -> Option<AppendRequest> {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&request.partition) else {
@@ -172,8 +172,13 @@ impl Shard {
             Err(error) => return refuse(request, AppendRefusal::Leader(error)),
         };
         let durability = partition.leader.durability();
-        let unflushed_bytes = self.store.borrow().unflushed_bytes();
-        if durability == Durability::Memory && unflushed_bytes >= MEMORY_UNFLUSHED_BYTES_MAX {
+        let (unflushed_bytes, layout_is_behind) = {
+            let store = self.store.borrow();
+            (store.unflushed_bytes(), store.layout_is_behind())
+        };
+        // Nothing else slows down those who do not wait for flushes.
+        let is_ahead = unflushed_bytes >= MEMORY_UNFLUSHED_BYTES_MAX || layout_is_behind;
+        if durability == Durability::Memory && is_ahead {
             return Some(request);
         }
         let append_time_ms =

@@ -11,6 +11,15 @@ const BATCH_BYTES: u64 = 1_000_000;
 /// Of the answered ones, with their frames; the last one comes on top.
 const UNFLUSHED_BYTES_MAX: u64 = (16 << 20) + BATCH_BYTES + (1 << 20);
 
+/// Sends a batch on a connection of its own.
+fn send(node: &TestNode, index: i32, value: &str) -> Wire {
+    let mut wire = node.connect();
+    let request = produce_request("clicks", index, batch(&[(now_ms(), value)]), -1);
+    let frame = wire.frame(9, &request);
+    wire.send(&frame);
+    wire
+}
+
 fn answer(wire: &mut Wire) -> i16 {
     let (_, response) = wire.receive::<ProduceRequest>(9);
     response.responses[0].partition_responses[0].error_code
@@ -29,14 +38,9 @@ fn what_is_answered_and_not_flushed_is_bounded_and_the_rest_waits_for_the_disk()
     let value = "x".repeat(BATCH_BYTES as usize);
 
     let held_up = flushes.hold_up();
-    let send = |index| {
-        let mut wire = node.connect();
-        let request = produce_request("clicks", index, batch(&[(now_ms(), &value)]), -1);
-        let frame = wire.frame(9, &request);
-        wire.send(&frame);
-        wire
-    };
-    let mut wires: Vec<Wire> = (0..BATCHES).map(|number| send((number % 2) as i32)).collect();
+    let mut wires: Vec<Wire> = (0..BATCHES)
+        .map(|number| send(&node, (number % 2) as i32, &value))
+        .collect();
     let appended = || node.metric("ropewalk_appended_batches_total") - already;
     let stalled = || node.metric("ropewalk_stalled_appends");
     eventually("every batch has arrived", || appended() + stalled() == BATCHES);
@@ -50,4 +54,41 @@ fn what_is_answered_and_not_flushed_is_bounded_and_the_rest_waits_for_the_disk()
     assert_eq!((appended(), stalled()), (BATCHES, 0));
     // Nothing waits for more to come.
     eventually("all is flushed", || node.metric("ropewalk_unflushed_bytes") == 0);
+}
+
+/// Else memory lets go of what layout has not seen yet, and layout falls behind for good.
+#[test]
+fn producers_wait_for_a_layout_that_is_behind() {
+    let disk = SimulatedDisk::new();
+    let segments = Flushes::of_segments(&disk);
+    let settings = [
+        ("cores", "1"),
+        ("journal.file_bytes", "64MiB"),
+        ("journal.bytes_max", "192MiB"),
+        ("journal.layout_trigger", "1MiB"),
+    ];
+    let node = TestNode::start_on(&disk, &settings);
+    let mut wire = node.connect();
+    wire.create_topic("clicks", 2, &[("ropewalk.durability", "memory")]);
+    let already = node.metric("ropewalk_appended_batches_total");
+    let appended = || node.metric("ropewalk_appended_batches_total") - already;
+    let stalled = || node.metric("ropewalk_stalled_appends");
+    let value = "x".repeat(BATCH_BYTES as usize);
+    let send_both = || [0, 1].map(|index| send(&node, index, &value));
+
+    let held_up = segments.hold_up();
+    let mut wires = Vec::from(send_both());
+    eventually("a round has begun", || segments.is_one_held_up());
+    for _ in 0..4 {
+        wires.extend(send_both());
+    }
+    let count = wires.len() as u64;
+    eventually("every batch has arrived", || appended() + stalled() == count);
+    assert!(stalled() > 0, "the layout is held up, and all were answered");
+    let unflushed = node.metric("ropewalk_unflushed_bytes");
+    assert!(unflushed < 16 << 20, "{unflushed} bytes are reason enough");
+
+    drop(held_up);
+    assert!(wires.iter_mut().all(|wire| answer(wire) == 0));
+    assert_eq!((appended(), stalled()), (count, 0));
 }

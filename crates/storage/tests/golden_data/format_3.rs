@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use platform::disk::{Disk, SimulatedDisk};
 use record::{BatchBuilder, Compression, Limits, Offset};
-use storage::{Append, CompactionOrder, CompactionPolicy, Store, check, list_segments};
+use storage::{CompactionOrder, CompactionPolicy, Store, check, list_segments};
 
 use super::{
-    CODECS, EPOCH, Files, IDENTITY, MANY, NOW_MS, ROOMY, flush, golden, lay_out, load, open_as, partition,
-    read_all, remove, rolling, save, value,
+    CODECS, Files, IDENTITY, MANY, NOW_MS, ROOMY, append_batch, flush, golden, lay_out, load, open_as,
+    partition, read_all, remove, save, value,
 };
 
 pub(super) const FILES: Files = golden! { "format-3":
@@ -38,26 +38,16 @@ fn keyed(number: u8, offset: i64) -> (String, Option<String>) {
 }
 
 fn append_keyed(store: &mut Store, number: u8, codec: Compression, records: i64) {
-    let id = partition(number);
-    store.open_partition(id, rolling(id));
-    let (_, first) = store.bounds(id).expect("just opened");
-    let mut builder =
-        BatchBuilder::new(codec).with_producer(12, 1, i32::try_from(first.0).expect("few records"));
-    for offset in first.0..first.0 + records {
-        let (key, value) = keyed(number, offset);
-        let value = value.as_deref().map(str::as_bytes);
-        builder.append(NOW_MS + offset, Some(key.as_bytes()), value, &[(b"h", None)]);
-    }
-    let append = Append {
-        epoch: EPOCH,
-        first,
-        next: first.advance(records),
-        max_timestamp_ms: NOW_MS + first.0 + records - 1,
-        append_time_ms: None,
-    };
-    store
-        .append(id, &append, &mut builder.build().into())
-        .expect("there is room");
+    append_batch(store, number, records, |first| {
+        let sequence = i32::try_from(first).expect("few records");
+        let mut builder = BatchBuilder::new(codec).with_producer(12, 1, sequence);
+        for offset in first..first + records {
+            let (key, value) = keyed(number, offset);
+            let value = value.as_deref().map(str::as_bytes);
+            builder.append(NOW_MS + offset, Some(key.as_bytes()), value, &[(b"h", None)]);
+        }
+        builder
+    });
 }
 
 /// A whole pass over a partition, at that time.

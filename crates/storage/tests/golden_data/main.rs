@@ -132,22 +132,29 @@ fn append(store: &mut Store, number: u8, compression: Compression) {
 }
 
 fn append_records(store: &mut Store, number: u8, compression: Compression, records: i64) {
+    append_batch(store, number, records, |first| {
+        let sequence = i32::try_from(first).expect("few records");
+        let mut builder = BatchBuilder::new(compression).with_producer(11, 0, sequence);
+        for offset in first..first + records {
+            let key = format!("key {offset}");
+            let headers: [(&[u8], Option<&[u8]>); 1] = [(b"header", Some(b"1"))];
+            builder.append(
+                NOW_MS + offset,
+                Some(key.as_bytes()),
+                Some(value(number, offset).as_bytes()),
+                &headers,
+            );
+        }
+        builder
+    });
+}
+
+/// Appends the batch of so many records that `build` makes for its first offset; each record's time is its offset after `NOW_MS`.
+fn append_batch(store: &mut Store, number: u8, records: i64, build: impl FnOnce(i64) -> BatchBuilder) {
     let id = partition(number);
     store.open_partition(id, rolling(id));
     let (_, first) = store.bounds(id).expect("just opened");
-    let mut builder =
-        BatchBuilder::new(compression).with_producer(11, 0, i32::try_from(first.0).expect("few records"));
-    for offset in first.0..first.0 + records {
-        let key = format!("key {offset}");
-        let headers: [(&[u8], Option<&[u8]>); 1] = [(b"header", Some(b"1"))];
-        builder.append(
-            NOW_MS + offset,
-            Some(key.as_bytes()),
-            Some(value(number, offset).as_bytes()),
-            &headers,
-        );
-    }
-    let batch = builder.build();
+    let batch = build(first.0).build();
     let append = Append {
         epoch: EPOCH,
         first,

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::super::plan::Load;
 use super::check::{check, verify};
 use super::metering::Unwatched;
-use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
+use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit, remove};
 use crate::contract::Append;
 
 impl Running<'_> {
@@ -48,7 +48,7 @@ impl Running<'_> {
         );
         // Killed processes lose nothing that the kernel has: a system that does not flush has it all, too.
         let verified = verify(&kept, &[(0, 0)], driving)?;
-        self.remove(&kept);
+        remove(&kept, self.way, self.fleet);
         let figures = [("ready_s", ready), ("first_ack_s", first_ack)];
         let figures = figures.map(|(name, time)| (name.to_owned(), (time.as_secs_f64() * 1e3).round() / 1e3));
         Ok(Outcome {

@@ -264,3 +264,22 @@ fn a_short_read_goes_on_until_the_file_ends() {
     let read = continue_short_reads(0, length, |position| Ok(if position < 8192 { 4096 } else { 0 }));
     assert_eq!(read.expect("no error"), 8192);
 }
+
+/// It goes step by step then; no byte may be missing where one step ends and the next begins.
+#[test]
+fn a_long_read_beside_durable_writes_brings_every_byte() {
+    let (_directory, disk) = disk();
+    let letter = |block: usize| b'a' + (block % 23) as u8;
+    let blocks = 2 * super::pace::STEP_BYTES / BLOCK_BYTES + 3;
+    let text: String = (0..blocks).map(|block| char::from(letter(block))).collect();
+    let file = disk.create(Path::new("long")).expect("new");
+    file.write(0, &letters(&text)).expect("room");
+    let other = disk.create(Path::new("other")).expect("new");
+    for (first, length) in [(0, blocks * BLOCK_BYTES), (100, (blocks - 1) * BLOCK_BYTES)] {
+        other.write_durable(0, &letters("x")).expect("room");
+        let read = file.read(first as u64, length).expect("inside");
+        assert_eq!(read.len(), length);
+        let wrong = (0..length).find(|&place| read[place] != letter((first + place) / BLOCK_BYTES));
+        assert_eq!(wrong, None, "read from {first} on");
+    }
+}

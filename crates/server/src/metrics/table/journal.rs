@@ -71,7 +71,8 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "stalled_appends",
         None,
         |journal| known(journal.stalled_appends),
-        "Appends that wait for room: in the journal, or of topics in memory for what was answered before to be flushed.",
+        "Appends that wait for room: in the journal, or of topics in memory for what was answered before to be flushed \
+         or laid out.",
     ),
     gauge(
         "journal",

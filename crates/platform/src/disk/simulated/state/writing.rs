@@ -78,6 +78,10 @@ impl State {
             position: about.position,
             bytes,
         };
+        self.change(file, about, change, standing);
+    }
+
+    fn change(&mut self, file: FileId, about: About<'_>, change: ContentChange, standing: Standing) {
         self.perform(
             about,
             vec![Effect::Content {
@@ -180,14 +184,7 @@ impl State {
             } => Standing::Doubtful,
             Verdict::Fail { .. } => return answer(verdict),
         };
-        self.perform(
-            about,
-            vec![Effect::Content {
-                file,
-                change,
-                standing,
-            }],
-        );
+        self.change(file, about, change, standing);
         answer(verdict)
     }
 
