@@ -43,6 +43,8 @@ public final class DriveKafka implements SystemClient {
     private static final int LINGER_MS = 5;
     /** More the client does not allow while it keeps retries in order. */
     private static final int IN_FLIGHT_MAX = 5;
+    /** These three are Kafka's own defaults. */
+    private static final int BATCH_BYTES = 16 << 10;
     private static final int REQUEST_BYTES_MIN = 1 << 20;
     private static final long BUFFER_BYTES_MIN = 32 << 20;
 
@@ -64,8 +66,11 @@ public final class DriveKafka implements SystemClient {
         settings.put("acks", "all");
         settings.put("enable.idempotence", "true (default)");
         settings.put("max.in.flight.requests.per.connection", "in_flight, at most " + IN_FLIGHT_MAX);
-        settings.put("batch.size", "the size of batch_records records");
+        settings.put("batch.size", "the size of batch_records records; at a rate at least " + BATCH_BYTES
+                + " (default), for what falls due while requests are under way");
         settings.put("linger.ms", "0; " + LINGER_MS + " (default) in the closed loop with batch_records above 1");
+        settings.put("max.request.size", "twice batch.size, at least " + REQUEST_BYTES_MIN + " (default)");
+        settings.put("buffer.memory", "twice batch.size * (in_flight + 1), at least " + BUFFER_BYTES_MIN + " (default)");
         settings.put("request.timeout.ms", "20000");
         settings.put("delivery.timeout.ms", "30000");
         settings.put("retries", "default; each one counts as an error, and so does each batch that is split");
@@ -164,7 +169,7 @@ public final class DriveKafka implements SystemClient {
     }
 
     private Properties producerSettings(Append append) {
-        int batchBytes = batchBytes(append);
+        int batchBytes = append.rate() == null ? batchBytes(append) : Math.max(BATCH_BYTES, batchBytes(append));
         long outstandingBytes = (long) batchBytes * (append.inFlight() + 1L);
         Properties settings = new Properties();
         settings.put("bootstrap.servers", address);
@@ -181,7 +186,8 @@ public final class DriveKafka implements SystemClient {
 
     /**
      * What `batch_records` records take in a batch, exactly: then a batch is full, and is sent, with its last record. If
-     * a batch is one record, what the client sets aside for it, in which no second one fits.
+     * a batch is one record, what the client sets aside for it, in which no second one fits. At a rate this bounds no batch:
+     * who falls behind there must be able to put what is due into few requests.
      */
     static int batchBytes(Append append) {
         int header = 61;

@@ -36,6 +36,7 @@ func (s *system) Describe() (client, version string, settings map[string]string)
 	return "nats.go", nats.Version, map[string]string{
 		"batch_records=1, in_flight=1": "Publish",
 		"otherwise":                    "PublishMsgAsync, batch_records * in_flight records waiting",
+		"batch publishing":             "not used: atomic and fast batches are an extension's (orbit.go jetstreamext), not nats.go's",
 		"connections":                  "one for each producer and consumer, spread over the servers in turn",
 		"RetryAttempts":                "0",
 		"PublishAsyncTimeout":          answerPatience.String(),

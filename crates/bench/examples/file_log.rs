@@ -21,8 +21,8 @@ use bench::contract::payload::{Payloads, Stamp, crc32};
 use bench::contract::producers::{Appender, Batches, Completed, Schedule, run};
 use bench::contract::{Append, Create, Described, Done, Event, Read};
 
-/// So many loads of large records are what a first look would see: a trial, and the first run.
-const BELIEVED: u32 = 2;
+/// So many loads of large records are what a first look would see: two trials at least, and the first run.
+const BELIEVED: u32 = 3;
 const LARGE: usize = 10_000;
 
 struct FileLog {

@@ -62,7 +62,7 @@ pub struct AppendOptions {
     #[arg(long)]
     pub records: Option<u64>,
     /// Records a second in all; without it, each producer sends as soon as it may
-    #[arg(long)]
+    #[arg(long, value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// When an append counts as done: 0, 1 or all
     #[arg(long, default_value = "all")]
@@ -321,6 +321,12 @@ pub(crate) fn parse_config(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not name=value")),
     }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok();
+    rate.filter(|rate| rate.is_finite() && *rate > 0.0)
+        .ok_or_else(|| "expected a number more than 0".to_owned())
 }
 
 pub(crate) fn parse_compression(text: &str) -> Result<Compression, String> {

@@ -1,7 +1,7 @@
 //! Ropewalk's driver for the comparison of systems: the crate `client`, commanded as `bench/peers/README.md` says.
 //!
 //! A log is a topic, a shard a partition. Producers make their batches themselves and append with acks=all, without
-//! retries; readers fetch ahead, compare checksums and take every record apart.
+//! retries and without sequence numbers; readers fetch ahead, compare checksums and take every record apart.
 
 mod append;
 mod follow;
@@ -63,6 +63,8 @@ impl System for Ropewalk {
         let settings = [
             ("acks", "all".to_owned()),
             ("retries", "0".to_owned()),
+            ("idempotence", "none".to_owned()),
+            ("requests in flight", "in_flight".to_owned()),
             (
                 "batches",
                 "made by the driver; at a rate, of what is due when there is room".to_owned(),

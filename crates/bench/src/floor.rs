@@ -158,6 +158,19 @@ mod tests {
     use crate::report::Report as _;
 
     #[test]
+    fn a_directory_that_is_not_there_is_not_made() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let options = FloorOptions {
+            dir: dir.path().join("nope"),
+            samples: 1,
+            json: false,
+        };
+        let error = run(&options).expect_err("nothing can be measured").to_string();
+        assert!(error.starts_with("there is no directory "), "{error}");
+        assert!(!options.dir.exists());
+    }
+
+    #[test]
     fn a_small_run_measures_everything_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let options = FloorOptions {

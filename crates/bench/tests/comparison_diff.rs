@@ -71,6 +71,23 @@ fn noise_is_told_from_change() {
 }
 
 #[test]
+fn what_few_of_the_repetitions_found_is_no_change() {
+    let before = comparison::results();
+    let mut after = with_latency_times("wharf", 1.3);
+    let rows = after
+        .experiments
+        .iter_mut()
+        .flat_map(|experiment| &mut experiment.rows);
+    for cell in rows.flat_map(|row| &mut row.cells) {
+        if cell.system == "wharf" {
+            cell.runs.truncate(1);
+        }
+    }
+    let diff = diff::run(&before, &after).expect("the same suite");
+    assert!(!diff.has_regressions(None), "{diff}");
+}
+
+#[test]
 fn what_only_one_has_is_named_and_what_broke_is_a_regression() {
     let (before, mut after) = (comparison::results(), comparison::results());
     after.systems.retain(|system| system.name != "cove");

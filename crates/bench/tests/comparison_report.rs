@@ -116,9 +116,10 @@ fn a_comparison_is_reported_as_the_golden_files_say() {
         4,
         "three plots and the contents"
     );
-    let [loses, wins] =
-        ["Where Strand loses", "Where Strand wins"].map(|title| report.html.find(&format!(">{title}</h2>")));
-    assert!(loses.is_some() && loses < wins, "losses are said first");
+    let [plain, loses, wins] = ["In plain words", "Where Strand loses", "Where Strand wins"]
+        .map(|title| report.html.find(&format!(">{title}</h2>")));
+    assert!(plain.is_some() && plain < loses, "what was found is said first");
+    assert!(loses.is_some() && loses < wins, "losses are said before wins");
 }
 
 /// Markdown without what is code and means itself: fenced blocks, and the lines that hold settings.
@@ -280,7 +281,7 @@ fn who_promises_less_is_never_set_beside_who_promises_more() {
     assert!(
         report
             .markdown
-            .contains("Alone in what they promise, so never bold here: Strand, memory")
+            .contains("Nobody else here promises the same, so nothing of it is bold: Strand, memory")
     );
 }
 

@@ -25,7 +25,9 @@ Examples:
   ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison
   ropewalk bench diff before/results.json after/results.json --system ropewalk
 
-append and read measure other brokers too: --bootstrap names their address.";
+append and read measure other brokers too: --bootstrap names their address.
+What they make stays: the topic (bench, of members bench-members), and the groups of commit (bench-0, bench-1 and so on) and
+members (bench-members). `ropewalk topic delete bench` and `ropewalk group delete bench-0` remove them.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,25 +39,53 @@ pub(crate) struct BenchArguments {
 #[derive(Subcommand)]
 enum BenchCommand {
     /// Measure what disk, loopback and memory of this machine allow
+    #[command(after_help = "Example:
+  ropewalk bench floor --dir /srv/log")]
     Floor(FloorOptions),
     /// Append records and measure rate and latency
+    #[command(after_help = "Examples:
+  ropewalk bench append --partitions 8 --record-bytes 100 --seconds 30
+  ropewalk bench append --rate 100000 --json
+
+The topic stays: `ropewalk topic delete bench` removes it.")]
     Append(AppendOptions),
     /// Read records back and measure the rate
+    #[command(after_help = "Example:
+  ropewalk bench read --topic bench")]
     Read(ReadOptions),
     /// Commit offsets of many groups and measure rate and latency
+    #[command(after_help = "Example:
+  ropewalk bench commit --groups 10000 --seconds 5
+
+The topic stays, and so do the groups bench-0, bench-1 and so on: `ropewalk topic delete bench` and
+`ropewalk group delete bench-0` remove them.")]
     Commit(CommitOptions),
     /// Have many members join a group, one more join and one leave, and measure how long it takes to settle
+    #[command(after_help = "Example:
+  ropewalk bench members --members 1000 --partitions 1000
+
+The topic stays, and so does the group: `ropewalk topic delete bench-members` and
+`ropewalk group delete bench-members` remove them.")]
     Members(MembersOptions),
     /// Carry out a comparison's commands from standard input
+    #[command(
+        after_help = "Started by `ropewalk bench compare`; of use by itself only to write another driver."
+    )]
     Drive(DriveOptions),
     /// Run several systems under the same workloads, and report
+    #[command(after_help = "Example:
+  ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison")]
     Compare(CompareOptions),
     /// Make the reports of a comparison again from its results.json, beside it
+    #[command(after_help = "Example:
+  ropewalk bench report comparison/results.json")]
     Report {
         /// results.json
         results: PathBuf,
     },
     /// Tell what got better or worse between two comparisons; exit with 1 if something got worse
+    #[command(after_help = "Example:
+  ropewalk bench diff before/results.json after/results.json --system ropewalk")]
     Diff(DiffArguments),
 }
 

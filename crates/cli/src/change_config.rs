@@ -14,10 +14,20 @@ use crate::remote::Remote;
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show the configs of a topic or a node that runs, and where their values come from
+    #[command(after_help = "Examples:
+  ropewalk config get --topic orders
+  ropewalk config get --topic orders retention.ms --json
+  ropewalk config get --node 1")]
     Get(GetArguments),
     /// Give configs of a topic or a node a value, at once and without a restart
+    #[command(after_help = "Examples:
+  ropewalk config set --topic orders retention.ms=3600000 segment.bytes=16777216
+  ropewalk config set --topic orders cleanup.policy=compact --dry-run
+  ropewalk config set --all-nodes log.retention.ms=86400000")]
     Set(SetArguments),
     /// Give up values that were set, so that the defaults go again
+    #[command(after_help = "Example:
+  ropewalk config unset --topic orders retention.ms")]
     Unset(UnsetArguments),
 }
 
@@ -130,8 +140,10 @@ fn get(arguments: &GetArguments) -> Result<()> {
     if resource != ConfigResource::AllNodes
         && let Some(unknown) = arguments.names.iter().find(is_unknown)
     {
+        let meant = meant(unknown, &configs).map(|name| format!("; did you mean {name}?"));
         anyhow::bail!(
-            "{resource} has no config {unknown}; `ropewalk config get {}` shows those that it has",
+            "{resource} has no config {unknown}{}; `ropewalk config get {}` shows those that it has",
+            meant.unwrap_or_default(),
             place.of.flag()
         );
     }
@@ -147,6 +159,15 @@ fn get(arguments: &GetArguments) -> Result<()> {
     };
     let json = configs.iter().map(|config| config_json(config, &resource));
     tell(place.json, text, json.collect())
+}
+
+/// The config among these that someone probably meant.
+fn meant<'a>(unknown: &str, configs: &'a [ConfigEntry]) -> Option<&'a str> {
+    let key = server::config::suggest(unknown)?;
+    // A topic has the same configs without the words that stand before them in a node's configuration.
+    let of_topics = key.strip_prefix("topics.defaults.");
+    let mut names = configs.iter().map(|config| config.name.as_str());
+    names.find(|name| *name == key || Some(*name) == of_topics)
 }
 
 fn change(place: &Place, changes: &[ConfigChange], dry_run: bool) -> Result<()> {

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     match faults {
         0 => Ok(()),
         _ => bail!(
-            "{} found: restore from a replica or a backup what is named",
+            "{} found: restore what is named from a backup",
             counted(faults, "damaged place")
         ),
     }

@@ -8,7 +8,13 @@ use clap::Parser;
 use crate::{Arguments, command_line};
 
 /// Documents with commands in them, from the root of the source tree.
-const DOCUMENTS: &[&str] = &["README.md", "docs/cli.md", "docs/comparing.md", "docs/configs.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "docs/cli.md",
+    "docs/comparing.md",
+    "docs/configs.md",
+    "docs/operating.md",
+];
 
 #[test]
 fn every_example_can_be_parsed() {
@@ -35,6 +41,24 @@ fn every_example_can_be_parsed() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(count > 50, "only {count} examples were found");
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let mut lacking = Vec::new();
+    gather_lacking(&command_line(), &mut lacking);
+    assert!(lacking.is_empty(), "{lacking:?}");
+}
+
+/// The commands without further words whose help shows no command.
+fn gather_lacking(command: &clap::Command, lacking: &mut Vec<String>) {
+    let help = command.get_after_help().map(ToString::to_string);
+    if !command.has_subcommands() && !help.is_some_and(|help| help.contains("ropewalk ")) {
+        lacking.push(command.get_name().to_owned());
+    }
+    for inner in command.get_subcommands() {
+        gather_lacking(inner, lacking);
+    }
 }
 
 fn gather_help(command: &clap::Command, texts: &mut Vec<(String, String)>) {

@@ -4,8 +4,19 @@ use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
 
 use client::{ClientError, ErrorCode};
+use server::config::{ConfigError, Source};
 
 use crate::output::{OutputClosed, cleaned};
+
+/// What the length of an answer reads as if it begins with `HTTP`.
+const HTTP_AS_LENGTH: i64 = i64::from_be_bytes(*b"\0\0\0\0HTTP");
+/// The exit code for a command line that makes no sense: the one that clap gives.
+const SENSELESS: u8 = 2;
+
+/// A command line whose parts make sense, and the whole does not.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Senseless(pub(crate) String);
 
 /// Says why a command failed, and gives the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -14,7 +25,23 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say("error", "31", &sentence(error));
-    ExitCode::FAILURE
+    match is_senseless(error) {
+        true => ExitCode::from(SENSELESS),
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Whether the command line is to blame: then the same one fails anywhere.
+fn is_senseless(error: &anyhow::Error) -> bool {
+    let origin = match error.downcast_ref() {
+        Some(
+            ConfigError::UnknownKey { origin, .. }
+            | ConfigError::Value { origin, .. }
+            | ConfigError::TopicDefault { origin, .. },
+        ) => Some(origin),
+        _ => None,
+    };
+    error.is::<Senseless>() || matches!(origin, Some(Source::Set | Source::Flag(_)))
 }
 
 /// A remark on stderr that is not part of the output.
@@ -61,6 +88,19 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::Connect { .. } => {
             Some("`ropewalk serve` starts a node, --bootstrap names another address")
         }
+        ClientError::Address { .. } => Some(
+            "an address is HOST:PORT: that of --bootstrap, or what the node was told as kafka.advertised",
+        ),
+        ClientError::FrameLength { length_bytes, .. } => Some(match *length_bytes {
+            HTTP_AS_LENGTH => "that is HTTP; --bootstrap names the address for Kafka's clients",
+            _ => "this is not Kafka's protocol; --bootstrap names another address",
+        }),
+        // Where there is a message, it says more.
+        ClientError::Broker {
+            code: ErrorCode::InvalidTopicException,
+            message: None,
+            ..
+        } => Some("no topic can have this name, or only the broker itself writes to it"),
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
             ErrorCode::GroupIdNotFound => Some("`ropewalk group list` shows what there is"),
@@ -97,6 +137,53 @@ mod tests {
         );
         let error: anyhow::Result<()> = Err(std::io::Error::other("no\nsuch thing")).context("reading x");
         assert_eq!(sentence(&error.expect_err("failed")), "reading x: no such thing");
+    }
+
+    #[test]
+    fn only_the_command_line_is_senseless() {
+        let refused = |sets: &[(String, String)], file| {
+            let loaded = server::config::Config::load(file, sets, &[]);
+            anyhow::Error::new(loaded.expect_err("refused"))
+        };
+        let set = |key: &str, value: &str| [(key.to_owned(), value.to_owned())];
+        assert!(is_senseless(&refused(&set("cores", "abc"), None)));
+        assert!(is_senseless(&refused(&set("nope", "1"), None)));
+        let text = "cores = \"abc\"";
+        let file = server::config::FileText { name: "f", text };
+        assert!(!is_senseless(&refused(&[], Some(file))), "the file is to blame");
+        assert!(is_senseless(&Senseless("crossed".to_owned()).into()));
+        assert!(!is_senseless(&anyhow::anyhow!("gone")));
+    }
+
+    #[test]
+    fn a_topic_that_is_refused_without_a_message_is_explained() {
+        let told = |message: Option<&str>| {
+            let error = ClientError::Broker {
+                operation: "trying".to_owned(),
+                code: ErrorCode::InvalidTopicException,
+                message: message.map(str::to_owned),
+            };
+            sentence(&error.into())
+        };
+        assert!(told(None).contains("; no topic can have this name, or only"));
+        assert!(told(Some("it has a slash")).ends_with("(it has a slash)"));
+    }
+
+    #[test]
+    fn a_wrong_address_is_told_with_what_it_might_be() {
+        let told = |length_bytes| {
+            let error = ClientError::FrameLength {
+                address: "h:1".to_owned(),
+                length_bytes,
+                limit_bytes: 5,
+            };
+            sentence(&error.into())
+        };
+        assert!(
+            told(1_213_486_160).contains("; that is HTTP; --bootstrap names"),
+            "HTTP"
+        );
+        assert!(told(-1).contains("; this is not Kafka's protocol; --bootstrap names"));
     }
 
     #[test]

@@ -33,12 +33,27 @@ pub(crate) struct GroupArguments {
 #[derive(Subcommand)]
 enum GroupCommand {
     /// List all groups
+    #[command(after_help = "Example:
+  ropewalk group list --json")]
     List(Everywhere),
     /// Show a group's members, and how far it is in each partition
+    #[command(after_help = "Example:
+  ropewalk group describe billing")]
     Describe(OneNamed),
     /// Put a group elsewhere: to an offset, a time, the first or the last record
+    #[command(after_help = "Examples:
+  ropewalk group reset billing --to-earliest --dry-run     what would be set
+  ropewalk group reset billing --topic orders --to-time 2026-01-31T12:00:00Z
+  ropewalk group reset billing --topic orders --to-time 15m
+  ropewalk group reset billing --topic orders:3 --shift -100
+
+The group must have no members: stop its consumers first.")]
     Reset(reset::ResetArguments),
     /// Delete a group and the offsets it has committed
+    #[command(after_help = "Example:
+  ropewalk group delete billing
+
+The group must have no members: stop its consumers first.")]
     Delete(OneNamed),
 }
 

@@ -4,7 +4,7 @@ mod listing;
 mod summary;
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -15,6 +15,7 @@ use storage::{EntryListing, Fault, FrameListing, JournalIdentity, SegmentListing
 
 use self::summary::Summary;
 use crate::directory::RestingDirectory;
+use crate::failure::note;
 use crate::output::{Output, counted};
 
 const EXAMPLES: &str = "\
@@ -25,7 +26,8 @@ Examples:
   ropewalk inspect ./ropewalk-data index --partition 5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968-0
 
 The node must not be running. What is damaged is named, the rest is listed, and the exit code is 1 then.
-A partition is called by its topic's id and its index: `ropewalk topic describe` tells the id.";
+A partition is called by its topic's id and its index. Topics have no names here: while the node runs,
+`ropewalk topic describe` tells the id.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,7 +37,7 @@ pub(crate) struct InspectArguments {
     #[command(subcommand)]
     what: Option<What>,
     /// Only this partition, as TOPIC_ID-INDEX, or all partitions of this topic, as TOPIC_ID
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID", value_parser = partition_or_topic)]
     partition: Option<String>,
     /// One JSON object for each partition, frame, segment or chunk
     #[arg(long, global = true)]
@@ -45,11 +47,43 @@ pub(crate) struct InspectArguments {
 #[derive(Subcommand, Clone, Copy)]
 enum What {
     /// The frames that the journals hold and segments do not, with their entries
+    #[command(after_help = "Example:
+  ropewalk inspect ./ropewalk-data journal")]
     Journal,
     /// The segments of all partitions
+    #[command(after_help = "Example:
+  ropewalk inspect ./ropewalk-data segments --json
+
+A partition has none until layout has moved records out of the journal.")]
     Segments,
     /// The index of the segments: where each chunk begins, by offset and byte
+    #[command(after_help = "Example:
+  ropewalk inspect ./ropewalk-data index --partition 5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968-0")]
     Index,
+}
+
+/// The letters of a topic's id: 16 bytes in hexadecimal.
+const TOPIC_ID_LETTERS: usize = 32;
+
+fn partition_or_topic(text: &str) -> Result<String, String> {
+    let (topic, index) = match text.split_once('-') {
+        Some((topic, index)) => (topic, Some(index)),
+        None => (text, None),
+    };
+    let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
+    let is_id = topic.len() == TOPIC_ID_LETTERS && topic.bytes().all(is_digit);
+    let is_index = |index: &str| {
+        index
+            .parse::<u32>()
+            .is_ok_and(|number| number.to_string() == index)
+    };
+    match is_id && index.is_none_or(is_index) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "expected TOPIC_ID-INDEX or TOPIC_ID, an id of 32 hexadecimal digits; without --partition all are listed"
+                .to_owned(),
+        ),
+    }
 }
 
 pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
@@ -75,7 +109,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         look.summary(&summary)?;
     }
     look.output.flush()?;
-    look.verdict(&arguments.directory)
+    look.verdict(arguments)
 }
 
 /// A directory, and what of it is wanted.
@@ -91,11 +125,11 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, those before.
+    /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, those that are whole.
     fn frames(&mut self, identity: &JournalIdentity) -> Result<Vec<FrameListing>> {
-        let (mut frames, fault) = storage::list_frames(self.disk, identity);
-        if let Some(fault) = fault {
-            self.fault(&fault)?;
+        let (mut frames, faults) = storage::list_frames(self.disk, identity);
+        for fault in &faults {
+            self.fault(fault)?;
         }
         if let Some(wanted) = self.partition {
             for frame in &mut frames {
@@ -175,6 +209,9 @@ impl Look<'_> {
     }
 
     fn summary(&mut self, summary: &Summary) -> Result<()> {
+        if self.is_in_vain() {
+            return Ok(());
+        }
         match self.json {
             true => summary
                 .as_json()
@@ -195,22 +232,34 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// Whether nothing was found of the one that was asked for.
+    fn is_in_vain(&self) -> bool {
+        self.partition.is_some() && !self.found
+    }
+
     /// What the command comes to.
-    fn verdict(&self, directory: &Path) -> Result<()> {
+    fn verdict(&self, arguments: &InspectArguments) -> Result<()> {
+        let directory = arguments.directory.display();
         if !self.faults.is_empty() {
             bail!(
-                "{} found; `ropewalk check {}` looks for more",
-                counted(self.faults.len(), "damaged place"),
-                directory.display()
+                "{} found; `ropewalk check {directory}` looks for more",
+                counted(self.faults.len(), "damaged place")
             );
         }
+        let of_segments = matches!(arguments.what, Some(What::Segments | What::Index));
         match self.partition {
-            Some(partition) if !self.found => bail!(
-                "there is nothing of partition {partition}; `ropewalk inspect {}` lists what there is",
-                directory.display()
+            Some(partition) if !self.found && of_segments => bail!(
+                "there are no segments of {partition}; `ropewalk inspect {directory} journal` lists what segments do not hold"
             ),
-            _ => Ok(()),
+            Some(partition) if !self.found => bail!(
+                "there is nothing of partition {partition}; `ropewalk inspect {directory}` lists what there is"
+            ),
+            None if !self.found && of_segments => note(&format!(
+                "there are no segments yet; `ropewalk inspect {directory} journal` lists what is stored"
+            )),
+            _ => {}
         }
+        Ok(())
     }
 
     fn print(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
@@ -233,5 +282,33 @@ fn partition_of(entry: &EntryListing) -> impl Display + use<> {
         EntryListing::Batch { partition, .. }
         | EntryListing::Trim { partition, .. }
         | EntryListing::Delete { partition } => *partition,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_an_id_and_an_index() {
+        let id = "5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968";
+        for index in ["", "-0", "-17"] {
+            let text = format!("{id}{index}");
+            assert_eq!(partition_or_topic(&text), Ok(text.clone()));
+        }
+        for text in [
+            "",
+            "orders",
+            "orders-0",
+            "0-0",
+            &id[1..],
+            id.to_uppercase().as_str(),
+        ] {
+            assert!(partition_or_topic(text).is_err(), "{text}");
+        }
+        for index in ["-", "-x", "-01", "-0-0", "-+1", "--1"] {
+            let text = format!("{id}{index}");
+            assert!(partition_or_topic(&text).is_err(), "{text}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The binary `ropewalk`: a node, and the tools to look at one, in one program.
 //!
 //! Each command is a module with its arguments and a `run`. A command that fails says so in one sentence on stderr. Exit
-//! codes: 0 done, 1 failed, 2 the command line makes no sense, 130 interrupted.
+//! codes: 0 done, 1 failed, 2 the command line makes no sense, 128 and a signal's number where that ended it at once.
 
+mod address;
 mod bench_command;
 mod change_config;
 mod check;

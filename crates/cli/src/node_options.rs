@@ -18,7 +18,7 @@ pub(crate) struct NodeOptions {
     /// Where Kafka's clients connect, as host:port; port 0 takes any free one [key: kafka.listen]
     #[arg(long, value_name = "ADDRESS")]
     kafka: Option<String>,
-    /// Where health, metrics and status are served, as host:port [key: http.listen]
+    /// Where HTTP is served: /v1 for records and topics, health, metrics and status; as host:port [key: http.listen]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// How many cores to use; 0 takes every CPU [key: cores]

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use client::{Acks, Cluster, Compression, TopicMetadata};
 
 use self::appender::Appender;
@@ -38,7 +38,15 @@ const EXAMPLES: &str = r"Examples:
   ropewalk consume orders --json | ropewalk produce copy --json
 
 Each line is one record, or with --whole each input. Records with a key go to the partition that Kafka's clients choose
-for it. --json reads key, value, headers and timestamp_ms; a value of null is a tombstone.";
+for it. --json reads key, value, headers and timestamp_ms; the value must be there, and null makes the record a tombstone.";
+
+const CODECS: [(&str, Compression); 5] = [
+    ("none", Compression::None),
+    ("gzip", Compression::Gzip),
+    ("snappy", Compression::Snappy),
+    ("lz4", Compression::Lz4),
+    ("zstd", Compression::Zstd),
+];
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -71,11 +79,11 @@ pub(crate) struct ProduceArguments {
     /// The partition to append to; without it, by key, or in turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
-    /// When a record counts as appended: all (committed), 1 (the leader has it) or 0 (it was sent)
-    #[arg(long, default_value = "all", value_parser = str::parse::<Acks>)]
+    /// When a record counts as appended: when it is committed, the leader has it, or it was sent
+    #[arg(long, default_value = "all", value_parser = acks())]
     acks: Acks,
-    /// How batches are compressed: none, gzip, snappy, lz4 or zstd
-    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = compression)]
+    /// How batches are compressed
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = compression())]
     compression: Compression,
     /// Append no more than this many records a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -101,16 +109,24 @@ fn delimiter(text: &str) -> Result<Delimiter, String> {
     }
 }
 
-fn compression(text: &str) -> Result<Compression, String> {
-    let known = [
-        Compression::None,
-        Compression::Gzip,
-        Compression::Snappy,
-        Compression::Lz4,
-        Compression::Zstd,
+/// Its words are told to the shell, which completes them.
+fn acks() -> impl TypedValueParser<Value = Acks> {
+    // -1 is what some clients call it.
+    let words = [
+        PossibleValue::new("all").alias("-1"),
+        PossibleValue::new("1"),
+        PossibleValue::new("0"),
     ];
-    let found = known.into_iter().find(|codec| codec.to_string() == text);
-    found.ok_or_else(|| "expected none, gzip, snappy, lz4 or zstd".to_owned())
+    PossibleValuesParser::new(words)
+        .map(|word| word.parse::<Acks>().expect("each of these words is known there"))
+}
+
+/// As `acks`.
+fn compression() -> impl TypedValueParser<Value = Compression> {
+    PossibleValuesParser::new(CODECS.map(|(word, _)| word)).map(|word| {
+        let found = CODECS.into_iter().find(|(known, _)| *known == word);
+        found.expect("no other word is taken").1
+    })
 }
 
 pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
@@ -282,14 +298,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_separators_and_codecs_are_read() {
+    fn headers_and_separators_are_read() {
         let text = |text: &str| text.as_bytes().to_vec();
         assert_eq!(header("a=b=c"), Ok((text("a"), Some(text("b=c")))));
         assert_eq!(header("a="), Ok((text("a"), Some(Vec::new()))));
         assert!(header("a").is_err() && header("=b").is_err());
         assert!(delimiter("").is_err() && delimiter(r"\q").is_err());
         assert_eq!(delimiter(r"\0").expect("known").0, [0]);
-        assert_eq!(compression("zstd"), Ok(Compression::Zstd));
-        assert!(compression("zip").is_err());
+    }
+
+    #[test]
+    fn each_word_that_is_completed_is_read() {
+        let command = ProduceArguments::augment_args(clap::Command::new("produce"));
+        let mut read = Vec::new();
+        for flag in ["acks", "compression"] {
+            let mut arguments = command.get_arguments();
+            let found = arguments
+                .find(|argument| argument.get_id() == flag)
+                .expect("it is one");
+            for word in found.get_possible_values() {
+                let given = format!("--{flag}={}", word.get_name());
+                let matches = command
+                    .clone()
+                    .try_get_matches_from(["produce", "t", given.as_str()]);
+                assert!(matches.is_ok(), "{given}");
+                read.push(word.get_name().to_owned());
+            }
+        }
+        assert_eq!(read.join(" "), "all 1 0 none gzip snappy lz4 zstd");
     }
 }

@@ -5,6 +5,8 @@ use clap::Args;
 use client::{ClientError, Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
 use std::time::Duration;
 
+use crate::address::hosts_and_ports;
+
 /// Where a node listens if it was not told otherwise.
 pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
 /// How long a topic that was just made may take to get its leaders.
@@ -13,7 +15,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Args, Clone)]
 pub(crate) struct Remote {
     /// The node's address, or several with commas between
-    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP)]
+    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP, value_parser = hosts_and_ports)]
     bootstrap: String,
 }
 

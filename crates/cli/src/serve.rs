@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -25,6 +26,9 @@ Examples:
 `ropewalk config` lists every key. Later wins: defaults, file, --set, flags.
 Ctrl-C or SIGTERM answers what is under way and stops; a second one stops at once.";
 
+/// How long the last line may take when the node is ended at once.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(100);
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArguments {
@@ -39,7 +43,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let (ends, end) = mpsc::channel();
     let signalled = ends.clone();
     let tell = move |name| signalled.send(End::Signal(name)).is_ok();
-    signals::watch(Watched::Asked, tell, || {})?;
+    signals::watch(Watched::Asked, tell, say_stopped_at_once)?;
     let greeting = Greeting {
         data: config.data.display().to_string(),
         advertised: advertised(&config),
@@ -74,6 +78,19 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
 enum End {
     Signal(&'static str),
     CoreDied(CoreDied),
+}
+
+/// On a thread of its own: a reader of the log that takes nothing must not hold up the end.
+fn say_stopped_at_once() {
+    let (said, saying) = mpsc::channel();
+    let say = move || {
+        tracing::warn!("stopped at once: requests under way were not waited for");
+        let _ = said.send(());
+    };
+    let thread = thread::Builder::new().name("last-words".to_owned()).spawn(say);
+    if thread.is_ok() {
+        let _ = saying.recv_timeout(LAST_WORDS_PATIENCE);
+    }
 }
 
 /// Sends word when a core of the node dies.

@@ -8,8 +8,8 @@ use std::thread;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What shells give a process that was interrupted.
-const INTERRUPTED: i32 = 130;
+/// What shells add to a signal's number for a process that it ended.
+const ENDED_BY: i32 = 128;
 
 /// Which signals are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,15 +77,15 @@ impl Watcher {
         runtime.block_on(async {
             let mut asked = false;
             loop {
-                let name = tokio::select! {
-                    _ = self.interrupt.recv() => "SIGINT",
-                    _ = self.terminate.recv() => "SIGTERM",
-                    () = received(&mut self.hangup) => "SIGHUP",
+                let (name, kind) = tokio::select! {
+                    _ = self.interrupt.recv() => ("SIGINT", SignalKind::interrupt()),
+                    _ = self.terminate.recv() => ("SIGTERM", SignalKind::terminate()),
+                    () = received(&mut self.hangup) => ("SIGHUP", SignalKind::hangup()),
                 };
                 // Also when nobody waits to be told any more: then the process is ending, and this hastens it.
                 if asked || !tell(name) {
                     end();
-                    std::process::exit(INTERRUPTED);
+                    std::process::exit(exit_code(kind));
                 }
                 asked = true;
             }
@@ -93,10 +93,25 @@ impl Watcher {
     }
 }
 
+fn exit_code(kind: SignalKind) -> i32 {
+    ENDED_BY + kind.as_raw_value()
+}
+
 /// The next of these signals; never, if they are not watched.
 async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_signal_ended_at_once_exits_as_shells_have_it() {
+        assert_eq!(exit_code(SignalKind::interrupt()), 130);
+        assert_eq!(exit_code(SignalKind::terminate()), 143);
     }
 }

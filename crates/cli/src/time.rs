@@ -19,7 +19,7 @@ pub(crate) fn now_ms() -> i64 {
 pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
     let ms = text.parse::<i64>().ok().or_else(|| written_ms(text, now_ms()));
     ms.filter(|ms| *ms >= 0).ok_or_else(|| {
-        "expected a time such as 2026-01-31T12:00:00Z, an age such as 15m, or milliseconds since 1970"
+        "expected a time such as 2026-01-31T12:00:00Z, an age such as 15m, or @ and milliseconds since 1970"
             .to_owned()
     })
 }

@@ -33,16 +33,38 @@ pub(crate) struct TopicArguments {
 #[derive(Subcommand)]
 enum TopicCommand {
     /// Create a topic
+    #[command(after_help = "Examples:
+  ropewalk topic create orders
+  ropewalk topic create orders --partitions 4 --config retention.ms=86400000
+  ropewalk topic create scratch --config ropewalk.durability=memory --if-absent")]
     Create(CreateArguments),
     /// List all topics
+    #[command(after_help = "Example:
+  ropewalk topic list --json")]
     List(Everywhere),
     /// Show a topic's partitions, offsets and configs
+    #[command(after_help = "Example:
+  ropewalk topic describe orders")]
     Describe(OneNamed),
     /// Give a topic more partitions; keys may go to others of them from then on
+    #[command(after_help = "Example:
+  ropewalk topic grow orders --partitions 8
+
+A topic never gets fewer partitions.")]
     Grow(GrowArguments),
-    /// Give up a partition's oldest records
+    /// Give up a partition's oldest records, for ever
+    #[command(after_help = "Examples:
+  ropewalk topic trim orders --partition 2 --before 1000
+  ropewalk topic trim orders --partition 2 --before 7d
+  ropewalk topic trim orders --partition 2 --before 2026-01-31T12:00:00Z
+  ropewalk topic trim orders --partition 2 --before tail      all that is there
+
+A trim is durable when the command ends, and cannot be taken back.")]
     Trim(TrimArguments),
-    /// Delete a topic and every record in it
+    /// Delete a topic and every record in it, for ever
+    #[command(after_help = "Examples:
+  ropewalk topic delete orders
+  ropewalk topic delete orders --if-present")]
     Delete(DeleteArguments),
 }
 
@@ -89,7 +111,8 @@ struct TrimArguments {
     /// The partition
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: i32,
-    /// Give up what stands before this offset, before the first record not older than this time or age, or everything: tail
+    /// Give up what stands before this: an offset; the first record that is not older than a time such as
+    /// 2026-01-31T12:00:00Z, than @ and milliseconds since 1970, or than an age such as 7d; or tail, which is everything
     #[arg(long, value_name = "WHERE", value_parser = bound)]
     before: Bound,
 }
@@ -109,7 +132,8 @@ fn bound(text: &str) -> Result<Bound, String> {
         ("tail", _) => Ok(Bound::Tail),
         (_, Some(offset)) if offset >= 0 => Ok(Bound::Offset(offset)),
         _ => written_ms(text, now_ms()).map(Bound::Time).ok_or_else(|| {
-            "expected an offset, tail, a time such as 2026-01-31T12:00:00Z, or an age such as 7d".to_owned()
+            "expected an offset, a time such as 2026-01-31T12:00:00Z, @ and milliseconds since 1970, an age such as 7d, or tail"
+                .to_owned()
         }),
     }
 }

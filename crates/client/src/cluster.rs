@@ -295,6 +295,10 @@ impl Cluster {
     }
 }
 
+/// Which names topics can have.
+const TOPIC_NAMES: &str = "a topic name has up to 249 ASCII letters, digits, '.', '_' and '-', is not reserved, and differs \
+                           from others in more than '.' and '_'";
+
 fn read_metadata(response: &MetadataResponse) -> Result<Metadata> {
     let mut topics = Vec::with_capacity(response.topics.len());
     for topic in &response.topics {
@@ -305,7 +309,10 @@ fn read_metadata(response: &MetadataResponse) -> Result<Metadata> {
             Some(ErrorCode::UnknownTopicOrPartition) => continue,
             _ => {
                 let operation = format!("looking up topic {name}");
-                return Err(ClientError::broker(operation, topic.error_code, None));
+                // The answer has no place for a sentence.
+                let is_name = topic.error_code == ErrorCode::InvalidTopicException.code();
+                let rule = is_name.then_some(TOPIC_NAMES);
+                return Err(ClientError::broker(operation, topic.error_code, rule));
             }
         }
         let mut partitions: Vec<PartitionMetadata> = topic

@@ -92,7 +92,7 @@ pub enum ClientError {
         operation: String,
         /// Its error code.
         code: ErrorCode,
-        /// Its own words, if it gave any.
+        /// Its own words if it gave any, or the rule where the answer has no place for words.
         message: Option<String>,
     },
     /// The answer lacks what was asked for.

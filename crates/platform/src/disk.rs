@@ -98,9 +98,6 @@ pub trait File: Send + Sync {
     /// Fills `[0, length)` with written zeros (not a hole, not an unwritten extent) and syncs, so that later durable
     /// writes inside it change no file-system metadata.
     fn fill_with_zeros(&self, length: u64) -> io::Result<()>;
-
-    /// Cuts or extends to `length`. Durable after `sync`.
-    fn set_length(&self, length: u64) -> io::Result<()>;
 }
 
 /// How `File::write_durable` works on this file system.

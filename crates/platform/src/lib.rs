@@ -1,4 +1,5 @@
-//! The only crate that touches the operating system: files, clocks, randomness, threads, sockets' options.
+//! What the system asks of the operating system: files, clocks, randomness, threads, memory. Sockets and the timers of
+//! requests are the runtime's (tokio), in `server`.
 //!
 //! Each has a real and, where tests need one, a simulated side. `unsafe` is allowed here alone, each block
 //! with its reason. Nothing here knows what a record is.

@@ -96,13 +96,6 @@ impl AlignedBuffer {
         Ok(filled)
     }
 
-    /// The smallest buffer of whole blocks that holds `bytes`; the rest is zero.
-    pub fn padded_from(bytes: &[u8]) -> AlignedBuffer {
-        let mut buffer = AlignedBuffer::zeroed(bytes.len().next_multiple_of(BLOCK_BYTES));
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        buffer
-    }
-
     /// Length in bytes.
     pub fn len(&self) -> usize {
         self.length
@@ -217,8 +210,8 @@ mod tests {
 
     #[test]
     fn becomes_bytes_without_a_copy() {
-        let mut buffer = AlignedBuffer::padded_from(b"rope");
-        buffer[4] = b's';
+        let mut buffer = AlignedBuffer::zeroed(BLOCK_BYTES);
+        buffer[..5].copy_from_slice(b"ropes");
         let address = buffer.as_ptr();
         let bytes = buffer.into_bytes();
         assert_eq!(

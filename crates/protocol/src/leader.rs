@@ -31,7 +31,6 @@ use crate::producers::{Producers, Sequence, WrittenBatch};
 #[derive(Debug, Clone)]
 pub struct Leader {
     state: LeaderState,
-    epoch_first_offset: Offset,
     tail: Offset,
     sealed: bool,
     /// What has not been reported by an action yet.
@@ -54,14 +53,12 @@ impl Leader {
     #[must_use]
     pub fn open(mut state: LeaderState) -> Leader {
         state.assert_sound();
-        let next_offset = state.next_offset;
         state
             .history
             .epochs
-            .open(state.epoch, next_offset)
+            .open(state.epoch, state.next_offset)
             .expect("the metadata opens only epochs above those whose batches are in the log");
         let mut leader = Leader {
-            epoch_first_offset: next_offset,
             tail: state.tail,
             sealed: false,
             due: Due::default(),
@@ -209,6 +206,7 @@ impl Leader {
         }
         if first_kept < Offset::ZERO || first_kept > self.tail {
             return Err(TrimError::OutOfRange {
+                log_start: self.state.log_start,
                 tail: self.tail,
                 got: first_kept,
             });
@@ -299,12 +297,6 @@ impl Leader {
         self.state.epoch
     }
 
-    /// Where this epoch began.
-    #[must_use]
-    pub fn epoch_first_offset(&self) -> Offset {
-        self.epoch_first_offset
-    }
-
     /// The first offset that has not been given up.
     #[must_use]
     pub fn log_start(&self) -> Offset {
@@ -333,18 +325,6 @@ impl Leader {
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.state.durability
-    }
-
-    /// Whether the epoch is over.
-    #[must_use]
-    pub fn is_sealed(&self) -> bool {
-        self.sealed
-    }
-
-    /// The replicas and what each has acknowledged.
-    #[must_use]
-    pub fn replicas(&self) -> &[Replica] {
-        &self.state.replicas
     }
 
     /// The epochs of the partition.

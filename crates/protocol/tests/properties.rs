@@ -74,8 +74,9 @@ proptest! {
     ) {
         let mut leader = leader(ack_quorum, limits());
         let mut acknowledged = [Offset::ZERO; 3];
+        let mut sealed = false;
         for (now, input) in (1..).zip(inputs) {
-            let (tail, sealed) = (leader.tail(), leader.is_sealed());
+            let tail = leader.tail();
             match input {
                 Input::Append { id, epoch, first_sequence, record_count } => {
                     let producer = Some(Stamp { id: ProducerId(id), epoch, first_sequence });
@@ -91,7 +92,10 @@ proptest! {
                     }
                 }
                 Input::Trim(first_kept) => drop(leader.handle_trim(Offset(first_kept))),
-                Input::Seal => drop(leader.handle_seal()),
+                Input::Seal => {
+                    leader.handle_seal();
+                    sealed = true;
+                }
             }
             while let Some(action) = leader.next_action() {
                 if let Action::Commit { tail } = action {

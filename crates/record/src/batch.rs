@@ -1,7 +1,8 @@
 //! Kafka's record batch v2 (magic 2): the unit on the wire, in memory, on disk and between nodes.
 //!
-//! A batch is never decoded to be stored: it is checked (`validate`), numbered in place (`patch`) and passed on byte for
-//! byte. Source: Kafka's documentation of the message format. Formats 0 and 1 are refused by name.
+//! A batch is never decoded to be stored: it is checked (`examine`), numbered in place (`patch`) and passed on byte for
+//! byte. Its greatest timestamp, and with it the checksum, changes only if the topic wants log-append time or the header
+//! lies. Source: Kafka's documentation of the message format. Formats 0 and 1 are refused by name.
 //!
 //! ```text
 //!  0        8      12      16    17   21     23      27        35       43       51      53      57     61

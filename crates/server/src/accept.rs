@@ -58,6 +58,33 @@ pub(crate) struct Seat {
     _from_address: Counted,
 }
 
+/// The places that are taken.
+#[derive(Default)]
+struct Seats {
+    all: Arc<AtomicUsize>,
+    /// Of addresses that have connections, and of some that had.
+    by_address: HashMap<IpAddr, Arc<AtomicUsize>>,
+}
+
+impl Seats {
+    /// A place for a connection from `address`; `None` if there is none left. Whoever is refused leaves nothing behind.
+    fn take(&mut self, address: IpAddr, limits: &ConnectionLimits) -> Option<Seat> {
+        let known = self.by_address.get(&address);
+        let from_address = known.map_or(0, |counter| counter.load(Ordering::Relaxed));
+        if self.all.load(Ordering::Relaxed) >= limits.all || from_address >= limits.per_address {
+            return None;
+        }
+        if self.by_address.len() >= limits.all {
+            self.by_address
+                .retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
+        }
+        Some(Seat {
+            _all: Counted::new(&self.all),
+            _from_address: Counted::new(self.by_address.entry(address).or_default()),
+        })
+    }
+}
+
 /// Accepts until the node drains.
 pub(crate) async fn accept_clients(
     core: Rc<Core>,
@@ -66,8 +93,7 @@ pub(crate) async fn accept_clients(
 ) {
     let mut doorman = Doorman {
         core,
-        all: Arc::default(),
-        by_address: HashMap::new(),
+        seats: Seats::default(),
         next_core: 0,
         draining,
     };
@@ -113,8 +139,7 @@ impl ConnectionLimits {
 
 struct Doorman {
     core: Rc<Core>,
-    all: Arc<AtomicUsize>,
-    by_address: HashMap<IpAddr, Arc<AtomicUsize>>,
+    seats: Seats,
     next_core: usize,
     draining: Arc<Semaphore>,
 }
@@ -122,23 +147,12 @@ struct Doorman {
 impl Doorman {
     fn let_in(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
         let limits = ConnectionLimits::in_force(&self.core);
-        let from_address = self.by_address.entry(peer.ip()).or_default();
-        let crowded = self.all.load(Ordering::Relaxed) >= limits.all
-            || from_address.load(Ordering::Relaxed) >= limits.per_address;
-        if crowded {
+        let Some(seat) = self.seats.take(peer.ip(), &limits) else {
             count(&self.core.counters.connections_refused, 1);
             tracing::debug!(%peer, "a connection was refused: max.connections or max.connections.per.ip");
             return;
-        }
-        let seat = Seat {
-            _all: Counted::new(&self.all),
-            _from_address: Counted::new(from_address),
         };
         count(&self.core.counters.connections_opened, 1);
-        if self.by_address.len() > limits.all {
-            self.by_address
-                .retain(|_, counter| counter.load(Ordering::Relaxed) > 0);
-        }
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection was lost while it was accepted"),
@@ -157,5 +171,50 @@ impl Doorman {
             .facts
             .mailboxes
             .send(core, move |core| welcome(core, arrival));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        all: 3,
+        per_address: 2,
+    };
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    #[test]
+    fn there_are_so_many_places_altogether_and_for_one_address() {
+        let mut seats = Seats::default();
+        let first = seats.take(address(1), &LIMITS);
+        let second = seats.take(address(1), &LIMITS);
+        assert!(first.is_some() && second.is_some());
+        assert!(seats.take(address(1), &LIMITS).is_none(), "one address has two");
+        let third = seats.take(address(2), &LIMITS);
+        assert!(third.is_some());
+        assert!(seats.take(address(2), &LIMITS).is_none(), "there are three");
+        drop(first);
+        assert!(seats.take(address(1), &LIMITS).is_some(), "a place is free again");
+    }
+
+    #[test]
+    fn neither_who_is_refused_nor_who_has_gone_is_remembered() {
+        let mut seats = Seats::default();
+        for last in 0..100 {
+            assert!(seats.take(address(last), &LIMITS).is_some());
+        }
+        assert!(seats.by_address.len() <= LIMITS.all);
+        let held: Vec<Seat> = (0..3)
+            .filter_map(|last| seats.take(address(last), &LIMITS))
+            .collect();
+        assert_eq!(held.len(), 3);
+        for last in 3..100 {
+            assert!(seats.take(address(last), &LIMITS).is_none());
+        }
+        assert_eq!(seats.by_address.len(), LIMITS.all);
     }
 }

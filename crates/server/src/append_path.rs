@@ -26,11 +26,11 @@ use crate::groups::is_internal;
 use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 
 /// What becomes of a batch; nothing comes if the node stops.
-pub(crate) type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+pub(crate) type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 /// An append under way, or what is to be answered instead.
 enum Pending {
-    Answer(Answer),
+    Answer(AppendAnswer),
     Refused(ErrorCode, Option<String>),
 }
 
@@ -50,7 +50,9 @@ pub(crate) fn produce(
         _ => Err(ErrorCode::InvalidRequiredAcks),
     };
     let transactional = request.transactional_id.is_some();
+    // The answer is looked at only when those before it are out: the client's time runs from here.
     let timeout = Duration::from_millis(request.timeout_ms.max(0) as u64);
+    let deadline = tokio::time::Instant::now() + timeout;
     let mut topics = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
         let mut partitions = Vec::with_capacity(topic.partition_data.len());
@@ -68,7 +70,11 @@ pub(crate) fn produce(
                     Pending::Refused(ErrorCode::TransactionalIdAuthorizationFailed, Some(why.into()))
                 }
                 (_, Err(code)) => Pending::Refused(code, None),
-                (Err(code), _) => Pending::Refused(*code, None),
+                (Err(code), _) => {
+                    let is_internal = *code == ErrorCode::InvalidTopicException;
+                    let why = is_internal.then(|| "only the node itself writes to this topic".to_owned());
+                    Pending::Refused(*code, why)
+                }
                 (Ok(known), Ok(acks)) => {
                     start_append(core, connection, known, partition, acks, memory.take())
                 }
@@ -79,7 +85,6 @@ pub(crate) fn produce(
     }
     let core = core.clone();
     async move {
-        let deadline = tokio::time::Instant::now() + timeout;
         let mut responses = Vec::with_capacity(topics.len());
         for (name, topic_id, partitions) in topics {
             let mut partition_responses = Vec::with_capacity(partitions.len());
@@ -143,12 +148,12 @@ fn start_append(
         topic: *topic,
         index: partition.index,
     };
-    connection.note_owner(core.facts.core_of(core.facts.shard_of(id)));
+    connection.note_owner(core.facts.owner_of(id));
     Pending::Answer(send_to_owner(core, id, batch, acks))
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.
-fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, acks: Acks) -> Answer {
+fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, acks: Acks) -> AppendAnswer {
     let shard = core.facts.shard_of(partition);
     if core.facts.core_of(shard) != core.index {
         return append_from_outside(&core.facts, partition, batch, acks);
@@ -164,7 +169,7 @@ pub(crate) fn append_from_outside(
     partition: PartitionId,
     batch: BatchBytes,
     acks: Acks,
-) -> Answer {
+) -> AppendAnswer {
     let (request, answer) = append_request(partition, batch, acks);
     let shard = facts.shard_of(partition);
     facts.mailboxes.send(facts.core_of(shard), move |core| {
@@ -173,7 +178,7 @@ pub(crate) fn append_from_outside(
     answer
 }
 
-fn append_request(partition: PartitionId, batch: BatchBytes, acks: Acks) -> (AppendRequest, Answer) {
+fn append_request(partition: PartitionId, batch: BatchBytes, acks: Acks) -> (AppendRequest, AppendAnswer) {
     let (reply, answer) = oneshot::channel();
     let request = AppendRequest {
         partition,

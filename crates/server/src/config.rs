@@ -22,7 +22,8 @@ pub use describe::{KeyDescription, KeyKind};
 pub use error::ConfigError;
 pub use load::{FileText, Flag};
 pub use speech::{HostPort, LogFormat, LogLevel};
-pub(crate) use suggest::key_of;
+pub use suggest::suggest;
+pub(crate) use suggest::{key_of, name_while_running};
 
 /// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +137,7 @@ pub struct LimitSettings {
     pub handshake: Duration,
     /// Bytes of unanswered requests of one connection.
     pub in_flight_bytes_per_connection: usize,
-    /// Bytes of unanswered requests on one core.
+    /// Bytes of unanswered requests on one core, beyond the first 64 KiB of each connection.
     pub in_flight_bytes_per_core: usize,
     /// Bytes of answers on one core that are not written yet.
     pub answer_bytes_per_core: usize,

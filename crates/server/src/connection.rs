@@ -7,6 +7,7 @@
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
 mod frames;
+mod in_flight;
 mod timing;
 mod write;
 
@@ -30,6 +31,7 @@ use crate::fetch_session::FetchSession;
 use crate::shard::count;
 
 use frames::{Frames, SILENCE_MAX};
+use in_flight::InFlight;
 use write::{Queued, write_answers};
 
 /// How long the last answers of a connection that sends no more may take.
@@ -222,32 +224,21 @@ async fn read_requests(
     frames: &mut Frames,
     queue: mpsc::Sender<Queued>,
 ) -> Result<ReadEnd, ConnectionError> {
-    let in_flight_bytes = core
-        .facts
-        .config
-        .limits
-        .in_flight_bytes_per_connection
-        .clamp(1, u32::MAX as usize);
-    let in_flight = Arc::new(Semaphore::new(in_flight_bytes));
+    let in_flight = InFlight::new(core.facts.config.limits.in_flight_bytes_per_connection);
     while let Some(received) = frames.next().await? {
-        let request_bytes = received.request.len().clamp(1, in_flight_bytes) as u32;
-        let request_bytes = in_flight
-            .clone()
-            .acquire_many_owned(request_bytes)
-            .await
-            .expect("the semaphore is never closed");
+        let size = received.request.len();
+        let (bytes, mut room) = in_flight.admit(&core.requests, size, received.room).await;
         // A place in the queue first: what is started must be answered.
         let Ok(place) = queue.reserve().await else {
             return Ok(ReadEnd::Done);
         };
         count(&core.counters.requests, 1);
         let received_at = core.idle_poll.note_request();
-        let mut room = received.room;
         let answer = api::start(core, connection, received.request, received.memory, &mut room)?;
         place.send(Queued {
             answer,
             received_at,
-            permits: (request_bytes, room),
+            permits: (bytes, room),
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));

@@ -61,6 +61,11 @@ impl NodeFacts {
     pub(crate) fn core_of(&self, shard: usize) -> usize {
         shard % self.mailboxes.cores()
     }
+
+    /// The core that owns a partition.
+    pub(crate) fn owner_of(&self, partition: PartitionId) -> usize {
+        self.core_of(self.shard_of(partition))
+    }
 }
 
 /// Counters of one core, for metrics.

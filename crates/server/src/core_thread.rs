@@ -10,9 +10,10 @@ use platform::disk::Disk;
 use platform::threads;
 use protocol::ProducerLimits;
 use protocol::metadata::Metadata;
-use storage::{JournalIdentity, JournalSizes, NodeIdentity, Store, StoreConfig};
+use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, Store, StoreConfig};
 use tokio::task::LocalSet;
 
+use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::DeathNotice;
 use crate::mailbox::Mailbox;
@@ -82,6 +83,17 @@ pub(crate) fn run_core(plan: CorePlan) {
     });
 }
 
+/// A fault for the operator. For damage there is more to know before anything is restored.
+fn told(fault: &Fault, config: &Config) -> String {
+    match fault {
+        Fault::Damaged { .. } => format!(
+            "{fault}; `ropewalk check {}` tells what else is damaged, docs/operating.md what to do",
+            config.data.display()
+        ),
+        Fault::Disk { .. } | Fault::UnknownVersion { .. } => fault.to_string(),
+    }
+}
+
 /// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
 fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
     let (facts, identity) = (&plan.facts, &plan.identity);
@@ -103,8 +115,8 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
             chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
             superseded_bytes_max: SUPERSEDED_BYTES_MAX,
         };
-        let (store, found) =
-            Store::open(plan.disk.clone(), store_config).map_err(|fault| fault.to_string())?;
+        let opened = Store::open(plan.disk.clone(), store_config);
+        let (store, found) = opened.map_err(|fault| told(&fault, config))?;
         if found.frames > 0 || found.cut_bytes > 0 {
             tracing::info!(
                 journal = index,

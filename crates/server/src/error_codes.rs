@@ -17,7 +17,9 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
         AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
-        AppendRefusal::TooLarge { .. } => ErrorCode::MessageTooLarge,
+        AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => {
+            ErrorCode::MessageTooLarge
+        }
         AppendRefusal::Timestamp { .. } => ErrorCode::InvalidTimestamp,
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,

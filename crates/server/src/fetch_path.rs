@@ -54,7 +54,7 @@ pub(crate) async fn fetch(
     let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
     let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
     let committed_only = request.isolation_level == 1;
-    let opened = match core.sessions.borrow_mut().open(request) {
+    let opened = match core.sessions.borrow_mut().open(&connection.session, request) {
         Ok(opened) => opened,
         Err(code) => {
             let response = FetchResponse {
@@ -67,7 +67,7 @@ pub(crate) async fn fetch(
     };
     let (mut outcomes, planned) = core.with_metadata(|metadata| plan(metadata, &opened.wanted, version));
     for planned in &planned {
-        connection.note_owner(core.facts.core_of(core.facts.shard_of(planned.read.partition)));
+        connection.note_owner(core.facts.owner_of(planned.read.partition));
     }
     let bytes_wanted = bytes_max.min(planned.iter().map(|planned| planned.read.bytes_max).sum());
     // Each core that owns some of the partitions reads with all the room: room for as many is asked for.
@@ -111,7 +111,7 @@ pub(crate) async fn fetch(
 
 /// How many cores own planned partitions; at least one.
 fn owner_count(core: &Core, planned: &[Planned]) -> usize {
-    let owner = |planned: &Planned| core.facts.core_of(core.facts.shard_of(planned.read.partition));
+    let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
     let owners: BTreeSet<usize> = planned.iter().map(owner).collect();
     owners.len().max(1)
 }
@@ -175,7 +175,7 @@ fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, 
 /// Reads all planned partitions, in order, until `bytes_max` is reached; returns the bytes found.
 async fn read_all(core: &Rc<Core>, planned: &[Planned], bytes_max: usize, outcomes: &mut [Outcome]) -> usize {
     let cores = core.facts.mailboxes.cores();
-    let owner = |planned: &Planned| core.facts.core_of(core.facts.shard_of(planned.read.partition));
+    let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
     // Other cores read at the same time, each with the whole budget; what is too much is left out below.
     let remote = (0..cores)
         .filter(|index| *index != core.index)

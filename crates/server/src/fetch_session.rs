@@ -1,13 +1,19 @@
 //! Fetch sessions (KIP-227): a consumer names its partitions once, and after that only what changes.
 //!
-//! A session lives on the core of its connection and moves with it. A consumer that reconnects begins anew with a full
-//! fetch. A bounded cache: when it is full, further consumers fetch without a session.
+//! A session belongs to one connection, which has one at most; it lives on the connection's core and moves with it. A
+//! consumer that reconnects begins anew with a full fetch. A bounded cache: when it is full, further consumers fetch without
+//! a session, and so does one that wants more partitions than a session keeps.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use kafka_wire::fetch::{FetchPartition, FetchRequest};
 use kafka_wire::{ErrorCode, Text};
+use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 use record::TopicId;
+
+/// Partitions that one session keeps at most, whether they exist or not.
+const PARTITIONS_MAX: usize = 10_000;
 
 /// The request names no session, or ends one.
 const FINAL_EPOCH: i32 = -1;
@@ -69,17 +75,24 @@ impl FetchSessions {
         self.sessions.len()
     }
 
-    /// What the request wants, its session taken into account.
-    pub(crate) fn open(&mut self, request: FetchRequest) -> Result<Opened, ErrorCode> {
+    /// What the request wants, its session taken into account. `own` is the session of its connection, or zero: it is kept up
+    /// to date here, and no other is found.
+    ///
+    /// # Errors
+    /// There is no such session, or not in this state: the consumer begins anew.
+    pub(crate) fn open(&mut self, own: &Cell<i32>, request: FetchRequest) -> Result<Opened, ErrorCode> {
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
-            self.sessions.remove(&id);
+            // A new one takes the place of whichever there was.
+            if epoch == INITIAL_EPOCH || id == own.get() {
+                self.sessions.remove(&own.take());
+            }
             let wanted = list(request);
-            let session = if epoch == INITIAL_EPOCH {
-                self.begin(&wanted)
-            } else {
-                0
-            };
+            let mut session = 0;
+            if epoch == INITIAL_EPOCH {
+                session = self.begin(&wanted);
+                own.set(session);
+            }
             return Ok(Opened {
                 session,
                 incremental: false,
@@ -89,12 +102,16 @@ impl FetchSessions {
         let session = self
             .sessions
             .get_mut(&id)
+            .filter(|_| id == own.get())
             .ok_or(ErrorCode::FetchSessionIdNotFound)?;
         if session.epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
-        session.update(request);
+        if !session.update(request) {
+            self.sessions.remove(&own.take());
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
         Ok(Opened {
             session: id,
             incremental: true,
@@ -113,22 +130,14 @@ impl FetchSessions {
             epoch: 1,
             ..FetchSession::default()
         };
-        for wanted in wanted {
-            // Stored for long: the names must not keep the request's whole frame alive.
-            let topic = TopicKey {
-                name: wanted.topic.name.detached(),
-                id: wanted.topic.id,
-            };
-            session.put(Wanted {
-                topic,
-                ..wanted.clone()
-            });
+        if !wanted.iter().all(|wanted| session.put(wanted.clone())) {
+            return 0;
         }
         self.sessions.insert(id, session);
         id
     }
 
-    /// Notes what a partition's consumer was told, and moves the partition behind those that were not served.
+    /// Notes what a session's consumer was told of each partition.
     pub(crate) fn told(&mut self, session: i32, answered: &[(TopicKey, i32, (i64, i64))]) {
         let Some(session) = self.sessions.get_mut(&session) else {
             return;
@@ -154,7 +163,8 @@ impl FetchSessions {
 }
 
 impl FetchSession {
-    fn update(&mut self, request: FetchRequest) {
+    /// Takes over what a request changes; false if that is more than a session keeps.
+    fn update(&mut self, request: FetchRequest) -> bool {
         for topic in &request.forgotten_topics_data {
             for index in &topic.partitions {
                 self.forget(
@@ -166,24 +176,29 @@ impl FetchSession {
                 );
             }
         }
-        for wanted in list(request) {
-            let topic = TopicKey {
-                name: wanted.topic.name.detached(),
-                id: wanted.topic.id,
-            };
-            self.put(Wanted { topic, ..wanted });
-        }
+        list(request).into_iter().all(|wanted| self.put(wanted))
     }
 
-    fn put(&mut self, wanted: Wanted) {
+    /// Adds or changes a partition; false if the session has no place for it.
+    fn put(&mut self, wanted: Wanted) -> bool {
         let key = (wanted.topic.clone(), wanted.partition.partition);
-        match self.places.get(&key) {
-            Some(place) => self.wanted[*place].partition = wanted.partition,
-            None => {
-                self.places.insert(key, self.wanted.len());
-                self.wanted.push(wanted);
-            }
+        if let Some(place) = self.places.get(&key) {
+            self.wanted[*place].partition = wanted.partition;
+            return true;
         }
+        // No topic has a longer name.
+        if self.wanted.len() >= PARTITIONS_MAX || wanted.topic.name.as_bytes().len() > TOPIC_NAME_BYTES_MAX {
+            return false;
+        }
+        // Stored for long: the names must not keep the request's whole frame alive.
+        let topic = TopicKey {
+            name: wanted.topic.name.detached(),
+            id: wanted.topic.id,
+        };
+        self.places
+            .insert((topic.clone(), wanted.partition.partition), self.wanted.len());
+        self.wanted.push(Wanted { topic, ..wanted });
+        true
     }
 
     fn forget(&mut self, topic: &TopicKey, index: i32) {
@@ -217,3 +232,6 @@ fn list(request: FetchRequest) -> Vec<Wanted> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,9 +105,7 @@ impl Core {
         request: Request,
         room: Option<Room>,
     ) -> Result<Answer, ErrorCode> {
-        let owner = self
-            .facts
-            .core_of(self.facts.shard_of(PartitionId { topic, index }));
+        let owner = self.facts.owner_of(PartitionId { topic, index });
         let ask = move |core: Rc<Core>| async move {
             let answer = core.groups.host(index)?.ask(request)?;
             drop(room);

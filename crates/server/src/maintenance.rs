@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use record::PartitionId;
-use storage::CompactionNeed;
 
 use crate::core::Core;
 use crate::shard::{CompactionMeans, Shard};
@@ -69,16 +68,12 @@ pub(crate) async fn compact(core: Rc<Core>) {
     }
 }
 
-/// The partition that needs compaction most, with its shard: one that has waited too long, else the dirtiest.
+/// The partition that needs compaction most, with its shard.
 fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
     let needs = core
         .shards()
         .filter_map(|shard| shard.compaction_need().map(|(id, need)| (shard, id, need)));
-    let rank = |need: &CompactionNeed| (need.is_overdue, need.dirty_ratio);
-    let most = needs.max_by(|(.., one), (.., other)| {
-        let ((one_waits, one), (other_waits, other)) = (rank(one), rank(other));
-        one_waits.cmp(&other_waits).then(one.total_cmp(&other))
-    });
+    let most = needs.max_by(|(.., one), (.., other)| one.compare(other));
     most.map(|(shard, id, _)| (shard.clone(), id))
 }
 

@@ -3,6 +3,8 @@
 //! The order of a start: lock and identify the directory, bind the addresses, open every core's journals, replay
 //! the metadata, open the partitions, then let clients in. Nothing is served before everything is known.
 
+mod start_error;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -16,48 +18,18 @@ use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command};
-use storage::{DirectoryError, NodeIdentity, identify};
+use storage::{NodeIdentity, identify};
 use tokio::sync::Semaphore;
 
 use crate::accept::accept_clients;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_death};
 use crate::core_thread::{CorePlan, run_core};
 use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
 use crate::maintenance;
 
-/// Why a node did not start. Each is one sentence for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration has a value that cannot be.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// Another process has the data directory.
-    #[error(
-        "{0} is in use by another ropewalk process; stop that one, or choose another directory with --data"
-    )]
-    InUse(String),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address} ({key}): {error}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// The configuration key that chose it.
-        key: &'static str,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// Stored data cannot be opened.
-    #[error("{0}")]
-    Storage(String),
-    /// The system refused a thread.
-    #[error("a thread could not be started: {0}")]
-    Thread(io::Error),
-}
+pub use start_error::StartError;
 
 /// A running node. Dropping it without `drain` stops it at once, as a kill would.
 pub struct Node {
@@ -81,10 +53,8 @@ impl Node {
     pub fn start(config: Config) -> Result<Node, StartError> {
         // Before anything is touched: the directory is made if there is none.
         config.check()?;
-        let disk = RealDisk::open(&config.data).map_err(|error| DirectoryError::Disk {
-            directory: config.data.display().to_string(),
-            error,
-        })?;
+        let disk = RealDisk::open(&config.data)
+            .map_err(|error| start_error::of_directory(config.data.display().to_string(), error))?;
         Node::start_on(config, Arc::new(disk))
     }
 
@@ -117,7 +87,7 @@ impl Node {
             shards: identity.journals,
             config: Arc::new(config),
         };
-        let warnings = warnings(&*disk, &facts.config, cores, cpus.len());
+        let warnings = warnings(&*disk, &facts, cores, cpus.len());
         let mut node = Node {
             kafka_address,
             http_address,
@@ -277,7 +247,7 @@ fn lock(disk: &dyn Disk, config: &Config) -> Result<Box<dyn Lock>, StartError> {
     let directory = config.data.display().to_string();
     disk.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => StartError::InUse(directory),
-        _ => DirectoryError::Disk { directory, error }.into(),
+        _ => start_error::of_directory(directory, error),
     })
 }
 
@@ -304,12 +274,20 @@ fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
     }
 }
 
-fn warnings(disk: &dyn Disk, config: &Config, cores: usize, cpus: usize) -> Vec<String> {
+fn warnings(disk: &dyn Disk, facts: &NodeFacts, cores: usize, cpus: usize) -> Vec<String> {
     let mut warnings = Vec::new();
     if disk.durable_write_mode() == DurableWriteMode::Buffered {
         warnings.push(format!(
             "{} does not support direct I/O (tmpfs?); durable writes go through the page cache and are slower",
-            config.data.display()
+            facts.config.data.display()
+        ));
+    }
+    if cores > facts.shards {
+        warnings.push(format!(
+            "the number of journals was fixed at {} when the directory was made: {} of {cores} cores serve connections \
+             only, and have no partitions",
+            facts.shards,
+            cores - facts.shards
         ));
     }
     if cores > cpus {

@@ -35,14 +35,14 @@ pub(crate) fn find_partition(metadata: &Metadata, topic: &str, index: i32) -> Re
 }
 
 /// The questions for one core, and their places among all.
-struct Letter<Q> {
+struct Questions<Q> {
     places: Vec<usize>,
     asked: Vec<(PartitionId, Q)>,
 }
 
-impl<Q> Default for Letter<Q> {
-    fn default() -> Letter<Q> {
-        Letter {
+impl<Q> Default for Questions<Q> {
+    fn default() -> Questions<Q> {
+        Questions {
             places: Vec::new(),
             asked: Vec::new(),
         }
@@ -61,20 +61,20 @@ where
     F: Future<Output = Result<A, ErrorCode>> + 'static,
 {
     let mut answers = Vec::with_capacity(questions.len());
-    let mut by_core: BTreeMap<usize, Letter<Q>> = BTreeMap::new();
+    let mut by_core: BTreeMap<usize, Questions<Q>> = BTreeMap::new();
     for (place, question) in questions.into_iter().enumerate() {
         // Stands unless the owner answers: then the node is stopping.
         answers.push(Err(question
             .as_ref()
             .map_or_else(|code| *code, |_| stopping_code())));
         if let Ok((partition, question)) = question {
-            let owner = core.facts.core_of(core.facts.shard_of(partition));
-            let letter = by_core.entry(owner).or_default();
-            letter.places.push(place);
-            letter.asked.push((partition, question));
+            let owner = core.facts.owner_of(partition);
+            let theirs = by_core.entry(owner).or_default();
+            theirs.places.push(place);
+            theirs.asked.push((partition, question));
         }
     }
-    let calls = by_core.into_iter().map(|(owner, Letter { places, asked })| {
+    let calls = by_core.into_iter().map(|(owner, Questions { places, asked })| {
         let work = work.clone();
         let call = core
             .facts

@@ -3,7 +3,7 @@
 //! It must not run beside a store that is open: what that is writing would look damaged. Recovery checks what it needs to
 //! start; this checks everything that is stored, and goes on after a fault to find them all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use record::{BatchHeader, PartitionId, batches, checksum_holds};
 use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
+use crate::journal::survey;
 use crate::partition::PartitionLog;
 use crate::segment::{Chunk, PARTITIONS, Segment, directory, open_segment, path, read_piece, read_table};
 use crate::store::{Replay, recover};
@@ -31,7 +32,7 @@ pub struct CheckProgress<'a> {
 /// What a check found.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// Frames that recovery would replay.
+    /// Frames that recovery would replay; of a damaged journal, those that are whole.
     pub frames: u64,
     /// Bytes of a torn, never acknowledged frame that recovery would cut off.
     pub cut_bytes: u64,
@@ -78,7 +79,8 @@ pub fn check(
         identity,
         report: CheckReport::default(),
     };
-    let replay = check.journal().unwrap_or_else(|| Replay::new(checkpoint));
+    let replay = check.journal(checkpoint.as_ref());
+    let replay = replay.unwrap_or_else(|| Replay::new(checkpoint));
     let removed = replay.removals.iter().map(|(removal, _)| removal.partition);
     check.report.known = replay.logs.keys().copied().chain(removed).collect();
     let mut logs: Vec<&PartitionLog> = replay.logs.values().collect();
@@ -136,28 +138,48 @@ impl Check<'_> {
     }
 
     /// The journal since the checkpoint; `None` if it is damaged: then the checkpoint alone says what segments hold.
-    fn journal(&mut self) -> Option<Replay> {
+    fn journal(&mut self, checkpoint: Option<&Checkpoint>) -> Option<Replay> {
         let mut batches = 0;
         let recovered = recover(self.disk, self.identity, &mut |entry, payload| {
-            if !payload.is_empty() {
-                check_batch(payload).map_err(|what| format!("{}: {what}", entry.partition))?;
-                batches += 1;
-            }
+            batches += check_entry(entry.partition, payload)?;
             Ok(())
         });
-        self.report.batches += batches;
         match recovered {
             Ok((replay, scanned)) => {
+                self.report.batches += batches;
                 self.report.frames = scanned.frames.len() as u64;
                 self.report.cut_bytes = scanned.cut_bytes;
                 self.report.mended = scanned.mended.is_some();
                 Some(replay)
             }
             Err(fault) => {
-                self.report.faults.push(fault);
+                self.damaged_journal(checkpoint, fault);
                 None
             }
         }
+    }
+
+    /// Looks at each frame by itself, also behind those where recovery would give up with `fault`.
+    fn damaged_journal(&mut self, checkpoint: Option<&Checkpoint>, fault: Fault) {
+        let start = checkpoint.map(|checkpoint| checkpoint.replay);
+        let held = checkpoint.map_or_else(HashSet::new, Checkpoint::held_files);
+        let mut batches = 0;
+        let surveyed = survey(
+            self.disk,
+            self.identity,
+            start,
+            &held,
+            &mut |_, frame, entries| {
+                for entry in entries {
+                    let payload = &frame[entry.payload_start..][..entry.header.payload_bytes as usize];
+                    batches += check_entry(entry.header.partition, payload)?;
+                }
+                Ok(())
+            },
+        );
+        self.report.batches += batches;
+        self.report.frames = surveyed.frames;
+        self.report.faults.extend(surveyed.faults_with(fault));
     }
 
     /// Segments follow each other without gaps, from the log's start to where the journal goes on.
@@ -233,6 +255,15 @@ impl Check<'_> {
             }
         }
     }
+}
+
+/// How many batches an entry of the journal has: one, or none if it says something else of its partition.
+fn check_entry(partition: PartitionId, payload: &[u8]) -> Result<u64, String> {
+    if payload.is_empty() {
+        return Ok(0);
+    }
+    check_batch(payload).map_err(|what| format!("{partition}: {what}"))?;
+    Ok(1)
 }
 
 fn check_batch(bytes: &[u8]) -> Result<BatchHeader, String> {

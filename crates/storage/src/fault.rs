@@ -15,8 +15,7 @@ pub enum Fault {
         /// What the disk said.
         error: io::Error,
     },
-    /// Bytes that were durable are damaged, missing, or another file's. They are not served; restore them from a
-    /// replica or a backup.
+    /// Bytes that were durable are damaged, missing, or another file's. They are not served; restore them from a backup.
     #[error("{file} is damaged at byte {position}: {what}")]
     Damaged {
         /// The file.

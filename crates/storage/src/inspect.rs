@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use platform::disk::Disk;
 use record::{Epoch, Offset, PartitionId};
 
@@ -12,7 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader};
-use crate::journal::{FrameLocation, directory, scan};
+use crate::journal::{FrameLocation, directory, scan, survey};
 use crate::segment::{Chunk, Segment, open_segment, path, read_table};
 
 /// A frame of the journal: what one flush made durable.
@@ -106,30 +105,40 @@ pub struct ChunkListing {
     pub checksum: u64,
 }
 
-/// The frames of a journal that recovery would replay, in order; with what is wrong, if opening a store would fail, those
-/// that were found before. Blocks.
-pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> (Vec<FrameListing>, Option<Fault>) {
+/// The frames of a journal that recovery would replay, in order. If opening a store would fail, those that are whole, with
+/// what is wrong. Blocks.
+pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> (Vec<FrameListing>, Vec<Fault>) {
     let checkpoint = match Checkpoint::read(disk, identity) {
         Ok(checkpoint) => checkpoint,
-        Err(fault) => return (Vec::new(), Some(fault)),
+        Err(fault) => return (Vec::new(), vec![fault]),
     };
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
     let held = checkpoint.map_or_else(HashSet::new, |checkpoint| checkpoint.held_files());
     let names = file_names(disk, identity);
     let mut listings = Vec::new();
-    let mut visit = |location: &FrameLocation, _: &Bytes, entries: &[Entry]| {
-        let name = names.get(&location.file_sequence);
-        listings.push(FrameListing {
-            file: name.cloned().unwrap_or_default(),
-            position: location.position,
-            frame: location.frame_sequence,
-            bytes: location.total_bytes,
-            entries: entries.iter().map(list_entry).collect(),
-        });
+    let scanned = scan(disk, identity, start, &held, &mut |location, _, entries| {
+        listings.push(list_frame(&names, location, entries));
         Ok(())
+    });
+    let Err(fault) = scanned else {
+        return (listings, Vec::new());
     };
-    let scanned = scan(disk, identity, start, &held, &mut visit);
-    (listings, scanned.err())
+    listings.clear();
+    let surveyed = survey(disk, identity, start, &held, &mut |location, _, entries| {
+        listings.push(list_frame(&names, location, entries));
+        Ok(())
+    });
+    (listings, surveyed.faults_with(fault))
+}
+
+fn list_frame(names: &HashMap<u64, String>, location: &FrameLocation, entries: &[Entry]) -> FrameListing {
+    FrameListing {
+        file: names.get(&location.file_sequence).cloned().unwrap_or_default(),
+        position: location.position,
+        frame: location.frame_sequence,
+        bytes: location.total_bytes,
+        entries: entries.iter().map(list_entry).collect(),
+    }
 }
 
 /// The journal's files by their sequences. What is wrong with one is for the scan to say.

@@ -53,13 +53,19 @@ pub(crate) fn described() -> Described {
             "linger.ms",
             format!("0; {LINGER_MS} in the closed loop with batch_records above 1"),
         ),
-        ("batch.num.messages", "batch_records".to_owned()),
+        (
+            "batch.num.messages",
+            "batch_records; at a rate its default".to_owned(),
+        ),
         ("max.in.flight", "in_flight".to_owned()),
         (
             "message.max.bytes",
             format!("{BATCH_BYTES}, or a record and {OVERHEAD_BYTES}"),
         ),
-        ("batch.size", "message.max.bytes".to_owned()),
+        (
+            "batch.size",
+            "message.max.bytes; at a rate its default".to_owned(),
+        ),
         (
             "fetch.max.bytes, fetch.message.max.bytes",
             format!("request_bytes; at the tail {TAIL_REQUEST_BYTES}"),
@@ -82,16 +88,19 @@ pub(crate) fn common(address: &str) -> ClientConfig {
     config
 }
 
-/// Of a producer: batches are about as large as `append` says, and so many requests wait at once.
+/// Of a producer: so many requests wait at once, and in the closed loop batches are about as large as `append` says. At a rate
+/// they are bounded by the client's own defaults only: who falls behind there must be able to put what is due into few requests.
 pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
     let message_bytes = BATCH_BYTES.max(append.record_bytes + OVERHEAD_BYTES).to_string();
     let mut config = common(address);
     set_all(&mut config, PRODUCER);
     config.set("linger.ms", linger_ms(append));
-    config.set("batch.num.messages", append.batch_records.to_string());
     config.set("max.in.flight", append.in_flight.to_string());
     config.set("message.max.bytes", &message_bytes);
-    config.set("batch.size", &message_bytes);
+    if append.rate.is_none() {
+        config.set("batch.num.messages", append.batch_records.to_string());
+        config.set("batch.size", &message_bytes);
+    }
     config
 }
 
@@ -128,7 +137,7 @@ fn set_all(config: &mut ClientConfig, settings: Settings) {
 mod tests {
     use super::*;
 
-    fn linger_of(batch_records: u32, rate: Option<f64>) -> Option<String> {
+    fn setting_of(name: &str, batch_records: u32, rate: Option<f64>) -> Option<String> {
         let append = Append {
             log: "log".to_owned(),
             shards: 1,
@@ -142,15 +151,22 @@ mod tests {
             rate,
             follow: false,
         };
-        producer("127.0.0.1:1", &append)
-            .get("linger.ms")
-            .map(str::to_owned)
+        producer("127.0.0.1:1", &append).get(name).map(str::to_owned)
     }
 
     #[test]
     fn records_wait_for_company_in_full_batches_of_the_closed_loop_only() {
+        let linger_of = |batch_records, rate| setting_of("linger.ms", batch_records, rate);
         assert_eq!(linger_of(64, None).as_deref(), Some(LINGER_MS));
         assert_eq!(linger_of(1, None).as_deref(), Some("0"));
         assert_eq!(linger_of(64, Some(1_000.0)).as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn at_a_rate_batches_are_as_large_as_the_client_makes_them() {
+        for name in ["batch.num.messages", "batch.size"] {
+            assert_eq!(setting_of(name, 1, Some(1_000.0)), None, "{name}");
+            assert!(setting_of(name, 1, None).is_some(), "{name}");
+        }
     }
 }

@@ -102,7 +102,7 @@ pub fn run(before: &Results, after: &Results) -> anyhow::Result<Diff> {
         only_after: only(after, before),
     };
     for (experiment, row, cell) in cells(before) {
-        let Some((later_experiment, later)) = same_cell(after, experiment, row, cell) else {
+        let Some((later_experiment, later_row, later)) = same_cell(after, experiment, row, cell) else {
             continue;
         };
         let place = place(experiment, row, cell);
@@ -111,7 +111,9 @@ pub fn run(before: &Results, after: &Results) -> anyhow::Result<Diff> {
             continue;
         }
         for metric in metrics(experiment, later_experiment) {
-            diff.changes.extend(change(&place, metric, cell, later));
+            let earlier = Measured::in_row(row, cell, metric, before.repetitions);
+            let later = Measured::in_row(later_row, later, metric, after.repetitions);
+            diff.changes.extend(change(&place, metric, earlier, later));
         }
     }
     Ok(diff)
@@ -141,8 +143,8 @@ impl Diff {
     }
 }
 
-fn change(place: &Place, metric: &str, before: &Cell, after: &Cell) -> Option<Change> {
-    let (before, after) = (Measured::of(before, metric)?, Measured::of(after, metric)?);
+fn change(place: &Place, metric: &str, before: Option<Measured>, after: Option<Measured>) -> Option<Change> {
+    let (before, after) = (before?, after?);
     let percent = |moved: f64| (before.median != 0.0).then(|| moved / before.median.abs() * 100.0);
     Some(Change {
         place: place.clone(),
@@ -209,14 +211,14 @@ fn same_cell<'a>(
     experiment: &Experiment,
     row: &Row,
     cell: &Cell,
-) -> Option<(&'a Experiment, &'a Cell)> {
+) -> Option<(&'a Experiment, &'a Row, &'a Cell)> {
     let experiment = results
         .experiments
         .iter()
         .find(|other| other.name == experiment.name)?;
     let row = experiment.rows.iter().find(|other| other.name == row.name)?;
     let is_same = |other: &&Cell| other.system == cell.system && other.driver == cell.driver;
-    Some((experiment, row.cells.iter().find(is_same)?))
+    Some((experiment, row, row.cells.iter().find(is_same)?))
 }
 
 /// What one has and the other has not: a system or an experiment is named once, not with all that is in it.

@@ -18,7 +18,9 @@ const CURVE_STEPS: u32 = 60;
 /// What meters and drivers saw between the first and the last measured record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// The system's meters, then and when.
+    /// The system's meters before the load's warm-up, when it was at rest.
+    pub(super) at_rest: Meter,
+    /// The same then and when.
     pub(super) before: Meter,
     pub(super) after: Meter,
     /// When all that was appended had gone to the disk.
@@ -81,11 +83,15 @@ pub(super) fn of_load(done: &Done, parties: u32, cost: &Cost, writes: bool) -> B
             .max(cost.after.rss_bytes);
         put("server_rss_peak_mb", peak_bytes as f64 / 1e6);
         if writes {
-            let written = cost
-                .settled
-                .written_bytes
-                .saturating_sub(cost.before.written_bytes);
-            put("written_per_byte", written as f64 / bytes);
+            // With the warm-up on both sides: the kernel counts a page when it becomes dirty, and may have counted then what is
+            // written now.
+            let from_bytes = cost.at_rest.written_bytes;
+            let written = cost.settled.written_bytes.saturating_sub(from_bytes);
+            let appended: u64 = done.appended.iter().sum();
+            put(
+                "written_per_byte",
+                written as f64 / (appended as f64 * bytes / records),
+            );
         }
     }
     put("load", cost.load);
@@ -143,6 +149,11 @@ fn count(pairs: &LatencyPairs) -> u64 {
     pairs.iter().map(|(_, times)| times).sum()
 }
 
+/// The one in the middle; none of nothing.
+pub(super) fn median_ns(pairs: &LatencyPairs) -> Option<u64> {
+    at_quantile(pairs, 0.5)
+}
+
 /// The least latency that so large a share of all does not exceed; none of nothing.
 fn at_quantile(pairs: &LatencyPairs, quantile: f64) -> Option<u64> {
     let rank = (count(pairs) as f64 * quantile).ceil().max(1.0) as u64;
@@ -182,6 +193,8 @@ mod tests {
             records: 1_000,
             bytes: 100_000,
             latency_ns: vec![(10_000, 500), (20_000, 490), (90_000, 9), (1_000_000, 1)],
+            // A quarter as many before they counted.
+            appended: vec![750, 500],
             ..Done::default()
         }
     }
@@ -189,6 +202,10 @@ mod tests {
     #[test]
     fn figures_of_a_known_run() {
         let cost = Cost {
+            at_rest: Meter {
+                written_bytes: 25_000,
+                ..Meter::default()
+            },
             before: Meter {
                 cpu: Duration::from_secs(1),
                 rss_bytes: 0,
@@ -228,7 +245,7 @@ mod tests {
             ("server_rss_peak_mb", 7.0),
             ("load", 0.25),
             ("other_cpus", 0.125),
-            ("written_per_byte", 2.0),
+            ("written_per_byte", 1.8),
             ("client_cpu_s_per_gb", 1_000.0),
         ] {
             assert_eq!(figures.get(name), Some(&value), "{name}");

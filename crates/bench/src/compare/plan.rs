@@ -152,17 +152,15 @@ impl Load {
     /// The same until there is enough to read.
     pub(super) fn to_read(self) -> Load {
         let large = self.record_bytes >= LARGE;
-        self.filled_with(if large { READ_LARGE_BYTES } else { READ_BYTES })
+        let bytes = if large { READ_LARGE_BYTES } else { READ_BYTES };
+        self.filled_with(bytes, FILL_TIMES)
     }
 
-    /// The same until there are so many bytes of payloads, or it takes too long.
-    pub(super) fn filled_with(self, bytes: u64) -> Load {
+    /// The same until there are so many bytes of payloads, or so many times a run's seconds are over.
+    pub(super) fn filled_with(self, bytes: u64, times: f64) -> Load {
         let records = (bytes / self.record_bytes as u64).max(1);
         Load {
-            amount: Amount::Within {
-                records,
-                times: FILL_TIMES,
-            },
+            amount: Amount::Within { records, times },
             ..self
         }
     }

@@ -11,13 +11,17 @@ mod columns;
 mod comparisons;
 mod document;
 mod experiments;
+mod guesses;
 mod html;
 mod markdown;
 pub(crate) mod measured;
 pub(crate) mod number;
 mod overview;
+mod plain_words;
 mod plots;
 mod quiet;
+mod requests;
+mod score;
 mod setting;
 mod tables;
 

@@ -3,6 +3,8 @@
 //! A run that fails says why and harms no other; what was made before is not made again. Where the repetitions of a cell are far
 //! apart, more are made, up to a limit.
 
+mod trials;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
@@ -22,8 +24,6 @@ use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
 const FAILED_CELLS_MAX: u32 = 4;
-/// The length of a cell's trial, in times of a run.
-const TRIAL_SHARE: f64 = 0.5;
 
 /// What all runs have in common.
 #[derive(Debug, Clone, Copy)]
@@ -304,7 +304,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The first run of a cell goes after a short one that does not count: it warms up, and tells how long a warm-up is.
+    /// The first run of a cell goes after its trials.
     fn trial_and_run(
         &mut self,
         row: &RowPlan,
@@ -334,14 +334,7 @@ impl<'a> Runner<'a> {
             counts: true,
         };
         if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read { .. }) {
-            let trial = Manner {
-                seconds: manner.seconds * TRIAL_SHARE,
-                verify: false,
-                counts: false,
-                ..manner
-            };
-            let outcome = self.work(row, cell, trial, what)?;
-            cell.known_rate = outcome.figures.get("records_per_s").copied();
+            self.try_out(row, cell, manner, what)?;
         }
         let manner = Manner {
             known_rate: cell.known_rate,

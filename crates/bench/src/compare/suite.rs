@@ -100,7 +100,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::compare::plan::{Rate, Work};
+    use crate::compare::plan::{Amount, Rate, Work};
     use crate::compare::results::{LoopKind, METRICS};
 
     const SCALE: Scale = Scale {
@@ -216,6 +216,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_read_beside_appends_is_there_whole_unless_it_takes_very_long() {
+        let plans = Suite::Field.plans(SCALE);
+        let rows = plans.iter().flat_map(|plan| &plan.rows);
+        let times: Vec<f64> = rows
+            .filter_map(|row| match &row.work {
+                Work::ReadMeanwhile { stored, .. } => Some(stored.amount),
+                _ => None,
+            })
+            .map(|amount| match amount {
+                Amount::Within { times, .. } => times,
+                Amount::Time(_) | Amount::Records(_) => panic!("a volume is fixed, and a time for it"),
+            })
+            .collect();
+        assert_eq!(times, [120.0, 120.0]);
     }
 
     #[test]

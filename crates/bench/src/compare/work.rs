@@ -16,7 +16,7 @@ use self::check::{check, check_samples, verify};
 use self::metering::{Course, Metering, rest, settle};
 pub(super) use self::warming::warm_up;
 use super::driving::Driving;
-use super::figures;
+use super::figures::{self, Cost};
 use super::fleet::{Fleet, Way};
 use super::plan::{Amount, Load, Work, request_bytes};
 use super::server::Server;
@@ -144,10 +144,18 @@ impl Running<'_> {
         let (server, driving) = self.fleet.have(self.way)?;
         let log = self.names.next();
         create(&log, load.shards, self.way, server, driving)?;
+        if self.manner.counts {
+            // What making the log has left to do is not the run's.
+            rest(server)?;
+        }
+        let at_rest = server.meter()?;
         let command = command(&log, load, self.manner);
         let mut metering = Metering::new(server, driving, self.tell).telling(course);
         let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
-        let mut cost = metering.cost;
+        let mut cost = Cost {
+            at_rest,
+            ..metering.cost
+        };
         check(&done, load)?;
         check_samples(&done, &command)?;
         if self.manner.counts {

@@ -130,4 +130,5 @@ fn failures_are_counted_or_said() {
         panic!("nothing is described");
     };
     assert_eq!(described.client, "ropewalk");
+    assert_eq!(described.settings["idempotence"], "none");
 }

@@ -43,6 +43,12 @@ pub(super) fn measure(
     rows: &mut Vec<FloorTimes>,
     rates: &mut Vec<FloorRate>,
 ) -> anyhow::Result<bool> {
+    // A slip of the pen must not make a directory, on whatever disk that comes to lie.
+    anyhow::ensure!(
+        options.dir.is_dir(),
+        "there is no directory {}; --dir names one on the disk to measure",
+        options.dir.display()
+    );
     let folder = Folder(options.dir.join(format!("ropewalk-floor-{}", std::process::id())));
     let disk =
         RealDisk::open(&folder.0).with_context(|| format!("cannot measure in {}", options.dir.display()))?;

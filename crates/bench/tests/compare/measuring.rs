@@ -74,6 +74,8 @@ fn a_cold_read_is_made_after_a_restart_and_beside_appends() {
         let options = CompareOptions {
             suite: Suite::Field,
             only: vec![table.to_owned()],
+            // What is read is written for 120 times as long.
+            seconds: 0.005,
             ..bench.options()
         };
         let (failures, results) = bench.run(&options);

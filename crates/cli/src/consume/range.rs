@@ -1,8 +1,9 @@
 //! Where reading begins and where it ends, as it stands on the command line.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use client::{Cluster, Offset, OffsetQuery, Record, Start};
 
+use crate::failure::Senseless;
 use crate::time::{now_ms, shown, written_ms};
 
 /// `--from`: where to begin.
@@ -51,16 +52,17 @@ fn place(text: &str) -> Option<Until> {
 
 /// Refuses ends between which there can be nothing.
 pub(super) fn check(from: Begin, until: Option<Until>) -> Result<()> {
-    match (from, until) {
+    let crossed = match (from, until) {
         (Begin::Offset(first), Some(Until::Offset(next))) if next <= first => {
-            bail!("nothing lies between --from {first} and --until {next}; --until must be greater")
+            format!("nothing lies between --from {first} and --until {next}; --until must be greater")
         }
         (Begin::Time(first), Some(Until::Time(next))) if next <= first => {
             let (first, next) = (shown(first), shown(next));
-            bail!("nothing lies between --from {first} and --until {next}; --until must be later")
+            format!("nothing lies between --from {first} and --until {next}; --until must be later")
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    Err(Senseless(crossed).into())
 }
 
 impl Begin {

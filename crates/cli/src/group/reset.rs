@@ -38,7 +38,8 @@ struct Target {
     /// To this offset, or the nearest that there is
     #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
     to_offset: Option<i64>,
-    /// To the first record not older than this: a time as 2026-01-31T12:00:00Z, or milliseconds since 1970
+    /// To the first record that is not older than this: a time such as 2026-01-31T12:00:00Z, milliseconds since 1970, with or
+    /// without @ before them, or an age such as 15m
     #[arg(long, value_name = "TIME", value_parser = instant_ms)]
     to_time: Option<i64>,
     /// This many records on from what is committed, or back if negative; kept within what there is

@@ -62,7 +62,7 @@ impl Summary {
 
     pub(super) fn as_text(&self) -> String {
         if self.partitions.is_empty() {
-            return "nothing is stored".to_owned();
+            return "no records are stored".to_owned();
         }
         let heading = [
             "partition",

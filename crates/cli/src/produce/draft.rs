@@ -70,6 +70,7 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
     for name in OF_THE_ORIGINAL {
         object.remove(*name);
     }
+    let has_value = object.contains_key("value") || object.contains_key("value_hex");
     let draft = Draft {
         key: take_bytes(&mut object, "key")?.map(Cow::Owned),
         value: take_bytes(&mut object, "value")?.map(Cow::Owned),
@@ -83,6 +84,10 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
         },
     };
     refuse_rest(&object, "key, value, headers and timestamp_ms")?;
+    // A tombstone takes away what compaction kept of its key, so it must have been meant.
+    if !has_value {
+        bail!("has no value; null makes it a tombstone");
+    }
     Ok(draft)
 }
 
@@ -178,7 +183,8 @@ mod tests {
             timestamp_ms: Some(5),
         };
         assert_eq!(draft, expected);
-        assert_eq!(Reading::Json.draft(b"{}").expect("an object"), Draft::default());
+        let tombstone = Reading::Json.draft(br#"{"value":null}"#);
+        assert_eq!(tombstone.expect("an object"), Draft::default());
     }
 
     #[test]
@@ -191,6 +197,8 @@ mod tests {
                 r#"{"vlaue": "x"}"#,
                 r#"has a field "vlaue"; there are key, value, headers and timestamp_ms"#,
             ),
+            ("{}", "has no value; null makes it a tombstone"),
+            (r#"{"key": "a"}"#, "has no value; null makes it a tombstone"),
             (r#"{"value": 5}"#, "has a value that is no text; put it in quotes"),
             (
                 r#"{"value": "a", "value_hex": "00"}"#,

@@ -1,4 +1,4 @@
-//! What is on the screen, as lines of text and color: a title, the figures, two curves, cores and groups.
+//! What is on the screen, as lines of text and color: a title, the figures, curves where there is room, cores and groups.
 //!
 //! Nothing here knows a terminal. Names that come from elsewhere are cleaned: none may move the cursor.
 
@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 
 use super::units::{count, time};
 use super::view::{CORE_HEADING, GROUP_HEADING, View};
-use crate::output::{cleaned, table};
+use crate::output::{cleaned, counted, table};
 use crate::time::shown;
 
 /// Looks that the curves remember: as many as the widest terminal shows.
 const LOOKS_MAX: usize = 512;
-/// How high a curve is: both still fit on a terminal of 24 lines.
+/// How high a curve is.
 const CURVE_ROWS: usize = 3;
 /// Parts of a character's height.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -84,29 +84,44 @@ impl Frame {
 
     /// The screen as lines, at most `height` of them and none wider than `width`.
     pub(super) fn lines(&self, width: usize, height: usize) -> Vec<Line> {
+        // The last line is always there.
+        let room = height.saturating_sub(1);
         let mut lines = vec![self.title()];
         if let Some(view) = &self.view {
             lines.push(Line::new());
             lines.extend(figures(view));
-            lines.push(Line::new());
-            let rate = view.appended_records.map_or_else(String::new, count);
-            lines.push(vec![colored(format!("records/s  {rate}"), Color::Cyan)]);
-            lines.extend(curve(&self.rates, width, Color::Green));
-            let p99 = view.answers.map_or_else(String::new, |answers| time(answers.p99));
-            lines.push(vec![colored(format!("answers, p99  {p99}"), Color::Cyan)]);
-            lines.extend(curve(&self.answers, width, Color::Yellow));
-            lines.push(Line::new());
-            lines.extend(rows(&CORE_HEADING, view.core_rows()));
-            if !view.lag.groups.is_empty() {
-                lines.push(Line::new());
-                lines.extend(rows(&GROUP_HEADING, view.group_rows()));
+            let tables = tables(view);
+            // Cores and groups say more than curves, which get what room is left.
+            for curve in self.curves(view, width) {
+                if lines.len() + curve.len() + tables.len() > room {
+                    break;
+                }
+                lines.extend(curve);
             }
-            lines.extend(view.groups_note().map(|note| vec![plain(note)]));
+            lines.extend(tables);
         }
-        // The last line is always there.
-        lines.truncate(height.saturating_sub(1));
-        lines.push(vec![plain("q ends  p pauses".to_owned())]);
+        let mut last = "q ends  p pauses".to_owned();
+        let left_out = lines.len().saturating_sub(room);
+        if left_out > 0 {
+            last += &format!("  {}; --once shows all", counted(left_out, "more line"));
+        }
+        lines.truncate(room);
+        lines.push(vec![plain(last)]);
         lines.into_iter().map(|line| clipped(line, width)).collect()
+    }
+
+    /// Each with its heading, and the first with a line before it.
+    fn curves(&self, view: &View, width: usize) -> [Vec<Line>; 2] {
+        let rate = view.appended_records.map_or_else(String::new, count);
+        let p99 = view.answers.map_or_else(String::new, |answers| time(answers.p99));
+        let mut rates = vec![
+            Line::new(),
+            vec![colored(format!("records/s  {rate}"), Color::Cyan)],
+        ];
+        rates.extend(curve(&self.rates, width, Color::Green));
+        let mut answers = vec![vec![colored(format!("answers, p99  {p99}"), Color::Cyan)]];
+        answers.extend(curve(&self.answers, width, Color::Yellow));
+        [rates, answers]
     }
 
     fn title(&self) -> Line {
@@ -132,6 +147,18 @@ fn figures(view: &View) -> impl Iterator<Item = Line> {
         };
         vec![colored(format!("{word:9} "), Color::Cyan), figures]
     })
+}
+
+/// The cores and the groups.
+fn tables(view: &View) -> Vec<Line> {
+    let mut lines = vec![Line::new()];
+    lines.extend(rows(&CORE_HEADING, view.core_rows()));
+    if !view.lag.groups.is_empty() {
+        lines.push(Line::new());
+        lines.extend(rows(&GROUP_HEADING, view.group_rows()));
+    }
+    lines.extend(view.groups_note().map(|note| vec![plain(note)]));
+    lines
 }
 
 fn rows(heading: &[&str], rows: Vec<Vec<String>>) -> Vec<Line> {
@@ -255,15 +282,24 @@ mod tests {
     }
 
     #[test]
-    fn both_curves_fit_on_the_usual_terminal() {
+    fn curves_get_the_room_that_cores_and_groups_leave() {
         let mut frame = Frame::new("h:1");
         frame.take(Ok(a_view()));
-        let lines = text_of(&frame.lines(80, 24));
-        assert_eq!(lines.len(), 24);
-        assert!(
-            lines[22].ends_with('█'),
-            "the last row of the second curve: {lines:?}"
-        );
+        for (height, curves) in [(24, 0), (28, 1), (32, 2), (40, 2)] {
+            let text = text_of(&frame.lines(80, height)).join("\n");
+            assert_eq!(
+                text.matches('█').count(),
+                curves * CURVE_ROWS,
+                "{height}:\n{text}"
+            );
+            assert!(
+                text.contains("billing") && text.ends_with("7 more groups\nq ends  p pauses"),
+                "{height}:\n{text}"
+            );
+        }
+        let lines = text_of(&frame.lines(80, 20));
+        assert_eq!(lines.len(), 20);
+        assert_eq!(lines[19], "q ends  p pauses  3 more lines; --once shows all");
     }
 
     #[test]

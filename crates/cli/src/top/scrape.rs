@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use crate::address::host_and_port;
+
 /// How long connecting, and each read and write, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer: that of a node with hundreds of cores is well below.
@@ -43,12 +45,7 @@ pub(super) enum ScrapeError {
 pub(super) fn http_address(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
-    match bare.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && !bare.contains('/') && port.parse::<u16>().is_ok() => {
-            Ok(bare.to_owned())
-        }
-        _ => Err("expected HOST:PORT, such as 127.0.0.1:8092".to_owned()),
-    }
+    host_and_port(bare).map_err(|expected| format!("{expected}, such as 127.0.0.1:8092"))
 }
 
 /// The text of the metrics of the node at `address`.

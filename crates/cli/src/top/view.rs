@@ -25,6 +25,8 @@ pub(super) struct View {
     read_bytes: Option<f64>,
     disk_reads: Option<f64>,
     requests: Option<f64>,
+    /// Those of them that were asked from here to measure the answers.
+    measuring_requests: f64,
     connections: Option<f64>,
     pub(super) answers: Option<Answers>,
     latencies: Latencies,
@@ -126,6 +128,7 @@ impl View {
             read_bytes: growth.rate("ropewalk_read_bytes_total"),
             disk_reads: growth.rate("ropewalk_disk_reads_total"),
             requests: growth.rate("ropewalk_requests_total"),
+            measuring_requests: now.answers.len() as f64 / seconds,
             connections: sum("ropewalk_connections"),
             answers: Answers::of(&now.answers),
             latencies: Latencies::between(Some(&before.metrics), &now.metrics),
@@ -215,7 +218,14 @@ impl View {
                     shown(self.disk_reads, count)
                 ),
             ),
-            ("requests", format!("{}/s", shown(self.requests, count))),
+            (
+                "requests",
+                format!(
+                    "{}/s  {} of them from here, to measure the answers",
+                    shown(self.requests, count),
+                    count(self.measuring_requests)
+                ),
+            ),
             ("answers", answers),
         ];
         lines.extend(self.latencies.lines());
@@ -330,6 +340,7 @@ impl View {
             "uptime_seconds": self.uptime_seconds,
             "connections": self.connections,
             "requests_per_second": self.requests,
+            "measuring_requests_per_second": self.measuring_requests,
             "appended": {
                 "records_per_second": self.appended_records, "bytes_per_second": self.appended_bytes,
                 "batches_per_second": self.appended_batches,

@@ -83,13 +83,24 @@ fn a_bad_configuration_is_one_sentence() {
         let meant = "there is no key journal.file_byts (PATH); did you mean journal.file_bytes?";
         assert_eq!(complaint, format!("error: {}", meant.replace("PATH", path)));
     }
-    let complaint = run(&["serve", "--set", "limits.handshake=30"]).complaint();
+    let complaint = run(&["serve", "--set", "limits.handshake=30"]).senseless();
     assert!(
         complaint.starts_with("error: limits.handshake must be a time from 100ms to 1h"),
         "{complaint}"
     );
-    let complaint = run(&["config", "--kafka", "nowhere"]).complaint();
-    assert!(complaint.ends_with(r#"not "nowhere" (--kafka)"#), "{complaint}");
+    for (arguments, end) in [
+        (["config", "--kafka", "nowhere"], r#"not "nowhere" (--kafka)"#),
+        (["serve", "--kafka", "nowhere"], r#"not "nowhere" (--kafka)"#),
+        (["serve", "--cores", "5000"], r#"not "5000" (--cores)"#),
+        (["config", "--set", "cores=abc"], r#"not "abc" (--set)"#),
+        (
+            ["config", "--set", "colour=1"],
+            "`ropewalk config` lists all keys",
+        ),
+    ] {
+        let complaint = run(&arguments).senseless();
+        assert!(complaint.ends_with(end), "{complaint}");
+    }
     let complaint = run(&["serve", "--config", "/nowhere/node.toml"]).complaint();
     assert_eq!(
         complaint,

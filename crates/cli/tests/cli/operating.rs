@@ -266,9 +266,28 @@ fn a_directory_at_rest_is_looked_into() {
             assert!(parsed(line).is_object(), "{what}: {line}");
         }
     }
-    let absent = run(&["inspect", data, "journal", "--partition", "0-0"]).complaint();
-    assert_eq!(
-        absent,
-        format!("error: there is nothing of partition 0-0; `ropewalk inspect {data}` lists what there is")
-    );
+    // Few records stay in the journal.
+    for what in ["segments", "index"] {
+        let ran = run(&["inspect", data, what]);
+        let told = format!(
+            "note: there are no segments yet; `ropewalk inspect {data} journal` lists what is stored\n"
+        );
+        assert_eq!((ran.out.as_str(), ran.err), ("", told));
+        let refused = run(&["inspect", data, what, "--partition", &partition]).complaint();
+        assert!(
+            refused.starts_with(&format!("error: there are no segments of {partition}; ")),
+            "{refused}"
+        );
+    }
+    let absent = format!("{}-0", "0".repeat(32));
+    for words in [&["inspect", data][..], &["inspect", data, "journal"]] {
+        let ran = run(&[words, &["--partition", &absent]].concat());
+        assert_eq!(ran.out, "");
+        assert_eq!(
+            ran.complaint(),
+            format!(
+                "error: there is nothing of partition {absent}; `ropewalk inspect {data}` lists what there is"
+            )
+        );
+    }
 }

@@ -193,7 +193,7 @@ fn configs_are_read_and_changed_while_the_node_runs() {
     assert_eq!(is_set(&["--topic", "orders"], "retention.ms"), false);
     assert_eq!(is_set(&["--topic", "orders"], "segment.ms"), true);
 
-    let complaints: [(&[&str], &str); 6] = [
+    let complaints: [(&[&str], &str); 9] = [
         (
             &[
                 "config",
@@ -222,6 +222,12 @@ fn configs_are_read_and_changed_while_the_node_runs() {
             "`ropewalk config get --topic orders` shows",
         ),
         (&["config", "get", "--node", "7"], "this is broker 1"),
+        (&["config", "get", "--node", "1", "log.dir"], "mean data?"),
+        (
+            &["config", "get", "--topic", "orders", "log.retention.ms"],
+            "did you mean retention.ms?",
+        ),
+        (&["topic", "describe", "a/b"], "up to 249 ASCII letters"),
     ];
     for (arguments, remedy) in complaints {
         let complaint = node.run(arguments).complaint();

@@ -39,7 +39,18 @@ impl Ran {
     /// Checks that the command failed with exit code 1 and one sentence, and gives the sentence.
     #[track_caller]
     pub(crate) fn complaint(self) -> String {
-        assert_eq!((self.code, self.err.lines().count()), (Some(1), 1), "{self:?}");
+        self.sentence(1)
+    }
+
+    /// Checks that the command line was found to make no sense, in one sentence, and gives the sentence.
+    #[track_caller]
+    pub(crate) fn senseless(self) -> String {
+        self.sentence(2)
+    }
+
+    #[track_caller]
+    fn sentence(self, code: i32) -> String {
+        assert_eq!((self.code, self.err.lines().count()), (Some(code), 1), "{self:?}");
         self.err.trim_end().to_owned()
     }
 }

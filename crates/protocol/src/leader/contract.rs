@@ -115,6 +115,8 @@ pub enum TrimError {
     /// Only committed records can be given up (Kafka: OFFSET_OUT_OF_RANGE).
     #[error("cannot trim to {got}: committed records end at {tail}")]
     OutOfRange {
+        /// The first offset that is kept.
+        log_start: Offset,
         /// The tail.
         tail: Offset,
         /// The first offset that was to stay.

@@ -118,6 +118,19 @@ impl KnownBrokerConfig {
     }
 }
 
+/// What nodes call what a topic config of this name is the default of: for an error about the name.
+pub(super) fn told_for_nodes(name: &str) -> String {
+    let known = KnownBrokerConfig::of_topic_config(name);
+    known.map_or_else(String::new, |known| format!("; for nodes it is {}", known.name))
+}
+
+/// What topics call what nodes give this name: for an error about the name.
+pub(super) fn told_for_topics(name: &str) -> String {
+    let known = KnownBrokerConfig::find(name).ok();
+    let of_topics = known.and_then(|known| known.topic_config);
+    of_topics.map_or_else(String::new, |name| format!("; for topics it is {name}"))
+}
+
 /// The values that are set for one broker, or for all of them. Every value in it is valid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BrokerConfig {
@@ -230,7 +243,14 @@ mod tests {
         let unknown = config.change(&[ConfigChange::set("retention.ms", "5")]);
         assert_eq!(
             unknown.expect_err("a topic's").to_string(),
-            "unknown broker config retention.ms"
+            "unknown broker config retention.ms; for nodes it is log.retention.ms"
         );
+        let unknown = topic_config::find("log.roll.ms").expect_err("a node's");
+        assert_eq!(
+            unknown.to_string(),
+            "unknown topic config log.roll.ms; for topics it is segment.ms"
+        );
+        let unknown = topic_config::find("nonsense").expect_err("nobody's");
+        assert_eq!(unknown.to_string(), "unknown topic config nonsense");
     }
 }

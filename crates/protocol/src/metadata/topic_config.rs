@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::broker_config::{told_for_nodes, told_for_topics};
+
 pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KNOWN, KnownConfig, find};
 pub(super) use known::{check_length, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
@@ -22,13 +24,13 @@ pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings}
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// No config of this name is served.
-    #[error("unknown topic config {name}")]
+    #[error("unknown topic config {name}{}", told_for_topics(.name))]
     Unknown {
         /// The name.
         name: String,
     },
     /// No broker config of this name can be changed while nodes run.
-    #[error("unknown broker config {name}")]
+    #[error("unknown broker config {name}{}", told_for_nodes(.name))]
     UnknownOfBroker {
         /// The name.
         name: String,

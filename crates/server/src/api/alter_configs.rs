@@ -18,7 +18,7 @@ use protocol::metadata::{
 
 use super::config_resource::target;
 use super::topic_change::{Refusal, change, conclude, rehearse};
-use crate::config::key_of;
+use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::{FIXED_CONFIG, is_internal};
 
@@ -142,7 +142,11 @@ fn some_value(name: &Text, value: Option<Text>) -> Result<Arc<str>, Refusal> {
     })
 }
 
-fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Result<(), Refusal> {
+/// Whether each config is named once: which of two values would go is for the client to say.
+///
+/// # Errors
+/// One is named twice.
+pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     match names.find(|name| !seen.insert(*name)) {
         None => Ok(()),
@@ -259,9 +263,12 @@ fn check_changeable(wish: &ConfigWish) -> Result<(), Refusal> {
         let Some(key) = key_of(name).filter(|_| KnownBrokerConfig::find(name).is_err()) else {
             return Ok(());
         };
-        let message = format!(
+        let mut message = format!(
             "{name} cannot be changed while the node runs; set {key} in its configuration and start it again"
         );
+        if let Some(name) = name_while_running(&key) {
+            message += &format!(", or set {name}, which changes it while the node runs");
+        }
         Err(Refusal::new(ErrorCode::InvalidRequest, message))
     };
     match wish {

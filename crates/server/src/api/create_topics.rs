@@ -13,6 +13,7 @@ use protocol::ApplyError;
 use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig};
 use record::TopicId;
 
+use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
     Planner, Refusal, change, check_name, check_replicas, conclude, fresh_topic_id, patience, rehearse,
@@ -88,6 +89,7 @@ fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) ->
     if metadata.topic_named(&name).is_some() {
         return Err(ApplyError::TopicExists { name }.into());
     }
+    check_once(topic.configs.iter().map(|config| &config.name))?;
     let config = topic
         .configs
         .iter()

@@ -315,7 +315,6 @@ impl Call<'_> {
         );
         Ok(Box::pin(async move {
             let Fetched { response, waited } = fetch(core, &connection, request, version).await;
-            connection.session.set(response.session_id);
             let kind = match waited {
                 true => AnswerKind::FetchThatWaited,
                 false => AnswerKind::FetchAtOnce,

@@ -65,7 +65,7 @@ pub(super) static KEYS: &[Key] = &[
         "cores",
         |c| Slot::Count(&mut c.cores),
         (0, 1_024),
-        "How many cores the node uses, each with a thread, a journal and partitions of its own; 0 uses every CPU.",
+        "How many cores the node uses, each with a thread of its own; 0 uses every CPU. The number at the first start fixes how many journals the directory has: cores beyond that serve connections only.",
     ),
     word(
         "pin_threads",
@@ -185,7 +185,7 @@ pub(super) static KEYS: &[Key] = &[
         "limits.in_flight_bytes_per_core",
         |c| Slot::MemoryBytes(&mut c.limits.in_flight_bytes_per_core),
         (MIB, TIB),
-        "How many bytes of unanswered requests all connections of one core may have.",
+        "How many bytes of unanswered requests all connections of one core may have, beyond the first 64 KiB of each.",
     ),
     number(
         "limits.answer_bytes_per_core",

@@ -1,5 +1,6 @@
 //! The key that someone probably meant: by its last part, by Kafka's name for it, or by its spelling.
 
+use protocol::metadata::KnownBrokerConfig;
 use protocol::metadata::topic_config::KNOWN;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
@@ -58,8 +59,17 @@ pub(crate) fn key_of(name: &str) -> Option<String> {
         .map(|(_, ours)| (*ours).to_owned())
 }
 
+/// Kafka's name under which what `key` sets is changed while the node runs, if it is.
+pub(crate) fn name_while_running(key: &str) -> Option<&'static str> {
+    let known = match key.strip_prefix(TOPIC_DEFAULTS) {
+        Some(config) => KnownBrokerConfig::of_topic_config(config),
+        None => KnownBrokerConfig::all().find(|known| key_of(known.name).as_deref() == Some(key)),
+    };
+    known.map(|known| known.name)
+}
+
 /// The key that `unknown` resembles, if one does.
-pub(super) fn suggest(unknown: &str) -> Option<String> {
+pub fn suggest(unknown: &str) -> Option<String> {
     // Anything longer is no slip of the pen, and the comparison takes the product of both lengths.
     if unknown.len() > 100 {
         return None;

@@ -280,6 +280,21 @@ fn names_lead_to_the_key_that_a_restart_needs() {
 }
 
 #[test]
+fn keys_lead_to_the_name_that_changes_them_while_the_node_runs() {
+    let leads = [
+        ("limits.connections", Some("max.connections")),
+        ("limits.connections_per_address", Some("max.connections.per.ip")),
+        ("topics.defaults.retention.ms", Some("log.retention.ms")),
+        ("topics.defaults.segment.ms", Some("log.roll.ms")),
+        ("topics.defaults.ropewalk.durability", None),
+        ("cores", None),
+    ];
+    for (key, name) in leads {
+        assert_eq!(name_while_running(key), name, "{key}");
+    }
+}
+
+#[test]
 fn no_text_is_a_panic() {
     const PIECES: [&str; 16] = [
         "cores",

@@ -19,8 +19,9 @@ use crate::shard::count;
 
 /// A frame's size prefix.
 const PREFIX_BYTES: usize = 4;
-/// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask.
-const SMALL_FRAME_BYTES: usize = 64 << 10;
+/// Frames up to this size need no budget before they are read: too small to matter, too frequent to ask. See `InFlight` for
+/// many of them.
+pub(super) const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// Of a large frame, so much is looked at to see whether it is an append of one batch.
 const HEAD_BYTES: usize = 1 << 10;
 /// Made room for beyond what is asked for, at least and at most.
@@ -92,7 +93,7 @@ impl Frames {
                 Some(self.core.requests.room(size).await)
             }
         };
-        let received = timeout(limits.handshake, self.receive(size)).await;
+        let received = timeout(limits.handshake, self.receive(size, room.is_some())).await;
         let received = received.map_err(|_| ConnectionError::TooSlow(limits.handshake))??;
         self.any = true;
         Ok(received.map(|(request, memory)| Received {
@@ -102,10 +103,12 @@ impl Frames {
         }))
     }
 
-    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before.
+    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before. Only a frame that holds room
+    /// may not be silent while others wait.
     async fn receive(
         &mut self,
         size: usize,
+        holds_room: bool,
     ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
         if size >= BatchMemory::REQUEST_BYTES_MIN {
             if !self.fill(PREFIX_BYTES + HEAD_BYTES).await? {
@@ -118,7 +121,12 @@ impl Frames {
         }
         while self.buffer.len() < PREFIX_BYTES + size {
             let core = self.core.clone();
-            if !unless_starving(&core, self.fill_once(PREFIX_BYTES + size)).await? {
+            let filling = self.fill_once(PREFIX_BYTES + size);
+            let filled = match holds_room {
+                true => unless_starving(&core, filling).await?,
+                false => filling.await?,
+            };
+            if !filled {
                 return Ok(None);
             }
         }

@@ -220,10 +220,32 @@ impl GroupHost {
     }
 }
 
-/// Whether a refused batch is certain not to be in the log. After a flush that failed nobody knows.
+/// Whether a refused batch is certain not to be in the log. After a flush that failed nobody knows, nor of what the leader
+/// gave up while it was under way.
 fn took_nothing(refusal: &AppendRefusal) -> bool {
     !matches!(
         refusal,
-        AppendRefusal::JournalDead(_) | AppendRefusal::UnknownPartition | AppendRefusal::Stopping
+        AppendRefusal::JournalDead(_)
+            | AppendRefusal::NotLeader
+            | AppendRefusal::UnknownPartition
+            | AppendRefusal::Stopping
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_staged_may_be_in_the_log() {
+        let staged = [
+            AppendRefusal::JournalDead("a flush failed".into()),
+            AppendRefusal::NotLeader,
+            AppendRefusal::UnknownPartition,
+            AppendRefusal::Stopping,
+        ];
+        assert!(!staged.iter().any(took_nothing));
+        let refused = [AppendRefusal::DiskFull, AppendRefusal::JournalFull];
+        assert!(refused.iter().all(took_nothing));
+    }
 }

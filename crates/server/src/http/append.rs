@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::append_path::Answer;
+use crate::append_path::AppendAnswer;
 use crate::budget::Room;
 
 use super::App;
@@ -68,7 +68,7 @@ pub(super) async fn to_topic(
     let batches = take_batches(&app, &topic, None, request).await?;
     let deadline = Instant::now() + app.limits.append_wait;
     // All are handed over before any is waited for: they share flushes.
-    let answers: Vec<Answer> = batches
+    let answers: Vec<AppendAnswer> = batches
         .iter()
         .map(|batch| {
             let partition = PartitionId {
@@ -96,7 +96,7 @@ pub(super) async fn to_topic(
 }
 
 /// Waits until a batch is durable.
-async fn wait(answer: Answer, batch: &Gathered, deadline: Instant) -> Result<Appended, Problem> {
+async fn wait(answer: AppendAnswer, batch: &Gathered, deadline: Instant) -> Result<Appended, Problem> {
     let answered = timeout_at(deadline, answer)
         .await
         .map_err(|_| outcome_unknown())?;

@@ -13,7 +13,7 @@ use record::{Offset, PartitionId, TopicId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::append_path::{Answer, append_from_outside};
+use crate::append_path::{AppendAnswer, append_from_outside};
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::read_code;
 use crate::groups::is_internal;
@@ -215,7 +215,7 @@ impl Cores {
     }
 
     /// Hands a batch to the core that owns the partition; answered when it is durable.
-    pub(super) fn append(&self, partition: PartitionId, batch: Bytes) -> Answer {
+    pub(super) fn append(&self, partition: PartitionId, batch: Bytes) -> AppendAnswer {
         append_from_outside(&self.facts, partition, batch.into(), Acks::Quorum)
     }
 

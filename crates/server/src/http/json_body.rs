@@ -41,13 +41,19 @@ pub(super) fn malformed_json(error: &serde_json::Error) -> Problem {
 #[derive(Debug)]
 pub(super) struct Items<T, const MAX: usize, const MIN: usize = 1>(pub(super) Vec<T>);
 
-/// The members of an object in their order, a name as often as it stands there: one at least, `MAX` at most.
+/// The members of an object in their order, a name as often as it stands there: `MAX` at most, and at least `MIN`.
 #[derive(Debug)]
-pub(super) struct Members<T, const MAX: usize>(pub(super) Vec<(String, T)>);
+pub(super) struct Members<T, const MAX: usize, const MIN: usize = 1>(pub(super) Vec<(String, T)>);
 
 impl<T, const MAX: usize> Default for Items<T, MAX, 0> {
     fn default() -> Self {
         Items(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> Default for Members<T, MAX, 0> {
+    fn default() -> Self {
+        Members(Vec::new())
     }
 }
 
@@ -57,7 +63,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Members<T, MAX> {
+impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'de> for Members<T, MAX, MIN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor(PhantomData))
     }
@@ -85,13 +91,15 @@ impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Visitor<'de>
     }
 }
 
-struct MembersVisitor<T, const MAX: usize>(PhantomData<T>);
+struct MembersVisitor<T, const MAX: usize, const MIN: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for MembersVisitor<T, MAX> {
-    type Value = Members<T, MAX>;
+impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Visitor<'de>
+    for MembersVisitor<T, MAX, MIN>
+{
+    type Value = Members<T, MAX, MIN>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "an object with 1 to {MAX} members")
+        write!(out, "an object with {MIN} to {MAX} members")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
@@ -100,7 +108,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for MembersVisitor
             check_room(taken.len(), MAX)?;
             taken.push(member);
         }
-        check_some(taken.len(), 1)?;
+        check_some(taken.len(), MIN)?;
         Ok(Members(taken))
     }
 }
@@ -152,5 +160,7 @@ mod tests {
         for text in ["{}", "[]", r#"{"a":1}"#, r#"{"a":"1","b":"2","c":"3"}"#] {
             assert!(serde_json::from_str::<Two>(text).is_err(), "{text}");
         }
+        let Members(none) = serde_json::from_str::<Members<i32, 2, 0>>("{}").expect("none is enough");
+        assert!(none.is_empty());
     }
 }

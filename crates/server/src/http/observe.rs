@@ -61,12 +61,13 @@ impl Drop for Asked {
             status,
         } = &*self;
         app.counters.ended(*status);
+        let peer = peer.map(tracing::field::display);
         let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let outcome = if status.is_some() { "answered" } else { "gone" };
         if app.cores.facts.config.http.request_log {
-            tracing::info!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "{outcome}");
+            tracing::info!(target: "server::http::request", %method, path, status, elapsed_us, peer, "{outcome}");
         } else {
-            tracing::debug!(target: "server::http::request", %method, path, status, elapsed_us, ?peer, "{outcome}");
+            tracing::debug!(target: "server::http::request", %method, path, status, elapsed_us, peer, "{outcome}");
         }
     }
 }

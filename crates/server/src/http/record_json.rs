@@ -6,7 +6,7 @@ use std::io;
 
 use bytes::Bytes;
 use record::Record;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::base64;
 use super::json_body::Items;
@@ -16,13 +16,15 @@ pub(super) const HEADERS_MAX: usize = 10_000;
 /// No timestamp.
 const NO_TIME: i64 = -1;
 
-/// A record as a client sends it. No key, or no value, is none (null).
+/// A record as a client sends it. No key is none (null). A value of none gives up what the log has of the key: that must be
+/// written, and does not come of a value that was forgotten.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewRecord {
     key: Option<String>,
     key_base64: Option<String>,
-    value: Option<String>,
+    #[serde(default, deserialize_with = "written")]
+    value: Option<Option<String>>,
     value_base64: Option<String>,
     #[serde(default)]
     headers: Items<NewHeader, HEADERS_MAX, 0>,
@@ -60,12 +62,20 @@ impl NewRecord {
         let headers = headers.into_iter().map(NewHeader::into_bytes);
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
         let key = field("key", self.key, self.key_base64)?;
-        let value = field("value", self.value, self.value_base64)?;
+        if self.value.is_none() && self.value_base64.is_none() {
+            return Err("a record needs a value; null makes it a tombstone".to_owned());
+        }
+        let value = field("value", self.value.flatten(), self.value_base64)?;
         if key.is_none() && value.is_none() {
             return Err("a record needs a key or a value".to_owned());
         }
         Ok(RecordBytes { key, value, headers })
     }
+}
+
+/// Tells a null that is written from one that is not.
+fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 impl NewHeader {
@@ -203,7 +213,9 @@ mod tests {
         for (text, why) in [
             (r#"{"key":"a","key_base64":"YQ=="}"#, "key is given twice"),
             (r#"{"value_base64":"?"}"#, "value is not Base64"),
-            (r#"{"headers":[{"key":"h"}]}"#, "needs a key or a value"),
+            (r#"{"headers":[{"key":"h"}]}"#, "needs a value"),
+            (r#"{"key":"k"}"#, "null makes it a tombstone"),
+            (r#"{"value":null}"#, "needs a key or a value"),
             (
                 r#"{"value":"v","headers":[{"value":"x"}]}"#,
                 "a header needs a key",
@@ -214,5 +226,7 @@ mod tests {
             assert!(told.contains(why), "{text}: {told}");
         }
         assert!(serde_json::from_str::<NewRecord>(r#"{"valeu":"v"}"#).is_err());
+        let tombstone: NewRecord = serde_json::from_str(r#"{"key":"k","value":null}"#).expect("JSON");
+        assert_eq!(tombstone.into_bytes().expect("a record").value, None);
     }
 }

@@ -22,7 +22,7 @@ impl From<AppendRefusal> for Problem {
     fn from(refusal: AppendRefusal) -> Problem {
         let kind = match &refusal {
             AppendRefusal::UnknownPartition => Kind::UnknownPartition,
-            AppendRefusal::TooLarge { .. } => Kind::BodyTooLarge,
+            AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => Kind::BodyTooLarge,
             AppendRefusal::Batch(_) | AppendRefusal::Timestamp { .. } | AppendRefusal::WithoutKey { .. } => {
                 Kind::InvalidRecord
             }
@@ -40,7 +40,10 @@ impl From<AppendRefusal> for Problem {
         let problem = Problem::new(kind, refusal.to_string());
         match refusal {
             AppendRefusal::TooLarge { bytes_max, .. } => problem.with("bytes_max", bytes_max),
-            AppendRefusal::Trim(TrimError::OutOfRange { tail, .. }) => problem.with("tail", tail.0),
+            AppendRefusal::TooLargeForJournal { bytes_max, .. } => problem.with("bytes_max", bytes_max),
+            AppendRefusal::Trim(TrimError::OutOfRange { log_start, tail, .. }) => {
+                problem.with("first_offset", log_start.0).with("tail", tail.0)
+            }
             _ => problem,
         }
     }

@@ -1,6 +1,5 @@
 //! Topics: list, create, describe, delete. Changes take the way of Kafka's own requests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -21,15 +20,16 @@ use crate::groups::topic_settings;
 use super::App;
 use super::body::held_json;
 use super::cores::{stands_of, unknown_topic};
-use super::json_body::take_json;
+use super::json_body::{Members, take_json};
 use super::line::Line;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::Query;
 
-/// What a description of a new topic may have.
+/// What a description of a new topic may have: in bytes, and in configs.
 const BODY_BYTES_MAX: usize = 64 << 10;
+const CONFIGS_MAX: usize = 256;
 /// A version of Kafka's requests in which topics go by name and counts may be left out.
 const CREATE_VERSION: i16 = 5;
 const DELETE_VERSION: i16 = 5;
@@ -90,7 +90,7 @@ struct Wanted {
     partitions: Option<i32>,
     replicas: Option<i16>,
     #[serde(default)]
-    configs: BTreeMap<String, String>,
+    configs: Members<String, CONFIGS_MAX, 0>,
 }
 
 /// Answers `POST /v1/topics`.
@@ -125,7 +125,8 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
 }
 
 fn creatable(wanted: &Wanted) -> CreatableTopic {
-    let config = |(name, value): (&String, &String)| CreatableTopicConfig {
+    let Members(configs) = &wanted.configs;
+    let config = |(name, value): &(String, String)| CreatableTopicConfig {
         name: Text::from(name.as_str()),
         value: Some(Text::from(value.as_str())),
     };
@@ -134,7 +135,7 @@ fn creatable(wanted: &Wanted) -> CreatableTopic {
         // Zero is a count that is refused; only what is left out is the node's to choose.
         num_partitions: wanted.partitions.map_or(-1, |count| count.max(0)),
         replication_factor: wanted.replicas.map_or(-1, |count| count.max(0)),
-        configs: wanted.configs.iter().map(config).collect(),
+        configs: configs.iter().map(config).collect(),
         ..CreatableTopic::default()
     }
 }

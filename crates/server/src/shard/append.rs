@@ -3,6 +3,7 @@
 //! Read `Shard::append_one` from top to bottom: it is the way of a batch from the produce handler to the journal. What
 //! follows is in `background.rs`: the flush, and the leader's commit that answers the producer.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::background::{MEMORY_GATHERED_BYTES_MAX, MEMORY_UNFLUSHED_BYTES_MAX};
 use super::partition::Waiting;
+use super::stalled::{Attempt, Stalled};
 use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
 
@@ -57,6 +59,8 @@ pub(crate) enum AppendRefusal {
     Batch(BatchError),
     #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
     TooLarge { bytes: usize, bytes_max: u32 },
+    #[error("the batch takes {bytes} bytes, a journal file has room for {bytes_max} (journal.file_bytes)")]
+    TooLargeForJournal { bytes: usize, bytes_max: u64 },
     #[error("timestamp {timestamp_ms} is further from the broker's time than the topic allows")]
     Timestamp { timestamp_ms: i64 },
     #[error("the record at place {place} of the batch has no key; the topic is compacted (cleanup.policy)")]
@@ -82,16 +86,24 @@ impl From<StageError> for AppendRefusal {
         match error {
             StageError::Full => AppendRefusal::JournalFull,
             StageError::Dead(reason) => AppendRefusal::JournalDead(reason),
-            StageError::TooLarge { bytes, file_bytes } => AppendRefusal::TooLarge {
+            StageError::TooLarge { bytes, file_bytes } => AppendRefusal::TooLargeForJournal {
                 bytes,
-                bytes_max: u32::try_from(file_bytes).unwrap_or(u32::MAX),
+                bytes_max: file_bytes,
             },
         }
     }
 }
 
+/// An append that there is no room for now.
+enum NoRoom {
+    /// In the journal.
+    InJournal(Attempt),
+    /// In memory: what was answered before is to be flushed or laid out first. Or others of its partition wait for that.
+    InMemory(Attempt),
+}
+
 impl Shard {
-    /// Stages a batch, or queues it while the journal has no room: appends keep the order they came in.
+    /// Stages a batch, or queues it while there is no room: appends of a partition keep the order they came in.
     pub(crate) fn append(&self, request: AppendRequest) {
         // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
         // is told by whoever brings the reason about.
@@ -99,14 +111,17 @@ impl Shard {
             refuse(request, refusal);
             return;
         }
+        let attempt = Attempt::from(request);
         if !self.stalled.borrow().is_empty() {
-            self.stalled.borrow_mut().push(request);
+            self.stalled.borrow_mut().push(attempt);
             return;
         }
-        if let Some(stalled) = self.append_one(request) {
-            self.stalled.borrow_mut().push(stalled);
-            self.background.notify_one();
+        match self.append_in_order(attempt) {
+            None => return,
+            Some(NoRoom::InJournal(attempt)) => self.stalled.borrow_mut().push(attempt),
+            Some(NoRoom::InMemory(attempt)) => self.ahead.borrow_mut().push(attempt),
         }
+        self.background.notify_one();
     }
 
     /// Why appends to a partition are refused, if they are. The reserve is the metadata's: a full disk is helped by deleting a
@@ -118,110 +133,128 @@ impl Shard {
         })
     }
 
-    /// Tries again what was stalled, in order.
+    /// Tries again what was refused or stalled: deletions, then what waits for the journal alone, among it the metadata's, and
+    /// last the topics in memory that are ahead. What was in the first queue goes to the other one behind its partition's.
     pub(super) fn append_stalled(&self) {
         self.journal_is_full.set(false);
-        loop {
-            let Some(request) = self.stalled.borrow_mut().pop() else {
-                return;
-            };
-            if request.reply.is_closed() && request.acks != Acks::None {
-                continue;
+        self.delete_refused();
+        while let Some(attempt) = take_first(&self.stalled) {
+            match self.append_in_order(attempt) {
+                None => {}
+                Some(NoRoom::InMemory(attempt)) => self.ahead.borrow_mut().push(attempt),
+                Some(NoRoom::InJournal(attempt)) => {
+                    self.stalled.borrow_mut().put_back(attempt);
+                    return;
+                }
             }
-            if let Some(stalled) = self.append_one(request) {
-                self.stalled.borrow_mut().put_back(stalled);
+        }
+        while let Some(attempt) = take_first(&self.ahead) {
+            if let Some(NoRoom::InJournal(attempt) | NoRoom::InMemory(attempt)) = self.append_one(attempt) {
+                self.ahead.borrow_mut().put_back(attempt);
                 return;
             }
         }
     }
 
-    /// Appends one batch that was not refused. Gives the request back if there is no room for it now: in the journal, or in
-    /// memory before it is flushed or laid out.
-    fn append_one(&self, mut request: AppendRequest) -> Option<AppendRequest> {
+    /// Tells everybody who waits for room that it is in vain.
+    pub(super) fn refuse_stalled(&self, refusal: &AppendRefusal) {
+        for queue in [&self.stalled, &self.ahead] {
+            for request in queue.borrow_mut().take_all() {
+                refuse(request, refusal.clone());
+            }
+        }
+    }
+
+    /// Appends one batch, unless others of its partition wait already: also if the topic is not in memory any more, it must
+    /// not overtake them.
+    fn append_in_order(&self, attempt: Attempt) -> Option<NoRoom> {
+        let others_wait = self.ahead.borrow().has(attempt.request.partition);
+        match others_wait {
+            true => Some(NoRoom::InMemory(attempt)),
+            false => self.append_one(attempt),
+        }
+    }
+
+    /// Appends one batch that was not refused. Gives it back if there is no room for it now.
+    fn append_one(&self, mut attempt: Attempt) -> Option<NoRoom> {
         let mut partitions = self.partitions.borrow_mut();
-        let Some(partition) = partitions.get_mut(&request.partition) else {
-            return refuse(request, AppendRefusal::UnknownPartition);
+        let Some(partition) = partitions.get_mut(&attempt.request.partition) else {
+            return refuse(attempt.request, AppendRefusal::UnknownPartition);
         };
-        let Examined {
-            header,
-            max_timestamp_found_ms,
-        } = match self.check(partition, &request) {
+        let examined = match self.check(partition, &attempt) {
             Ok(examined) => examined,
-            Err(refusal) => return refuse(request, refusal),
+            Err(refusal) => return refuse(attempt.request, refusal),
         };
-        let batch_bytes = request.batch.len();
-        let in_place = matches!(request.batch, BatchBytes::Alone(_));
-        let append = Append {
-            record_count: header.record_count,
-            max_timestamp_ms: max_timestamp_found_ms,
-            producer: Stamp::of(&header),
-            transactional: header.attributes.is_transactional(),
-        };
-        let numbered = match partition.leader.check_append(&append) {
+        attempt.examined = Some(examined);
+        let numbered = match partition.leader.check_append(&append_of(&examined)) {
             Ok(Checked::New(numbered)) => numbered,
             Ok(Checked::Duplicate(written)) => {
-                self.wait(
-                    partition,
-                    written.first_offset,
-                    written.next_offset,
-                    None,
-                    request,
-                );
+                let (first, next) = (written.first_offset, written.next_offset);
+                self.wait(partition, first, next, None, attempt.request);
                 return None;
             }
-            Err(error) => return refuse(request, AppendRefusal::Leader(error)),
+            Err(error) => return refuse(attempt.request, AppendRefusal::Leader(error)),
         };
         let durability = partition.leader.durability();
-        let (unflushed_bytes, layout_is_behind) = {
-            let store = self.store.borrow();
-            (store.unflushed_bytes(), store.layout_is_behind())
-        };
-        // Nothing else slows down those who do not wait for flushes.
-        let is_ahead = unflushed_bytes >= MEMORY_UNFLUSHED_BYTES_MAX || layout_is_behind;
-        if durability == Durability::Memory && is_ahead {
-            return Some(request);
+        let unflushed_bytes = self.store.borrow().unflushed_bytes();
+        if !self.has_room_in_memory(durability, unflushed_bytes) {
+            return Some(NoRoom::InMemory(attempt));
         }
         let append_time_ms =
             (partition.topic.timestamp_type == TimestampType::LogAppendTime).then(|| self.clock.wall_ms());
-        let staged = self.store.borrow_mut().append(
-            request.partition,
-            &storage::Append {
-                epoch: numbered.epoch,
-                first: numbered.first_offset,
-                next: numbered.next_offset,
-                max_timestamp_ms: max_timestamp_found_ms,
-                append_time_ms,
-            },
-            &mut request.batch,
-        );
+        let in_place = matches!(attempt.request.batch, BatchBytes::Alone(_));
+        let place = storage::Append {
+            epoch: numbered.epoch,
+            first: numbered.first_offset,
+            next: numbered.next_offset,
+            max_timestamp_ms: examined.max_timestamp_found_ms,
+            append_time_ms,
+        };
+        let (id, batch) = (attempt.request.partition, &mut attempt.request.batch);
+        let staged = self.store.borrow_mut().append(id, &place, batch);
         match staged {
             Ok(()) => {}
             Err(StageError::Full) => {
                 self.journal_is_full.set(true);
-                return Some(request);
+                return Some(NoRoom::InJournal(attempt));
             }
-            Err(error) => return refuse(request, error.into()),
+            Err(error) => return refuse(attempt.request, error.into()),
         }
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
-        count(&self.counters.appended_batches, 1);
-        count(&self.counters.batches_in_place, u64::from(in_place));
-        count(&self.counters.appended_records, header.record_count as u64);
-        count(&self.counters.appended_bytes, batch_bytes as u64);
-        self.wait(
-            partition,
-            appended.first_offset,
-            appended.next_offset,
-            append_time_ms,
-            request,
-        );
+        self.count_appended(&examined.header, in_place);
+        let (first, next) = (appended.first_offset, appended.next_offset);
+        self.wait(partition, first, next, append_time_ms, attempt.request);
+        self.wake_flush(durability, unflushed_bytes);
+        partition.act();
+        None
+    }
+
+    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes.
+    fn has_room_in_memory(&self, durability: Durability, unflushed_bytes: usize) -> bool {
+        match durability {
+            Durability::Flushed => true,
+            Durability::Memory => {
+                unflushed_bytes < MEMORY_UNFLUSHED_BYTES_MAX && !self.store.borrow().layout_is_behind()
+            }
+        }
+    }
+
+    /// Has what was staged flushed: at once, or with what comes in a moment, if nobody waits and little else does.
+    fn wake_flush(&self, durability: Durability, unflushed_bytes: usize) {
         match durability {
             Durability::Memory if unflushed_bytes < MEMORY_GATHERED_BYTES_MAX => {
                 self.staged_in_memory.notify_one();
             }
             Durability::Memory | Durability::Flushed => self.staged.notify_one(),
         }
-        partition.act();
-        None
+    }
+
+    fn count_appended(&self, header: &BatchHeader, in_place: bool) {
+        let counters = &self.counters;
+        count(&counters.appended_batches, 1);
+        count(&counters.batches_in_place, u64::from(in_place));
+        count(&counters.appended_records, header.record_count as u64);
+        count(&counters.appended_bytes, header.length_bytes as u64);
     }
 
     /// Has the producer answered when its acks are met.
@@ -239,7 +272,11 @@ impl Shard {
             append_time_ms,
         };
         let (queue, reached) = match request.acks {
-            Acks::None => return,
+            // Nobody is told; but to whoever holds the other end it was not refused.
+            Acks::None => {
+                let _ = request.reply.send(Ok(outcome));
+                return;
+            }
             Acks::Leader => (&mut partition.waiting_durable, partition.leader.durable_here()),
             Acks::Quorum => (&mut partition.waiting_committed, partition.leader.tail()),
         };
@@ -259,9 +296,9 @@ impl Shard {
         );
     }
 
-    fn check(&self, partition: &Partition, request: &AppendRequest) -> Result<Examined, AppendRefusal> {
-        let (batch, topic) = (&*request.batch, &partition.topic);
-        if request.acks == Acks::Quorum {
+    fn check(&self, partition: &Partition, attempt: &Attempt) -> Result<Examined, AppendRefusal> {
+        let (batch, topic) = (&*attempt.request.batch, &partition.topic);
+        if attempt.request.acks == Acks::Quorum {
             let replicas = partition.leader.check_replicas(topic.insync_replicas_min);
             replicas.map_err(AppendRefusal::Leader)?;
         }
@@ -272,7 +309,10 @@ impl Shard {
                 bytes_max,
             });
         }
-        let examined = record::examine(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?;
+        let examined = match attempt.examined {
+            Some(examined) => examined,
+            None => record::examine(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?,
+        };
         let check_time = topic.timestamp_type == TimestampType::CreateTime;
         let timestamp_ms = examined.max_timestamp_found_ms;
         if check_time && !self.timestamp_is_near(partition, timestamp_ms) {
@@ -313,7 +353,23 @@ impl Shard {
     }
 }
 
-fn refuse(request: AppendRequest, refusal: AppendRefusal) -> Option<AppendRequest> {
+/// What the leader needs to know of a batch.
+fn append_of(examined: &Examined) -> Append {
+    let header = &examined.header;
+    Append {
+        record_count: header.record_count,
+        max_timestamp_ms: examined.max_timestamp_found_ms,
+        producer: Stamp::of(header),
+        transactional: header.attributes.is_transactional(),
+    }
+}
+
+/// Takes the first append of a queue that is still wanted.
+fn take_first(queue: &RefCell<Stalled>) -> Option<Attempt> {
+    queue.borrow_mut().pop_wanted()
+}
+
+fn refuse(request: AppendRequest, refusal: AppendRefusal) -> Option<NoRoom> {
     // A client that has gone does not wait any more.
     let _ = request.reply.send(Err(refusal));
     None

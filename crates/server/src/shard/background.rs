@@ -85,7 +85,7 @@ impl Shard {
             let awaited = self.until_flush_is_wanted().await;
             let wanted = self.store.borrow().staged_before();
             while wanted > 0 && !self.store.borrow().is_durable(wanted - 1) {
-                // None while the journal has no room: whoever makes some says that a flush is wanted.
+                // None once the journal is dead: what is staged is never flushed.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
                 let Some((flush, result)) = self.run_flush(flush, awaited).await else {
@@ -169,9 +169,7 @@ impl Shard {
             partition.leader.handle_seal();
             partition.act();
         }
-        for request in self.stalled.borrow_mut().take_all() {
-            let _ = request.reply.send(Err(refusal.clone()));
-        }
+        self.refuse_stalled(&refusal);
     }
 
     /// Runs background jobs one at a time, whenever one is due.
@@ -216,6 +214,8 @@ impl Shard {
         let (job, result) = run(job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
         if let Err(fault) = laid_out {
+            // The round is given up: nobody is behind it any more.
+            self.append_stalled();
             self.rest_after(&fault).await;
         }
         true
@@ -247,9 +247,10 @@ impl Shard {
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
-        match checkpointed {
-            Ok(()) => self.append_stalled(),
-            Err(error) => self.rest_after(&error).await,
+        // The round is over either way, and whoever was ahead of it may go on.
+        self.append_stalled();
+        if let Err(error) = checkpointed {
+            self.rest_after(&error).await;
         }
         true
     }
@@ -286,7 +287,7 @@ impl Shard {
     async fn rest_after(&self, error: &dyn std::fmt::Display) {
         count(&self.counters.faults, 1);
         tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
-        if !self.stalled.borrow().is_empty() {
+        if self.stalled_appends() > 0 {
             self.starved.notify_one();
         }
         tokio::time::sleep(RETRY_AFTER).await;
@@ -307,9 +308,7 @@ impl Shard {
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
         self.phase.set(Phase::Draining);
-        for request in self.stalled.borrow_mut().take_all() {
-            let _ = request.reply.send(Err(AppendRefusal::Stopping));
-        }
+        self.refuse_stalled(&AppendRefusal::Stopping);
         self.staged.notify_one();
         loop {
             let flushed = self.flushed.notified();

@@ -60,10 +60,7 @@ impl Shard {
         needs
             .into_iter()
             .filter(|(id, _)| !rests.contains_key(id))
-            .max_by(|(_, one), (_, other)| {
-                let overdue = one.is_overdue.cmp(&other.is_overdue);
-                overdue.then(one.dirty_ratio.total_cmp(&other.dirty_ratio))
-            })
+            .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
     /// Bytes of complete segments that wait for a pass that is due.
@@ -174,7 +171,7 @@ impl Shard {
         means: &CompactionMeans,
         outcome: &mut Outcome,
     ) -> Option<Compacted> {
-        if !self.stalled.borrow().is_empty() {
+        if self.stalled_appends() > 0 {
             tokio::time::sleep(STALLED_PAUSE).await;
             return Some(Compacted::More);
         }

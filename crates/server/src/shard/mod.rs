@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::clock::Clock;
-use protocol::leader::NodeId;
+use protocol::leader::{NodeId, TrimError};
 use protocol::metadata::TopicSettings;
 use protocol::{Action, BatchFacts, History, Leader, LeaderState, ProducerLimits};
 use record::{Epoch, Offset, PartitionId};
-use storage::{RecoveredPartition, Store};
+use storage::{RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
 use crate::latency::Histogram;
@@ -87,9 +87,14 @@ pub(crate) struct Shard {
     pub(crate) counters: ShardCounters,
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
-    /// Appends that there was no room for. While there are any, all others queue behind.
+    /// Appends that the journal had no room for. While there are any, all others queue behind.
     stalled: RefCell<Stalled>,
-    /// The first of them waits for the journal, and so for layout.
+    /// Appends to topics in memory that are ahead of their flush or layout. Only those of the same partitions queue behind.
+    /// None here came after one of its partition in the other queue.
+    ahead: RefCell<Stalled>,
+    /// Partitions given up whose deletion the journal had no room for.
+    refused_deletions: RefCell<Vec<PartitionId>>,
+    /// Something waits for the journal, and so for layout.
     journal_is_full: Cell<bool>,
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
@@ -133,6 +138,8 @@ impl Shard {
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
             stalled: RefCell::new(Stalled::default()),
+            ahead: RefCell::new(Stalled::default()),
+            refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
@@ -204,12 +211,29 @@ impl Shard {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
             partition.close();
         }
-        if let Err(error) = self.store.borrow_mut().delete_partition(id) {
-            // The metadata says that it is gone; the next start tries again.
-            tracing::warn!(partition = %id, %error, "a deleted partition's files could not be given up yet");
-        }
-        self.staged.notify_one();
+        self.give_up_files(id);
         self.background.notify_one();
+    }
+
+    fn give_up_files(&self, id: PartitionId) {
+        let deleted = self.store.borrow_mut().delete_partition(id);
+        match deleted {
+            Ok(()) => self.staged.notify_one(),
+            Err(StageError::Full) => {
+                self.journal_is_full.set(true);
+                self.refused_deletions.borrow_mut().push(id);
+            }
+            Err(error) => {
+                // The metadata says that it is gone; the next start tries again.
+                tracing::warn!(partition = %id, %error, "a deleted partition's files could not be given up yet");
+            }
+        }
+    }
+
+    /// Tries the deletions again that the journal had no room for.
+    fn delete_refused(&self) {
+        let refused = self.refused_deletions.take();
+        refused.into_iter().for_each(|id| self.give_up_files(id));
     }
 
     /// Takes changed configs of a topic over for one of its partitions.
@@ -258,37 +282,44 @@ impl Shard {
     /// Gives up what lies before `first_kept`; durable on return.
     ///
     /// # Errors
-    /// As Kafka's DeleteRecords.
+    /// As Kafka's DeleteRecords; and `JournalFull`, when nothing has changed and it may be tried again.
     pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Offset, AppendRefusal> {
         // Before the leader is asked: it is sealed then, and would say no more than that.
         if let Some(reason) = self.store.borrow().dead() {
             return Err(AppendRefusal::JournalDead(reason.to_string()));
         }
-        let (log_start, frame) = {
-            let mut partitions = self.partitions.borrow_mut();
-            let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-            let log_start = partition
-                .leader
-                .handle_trim(first_kept)
-                .map_err(AppendRefusal::Trim)?;
-            while let Some(action) = partition.leader.next_action() {
-                debug_assert!(
-                    matches!(action, Action::Trim { .. }),
-                    "a trim leads to nothing else"
-                );
-            }
-            (
-                log_start,
-                self.store
-                    .borrow_mut()
-                    .trim(id, log_start)
-                    .map_err(AppendRefusal::from)?,
-            )
-        };
+        let (log_start, frame) = self.stage_trim(id, first_kept)?;
         self.staged.notify_one();
         self.until_durable(frame).await?;
         self.background.notify_one();
         Ok(log_start)
+    }
+
+    /// The store first: where the journal has no room, the leader must not have moved.
+    fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Offset, u64), AppendRefusal> {
+        let mut partitions = self.partitions.borrow_mut();
+        let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
+        let leader = &mut partition.leader;
+        let tail = leader.tail();
+        if first_kept < Offset::ZERO || first_kept > tail {
+            return Err(AppendRefusal::Trim(TrimError::OutOfRange {
+                log_start: leader.log_start(),
+                tail,
+                got: first_kept,
+            }));
+        }
+        let frame = self
+            .store
+            .borrow_mut()
+            .trim(id, first_kept.max(leader.log_start()))?;
+        let log_start = leader.handle_trim(first_kept).map_err(AppendRefusal::Trim)?;
+        while let Some(action) = leader.next_action() {
+            debug_assert!(
+                matches!(action, Action::Trim { .. }),
+                "a trim leads to nothing else"
+            );
+        }
+        Ok((log_start, frame))
     }
 
     async fn until_durable(&self, frame: u64) -> Result<(), AppendRefusal> {
@@ -338,9 +369,9 @@ impl Shard {
         store.bounds(id).map(|_| store.partition_bytes(id))
     }
 
-    /// How many appends wait for room.
+    /// How many appends wait for room, in the journal or in memory.
     pub(crate) fn stalled_appends(&self) -> usize {
-        self.stalled.borrow().len()
+        self.stalled.borrow().len() + self.ahead.borrow().len()
     }
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {
@@ -352,3 +383,6 @@ impl Shard {
         self.partitions.borrow().len()
     }
 }
+
+#[cfg(test)]
+mod tests;

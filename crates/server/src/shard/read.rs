@@ -169,17 +169,14 @@ impl Shard {
         partition: PartitionId,
         timestamp_ms: i64,
     ) -> Result<Option<Offset>, ReadRefusal> {
+        let mut located = self.store.borrow_mut().locate_timestamp(partition, timestamp_ms);
         loop {
-            let located = self.store.borrow_mut().locate_timestamp(partition, timestamp_ms);
             match located.map_err(|error| self.refusal(error))? {
                 Located::From(offset) => return Ok(Some(offset)),
                 Located::Nowhere => return Ok(None),
                 Located::Job(job) => {
                     let outcome = self.run_read(job).await;
-                    self.store
-                        .borrow_mut()
-                        .finish_read(outcome)
-                        .map_err(|error| self.refusal(error))?;
+                    located = self.store.borrow_mut().finish_locate(outcome, timestamp_ms);
                 }
             }
         }

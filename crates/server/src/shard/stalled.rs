@@ -1,24 +1,43 @@
-//! Appends that the journal has no room for, in the order they came.
+//! Appends that there is no room for, in the order they came: in the journal, or in memory before what was answered is flushed
+//! and laid out. Each of the two has a queue of its own.
 //!
 //! What waits here must not keep more memory than its senders were given. Whoever gives up waiting has that room again and may
 //! send as much anew: so what nobody waits for goes, before it is more than all that came before it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
+use record::{Examined, PartitionId};
 use storage::BatchBytes;
 
-use super::AppendRequest;
+use super::{Acks, AppendRequest};
 
 /// So much may come before it is worth a look at all that waits.
 const SWEEP_BYTES_MIN: usize = 1 << 20;
 /// A batch that keeps more than so many times its own bytes is copied.
 const KEPT_TIMES_MAX: usize = 2;
 
+/// An append, and what was found in its batch if that was examined already: it is the same at the next attempt.
+pub(super) struct Attempt {
+    pub(super) request: AppendRequest,
+    pub(super) examined: Option<Examined>,
+}
+
+impl From<AppendRequest> for Attempt {
+    fn from(request: AppendRequest) -> Attempt {
+        Attempt {
+            request,
+            examined: None,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Stalled {
-    queue: VecDeque<AppendRequest>,
+    queue: VecDeque<Attempt>,
+    /// How many of each partition are in the queue.
+    partitions: HashMap<PartitionId, usize>,
     /// What those of the queue take who were waited for when all were looked at.
     swept_bytes: usize,
     /// What has come since. Only when it is as much is there another look: each byte pays for one.
@@ -34,45 +53,84 @@ impl Stalled {
         self.queue.len()
     }
 
+    /// Whether an append to this partition waits here.
+    pub(super) fn has(&self, partition: PartitionId) -> bool {
+        self.partitions.contains_key(&partition)
+    }
+
     /// Puts an append behind all others.
-    pub(super) fn push(&mut self, mut request: AppendRequest) {
+    pub(super) fn push(&mut self, mut attempt: Attempt) {
+        let request = &mut attempt.request;
         if !is_most_of_what_it_keeps(&request.batch) {
             request.batch = Bytes::copy_from_slice(&request.batch).into();
         }
-        self.added_bytes += held_bytes(&request);
-        self.queue.push_back(request);
+        self.added_bytes += held_bytes(&attempt);
+        self.note(attempt.request.partition);
+        self.queue.push_back(attempt);
         if self.added_bytes > self.swept_bytes.max(SWEEP_BYTES_MIN) {
             self.sweep();
         }
     }
 
     /// Takes the first one.
-    pub(super) fn pop(&mut self) -> Option<AppendRequest> {
-        let request = self.queue.pop_front()?;
-        self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&request));
+    pub(super) fn pop(&mut self) -> Option<Attempt> {
+        let attempt = self.queue.pop_front()?;
+        self.forget(attempt.request.partition);
+        self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&attempt));
         if self.queue.is_empty() {
             self.added_bytes = 0;
         }
-        Some(request)
+        Some(attempt)
+    }
+
+    /// Takes the first one that is still wanted, and lets go of those before it.
+    pub(super) fn pop_wanted(&mut self) -> Option<Attempt> {
+        loop {
+            let attempt = self.pop()?;
+            if !attempt.request.reply.is_closed() || attempt.request.acks == Acks::None {
+                return Some(attempt);
+            }
+        }
     }
 
     /// Gives the first one back.
-    pub(super) fn put_back(&mut self, request: AppendRequest) {
-        self.swept_bytes += held_bytes(&request);
-        self.queue.push_front(request);
+    pub(super) fn put_back(&mut self, attempt: Attempt) {
+        self.swept_bytes += held_bytes(&attempt);
+        self.note(attempt.request.partition);
+        self.queue.push_front(attempt);
     }
 
     /// Takes all.
-    pub(super) fn take_all(&mut self) -> VecDeque<AppendRequest> {
-        std::mem::take(self).queue
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = AppendRequest> + use<> {
+        let all = std::mem::take(self).queue;
+        all.into_iter().map(|attempt| attempt.request)
     }
 
     /// Drops what nobody waits for any more: clients that gave up will send it again. Nor is anything kept whose client wants no
-    /// answer: it has no place but memory while the journal is full.
+    /// answer: it has no place but memory while there is no room.
     fn sweep(&mut self) {
-        self.queue.retain(|request| !request.reply.is_closed());
+        self.queue.retain(|attempt| !attempt.request.reply.is_closed());
+        self.partitions.clear();
+        for attempt in &self.queue {
+            *self.partitions.entry(attempt.request.partition).or_default() += 1;
+        }
         self.swept_bytes = self.queue.iter().map(held_bytes).sum();
         self.added_bytes = 0;
+    }
+
+    fn note(&mut self, partition: PartitionId) {
+        *self.partitions.entry(partition).or_default() += 1;
+    }
+
+    fn forget(&mut self, partition: PartitionId) {
+        let left = self
+            .partitions
+            .get_mut(&partition)
+            .expect("what waits was noted when it came");
+        *left -= 1;
+        if *left == 0 {
+            self.partitions.remove(&partition);
+        }
     }
 }
 
@@ -86,43 +144,46 @@ fn is_most_of_what_it_keeps(batch: &BatchBytes) -> bool {
 }
 
 /// What one that waits here takes: nothing is shared any more.
-fn held_bytes(request: &AppendRequest) -> usize {
-    let kept = match &request.batch {
+fn held_bytes(attempt: &Attempt) -> usize {
+    let kept = match &attempt.request.batch {
         BatchBytes::Alone(memory) => memory.bytes(),
         BatchBytes::Shared(copy) => copy.len(),
     };
-    size_of_val(request) + kept
+    size_of_val(attempt) + kept
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::BufMut;
-    use record::{PartitionId, TopicId};
+    use record::TopicId;
     use storage::BatchMemory;
     use tokio::sync::oneshot;
 
-    use super::super::{Acks, AppendOutcome, AppendRefusal};
+    use super::super::{AppendOutcome, AppendRefusal};
     use super::*;
 
     type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
-    fn request(batch: Bytes) -> (AppendRequest, Answer) {
-        request_of(batch.into())
+    fn attempt(batch: Bytes) -> (Attempt, Answer) {
+        attempt_of(batch.into())
     }
 
-    fn request_of(batch: BatchBytes) -> (AppendRequest, Answer) {
+    fn attempt_of(batch: BatchBytes) -> (Attempt, Answer) {
         let (reply, answer) = oneshot::channel();
-        let partition = PartitionId {
-            topic: TopicId([1; 16]),
-            index: 0,
-        };
         let request = AppendRequest {
-            partition,
+            partition: partition(0),
             batch,
             acks: Acks::Quorum,
             reply,
         };
-        (request, answer)
+        (request.into(), answer)
+    }
+
+    fn partition(index: i32) -> PartitionId {
+        PartitionId {
+            topic: TopicId([1; 16]),
+            index,
+        }
     }
 
     /// A batch received where it can stay, with so much of its request behind it.
@@ -149,22 +210,20 @@ mod tests {
             let waits = number % 40 == 0;
             let mut batch = vec![0; 20_000];
             batch[..4].copy_from_slice(&number.to_be_bytes());
-            let (request, answer) = request(batch.into());
+            let (attempt, answer) = attempt(batch.into());
             if waits {
-                waited_for += held_bytes(&request);
+                waited_for += held_bytes(&attempt);
                 answers.push(answer);
             }
-            stalled.push(request);
+            stalled.push(attempt);
             let most = waited_for + waited_for.max(SWEEP_BYTES_MIN) + 50_000;
             assert!(held(&stalled) <= most, "{number}");
         }
         let mut kept = Vec::new();
-        while let Some(request) = stalled.pop() {
-            if !request.reply.is_closed() {
-                kept.push(u32::from_be_bytes(
-                    request.batch[..4].try_into().expect("four bytes"),
-                ));
-            }
+        while let Some(Attempt { request, .. }) = stalled.pop_wanted() {
+            kept.push(u32::from_be_bytes(
+                request.batch[..4].try_into().expect("four bytes"),
+            ));
         }
         let expected: Vec<u32> = (0..4_000).step_by(40).collect();
         assert_eq!(kept, expected, "who waits keeps its place");
@@ -178,8 +237,8 @@ mod tests {
             let mut stalled = Stalled::default();
             let mut answers = Vec::new();
             for _ in 0..200 {
-                let (request, answer) = request(batch.clone());
-                stalled.push(request);
+                let (attempt, answer) = attempt(batch.clone());
+                stalled.push(attempt);
                 answers.push(answer);
             }
             while stalled.len() > left {
@@ -190,8 +249,8 @@ mod tests {
             }
             let most = (left + 2) * (BATCH_BYTES + 1_000) + SWEEP_BYTES_MIN;
             for _ in 0..200 {
-                let (request, _) = request(batch.clone());
-                stalled.push(request);
+                let (attempt, _) = attempt(batch.clone());
+                stalled.push(attempt);
                 assert!(held(&stalled) <= most, "{} after {left}", held(&stalled));
             }
         }
@@ -202,11 +261,11 @@ mod tests {
         let frame = Bytes::from(vec![7; 1 << 20]);
         for batch_bytes in [10, 300_000, 1 << 20] {
             let mut stalled = Stalled::default();
-            let (request, _answer) = request(frame.slice(..batch_bytes));
+            let (attempt, _answer) = attempt(frame.slice(..batch_bytes));
             assert!(!frame.is_unique());
-            stalled.push(request);
+            stalled.push(attempt);
             assert!(frame.is_unique(), "{batch_bytes}");
-            let request = stalled.pop().expect("it waits");
+            let request = stalled.pop().expect("it waits").request;
             assert_eq!(request.batch.len(), batch_bytes);
             assert!(request.batch.iter().all(|byte| *byte == 7));
         }
@@ -221,16 +280,16 @@ mod tests {
             (10, 300_000, false),
         ] {
             let mut stalled = Stalled::default();
-            let (request, _answer) = request_of(alone(batch_bytes, rest_bytes));
-            assert!(matches!(request.batch, BatchBytes::Alone(_)));
-            stalled.push(request);
+            let (attempt, _answer) = attempt_of(alone(batch_bytes, rest_bytes));
+            assert!(matches!(attempt.request.batch, BatchBytes::Alone(_)));
+            stalled.push(attempt);
             let taken = match stays {
                 true => batch_bytes + rest_bytes,
                 false => batch_bytes,
             };
             let counted = stalled.added_bytes;
             assert!((taken..taken + 10_000).contains(&counted), "{counted} of {taken}");
-            let request = stalled.pop().expect("it waits");
+            let request = stalled.pop().expect("it waits").request;
             assert_eq!(matches!(request.batch, BatchBytes::Alone(_)), stays);
             assert_eq!(request.batch.len(), batch_bytes);
         }
@@ -241,16 +300,40 @@ mod tests {
         let mut stalled = Stalled::default();
         let answers: Vec<Answer> = [b"a", b"b", b"c"]
             .map(|batch| {
-                let (request, answer) = request(Bytes::from_static(batch));
-                stalled.push(request);
+                let (attempt, answer) = attempt(Bytes::from_static(batch));
+                stalled.push(attempt);
                 answer
             })
             .into();
         let first = stalled.pop().expect("it waits");
         stalled.put_back(first);
-        let batches = stalled.take_all().into_iter().map(|request| request.batch[0]);
+        let batches = stalled.take_all().map(|request| request.batch[0]);
         assert_eq!(batches.collect::<Vec<_>>(), b"abc");
         assert!(stalled.is_empty());
         drop(answers);
+    }
+
+    #[test]
+    fn a_partition_is_here_for_as_long_as_one_of_its_appends_is() {
+        let mut stalled = Stalled::default();
+        let answers: Vec<Answer> = [1, 2, 1]
+            .map(|index| {
+                let (mut attempt, answer) = attempt(Bytes::from_static(b"a"));
+                attempt.request.partition = partition(index);
+                stalled.push(attempt);
+                answer
+            })
+            .into();
+        let here = |stalled: &Stalled| [0, 1, 2].map(|index| stalled.has(partition(index)));
+        let first = stalled.pop().expect("it waits");
+        assert_eq!(here(&stalled), [false, true, true]);
+        stalled.put_back(first);
+        stalled.pop();
+        stalled.pop();
+        assert_eq!(here(&stalled), [false, true, false]);
+        drop(answers);
+        stalled.sweep();
+        assert_eq!(here(&stalled), [false; 3]);
+        assert!(stalled.pop().is_none());
     }
 }

@@ -168,9 +168,12 @@ fn what_was_trimmed_is_said_to_be_gone() {
             (&4.into(), &10.into())
         );
     }
+    let beyond = http.delete(&format!("{RECORDS}?before=11"));
+    assert_eq!(beyond.kind(), "offset-out-of-range");
+    let problem = beyond.json();
     assert_eq!(
-        http.delete(&format!("{RECORDS}?before=11")).kind(),
-        "offset-out-of-range"
+        (&problem["first_offset"], &problem["tail"]),
+        (&4.into(), &10.into())
     );
     assert_eq!(
         http.delete(&format!("{RECORDS}?before=tail")).json()["first_offset"],

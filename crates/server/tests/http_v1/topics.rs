@@ -141,6 +141,12 @@ fn what_no_topic_can_be_is_refused_with_the_reason() {
             "retention.ms",
         ),
         (
+            r#"{"name":"t","configs":{"cleanup.policy":"compact","cleanup.policy":"delete"}}"#,
+            422,
+            "invalid-topic",
+            "cleanup.policy twice",
+        ),
+        (
             r#"{"name":"t","configs":{"retention.ms":1}}"#,
             400,
             "malformed-body",

@@ -100,6 +100,10 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
         }],
         ..topic("configured", 1, 1)
     };
+    let twice = ["compact", "delete"].map(|policy| CreatableTopicConfig {
+        name: "cleanup.policy".into(),
+        value: Some(policy.into()),
+    });
     let cases = [
         (topic("taken.name", 0, 1), ErrorCode::TopicAlreadyExists),
         (topic("taken_name", 1, 1), ErrorCode::InvalidTopicException),
@@ -123,6 +127,13 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
         (
             config("cleanup.policy", Some("archive")),
             ErrorCode::InvalidConfig,
+        ),
+        (
+            CreatableTopic {
+                configs: twice.to_vec(),
+                ..topic("configured", 1, 1)
+            },
+            ErrorCode::InvalidRequest,
         ),
         (
             assigned(vec![assignment(0, &[1]), assignment(0, &[1])]),
@@ -174,10 +185,10 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn what_is_too_large_for_the_metadata_leaves_nothing_behind() {
+fn a_config_that_is_named_often_leaves_nothing_behind() {
     let node = TestNode::start();
     let mut wire = node.connect();
-    // The one is more than a batch of the metadata usually takes, the other more than one may ever take.
+    // The one would be more than a batch of the metadata usually takes, the other more than one may ever take.
     let wordy = |name: &str, times| {
         let config = CreatableTopicConfig {
             name: "retention.ms".into(),
@@ -198,7 +209,7 @@ fn what_is_too_large_for_the_metadata_leaves_nothing_behind() {
             let code = ErrorCode::from_code(refused.error_code);
             assert_eq!(
                 code,
-                Some(ErrorCode::PolicyViolation),
+                Some(ErrorCode::InvalidRequest),
                 "{:?}",
                 refused.error_message
             );

@@ -123,6 +123,58 @@ fn another_nodes_directory_and_newer_formats_are_refused_unchanged() {
 }
 
 #[test]
+fn a_file_is_no_data_directory() {
+    let directory = tempfile::tempdir().expect("there is room for a temporary directory");
+    let file = directory.path().join("file");
+    fs::write(&file, b"not ours").expect("it can be written");
+    for data in [file.clone(), file.join("below")] {
+        let error = refused(Node::start(config(&data, &[])));
+        assert_eq!(
+            error.to_string(),
+            format!("{} is not a directory; choose one with --data", data.display())
+        );
+    }
+}
+
+#[test]
+fn damage_is_told_with_what_tells_more() {
+    let mut node = TestNode::start();
+    node.connect().create_topic("orders", 1, &[]);
+    node.stop();
+    let checkpoint = node.directory().join("checkpoints/000.checkpoint");
+    fs::write(checkpoint, b"not a checkpoint").expect("it can be written");
+    let error = refused(node.start_another(&[])).to_string();
+    let remedy = format!("`ropewalk check {}`", node.directory().display());
+    assert!(
+        error.contains(" is damaged ") && error.contains(&remedy),
+        "{error}"
+    );
+}
+
+#[test]
+fn cores_that_have_no_journal_are_told_of() {
+    let mut node = TestNode::start_with(&[("cores", "1")]);
+    node.stop();
+    let of_journals = |cores: &str| {
+        let node = node
+            .start_another(&[("cores", cores)])
+            .expect("any count will do");
+        let told = node
+            .warnings()
+            .iter()
+            .filter(|told| told.contains("connections only"));
+        told.cloned().collect::<Vec<_>>()
+    };
+    assert!(of_journals("1").is_empty());
+    let told = of_journals("2");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("fixed at 1 ") && told[0].contains("1 of 2 cores"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn an_address_that_is_taken_is_named() {
     let node = TestNode::start();
     let taken = node.address().to_string();
@@ -133,6 +185,8 @@ fn an_address_that_is_taken_is_named() {
             error.to_string().contains(key) && error.to_string().contains(&taken),
             "{error}"
         );
+        let flag = format!("--{} names another", key.trim_end_matches(".listen"));
+        assert!(error.to_string().contains(&flag), "{error}");
     }
     // And nothing is left that would keep the next one from starting.
     assert!(Node::start(config(directory.path(), &[])).is_ok());

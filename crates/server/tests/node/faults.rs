@@ -1,13 +1,14 @@
 //! Changes that cannot be made durable, yet or ever: every client is answered within its timeout, and readers as before.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
-use kafka_wire::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode};
+use kafka_wire::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, ProduceRequest};
 use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use crate::ask::{deletion, look_at_all, trim, widening};
-use crate::support::{Flushes, TestNode, Wire, batch, creatable, eventually, now_ms};
+use crate::support::{Flushes, TestNode, Wire, batch, creatable, eventually, now_ms, produce_request};
 
 /// EIO, as errno(3) numbers it.
 const INPUT_OUTPUT_ERROR: i32 = 5;
@@ -47,6 +48,36 @@ fn topics(wire: &mut Wire) -> Vec<String> {
         .collect()
 }
 
+fn sorted_topics(wire: &mut Wire) -> Vec<String> {
+    let mut names = topics(wire);
+    names.sort();
+    names
+}
+
+/// A topic whose creation takes almost 3 KiB of the metadata: the longest values that configs may have.
+fn wordy(name: &str) -> CreatableTopic {
+    let configs = [
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "min.compaction.lag.ms",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.ms",
+    ];
+    let config = |name: &str| CreatableTopicConfig {
+        name: name.into(),
+        value: Some(format!("{:0>255}", 86_400_000).into()),
+    };
+    CreatableTopic {
+        configs: configs.map(config).to_vec(),
+        ..creatable(name, 1)
+    }
+}
+
 /// Topic "orders" with two records in each partition.
 fn prepare(wire: &mut Wire, partitions: i32) {
     wire.create_topic("orders", partitions, &[]);
@@ -80,6 +111,31 @@ fn changes_that_take_too_long_are_answered_in_time_and_may_still_be_made() {
     eventually("all changes are made", || topics(&mut wire) == ["more"]);
     wire.create_topic("orders", 1, &[]);
     assert!(wire.read_all("orders", 0, 0).is_empty());
+}
+
+#[test]
+fn appends_of_one_connection_time_out_together() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "");
+    let node = TestNode::start_on(&disk, &[("cores", "1")]);
+    let mut wire = node.connect();
+    prepare(&mut wire, 1);
+    let held_up = flushes.hold_up();
+    let append = ProduceRequest {
+        timeout_ms: 500,
+        ..produce_request("orders", 0, batch(&[(now_ms(), "late")]), -1)
+    };
+    let frames: Vec<u8> = (0..20).flat_map(|_| wire.frame(9, &append)).collect();
+    let began = Instant::now();
+    wire.send(&frames);
+    for _ in 0..20 {
+        let (_, response) = wire.receive::<ProduceRequest>(9);
+        let answered = &response.responses[0].partition_responses[0];
+        assert_eq!(answered.error_code, ErrorCode::RequestTimedOut.code());
+    }
+    // One after the other they would take twice as long.
+    assert!(began.elapsed() < Duration::from_secs(5));
+    drop(held_up);
 }
 
 #[test]
@@ -185,7 +241,7 @@ fn one_dead_journal_of_two_leaves_the_other_and_the_metadata_alone() {
 #[test]
 fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     let disk = SimulatedDisk::new();
-    // Two creations fill a batch of the metadata, and each batch a journal file.
+    // No two full batches of the metadata fit one journal file: they are written one after the other.
     let sets = [
         ("cores", "1"),
         ("journal.file_bytes", "1MiB"),
@@ -194,14 +250,6 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     ];
     let node = TestNode::start_on(&disk, &sets);
     let mut wire = node.connect();
-    let config = CreatableTopicConfig {
-        name: "retention.ms".into(),
-        value: Some("86400000".into()),
-    };
-    let wordy = |name: &str| CreatableTopic {
-        configs: vec![config.clone(); 10_000],
-        ..creatable(name, 1)
-    };
     let batches = AtomicU32::new(0);
     disk.fail_when(move |call: &Call| {
         let is_batch = call.kind == OperationKind::WriteDurable && call.length > 500_000;
@@ -211,16 +259,18 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
         })
     });
     let request = CreateTopicsRequest {
-        topics: ["a", "b", "c", "d"].map(wordy).into(),
+        topics: (0..500).map(|index| wordy(&format!("t{index:03}"))).collect(),
         timeout_ms: LONG_MS,
         ..CreateTopicsRequest::default()
     };
     let told = wire.call(7, &request).topics;
-    let told: Vec<i16> = told.iter().map(|topic| topic.error_code).collect();
+    let made = told.iter().take_while(|topic| topic.error_code == 0).count();
+    assert!((1..told.len()).contains(&made), "{made} are made");
     let dead = ErrorCode::KafkaStorageError.code();
-    assert_eq!(told, [0, 0, dead, dead]);
-    assert_eq!(topics(&mut wire), ["a", "b"]);
-    assert!(wire.read_all("a", 0, 0).is_empty());
+    assert!(told[made..].iter().all(|topic| topic.error_code == dead));
+    let names: Vec<&str> = told[..made].iter().map(|topic| topic.name.as_str()).collect();
+    assert_eq!(sorted_topics(&mut wire), names);
+    assert!(wire.read_all("t000", 0, 0).is_empty());
     let mut node = node;
     node.stop();
 
@@ -228,9 +278,9 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     let node = TestNode::start_on(&disk, &sets);
     let mut wire = node.connect();
     assert_eq!(
-        topics(&mut wire),
-        ["a", "b"],
+        sorted_topics(&mut wire),
+        names,
         "the next start finds what was there"
     );
-    assert_eq!(wire.produce("a", 0, batch(&[(now_ms(), "x")])).error_code, 0);
+    assert_eq!(wire.produce("t000", 0, batch(&[(now_ms(), "x")])).error_code, 0);
 }

@@ -6,7 +6,7 @@ use kafka_wire::{ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataR
 use platform::random::SeededRandom;
 
 use crate::ask::named;
-use crate::support::{TestNode, Wire, batch, fetch_request, now_ms, produce_request};
+use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, produce_request};
 
 /// What every other client must still get.
 fn is_served(node: &TestNode) {
@@ -293,6 +293,30 @@ fn announced_bytes_that_never_come_stop_nobody_for_long() {
     let value = "x".repeat(200_000);
     let large = batch(&[(now_ms(), &value)]);
     assert_eq!(wire.produce("orders", 0, large).error_code, 0);
+}
+
+#[test]
+fn silence_ends_only_who_keeps_room_from_others() {
+    let node = TestNode::start_with(&[("cores", "1"), ("limits.in_flight_bytes_per_core", "1MiB")]);
+    let received = || node.metric("ropewalk_received_bytes_total");
+    let mut sent = received();
+    let mut show = |wire: &mut Wire, bytes: &[u8]| {
+        wire.send(bytes);
+        sent += bytes.len() as u64;
+        eventually("the node has read it", || received() >= sent);
+    };
+    let (mut small, mut large, mut waiting) = (node.connect(), node.connect(), node.connect());
+    let frame = small.frame(9, &metadata_request("any"));
+    let (half, rest) = frame.split_at(frame.len() / 2);
+    show(&mut small, half);
+    // The first takes all room, the second waits for it; both are silent after that.
+    let announced = [&(1i32 << 20).to_be_bytes()[..], &[0; 1 << 10]].concat();
+    show(&mut large, &announced);
+    show(&mut waiting, &announced);
+    large.expect_hang_up();
+    small.send(rest);
+    let (_, response) = small.receive::<MetadataRequest>(9);
+    assert_eq!(response.brokers.len(), 1);
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn run(disk: &SimulatedDisk) -> Result<CheckReport, Fault> {
 /// The frames of a sound journal.
 fn frames(disk: &SimulatedDisk) -> Vec<FrameListing> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (frames, fault) = list_frames(&shared, &config().identity);
-    assert!(fault.is_none(), "{fault:?}");
+    let (frames, faults) = list_frames(&shared, &config().identity);
+    assert!(faults.is_empty(), "{faults:?}");
     frames
 }
 
@@ -114,23 +114,59 @@ fn damage_in_each_file_is_found_and_the_rest_is_checked() {
 }
 
 #[test]
-fn the_frames_before_a_damaged_one_are_listed() {
+fn each_damaged_frame_is_named_and_the_whole_ones_are_listed() {
     let mut rig = Rig::new();
-    for _ in 0..3 {
+    for _ in 0..6 {
         rig.append(0, 100);
         rig.flush();
     }
     let disk = copy(&rig.disk);
     let all = frames(&disk);
-    assert_eq!(all.len(), 3);
-    turn_bit(&disk, &all[1], 200);
+    assert_eq!(all.len(), 6);
+    // Of one frame the header is gone, so that where it ends is not known; of another only a byte of its batch.
+    turn_bit(&disk, &all[1], 3);
+    turn_bit(&disk, &all[4], 200);
+    let report = run(&disk).expect("there is no checkpoint");
+    let places = |faults: &[Fault]| -> Vec<(String, u64)> {
+        let place = |fault: &Fault| match fault {
+            Fault::Damaged { file, position, .. } => (file.clone(), *position),
+            other => panic!("{other:?}"),
+        };
+        faults.iter().map(place).collect()
+    };
+    let damaged = [&all[1], &all[4]].map(|frame| (frame.file.clone(), frame.position));
+    assert_eq!(places(&report.faults), damaged);
+    assert_eq!((report.frames, report.batches), (4, 4));
+
     let shared: Arc<dyn Disk> = Arc::new(disk);
-    let (listed, fault) = list_frames(&shared, &config().identity);
-    assert_eq!(listed, all[..1]);
+    let (listed, faults) = list_frames(&shared, &config().identity);
+    assert_eq!(listed, [&all[..1], &all[2..4], &all[5..]].concat());
+    assert_eq!(places(&faults), damaged);
+}
+
+#[test]
+fn damage_at_the_end_of_a_journal_file_is_one_place() {
+    let mut rig = Rig::new();
+    // Each frame takes a block, and a file has eight.
+    for _ in 0..10 {
+        rig.prepare();
+        rig.append(0, 100);
+        rig.flush();
+    }
+    let disk = copy(&rig.disk);
+    let all = frames(&disk);
+    assert_eq!(all.len(), 10);
+    let next_file = all.iter().position(|frame| frame.file != all[0].file);
+    let last = &all[next_file.expect("there are two files") - 1];
+    turn_bit(&disk, last, 200);
+    let report = run(&disk).expect("there is no checkpoint");
     assert!(
-        matches!(&fault, Some(Fault::Damaged { file, .. }) if *file == all[1].file),
-        "{fault:?}"
+        matches!(&report.faults[..], [Fault::Damaged { file, position, .. }]
+            if *file == last.file && *position == last.position),
+        "{:?}",
+        report.faults
     );
+    assert_eq!(report.frames as usize, all.len() - 1);
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) use files::{Files, JournalFile, directory, file_name};
 pub use preparation::PrepareFile;
 pub(crate) use reread::{FrameBatches, RereadError, SPAN_BYTES_MAX};
 pub(crate) use returned::reopen;
-pub(crate) use scan::{ReplayStart, Scanned, scan};
+pub(crate) use scan::{ReplayStart, Scanned, scan, survey};
 
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::planted::{Bug, planted};

@@ -8,6 +8,7 @@
 //! is damaged than a single bit (`mend`), it is taken for torn and cut, unless the checkpoint's states know of its records.
 //! The same holds for the last file if it vanishes with its only frames. Replicas close this gap; one disk cannot.
 
+mod survey;
 mod tail;
 
 use std::collections::HashSet;
@@ -26,6 +27,8 @@ use super::frame::{
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
 use crate::planted::{Bug, planted};
+
+pub(crate) use survey::survey;
 
 /// How much is read at a time; frames that are larger are read whole.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -68,16 +71,8 @@ pub(crate) fn scan(
     held: &HashSet<u32>,
     visit: &mut Visit<'_>,
 ) -> Result<Scanned, Fault> {
-    let scan = Scan {
-        disk,
-        identity,
-        directory: directory(identity),
-    };
-    let mut files = scan.open_files(held)?;
-    let first_sequence = start.map_or(0, |start| start.file_sequence);
-    let from = files.partition_point(|file| file.sequence < first_sequence);
-    let waiting = files.split_off(from);
-    scan.refuse_lost_files(&waiting, start)?;
+    let scan = Scan::new(disk, identity);
+    let (free, waiting) = scan.files_from(start, held)?;
     let mut found = Scanned {
         next_frame: start.map_or(0, |start| start.frame),
         ..Scanned::default()
@@ -85,7 +80,7 @@ pub(crate) fn scan(
     let idle = scan.follow(waiting, start, &mut found, visit)?;
     scan.refuse_later_frames(&idle, &found)?;
     let idle = scan.finish_tail(idle, &mut found, visit)?;
-    found.files.free = files;
+    found.files.free = free;
     found.files.free.extend(idle);
     found.files.held = held.iter().copied().collect();
     Ok(found)
@@ -97,7 +92,29 @@ struct Scan<'a> {
     directory: PathBuf,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn new(disk: &'a Arc<dyn Disk>, identity: &'a JournalIdentity) -> Scan<'a> {
+        Scan {
+            disk,
+            identity,
+            directory: directory(identity),
+        }
+    }
+
+    /// The files before the start, and those from it on: none of these may be missing.
+    fn files_from(
+        &self,
+        start: Option<ReplayStart>,
+        held: &HashSet<u32>,
+    ) -> Result<(Vec<JournalFile>, Vec<JournalFile>), Fault> {
+        let mut files = self.open_files(held)?;
+        let first_sequence = start.map_or(0, |start| start.file_sequence);
+        let from = files.partition_point(|file| file.sequence < first_sequence);
+        let waiting = files.split_off(from);
+        self.refuse_lost_files(&waiting, start)?;
+        Ok((files, waiting))
+    }
+
     /// Of a file, or with no name of the directory.
     fn path(&self, name: &str) -> String {
         let directory = self.disk.root().join(&self.directory);

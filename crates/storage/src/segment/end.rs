@@ -6,12 +6,11 @@
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use platform::disk::{BLOCK_BYTES, Disk};
 use record::PartitionId;
 
 use super::adopted::AdoptedFrames;
-use super::table::{ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
+use super::table::TRAILER_BYTES;
 use super::{Segment, SegmentFile, path};
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
@@ -55,51 +54,22 @@ pub(crate) fn open_segment(
 /// # Errors
 /// `Damaged`, `UnknownVersion`, or the disk's.
 pub(crate) fn verify_end(file: &SegmentFile, segment: &Segment) -> Result<(), Fault> {
-    let damaged = |position, what: &str| Fault::Damaged {
-        file: file.path.clone(),
-        position,
-        what: what.to_string(),
-    };
-    let begin = segment.end.checked_sub(BLOCK_BYTES as u64);
-    let begin = begin.ok_or_else(|| damaged(segment.end, "no run can end here"))?;
-    let block = read(file, begin, BLOCK_BYTES)?;
-    let trailer_at = segment.end - TRAILER_BYTES as u64;
-    let trailer = Trailer::decode(&block[BLOCK_BYTES - TRAILER_BYTES..], &file.identity, segment.end)
-        .map_err(|error| match error {
-            TrailerError::Damaged => damaged(trailer_at, "the run's trailer does not match its checksum"),
-            TrailerError::UnknownVersion(version) => Fault::UnknownVersion {
-                file: file.path.clone(),
-                version,
-            },
-        })?;
-    let at = trailer.table_position;
-    let length = trailer.chunk_count as usize * ENTRY_BYTES;
-    if at.checked_add(length as u64).is_none_or(|end| end > trailer_at) {
-        return Err(damaged(at, "the table does not fit before its trailer"));
-    }
-    let table = match at.checked_sub(begin) {
-        Some(start) => block.slice(start as usize..start as usize + length),
-        None => read(file, at, length)?,
-    };
-    if file.identity.checksum(at, &table) != trailer.table_checksum {
-        return Err(damaged(at, "the table does not match its checksum"));
-    }
-    let next = decode_table(&table).last().map(|chunk| chunk.next);
-    if next != Some(segment.next) || trailer.previous_end >= segment.end {
-        return Err(damaged(trailer_at, "another run ends here than was recorded"));
+    let end = segment.end;
+    let begin = end.checked_sub(BLOCK_BYTES as u64);
+    let begin = begin.ok_or_else(|| file.damaged(end, "no run can end here".into()))?;
+    let block = file.read(begin, BLOCK_BYTES)?;
+    let trailer = file.trailer_in(&block[BLOCK_BYTES - TRAILER_BYTES..], end)?;
+    let table = file.table(&trailer, end, |position, length| {
+        match position.checked_sub(begin) {
+            Some(start) => Ok(block.slice(start as usize..start as usize + length)),
+            None => file.read(position, length),
+        }
+    })?;
+    let next = table.last().map(|chunk| chunk.next);
+    if next != Some(segment.next) || trailer.previous_end >= end {
+        let trailer_at = end - TRAILER_BYTES as u64;
+        let what = "another run ends here than was recorded";
+        return Err(file.damaged(trailer_at, what.into()));
     }
     Ok(())
-}
-
-fn read(file: &SegmentFile, position: u64, length: usize) -> Result<Bytes, Fault> {
-    file.file
-        .read(position, length)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Fault::Damaged {
-                file: file.path.clone(),
-                position,
-                what: "the file ends too early".into(),
-            },
-            _ => Doing::Reading.failed(error).at(&file.path),
-        })
 }

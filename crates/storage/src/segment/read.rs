@@ -36,7 +36,7 @@ fn read(file: &dyn File, path: &str, position: u64, length: usize) -> Result<Byt
 }
 
 impl SegmentFile {
-    fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
+    pub(super) fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
         read(&*self.file, &self.path, position, length)
     }
 
@@ -67,7 +67,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    fn damaged(&self, position: u64, what: String) -> Fault {
+    pub(super) fn damaged(&self, position: u64, what: String) -> Fault {
         Fault::Damaged {
             file: self.path.clone(),
             position,
@@ -78,9 +78,14 @@ impl SegmentFile {
     fn trailer(&self, end: u64) -> Result<Trailer, Fault> {
         let position = end.checked_sub(TRAILER_BYTES as u64);
         let position = position.ok_or_else(|| self.damaged(end, "no run can end here".into()))?;
-        let bytes = self.read(position, TRAILER_BYTES)?;
-        Trailer::decode(&bytes, &self.identity, end).map_err(|error| match error {
+        self.trailer_in(&self.read(position, TRAILER_BYTES)?, end)
+    }
+
+    /// The trailer whose bytes these are: those before `end`.
+    pub(super) fn trailer_in(&self, bytes: &[u8], end: u64) -> Result<Trailer, Fault> {
+        Trailer::decode(bytes, &self.identity, end).map_err(|error| match error {
             TrailerError::Damaged => {
+                let position = end - TRAILER_BYTES as u64;
                 self.damaged(position, "the run's trailer does not match its checksum".into())
             }
             TrailerError::UnknownVersion(version) => Fault::UnknownVersion {
@@ -90,20 +95,22 @@ impl SegmentFile {
         })
     }
 
-    fn table(&self, trailer: &Trailer, end: u64) -> Result<Vec<Chunk>, Fault> {
+    /// The table that the trailer before `end` points to; `read` gets its bytes, given where they are and how many.
+    pub(super) fn table(
+        &self,
+        trailer: &Trailer,
+        end: u64,
+        read: impl FnOnce(u64, usize) -> Result<Bytes, Fault>,
+    ) -> Result<Vec<Chunk>, Fault> {
+        let position = trailer.table_position;
         let length = trailer.chunk_count as usize * ENTRY_BYTES;
-        if trailer.table_position + length as u64 + TRAILER_BYTES as u64 > end {
-            return Err(self.damaged(
-                trailer.table_position,
-                "the table does not fit before its trailer".into(),
-            ));
+        let table_end = position.checked_add((length + TRAILER_BYTES) as u64);
+        if table_end.is_none_or(|table_end| table_end > end) {
+            return Err(self.damaged(position, "the table does not fit before its trailer".into()));
         }
-        let bytes = self.read(trailer.table_position, length)?;
-        if self.identity.checksum(trailer.table_position, &bytes) != trailer.table_checksum {
-            return Err(self.damaged(
-                trailer.table_position,
-                "the table does not match its checksum".into(),
-            ));
+        let bytes = read(position, length)?;
+        if self.identity.checksum(position, &bytes) != trailer.table_checksum {
+            return Err(self.damaged(position, "the table does not match its checksum".into()));
         }
         Ok(decode_table(&bytes))
     }
@@ -118,7 +125,8 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
         if trailer.previous_end >= end {
             return Err(file.damaged(end, "a run cannot begin behind its end".into()));
         }
-        tables.push(file.table(&trailer, end)?);
+        let read = |position, length| file.read(position, length);
+        tables.push(file.table(&trailer, end, read)?);
         end = trailer.previous_end;
     }
     let mut chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();

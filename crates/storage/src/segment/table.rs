@@ -5,7 +5,7 @@
 //! run     | chunk | chunk | … | table | zeros | trailer |      whole blocks
 //! chunk   | batch | batch | … |                a run of whole batches, at least CHUNK_BYTES but for the last
 //! ```
-//! A chunk is the unit of index, checksum, caching and reading. A table lists the chunks of its run; the trailer points back
+//! A chunk is the unit of index and checksum. A table lists the chunks of its run; the trailer points back
 //! to the end of the run before, but for the run that seals the segment: its table lists all chunks. In the file of a
 //! segment that adopted a journal file, that run is the only one and has no chunks of its own: its table points there.
 //! All integers are little-endian.

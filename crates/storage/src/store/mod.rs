@@ -123,7 +123,7 @@ pub struct Store {
     /// Partitions with batches in the journal only, in the order of their first such batch.
     unlaid: VecDeque<PartitionId>,
     round: Option<Round>,
-    /// Journal position up to which the last round reached, for the trigger.
+    /// Bytes of batches appended since the last round began, for the trigger.
     bytes_since_round: u64,
     /// Sequences of the journal files that segments consist of.
     adopted: HashSet<u64>,

@@ -64,7 +64,7 @@ pub enum Located {
     From(Offset),
     /// In no batch.
     Nowhere,
-    /// The index must be loaded first: run the job, give its outcome to `finish_read`, ask again.
+    /// The index must be loaded first: run the job, give its outcome to `finish_locate`.
     Job(ReadJob),
 }
 
@@ -348,8 +348,7 @@ impl Store {
             .get(&(id, segment.name()))
             .filter(|table| covers(table, &segment))
         {
-            let chunk = table.iter().find(|chunk| chunk.max_timestamp_ms >= timestamp_ms);
-            let first = chunk.map_or(segment.first, |chunk| chunk.first);
+            let first = locate_in(table, &segment, timestamp_ms);
             return Ok(Located::From(Offset(first.max(log_start))));
         }
         let wanted = Wanted {
@@ -361,6 +360,28 @@ impl Store {
         Ok(Located::Job(self.plan_segment(segment, wanted)))
     }
 
+    /// Takes the outcome of a job of `locate_timestamp` for the same time. Answers from what the job read, as the cache may
+    /// not have room for it. If the data moved meanwhile, another job may follow.
+    ///
+    /// # Errors
+    /// As `finish_read`.
+    pub fn finish_locate(&mut self, outcome: ReadOutcome, timestamp_ms: i64) -> Result<Located, ReadError> {
+        let id = outcome.wanted.partition;
+        let loaded = match &outcome.result {
+            Ok(Loaded::Segment { segment, table, .. }) => Some((*segment, table.clone())),
+            _ => None,
+        };
+        self.finish_read(outcome)?;
+        if let Some((name, table)) = loaded
+            && let Some(log) = self.partitions.get(&id)
+            && let Some(segment) = log.segments.iter().find(|segment| segment.name() == name)
+        {
+            let first = locate_in(&table, segment, timestamp_ms);
+            return Ok(Located::From(Offset(first.max(log.log_start))));
+        }
+        self.locate_timestamp(id, timestamp_ms)
+    }
+
     /// The greatest timestamp of any batch kept; `None` if there is none.
     pub fn max_timestamp(&self, id: PartitionId) -> Option<i64> {
         let log = self.partitions.get(&id)?;
@@ -369,4 +390,10 @@ impl Store {
             .chain(log.tail.iter().map(|batch| batch.max_timestamp_ms))
             .max()
     }
+}
+
+/// Where in a segment to look for a time, by its index.
+fn locate_in(table: &Table, segment: &Segment, timestamp_ms: i64) -> i64 {
+    let chunk = table.iter().find(|chunk| chunk.max_timestamp_ms >= timestamp_ms);
+    chunk.map_or(segment.first, |chunk| chunk.first)
 }

@@ -121,10 +121,11 @@ impl Store {
         Ok(frame)
     }
 
-    /// Forgets the segments that a trim, journaled in `frame`, leaves nothing of. A layout step that is out may be writing
-    /// to the open one: that one goes when the step is back.
+    /// Forgets the segments that a trim, journaled in `frame`, leaves nothing of. A layout step of this partition that is out
+    /// may be writing to the open one: that one goes when the step is back. Nobody comes back to it for another's step.
     pub(super) fn give_up_below(&mut self, id: PartitionId, log_start: i64, frame: u64) {
-        let stepping = self.round.as_ref().is_some_and(|round| round.stepping);
+        let round = self.round.as_ref();
+        let stepping = round.is_some_and(|round| round.stepping && round.waiting.front() == Some(&id));
         let Some(log) = self.partitions.get_mut(&id) else {
             return;
         };

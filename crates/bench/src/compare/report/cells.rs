@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::columns::Column;
 use super::document::{Span, Text};
-use super::measured::{Guess, Measured, Verdict, better};
+use super::guesses::Guess;
+use super::measured::{Measured, Verdict, better};
 use super::number;
 use crate::compare::results::{Better, Cell, Row, Survives};
 
@@ -14,6 +15,12 @@ pub(crate) const FEW_SAMPLES: &str = "*";
 pub(crate) const FEW_TICKS: &str = "†";
 /// Marks the latency of a load that was not kept up with.
 pub(crate) const BEHIND: &str = "§";
+/// Marks latency beside reads that were over early.
+pub(crate) const FEW_READS: &str = "‖";
+/// Marks what too few repetitions found.
+pub(crate) const FEW_RUNS: &str = "¶";
+/// Marks bytes written that cannot be all.
+pub(crate) const UNWRITTEN: &str = "#";
 /// Marks what was never the same twice.
 pub(crate) const UNSTEADY: &str = "‡";
 
@@ -45,14 +52,14 @@ impl Notes {
 }
 
 /// What stands in a cell for one metric.
-pub(crate) fn text(cell: Option<&Cell>, metric: &str, standing: Standing, notes: &mut Notes) -> Text {
-    let Some(cell) = cell else {
+pub(crate) fn text(column: &Column, row: &Row, metric: &str, standing: Standing, notes: &mut Notes) -> Text {
+    let Some(cell) = column.cell(row) else {
         return Text::from("–");
     };
     if let Some(why) = &cell.not_asked {
         return Text::from("not asked").with(Span::Note(notes.number(why)));
     }
-    let text = match Measured::of(cell, metric) {
+    let text = match column.measured(row, metric) {
         Some(measured) => figure(&measured, standing == Standing::Best),
         None if !cell.runs.is_empty() => return Text::from("–"),
         None if cell.failures.is_empty() => return Text::from("not run"),
@@ -67,9 +74,7 @@ pub(crate) fn text(cell: Option<&Cell>, metric: &str, standing: Standing, notes:
 /// A median with its spread, marked if it says little.
 fn figure(measured: &Measured, is_best: bool) -> Text {
     let mark = match measured.guess {
-        Some(Guess::FewSamples) => FEW_SAMPLES,
-        Some(Guess::FewTicks) => FEW_TICKS,
-        Some(Guess::Behind) => BEHIND,
+        Some(guess) => mark(guess),
         None if measured.is_unsteady() => UNSTEADY,
         None => "",
     };
@@ -86,6 +91,18 @@ fn figure(measured: &Measured, is_best: bool) -> Text {
             text.with(Span::Quiet(format!(" {least}–{most}")))
         }
         None => text,
+    }
+}
+
+/// What marks a guess.
+pub(crate) fn mark(guess: Guess) -> &'static str {
+    match guess {
+        Guess::FewSamples => FEW_SAMPLES,
+        Guess::FewTicks => FEW_TICKS,
+        Guess::Behind => BEHIND,
+        Guess::FewReads => FEW_READS,
+        Guess::FewRuns => FEW_RUNS,
+        Guess::Unwritten => UNWRITTEN,
     }
 }
 
@@ -108,14 +125,13 @@ pub(crate) fn failure_note(cell: &Cell) -> Option<String> {
 /// What each column's figure is in a row, among those whose systems promise the same: best are all that nothing sets apart from
 /// the best median. Systems that promise different things are never set side by side.
 pub(crate) fn standings(columns: &[Column], row: &Row, metric: &str) -> Vec<Standing> {
-    let figure = |column: &Column| Measured::of(column.cell(row)?, metric);
     let mut standings = vec![Standing::Alone; columns.len()];
     for survives in [Survives::PowerCut, Survives::ProcessCrash, Survives::Nothing] {
         let class: Vec<(usize, Measured)> = columns
             .iter()
             .enumerate()
             .filter(|(_, column)| column.survives == Some(survives))
-            .filter_map(|(place, column)| Some((place, figure(column)?)))
+            .filter_map(|(place, column)| Some((place, column.measured(row, metric)?)))
             .filter(|(_, measured)| measured.guess.is_none())
             .collect();
         let systems: BTreeSet<usize> = class.iter().map(|(place, _)| columns[*place].number).collect();
@@ -127,17 +143,23 @@ pub(crate) fn standings(columns: &[Column], row: &Row, metric: &str) -> Vec<Stan
 }
 
 fn set_standings(standings: &mut [Standing], class: &[(usize, Measured)], metric: &str) {
-    let by_median = |one: &&Measured, other: &&Measured| one.median.total_cmp(&other.median);
-    let figures = || class.iter().map(|(_, measured)| measured);
+    let by_median = |one: &&(usize, Measured), other: &&(usize, Measured)| {
+        let [one, other] = [one, other].map(|(_, measured)| measured.median);
+        one.total_cmp(&other)
+    };
     let first = match better(metric) {
-        Better::Less => figures().min_by(by_median),
-        Better::More => figures().max_by(by_median),
+        Better::Less => class.iter().min_by(by_median),
+        Better::More => class.iter().max_by(by_median),
         Better::Neither => None,
     };
-    // One that cannot meet the best might be better than it.
-    let Some(first) = first.filter(|first| figures().all(|measured| measured.can_meet(first))) else {
+    let Some((best, first)) = first else {
         return;
     };
+    // One that cannot meet the best might be better than it.
+    let is_met = |(place, measured): &(usize, Measured)| place == best || measured.can_meet(first);
+    if !class.iter().all(is_met) {
+        return;
+    }
     for (place, measured) in class {
         standings[*place] = match measured.beside(first, metric) {
             Verdict::NoDifference => Standing::Best,

@@ -1,5 +1,6 @@
 //! Who takes part in an experiment: a column for each system and client, in the same order everywhere.
 
+use super::measured::Measured;
 use crate::compare::results::{Cell, Experiment, Results, Row, Survives, SystemFacts};
 
 /// Marks a system whose acknowledged records survive a power cut.
@@ -17,8 +18,12 @@ pub(crate) struct Column {
     pub(crate) driver: String,
     /// Whether the driver is the system's best client.
     pub(crate) is_best_client: bool,
-    /// Its place among the systems, which decides its colour.
+    /// Its place among the systems.
     pub(crate) number: usize,
+    /// Its system's place among those of the experiment, which decides its colour.
+    pub(crate) ink: usize,
+    /// How often each workload was asked to run.
+    repetitions: u32,
     /// What the system's acknowledged records survive; none if nothing is known of it.
     pub(crate) survives: Option<Survives>,
     /// What tables and plots call it.
@@ -29,6 +34,11 @@ impl Column {
     /// Its cell in a row, if it was asked.
     pub(crate) fn cell<'a>(&self, row: &'a Row) -> Option<&'a Cell> {
         row.cells.iter().find(|cell| self.is_of(cell))
+    }
+
+    /// Its figure in a row, if there is one.
+    pub(crate) fn measured(&self, row: &Row, metric: &str) -> Option<Measured> {
+        Measured::in_row(row, self.cell(row)?, metric, self.repetitions)
     }
 
     fn is_of(&self, cell: &Cell) -> bool {
@@ -49,8 +59,12 @@ pub(crate) fn of(results: &Results, experiment: &Experiment) -> Vec<Column> {
         .iter()
         .map(|one| columns.iter().filter(|other| other.system == one.system).count() > 1)
         .collect();
+    let mut numbers: Vec<usize> = columns.iter().map(|column| column.number).collect();
+    numbers.dedup();
     for (column, are_many) in columns.iter_mut().zip(are_many) {
         column.title = column_title(results, column, are_many);
+        let place = numbers.iter().position(|number| *number == column.number);
+        column.ink = place.unwrap_or_default();
     }
     columns
 }
@@ -65,6 +79,8 @@ fn column(results: &Results, cell: &Cell) -> Column {
         driver: cell.driver.clone(),
         is_best_client: cell.best_client,
         number: place.unwrap_or(results.systems.len()),
+        ink: 0,
+        repetitions: results.repetitions,
         survives: place.map(|place| results.systems[place].survives),
         title: String::new(),
     }
@@ -105,4 +121,56 @@ pub(crate) fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str)
         .map(|driver| driver.title.as_str())
         .filter(|title| !title.is_empty())
         .unwrap_or(driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::compare::results::LoopKind;
+
+    #[test]
+    fn systems_of_one_experiment_are_counted_from_its_first() {
+        let names = ["ours", "absent", "one", "other"];
+        let results = Results {
+            systems: names
+                .map(|name| SystemFacts {
+                    name: name.to_owned(),
+                    ..SystemFacts::default()
+                })
+                .to_vec(),
+            ..Results::default()
+        };
+        let cell = |system: &str, best_client| Cell {
+            system: system.to_owned(),
+            best_client,
+            ..Cell::default()
+        };
+        let experiment = Experiment {
+            name: String::new(),
+            title: String::new(),
+            about: String::new(),
+            source: None,
+            loop_kind: LoopKind::Closed,
+            metrics: Vec::new(),
+            plot: None,
+            rows: vec![Row {
+                name: String::new(),
+                parameters: BTreeMap::new(),
+                cells: vec![
+                    cell("other", true),
+                    cell("one", false),
+                    cell("one", true),
+                    cell("ours", true),
+                ],
+            }],
+            left_out: None,
+            published: Vec::new(),
+            command: String::new(),
+        };
+        let columns = of(&results, &experiment);
+        let inks: Vec<(usize, usize)> = columns.iter().map(|column| (column.number, column.ink)).collect();
+        assert_eq!(inks, [(0, 0), (2, 1), (2, 1), (3, 2)]);
+    }
 }

@@ -72,7 +72,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
                     is_first || (our.survives != first.survives && our.survives == other.survives)
                 });
                 for other in others {
-                    push_pairs(&mut found, experiment, row, our, other);
+                    push_pairs(&mut found, results.repetitions, (experiment, row), (our, other));
                 }
             }
         }
@@ -89,11 +89,11 @@ pub(crate) fn is_variant_of(system: &SystemFacts, first: &SystemFacts) -> bool {
 /// The best client of both, and each client that both have.
 fn push_pairs<'a>(
     found: &mut Vec<Comparison<'a>>,
-    experiment: &'a Experiment,
-    row: &'a Row,
-    our: &'a SystemFacts,
-    other: &'a SystemFacts,
+    repetitions: u32,
+    (experiment, row): (&'a Experiment, &'a Row),
+    (our, other): (&'a SystemFacts, &'a SystemFacts),
 ) {
+    let figure = |cell: &Cell, metric: &str| Measured::in_row(row, cell, metric, repetitions);
     let of = |name: &'a str| row.cells.iter().filter(move |cell| cell.system == name);
     for our_cell in of(&our.name) {
         for other_cell in of(&other.name) {
@@ -107,7 +107,8 @@ fn push_pairs<'a>(
             let mut told: Vec<&str> = Vec::new();
             for metric in &experiment.metrics {
                 let quantity = quantity(metric, experiment.loop_kind);
-                if let Some((ours, theirs)) = figures(our_cell, other_cell, metric)
+                let both = figures(metric, figure(our_cell, metric), figure(other_cell, metric));
+                if let Some((ours, theirs)) = both
                     && !told.contains(&quantity)
                 {
                     found.push(Comparison {
@@ -130,11 +131,11 @@ fn push_pairs<'a>(
 }
 
 /// Both figures, if the metric can be better or worse and both are more than guesses.
-fn figures(our: &Cell, other: &Cell, metric: &str) -> Option<(Measured, Measured)> {
+fn figures(metric: &str, ours: Option<Measured>, theirs: Option<Measured>) -> Option<(Measured, Measured)> {
     if better(metric) == Better::Neither {
         return None;
     }
-    let (ours, theirs) = (Measured::of(our, metric)?, Measured::of(other, metric)?);
+    let (ours, theirs) = (ours?, theirs?);
     ours.can_meet(&theirs).then_some((ours, theirs))
 }
 

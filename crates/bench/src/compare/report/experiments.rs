@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Block, Document, Text, slug};
+use super::guesses::has_own_loads;
 use super::overview::point;
-use super::{columns, number, plots, tables};
+use super::{columns, number, plots, requests, tables};
 use crate::compare::results::{Experiment, LoopKind, Results, Survives};
 
 /// Adds a section for each experiment.
@@ -47,6 +48,15 @@ fn push_one(
         points.push(point("Follows: ", source));
     }
     points.push(point("Load: ", load(experiment.loop_kind)));
+    if let Some(requests) = requests::of_all(experiment) {
+        points.push(point("Requests: ", format!("{requests}.")));
+    }
+    if has_own_loads(experiment) {
+        points.push(point(
+            "Each at its own load: ",
+            "what is due is a share of what that very system takes. The figures of one row are of unlike loads.",
+        ));
+    }
     document.list(points);
     if let Some(why) = &experiment.left_out {
         document.paragraph(point("Left out: ", why));
@@ -93,7 +103,7 @@ fn unlike(results: &Results, experiment: &Experiment) -> String {
     match alone.len() {
         0 => String::new(),
         _ => format!(
-            "Alone in what they promise, so never bold here: {}.",
+            "Nobody else here promises the same, so nothing of it is bold: {}.",
             alone.join("; ")
         ),
     }

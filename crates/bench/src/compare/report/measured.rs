@@ -2,28 +2,14 @@
 //!
 //! What is not a finite number is no figure: nothing of it reaches a report.
 
-use std::collections::BTreeMap;
-
-use crate::compare::figures::DUE;
-use crate::compare::results::{Better, Cell, METRICS, QUANTILES};
+use super::guesses::{self, Due, Guess};
+use crate::compare::results::{Acknowledges, Better, Cell, METRICS, Row};
 
 /// What a single repetition is taken to vary by, for want of a second: a tenth each way.
 pub(crate) const UNKNOWN_SPREAD: f64 = 0.1;
 
-/// How many samples must lie above a percentile for it to be one.
-const SAMPLES_ABOVE: f64 = 10.0;
-
-/// Processor time is told in ticks of this many seconds (proc_pid_stat(5), at the usual 100 a second).
-const TICK_S: f64 = 0.01;
-
-/// A difference of one in fewer ticks than this is more than 5 %.
-const TICKS_MIN: f64 = 20.0;
-
 /// The longest of many is longer than that of few: numbers farther apart than this factor are unlike.
 const SAMPLES_ALIKE: f64 = 1.5;
-
-/// Who takes less than this part of what is due in the open loop is behind.
-const KEPT_UP: f64 = 0.9;
 
 /// Medians that are closer than this part are alike, whatever the ranges: three repetitions each are ranges apart in one pair of
 /// equals of ten.
@@ -31,17 +17,6 @@ const ALIKE: f64 = 0.05;
 
 /// A figure whose repetitions were farther from the median than this part is not steady.
 pub(crate) const UNSTEADY: f64 = 0.3;
-
-/// Why a figure says too little to win or lose anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Guess {
-    /// A percentile of too few samples.
-    FewSamples,
-    /// Processor time of too few ticks of the clock that tells it.
-    FewTicks,
-    /// Latency of a load that was not kept up with: it says how long the load lasted, nothing of the system.
-    Behind,
-}
 
 /// The median of a metric over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +33,10 @@ pub(crate) struct Measured {
     pub(crate) guess: Option<Guess>,
     /// Of how many samples it is the longest, where that matters.
     longest_of: Option<f64>,
+    /// Whether it is the latency of a batch or of a record, if it is one of these.
+    timed: Option<Acknowledges>,
+    /// What was due, if it is a rate of the open loop.
+    due: Option<Due>,
 }
 
 /// What one figure is beside another.
@@ -85,19 +64,39 @@ impl Measured {
             least: spread.least,
             most: spread.most,
             runs,
-            guess: guess(cell, metric),
+            guess: guesses::of_cell(cell, metric),
             longest_of: longest_of(cell, metric),
+            timed: guesses::timed(cell, metric),
+            due: guesses::due(cell, metric),
         })
     }
 
-    /// Whether it can win or lose anything beside another of the same metric: neither is a guess, and of two longest ones both
-    /// are of about as many samples.
+    /// Of a cell among the others of its row, where so many repetitions were asked of each.
+    pub(crate) fn in_row(row: &Row, cell: &Cell, metric: &str, repetitions: u32) -> Option<Self> {
+        let measured = Self::of(cell, metric)?;
+        let guess = measured
+            .guess
+            .or_else(|| guesses::in_row(row, cell, metric, repetitions));
+        Some(Self { guess, ..measured })
+    }
+
+    /// Whether it can win or lose anything beside another of the same metric: neither is a guess, two longest ones are of about
+    /// as many samples, two latencies are both of batches or both of records, and two rates are more than what was asked for.
     pub(crate) fn can_meet(&self, other: &Self) -> bool {
         let are_alike = match (self.longest_of, other.longest_of) {
             (Some(one), Some(other)) => one.max(other) <= one.min(other) * SAMPLES_ALIKE,
             _ => true,
         };
-        self.guess.is_none() && other.guess.is_none() && are_alike
+        let are_timed_alike = match (self.timed, other.timed) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        let are_findings = match (self.due, other.due) {
+            (Some(one), Some(other)) => one.can_meet(other),
+            _ => true,
+        };
+        let are_sure = self.guess.is_none() && other.guess.is_none();
+        are_sure && are_alike && are_timed_alike && are_findings
     }
 
     /// Whether its repetitions were too far apart to say much.
@@ -139,39 +138,6 @@ impl Measured {
     }
 }
 
-fn guess(cell: &Cell, metric: &str) -> Option<Guess> {
-    let kept_up = least(cell, metric, |run| {
-        Some(run.get("records_per_s")? / run.get(DUE)?)
-    });
-    if kept_up < KEPT_UP && metric.ends_with("_us") {
-        return Some(Guess::Behind);
-    }
-    if let Some((_, quantile)) = QUANTILES.iter().find(|(name, _)| *name == metric) {
-        let samples = |run: &Run| run.get("samples").or_else(|| run.get("records")).copied();
-        return is_few(least(cell, metric, samples), *quantile).then_some(Guess::FewSamples);
-    }
-    let ticks = least(cell, metric, |run| Some(processor_seconds(run, metric)? / TICK_S));
-    (ticks < TICKS_MIN - 1e-6).then_some(Guess::FewTicks)
-}
-
-type Run = BTreeMap<String, f64>;
-
-/// The least of something over the runs that have a metric; infinity if none has it.
-fn least(cell: &Cell, metric: &str, of: impl Fn(&Run) -> Option<f64>) -> f64 {
-    let runs = cell.runs.iter().filter(|run| run.contains_key(metric));
-    runs.filter_map(of).fold(f64::INFINITY, f64::min)
-}
-
-/// How much processor time such a metric of a run was computed from.
-fn processor_seconds(run: &Run, metric: &str) -> Option<f64> {
-    let (value, of) = (run.get(metric)?, |name: &str| run.get(name).copied());
-    match metric {
-        "server_cpu_s_per_gb" | "client_cpu_s_per_gb" => Some(value * of("mb_per_s")? * of("seconds")? / 1e3),
-        "server_cpu_us_per_record" => Some(value * of("records")? / 1e6),
-        _ => None,
-    }
-}
-
 /// Of how many samples a longest one is the longest, in the middle of the repetitions.
 fn longest_of(cell: &Cell, metric: &str) -> Option<f64> {
     match metric {
@@ -179,12 +145,6 @@ fn longest_of(cell: &Cell, metric: &str) -> Option<f64> {
         "delivery_max_us" => Some(cell.spread("records")?.median),
         _ => None,
     }
-}
-
-/// Whether so many samples are too few for a quantile.
-pub(crate) fn is_few(samples: f64, quantile: f64) -> bool {
-    // A little slack: 1 - 0.9999 is not quite a ten-thousandth.
-    samples * (1.0 - quantile) < SAMPLES_ABOVE - 1e-6
 }
 
 /// Which way a metric is better; one that we do not know is neither.
@@ -206,7 +166,7 @@ mod tests {
     use super::*;
 
     fn cell(figures: &[(&str, f64)]) -> Cell {
-        let figures: Run = figures
+        let figures = figures
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value))
             .collect();
@@ -214,43 +174,6 @@ mod tests {
             runs: vec![figures; 3],
             ..Cell::default()
         }
-    }
-
-    fn cpu(seconds: f64) -> Measured {
-        // 100 MB in 2 s: a tenth of a GB.
-        let figures = [
-            ("mb_per_s", 50.0),
-            ("seconds", 2.0),
-            ("server_cpu_s_per_gb", seconds * 10.0),
-        ];
-        Measured::of(&cell(&figures), "server_cpu_s_per_gb").expect("it is there")
-    }
-
-    #[test]
-    fn processor_time_of_few_ticks_decides_nothing() {
-        assert_eq!(cpu(0.19).guess, Some(Guess::FewTicks));
-        assert_eq!(cpu(0.0).guess, Some(Guess::FewTicks));
-        assert_eq!(cpu(0.2).guess, None);
-        assert!(cpu(0.2).can_meet(&cpu(3.0)) && !cpu(0.01).can_meet(&cpu(3.0)));
-        let records = cell(&[("records", 1e4), ("server_cpu_us_per_record", 10.0)]);
-        let records = Measured::of(&records, "server_cpu_us_per_record").expect("it is there");
-        assert_eq!(records.guess, Some(Guess::FewTicks));
-    }
-
-    #[test]
-    fn who_is_behind_wins_and_loses_nothing() {
-        let latency = |due| {
-            let cell = cell(&[
-                ("p50_us", 9.0),
-                ("samples", 1e4),
-                ("records_per_s", 950.0),
-                (DUE, due),
-            ]);
-            Measured::of(&cell, "p50_us").expect("it is there")
-        };
-        assert_eq!(latency(1_000.0).guess, None);
-        assert_eq!(latency(2_000.0).guess, Some(Guess::Behind));
-        assert!(!latency(2_000.0).can_meet(&latency(1_000.0)));
     }
 
     #[test]

@@ -1,16 +1,14 @@
-//! The first page in plain words: where our system loses (first), where it wins, and what the figures cannot say.
+//! The first page: plain words, where our system loses (first), where it wins, and what the figures cannot say.
 //!
 //! Every word is computed from medians and spreads; no system is known by name.
 
 use std::collections::BTreeSet;
 
-use super::caveats;
-use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::{self, Comparison};
-use super::document::{Block, Document, Line, Span, Table, Text};
+use super::document::{Document, Span, Text};
 use super::measured::{Measured, UNKNOWN_SPREAD, Verdict, title};
-use super::{number, quiet};
+use super::{caveats, number, plain_words, quiet, score};
 use crate::compare::results::{Results, SystemFacts};
 
 /// How many rows a point names before it counts the rest.
@@ -43,6 +41,9 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
         document.paragraph("No system was asked, so there is nothing to compare.");
         return;
     };
+    plain_words::push(document, results, &found);
+    document.heading(2, "How to read what follows", "reading");
+    document.paragraph(reading(results));
     document.heading(2, &format!("Where {} loses", first.title), "loses");
     push_side(document, &found, Side::Loses, first);
     let title = format!(
@@ -53,19 +54,7 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     push_side(document, &found, Side::Undecided, first);
     document.heading(2, &format!("Where {} wins", first.title), "wins");
     push_side(document, &found, Side::Wins, first);
-    let decisive: Vec<&Comparison<'_>> = found
-        .iter()
-        .filter(|one| one.decides && one.is_same_guarantee())
-        .collect();
-    if !decisive.is_empty() {
-        document.heading(2, "The score", "score");
-        document.paragraph(
-            "Only between systems that promise the same. Each row of each table counts once: by the first of the table's metrics \
-             that both systems have.",
-        );
-        push_score(document, &decisive);
-    }
-    push_bests(document, results);
+    score::push(document, results, &found);
     caveats::push(document, results);
     quiet::push(document, results);
 }
@@ -79,28 +68,35 @@ fn introduction(results: &Results) -> Text {
         (false, true) => format!("{first} alone, with nothing beside it. "),
         (false, false) => format!("{first} beside {others}. "),
     };
+    let nodes = match results.nodes {
+        1 => "one node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    Text::from(format!(
+        "{who}{} for each system, all on one machine, clients too. {} means: an acknowledged record survives a power cut. {} means: \
+         it survives a crash of the process, but no power cut. Without a mark it may be lost with the process. Only systems that \
+         promise the same are scored against each other.",
+        capitalised(&nodes),
+        columns::FLUSHED,
+        columns::CACHED
+    ))
+}
+
+/// What the figures of the first page are.
+fn reading(results: &Results) -> Text {
     let turns = match results.repetitions {
         0 | 1 => format!(
             "Each workload ran once, so how far its figures vary is not known: they are taken to vary by {} each way. ",
             number::percent(UNKNOWN_SPREAD)
         ),
         turns => format!(
-            "Each workload ran {turns} times, in turn with the others, and more often where figures varied much; figures are \
+            "Each workload ran {turns} times, in turn with the others, and more often where figures varied much. Figures are \
              medians. "
         ),
     };
-    let nodes = match results.nodes {
-        1 => "one node".to_owned(),
-        nodes => format!("{nodes} nodes"),
-    };
     Text::from(format!(
-        "{who}{} for each system, all on one machine, clients too. {turns}A difference counts only if the ranges of both \
-         figures do not meet (from five repetitions on, without the least and the most). {} marks systems whose acknowledged \
-         records survive a power cut, {} those whose survive a crash of the process only; without a mark they may be lost with the \
-         process. “3×” means that the worse figure is three times the better one, or a third of it where more is better.",
-        capitalised(&nodes),
-        columns::FLUSHED,
-        columns::CACHED
+        "{turns}A difference counts only if the ranges of both figures do not meet (from five repetitions on, without the least and \
+         the most). “3×” means that the worse figure is three times the better one, or a third of it where more is better."
     ))
 }
 
@@ -121,8 +117,8 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], side: Side, firs
         let those: Vec<&Comparison<'_>> = among.iter().copied().filter(|one| side.has(one)).collect();
         let whom = match (is_same, first.is_flushed()) {
             (true, _) => "systems that promise the same",
-            (false, true) => "systems that promise less, which no score counts",
-            (false, false) => "systems that promise something else, which no score counts",
+            (false, true) => "systems that promise less (not scored)",
+            (false, false) => "systems that promise something else (not scored)",
         };
         let count = match those.len() {
             0 => Text::strong("None"),
@@ -130,8 +126,9 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], side: Side, firs
         };
         let end = if those.is_empty() { "." } else { ":" };
         document.paragraph(count.and(format!(
-            " of {} figures beside {whom}{end}",
-            number::count(among.len() as u64)
+            " of {} {} beside {whom}{end}",
+            number::count(among.len() as u64),
+            if among.len() == 1 { "figure" } else { "figures" }
         )));
         document.list(points(&those, &among, &first.name));
     }
@@ -184,7 +181,7 @@ fn ours(one: &Comparison<'_>, first: &str) -> String {
 }
 
 /// The other side of a comparison, as a reader knows it.
-fn opponent(one: &Comparison<'_>) -> String {
+pub(crate) fn opponent(one: &Comparison<'_>) -> String {
     let title = columns::title(one.other_system);
     match one.common_client {
         Some(client) => format!("{title} (both through {client})"),
@@ -266,97 +263,6 @@ fn median(measured: &Measured) -> String {
         Some(part) => format!("{median} ±{}", number::percent(part)),
         None => median,
     }
-}
-
-/// How often each verdict fell, for each pair of systems.
-fn push_score(document: &mut Document, found: &[&Comparison<'_>]) {
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    for one in found {
-        let pair = (columns::title(one.our_system), opponent(one));
-        if !pairs.contains(&pair) {
-            pairs.push(pair);
-        }
-    }
-    let is_one = pairs.iter().all(|(ours, _)| *ours == pairs[0].0);
-    let lines = pairs.iter().map(|(ours, whom)| {
-        let of: Vec<&&Comparison<'_>> = found
-            .iter()
-            .filter(|one| columns::title(one.our_system) == *ours && opponent(one) == *whom)
-            .collect();
-        let count = |verdict| of.iter().filter(|one| one.verdict == verdict).count() as u64;
-        let counts = [Verdict::Worse, Verdict::NoDifference, Verdict::Better].map(count);
-        let label = if is_one {
-            whom.clone()
-        } else {
-            format!("{ours} against {whom}")
-        };
-        let cells = counts.map(|count| Text::from(number::count(count))).to_vec();
-        Line::Cells(Text::from(label), cells)
-    });
-    let label = if is_one {
-        format!("{} against", pairs[0].0)
-    } else {
-        "pair".to_owned()
-    };
-    document.blocks.push(Block::Table(Table {
-        label,
-        columns: ["worse", "no difference", "better"].map(str::to_owned).to_vec(),
-        lines: lines.collect(),
-        figures: true,
-        ..Table::default()
-    }));
-}
-
-/// How often each system has the best figure of a row among those that promise the same, ties counted for all.
-fn push_bests(document: &mut Document, results: &Results) {
-    let mut bests: Vec<(u64, u64)> = vec![(0, 0); results.systems.len()];
-    for experiment in &results.experiments {
-        let columns = columns::of(results, experiment);
-        for row in &experiment.rows {
-            for (number, counts) in bests.iter_mut().enumerate() {
-                let own = |standings: &[Standing]| -> Vec<Standing> {
-                    let own = columns
-                        .iter()
-                        .zip(standings)
-                        .filter(|(column, _)| column.number == number);
-                    own.map(|(_, standing)| *standing)
-                        .filter(|standing| *standing != Standing::Alone)
-                        .collect()
-                };
-                let metrics = experiment.metrics.iter();
-                let mut of_metrics = metrics.map(|metric| own(&cells::standings(&columns, row, metric)));
-                // The first metric in which it can be set beside others stands for the row.
-                if let Some(own) = of_metrics.find(|own| !own.is_empty()) {
-                    counts.0 += u64::from(own.contains(&Standing::Best));
-                    counts.1 += 1;
-                }
-            }
-        }
-    }
-    if bests.iter().all(|(_, asked)| *asked == 0) {
-        return;
-    }
-    document.heading(2, "Who is best how often", "best");
-    document.paragraph(
-        "Of all rows in which a system could be set beside another one that promises the same: how often none of those was better, \
-         by the first of the table's metrics. In the tables these figures are bold.",
-    );
-    let asked = results
-        .systems
-        .iter()
-        .zip(bests)
-        .filter(|(_, (_, part))| *part > 0);
-    let lines = asked.map(|(system, (best, part))| {
-        let cells = [best, part].map(|count| Text::from(number::count(count)));
-        Line::Cells(Text::from(columns::title(system)), cells.to_vec())
-    });
-    document.blocks.push(Block::Table(Table {
-        label: "system".to_owned(),
-        columns: ["best", "rows"].map(str::to_owned).to_vec(),
-        lines: lines.collect(),
-        figures: true,
-        ..Table::default()
-    }));
 }
 
 /// "a, b and c", or "a; b, c; and d".

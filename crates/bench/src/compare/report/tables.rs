@@ -1,7 +1,7 @@
 //! The table of an experiment, in one of three layouts.
 //!
 //! ```text
-//! blocks    a block for each row: systems down, metrics across              our own experiments
+//! blocks    a block for each row: systems down, metrics across              no figures of a publication
 //! metrics   metrics down, rows and systems across                           publications with few rows
 //! rows      rows down, metrics and systems across                           publications with many rows
 //! ```
@@ -11,6 +11,7 @@ use super::columns::{self, Column};
 use super::document::{Line, Table, Text};
 use super::measured::title;
 use super::number;
+use super::requests::row_title;
 use crate::compare::results::{Experiment, Results, Row};
 
 /// What stands above figures of a publication.
@@ -22,7 +23,7 @@ pub(crate) fn table(results: &Results, experiment: &Experiment) -> Option<Table>
     if columns.is_empty() && experiment.published.is_empty() {
         return None;
     }
-    let is_published = experiment.source.is_some() || !experiment.published.is_empty();
+    let is_published = !experiment.published.is_empty();
     let rows = row_names(experiment);
     let frame = Frame {
         experiment,
@@ -77,19 +78,19 @@ impl<'a> Frame<'a> {
         let mut notes = Notes::default();
         let mut lines = Vec::new();
         for row in &self.experiment.rows {
-            lines.push(Line::Group(row.name.clone()));
+            lines.push(Line::Group(row_title(self.experiment, &row.name)));
             let standings: Vec<Vec<Standing>> = metrics
                 .iter()
                 .map(|metric| cells::standings(&self.columns, row, metric))
                 .collect();
             for (index, column) in self.columns.iter().enumerate() {
-                let Some(cell) = column.cell(row) else {
+                if column.cell(row).is_none() {
                     continue;
-                };
+                }
                 let cells = metrics
                     .iter()
                     .zip(&standings)
-                    .map(|(metric, standings)| cells::text(Some(cell), metric, standings[index], &mut notes))
+                    .map(|(metric, standings)| cells::text(column, row, metric, standings[index], &mut notes))
                     .collect();
                 lines.push(Line::Cells(Text::from(&column.title), cells));
             }
@@ -115,7 +116,7 @@ impl<'a> Frame<'a> {
             let shown = self.shown(row, &published);
             table
                 .groups
-                .push(((*row).to_owned(), self.columns.len() + shown.len()));
+                .push((row_title(self.experiment, row), self.columns.len() + shown.len()));
             table
                 .columns
                 .extend(self.columns.iter().map(|column| column.title.clone()));
@@ -172,7 +173,8 @@ impl<'a> Frame<'a> {
                         .map(|system| self.published_cell(row, system, metric)),
                 );
             }
-            table.lines.push(Line::Cells(Text::from(*row), cells));
+            let label = Text::from(row_title(self.experiment, row));
+            table.lines.push(Line::Cells(label, cells));
         }
         table.notes = notes.0;
         table
@@ -185,7 +187,7 @@ impl<'a> Frame<'a> {
         let standings = cells::standings(&self.columns, row, metric);
         let columns = self.columns.iter().zip(standings);
         columns
-            .map(|(column, standing)| cells::text(column.cell(row), metric, standing, notes))
+            .map(|(column, standing)| cells::text(column, row, metric, standing, notes))
             .collect()
     }
 
@@ -234,7 +236,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::compare::results::{LoopKind, Published};
+    use crate::compare::results::{Cell, LoopKind, Published};
     use crate::compare::suite::published_of_all_suites;
 
     fn experiment(metrics: &[&str], published: Vec<Published>) -> Experiment {
@@ -286,5 +288,24 @@ mod tests {
             figures: BTreeMap::from([("mean_us".to_owned(), 4.0), ("mb_per_s_each".to_owned(), 2.26)]),
         };
         assert_eq!(shown(&experiment(&["mean_us", "mb_per_s"], vec![published])), 2);
+    }
+
+    #[test]
+    fn only_figures_of_a_publication_take_columns_of_their_own() {
+        let cell = Cell {
+            system: "ours".to_owned(),
+            runs: vec![BTreeMap::from([("mb_per_s".to_owned(), 4.0)])],
+            ..Cell::default()
+        };
+        let mut experiment = experiment(&["mean_us", "mb_per_s"], Vec::new());
+        experiment.source = Some("after the shape of a public workload".to_owned());
+        experiment.rows.push(Row {
+            name: "a row".to_owned(),
+            parameters: BTreeMap::new(),
+            cells: vec![cell],
+        });
+        let table = table(&results(), &experiment).expect("a figure");
+        assert_eq!(table.columns.len(), 2, "metrics across");
+        assert!(matches!(&table.lines[0], Line::Group(name) if name == "a row"));
     }
 }

@@ -77,7 +77,8 @@ fn at_a_rate() -> Plan {
     let plan = Plan::new(
         "rate",
         "1,000 records of 1 KB a second, and their way to a consumer",
-        "Records are due at fixed times, one for each request; a consumer reads at the tail.",
+        "Records are due at fixed times; a consumer reads at the tail. Ropewalk's and etcd's drivers put one record into a request; Kafka's \
+         clients put what falls due while requests are under way into one.",
     );
     let plan = Plan {
         loop_kind: LoopKind::Open,

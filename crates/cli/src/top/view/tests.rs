@@ -138,6 +138,7 @@ fn the_same_figures_are_told_as_text_and_as_json() {
     for part in [
         "node      1.2.3, up 14 s, 3 connections, - CPUs, -",
         "appends   1 k records/s  -/s  - batches/s",
+        "requests  -/s  50 of them from here, to measure the answers",
         "answers   p50 100 ms  p99 198 ms  max 200 ms  of 200",
         "produce   p50 500 µs  p99 990 µs  p99.9 999 µs  of 2 k\n",
         "fetch     -\n",
@@ -150,6 +151,7 @@ fn the_same_figures_are_told_as_text_and_as_json() {
     }
     let json = view.as_json();
     assert_eq!(json["appended"]["records_per_second"], 1_000.0);
+    assert_eq!(json["measuring_requests_per_second"], 50.0);
     assert_eq!(json["groups"][0]["lag"], 42);
     assert_eq!(json["read"]["bytes_per_second"], Value::Null);
     assert_eq!(json["answers"]["p99_seconds"], 0.198);

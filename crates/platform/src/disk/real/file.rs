@@ -197,8 +197,4 @@ impl File for RealFile {
         }
         Ok(fsync(&self.file)?)
     }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
 }

@@ -56,7 +56,6 @@ pub(super) enum ContentChange {
     Write { position: u64, bytes: Bytes },
     Zeros { position: u64, length: u64 },
     Grow { length: u64 },
-    SetLength { length: u64 },
 }
 
 /// What one operation does, for the model and (without the standing) for the view of the running process.
@@ -149,16 +148,15 @@ impl ContentChange {
             ContentChange::Write { position, bytes } => content.write(*position, bytes),
             ContentChange::Zeros { position, length } => content.write_zeros(*position, *length),
             ContentChange::Grow { length } => content.grow(*length),
-            ContentChange::SetLength { length } => content.set_length(*length),
         }
     }
 
-    /// The bytes it writes, as first and end; none for changes of the length.
+    /// The bytes it writes, as first and end; none for a change of the length.
     pub(super) fn range(&self) -> Option<(u64, u64)> {
         match self {
             ContentChange::Write { position, bytes } => Some((*position, position + bytes.len() as u64)),
             ContentChange::Zeros { position, length } => Some((*position, position + length)),
-            ContentChange::Grow { .. } | ContentChange::SetLength { .. } => None,
+            ContentChange::Grow { .. } => None,
         }
     }
 }

@@ -19,7 +19,6 @@ pub enum OperationKind {
     Write,
     Sync,
     FillWithZeros,
-    SetLength,
     Rename,
     Remove,
     CreateDirectory,
@@ -42,10 +41,10 @@ impl OperationKind {
 
     /// Whether the call can need room on the disk.
     fn takes_room(self) -> bool {
-        use OperationKind::{Create, CreateDirectory, FillWithZeros, Rename, SetLength, Write, WriteDurable};
+        use OperationKind::{Create, CreateDirectory, FillWithZeros, Rename, Write, WriteDurable};
         matches!(
             self,
-            Create | CreateDirectory | FillWithZeros | Rename | SetLength | Write | WriteDurable
+            Create | CreateDirectory | FillWithZeros | Rename | Write | WriteDurable
         )
     }
 }
@@ -61,7 +60,7 @@ pub struct Call {
     pub path: PathBuf,
     /// Where in the file, in bytes; 0 where it does not apply.
     pub position: u64,
-    /// How many bytes; for `SetLength` and `FillWithZeros` the length asked for; 0 where it does not apply.
+    /// How many bytes; for `FillWithZeros` the length asked for; 0 where it does not apply.
     pub length: u64,
 }
 

@@ -97,8 +97,4 @@ impl File for SimulatedFile {
         }
         self.disk.state().fill_with_zeros(self.file, &self.path, length)
     }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.disk.state().set_length(self.file, &self.path, length)
-    }
 }

@@ -302,7 +302,7 @@ impl FileState {
             return;
         };
         self.items.retain(|item| match (&item.change, item.standing) {
-            (_, Standing::Durable) | (ContentChange::SetLength { .. }, _) => true,
+            (_, Standing::Durable) => true,
             (ContentChange::Grow { length }, _) => *length > end,
             (other, _) => !other.range().is_some_and(|(from, to)| from >= first && to <= end),
         });
@@ -315,12 +315,7 @@ impl FileState {
             return vec![change.clone()];
         };
         let mut parts = Vec::new();
-        let may_be_shorter = self.base.length() < end
-            || self
-                .items
-                .iter()
-                .any(|item| matches!(item.change, ContentChange::SetLength { .. }));
-        if may_be_shorter {
+        if self.base.length() < end {
             parts.push(ContentChange::Grow { length: end });
         }
         match change {

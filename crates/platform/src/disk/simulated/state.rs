@@ -30,7 +30,7 @@ pub struct Operation {
     pub path: PathBuf,
     /// Where in the file, in bytes; 0 where it does not apply.
     pub position: u64,
-    /// How many bytes took effect; for `SetLength` and `FillWithZeros` the length asked for.
+    /// How many bytes took effect; for `FillWithZeros` the length asked for.
     pub length: u64,
 }
 

@@ -158,9 +158,8 @@ fn act(disk: &dyn Disk, draw: [u64; 3]) -> String {
         6 => done(disk.replace(path, &bytes[..(draw[2] % 5000) as usize % bytes.len()])),
         7 => disk.list(path).map(|names| format!("{names:?}")),
         8 => disk.read_whole(path, 6000).map(|bytes| format!("{bytes:?}")),
-        9 | 10 => on_file(&|file| done(file.write(position, &bytes))),
+        9 | 10 | 12 => on_file(&|file| done(file.write(position, &bytes))),
         11 => on_file(&|file| done(file.write_durable(position, &bytes))),
-        12 => on_file(&|file| done(file.set_length(draw[2] % 9000))),
         13 => on_file(&|file| done(file.fill_with_zeros(position))),
         14 => on_file(&|file| {
             Ok(format!(

@@ -80,6 +80,9 @@ fn records() -> Vec<(&'static str, Value)> {
     let optional = ["key", "key_base64", "value", "value_base64", "headers"];
     let new = with(&[("timestamp", whole()), ("headers", new_headers)]);
     let new_optional = [&optional[..], &["timestamp"]].concat();
+    let mut new = object(&new, &new_optional);
+    new["description"] =
+        json!("`value` or `value_base64` is needed; with a key, a `value` of null is a tombstone.");
     let appended = [
         ("partition", whole()),
         ("first_offset", whole()),
@@ -94,7 +97,7 @@ fn records() -> Vec<(&'static str, Value)> {
     vec![
         ("Header", header),
         ("Record", object(&record, &optional)),
-        ("NewRecord", object(&new, &new_optional)),
+        ("NewRecord", new),
         ("Appended", object(&appended, &[])),
         (
             "AppendedToTopic",

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Write};
 use std::future::pending;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
@@ -18,6 +19,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::super::App;
 use super::super::limits::HttpLimits;
+use super::super::observe::Peer;
 use super::super::routes::{finish, router};
 use super::app_with;
 
@@ -64,7 +66,8 @@ impl Subscriber for Lines {
 }
 
 fn request(path: &str) -> Request {
-    let request = Request::builder().uri(path).body(Body::empty());
+    let peer = Peer(SocketAddr::from(([127, 0, 0, 1], 7)));
+    let request = Request::builder().uri(path).extension(peer).body(Body::empty());
     request.expect("a request")
 }
 
@@ -101,7 +104,7 @@ fn each_request_is_a_line_without_its_query() {
         let expected = format!("{level} message=answered method=GET path=\"/v1/topics\" status=");
         assert!(line.starts_with(&expected), "{line}");
         assert!(
-            line.contains(" elapsed_us=") && !line.contains("secret"),
+            line.contains(" elapsed_us=") && line.ends_with(" peer=127.0.0.1:7") && !line.contains("secret"),
             "{line}"
         );
     }

@@ -58,6 +58,8 @@ fn the_groups_topic_is_the_nodes_own() {
 
     let produced = wire.produce(GROUPS, 0, batch(&[(now_ms(), "x")]));
     assert_eq!(code(produced.error_code), ErrorCode::InvalidTopicException);
+    let why = produced.error_message.as_deref();
+    assert_eq!(why, Some("only the node itself writes to this topic"));
     let deleted = wire.call(5, &deletion(GROUPS, TIMEOUT_MS)).responses.remove(0);
     assert_eq!(code(deleted.error_code), ErrorCode::InvalidTopicException);
 }

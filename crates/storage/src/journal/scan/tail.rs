@@ -32,24 +32,45 @@ impl Scan<'_> {
         let places =
             std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         for (file, from) in places {
-            // A torn frame holds what producers chose; its header says where it ends.
-            let behind = from + self.torn_bytes(file, from, found.next_frame)?;
-            let Some((position, later)) = self.find_later(file, behind, found.next_frame)? else {
+            let Some((position, later)) = self.later_frame(file, from, found.next_frame)? else {
                 continue;
             };
             // If the later frame is the first of its file, the bad one stands at the end of the file before.
-            let (bad, at) = if position > from {
+            let bad = if position > from {
                 (file, from)
             } else {
                 (last, found.files.position)
             };
-            let what = format!(
-                "frame {} is not whole, although frame {later} at byte {position} of {} was written after it",
-                found.next_frame, file.name
-            );
-            return Err(self.damaged(&bad.name, at, what));
+            return Err(self.not_whole(bad, found.next_frame, (file, position), later));
         }
         Ok(())
+    }
+
+    /// The first frame from `from` on, where frame `next` should stand, that is later: its position and its sequence.
+    pub(super) fn later_frame(
+        &self,
+        file: &JournalFile,
+        from: u64,
+        next: u64,
+    ) -> Result<Option<(u64, u64)>, Fault> {
+        // A torn frame holds what producers chose; its header says where it ends.
+        let behind = from + self.torn_bytes(file, from, next)?;
+        self.find_later(file, behind, next)
+    }
+
+    /// That frame `frame` is damaged at the first of two places, since frame `later` is at the second.
+    pub(super) fn not_whole(
+        &self,
+        (bad, at): (&JournalFile, u64),
+        frame: u64,
+        (file, position): (&JournalFile, u64),
+        later: u64,
+    ) -> Fault {
+        let what = format!(
+            "frame {frame} is not whole, although frame {later} at byte {position} of {} was written after it",
+            file.name
+        );
+        self.damaged(&bad.name, at, what)
     }
 
     /// The first frame header from `from` on that is later than frame `next`: its position and its frame's sequence.

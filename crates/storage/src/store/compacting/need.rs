@@ -1,5 +1,7 @@
 //! Which partition needs compaction, and how much of it may be touched: looks at numbers in memory.
 
+use std::cmp::Ordering;
+
 use record::{Offset, PartitionId};
 
 use crate::compaction::{CompactionPolicy, tombstones_end};
@@ -16,6 +18,14 @@ pub struct CompactionNeed {
     pub dirty_ratio: f64,
     /// Something has waited longer than it may.
     pub is_overdue: bool,
+}
+
+impl CompactionNeed {
+    /// Which of two needs is the greater: one that has waited too long, else the dirtier.
+    pub fn compare(&self, other: &CompactionNeed) -> Ordering {
+        let overdue = self.is_overdue.cmp(&other.is_overdue);
+        overdue.then(self.dirty_ratio.total_cmp(&other.dirty_ratio))
+    }
 }
 
 impl Store {

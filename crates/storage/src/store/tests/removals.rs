@@ -40,6 +40,29 @@ fn a_trim_spares_the_run_that_is_being_written() {
     trim_while_a_run_is_written().unwrap_or_else(|why| panic!("{why}"));
 }
 
+#[test]
+fn a_trim_gives_up_the_open_segment_while_another_partition_is_laid_out() {
+    let mut rig = Rig::new();
+    rig.append(0, 300);
+    rig.flush();
+    rig.lay_out();
+    rig.append(1, 300);
+    rig.flush();
+    rig.store.begin_layout();
+    let job = rig
+        .store
+        .next_layout(rig.now_ms)
+        .expect("there is something to lay out");
+    rig.trim(0, 1);
+    rig.flush();
+    let result = job.run();
+    rig.store.laid_out(job, result).expect("the disk works");
+    rig.step();
+    rig.checkpoint();
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+}
+
 /// Eight batches of 3,000 bytes, laid out in rounds of two: segments of about 8 KiB.
 fn laid_out_rig() -> (Rig, Vec<bytes::Bytes>) {
     let mut rig = Rig::new();

@@ -32,6 +32,11 @@ impl Axis {
         self.from + (self.to - self.from) * part
     }
 
+    /// Where a value lies, or the end that it lies beyond.
+    pub(crate) fn place_within(&self, value: f64) -> f64 {
+        self.place(value.clamp(self.low, self.high))
+    }
+
     /// The pixels of its upper and of its lower end, if it stands upright.
     pub(crate) fn top_and_bottom(&self) -> (f64, f64) {
         (self.to, self.from)
@@ -63,6 +68,10 @@ mod tests {
         let axis = Axis::new(ends, 0.0, 100.0);
         assert_eq!(axis.ticks(), [100.0, 200.0, 500.0, 1_000.0, 2_000.0]);
         assert!(axis.place(100.0) > 0.0 && axis.place(4_000.0) < 100.0);
+        assert_eq!(
+            [0.0, 1e9].map(|value| axis.place_within(value).round()),
+            [0.0, 100.0]
+        );
         assert!(Axis::around([0.0, -1.0].into_iter()).is_none());
         assert!(Axis::new(Axis::around([7.0].into_iter()).expect("one"), 0.0, 1.0).place(7.0) > 0.4);
     }

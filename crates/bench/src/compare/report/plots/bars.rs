@@ -1,7 +1,9 @@
-//! A panel for each row, a bar from zero for each cell, with its figure at its end and a whisker for its spread.
+//! A panel for each row, a bar from zero for each cell, with its figure at its end and a whisker for its spread. What is next to
+//! a guess is pale.
 
 use super::ink::Ink;
-use super::scene::{SIZE, Scene, Shape, Side, WIDTH, fit, width};
+use super::panels::PALE;
+use super::scene::{SIZE, Scene, Shape, Side, WIDTH, fit, width, wrap};
 use crate::compare::report::columns::Column;
 use crate::compare::report::measured::{Measured, title};
 use crate::compare::report::number;
@@ -10,6 +12,11 @@ use crate::compare::results::{Experiment, Row};
 const LEFT: f64 = 16.0;
 const GAP: f64 = 10.0;
 const BAR: f64 = 20.0;
+/// How high a bar is, of its room.
+const THICK: f64 = BAR * 0.72;
+/// The room of a bar whose label has two lines, and the height of one of these.
+const TALL_BAR: f64 = 30.0;
+const LABEL_LINE: f64 = 13.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 14.0;
 /// The part of a panel that labels may take.
@@ -79,9 +86,7 @@ fn is_shared(tops: &[f64]) -> bool {
 
 /// The largest figure of a row, with its spread.
 fn top(row: &Row, columns: &[Column], metric: &str) -> f64 {
-    let figures = columns
-        .iter()
-        .filter_map(|column| Measured::of(column.cell(row)?, metric));
+    let figures = columns.iter().filter_map(|column| column.measured(row, metric));
     figures.map(|measured| measured.most).fold(0.0, f64::max)
 }
 
@@ -112,42 +117,64 @@ fn panel(
         Ink::Text,
         13.0,
     );
+    let labels: Vec<Vec<String>> = asked
+        .iter()
+        .map(|column| wrap(&column.title, SIZE, label))
+        .collect();
+    let is_tall = labels.iter().any(|lines| lines.len() > 1);
+    let height = if is_tall { TALL_BAR } else { BAR };
     let from = top + ABOVE;
-    let to = from + BAR * asked.len() as f64;
-    for (index, column) in asked.iter().enumerate() {
-        let middle = from + BAR * (index as f64 + 0.5);
-        let name = fit(&column.title, SIZE, label);
-        scene.words(name, (first - GAP, middle), Side::Left, Ink::Text, SIZE);
-        let measured = column.cell(row).and_then(|cell| Measured::of(cell, metric));
-        let Some(measured) = measured else {
+    let to = from + height * asked.len() as f64;
+    for (index, (column, lines)) in asked.iter().zip(labels).enumerate() {
+        let middle = from + height * (index as f64 + 0.5);
+        write_label(scene, lines, (first - GAP, middle));
+        let Some(measured) = column.measured(row, metric) else {
             scene.words("no figure", (first + 6.0, middle), Side::Right, Ink::Quiet, SIZE);
             continue;
         };
         let place =
             |value: f64| first + (last - first) * if scale > 0.0 { value.max(0.0) / scale } else { 0.0 };
-        bar(scene, column, (first, place(measured.median)), middle);
-        let mut end = place(measured.median);
-        if measured.runs > 1 && measured.most > measured.least {
-            whisker(scene, (place(measured.least), place(measured.most)), middle);
-            end = end.max(place(measured.most));
-        }
-        scene.words(
-            number::plain(measured.median),
-            (end + 6.0, middle),
-            Side::Right,
-            Ink::Text,
-            SIZE,
-        );
+        figure(scene, column, &measured, (first, middle), place);
     }
     scene.line(vec![(first, from), (first, to)], Ink::Quiet, 1.0);
     to + BELOW
 }
 
+/// A label of one or two lines around its middle.
+fn write_label(scene: &mut Scene, lines: Vec<String>, (right, middle): (f64, f64)) {
+    let above = middle - LABEL_LINE / 2.0 * (lines.len() as f64 - 1.0);
+    for (line, words) in lines.into_iter().enumerate() {
+        let place = (right, above + LABEL_LINE * line as f64);
+        scene.words(words, place, Side::Left, Ink::Text, SIZE);
+    }
+}
+
+/// A bar with its whisker and, behind both, its median.
+fn figure(
+    scene: &mut Scene,
+    column: &Column,
+    measured: &Measured,
+    (first, middle): (f64, f64),
+    place: impl Fn(f64) -> f64,
+) {
+    let is_guess = measured.guess.is_some();
+    let mut end = place(measured.median);
+    bar(scene, column, (first, end), middle, is_guess);
+    if measured.runs > 1 && measured.most > measured.least {
+        whisker(scene, (place(measured.least), place(measured.most)), middle);
+        end = end.max(place(measured.most));
+    }
+    let ink = if is_guess { Ink::Quiet } else { Ink::Text };
+    let words = number::plain(measured.median);
+    scene.words(words, (end + 6.0, middle), Side::Right, ink, SIZE);
+}
+
 /// A bar; for a common client only its edge is of the full colour.
-fn bar(scene: &mut Scene, column: &Column, (first, last): (f64, f64), middle: f64) {
-    let (upper, lower) = (middle - BAR * 0.36, middle + BAR * 0.36);
-    let ink = Ink::System(column.number);
-    let opacity = if column.is_best_client { 1.0 } else { 0.25 };
+fn bar(scene: &mut Scene, column: &Column, (first, last): (f64, f64), middle: f64, is_guess: bool) {
+    let (upper, lower) = (middle - THICK / 2.0, middle + THICK / 2.0);
+    let ink = Ink::System(column.ink);
+    let strength = if is_guess { PALE } else { 1.0 };
+    let opacity = strength * if column.is_best_client { 1.0 } else { 0.25 };
     let corners = [(first, upper), (last, lower)];
     scene.shapes.push(Shape::Bar {
         corners,
@@ -166,5 +193,82 @@ fn whisker(scene: &mut Scene, (least, most): (f64, f64), middle: f64) {
     scene.line(vec![(least, middle), (most, middle)], Ink::Text, 1.0);
     for end in [least, most] {
         scene.line(vec![(end, middle - 3.0), (end, middle + 3.0)], Ink::Text, 1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::compare::report::columns;
+    use crate::compare::results::{Cell, LoopKind, Results, SystemFacts};
+
+    const LONG: &str =
+        "A system with a name that is much too long for one line of a label, flushing each message at once";
+
+    fn experiment(samples: f64) -> Experiment {
+        let figures = [("p99_us".to_owned(), 9.0), ("samples".to_owned(), samples)];
+        Experiment {
+            name: String::new(),
+            title: String::new(),
+            about: String::new(),
+            source: None,
+            loop_kind: LoopKind::Closed,
+            metrics: vec!["p99_us".to_owned()],
+            plot: None,
+            rows: vec![Row {
+                name: String::new(),
+                parameters: BTreeMap::new(),
+                cells: vec![Cell {
+                    system: "ours".to_owned(),
+                    best_client: true,
+                    runs: vec![BTreeMap::from(figures); 3],
+                    ..Cell::default()
+                }],
+            }],
+            left_out: None,
+            published: Vec::new(),
+            command: String::new(),
+        }
+    }
+
+    fn drawn(title: &str, samples: f64) -> Scene {
+        let results = Results {
+            repetitions: 3,
+            systems: vec![SystemFacts {
+                name: "ours".to_owned(),
+                title: title.to_owned(),
+                ..SystemFacts::default()
+            }],
+            ..Results::default()
+        };
+        let experiment = experiment(samples);
+        scene(&experiment, &columns::of(&results, &experiment), "p99_us").expect("a figure")
+    }
+
+    #[test]
+    fn a_long_label_has_two_lines_and_room_for_them() {
+        let [short, long] = ["Ours", LONG].map(|title| drawn(title, 1e6));
+        let labels = |scene: &Scene| {
+            let words = scene.shapes.iter();
+            let is_label = |shape: &&Shape| matches!(shape, Shape::Words { side: Side::Left, .. });
+            words.filter(is_label).count()
+        };
+        assert_eq!((labels(&short), labels(&long)), (1, 2));
+        assert!(long.height > short.height);
+    }
+
+    #[test]
+    fn a_guess_is_pale() {
+        let opacity = |scene: &Scene| {
+            let mut shapes = scene.shapes.iter();
+            shapes.find_map(|shape| match shape {
+                Shape::Bar { opacity, .. } => Some(*opacity),
+                _ => None,
+            })
+        };
+        assert_eq!(opacity(&drawn("Ours", 1e6)), Some(1.0));
+        assert_eq!(opacity(&drawn("Ours", 100.0)), Some(PALE));
     }
 }

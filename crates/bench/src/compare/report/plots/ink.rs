@@ -1,4 +1,5 @@
-//! The colours of plots, in light and in dark: told apart by colour-blind readers, and the same for a system everywhere.
+//! The colours of plots, in light and in dark: told apart by colour-blind readers. Each system of a plot has one of its own; a
+//! second sign, the dashes of its line, tells those apart whose colours are less unlike.
 //!
 //! Plots are drawn in the light colours; in the page, the style sheet replaces each of them where dark is preferred.
 
@@ -15,7 +16,7 @@ pub(crate) enum Ink {
     Quiet,
     /// Lines that help the eye.
     Grid,
-    /// The system of this number.
+    /// The system of this place among those of the plot.
     System(usize),
 }
 
@@ -28,7 +29,7 @@ const QUIET: Pair = (0x626A75, 0x9AA4B1);
 const GRID: Pair = (0xDFE3E8, 0x30363F);
 
 /// After Okabe and Ito, the light ones darkened to be seen on white. Two of different brightness follow each other.
-const SYSTEMS: [Pair; 10] = [
+const SYSTEMS: [Pair; 14] = [
     (0x005FA8, 0x4DA6F0),
     (0xD55E00, 0xFF8A3C),
     (0x008A64, 0x2CC798),
@@ -39,13 +40,33 @@ const SYSTEMS: [Pair; 10] = [
     (0x59606B, 0xB4BCC7),
     (0x5B3FA6, 0xA990F5),
     (0x6E8B1E, 0xB3D357),
+    (0x00A3AD, 0x5FE0E8),
+    (0x8A5A2B, 0xD3A06A),
+    (0xE0457B, 0xFF8FB0),
+    (0x1F3A5F, 0x7E9CC8),
 ];
+
+/// How many systems have the same dashes: first a whole line, then long ones, then dots.
+const SAME_DASHES: usize = 6;
+
+/// The lengths of a dash and of the gap behind it.
+pub(crate) type Dash = (f64, f64);
+
+const DASHES: [Option<Dash>; 3] = [None, Some((7.0, 3.0)), Some((2.0, 2.5))];
 
 impl Ink {
     /// Red, green and blue on white.
     pub(crate) fn light(self) -> (u8, u8, u8) {
         let [_, red, green, blue] = self.pair().0.to_be_bytes();
         (red, green, blue)
+    }
+
+    /// How a line of it is broken; none if it is whole.
+    pub(crate) fn dash(self) -> Option<Dash> {
+        match self {
+            Self::System(number) => DASHES[number / SAME_DASHES % DASHES.len()],
+            _ => None,
+        }
     }
 
     fn pair(self) -> Pair {
@@ -82,4 +103,25 @@ pub(crate) fn style_sheet() -> String {
         variables(|pair| pair.0),
         variables(|pair| pair.1)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Ink, PAPER, SYSTEMS};
+
+    #[test]
+    fn systems_of_one_plot_differ_in_colour_and_some_in_dashes() {
+        let light: BTreeSet<_> = (0..SYSTEMS.len())
+            .map(|number| Ink::System(number).light())
+            .collect();
+        let dark: BTreeSet<u32> = SYSTEMS.iter().map(|pair| pair.1).collect();
+        assert_eq!((light.len(), dark.len()), (SYSTEMS.len(), SYSTEMS.len()));
+        assert!(SYSTEMS.len() >= 12, "as many systems as there are");
+        assert!(Ink::System(0).dash().is_none() && Ink::Grid.dash().is_none());
+        assert_ne!(Ink::System(0).dash(), Ink::System(6).dash());
+        assert_ne!(Ink::System(6).dash(), Ink::System(12).dash());
+        assert!(SYSTEMS.iter().all(|pair| pair.0 != PAPER.0));
+    }
 }

@@ -18,9 +18,9 @@ pub(crate) fn draw(scene: &mut Scene, columns: &[Column], top: f64) -> f64 {
         if left > LEFT && left + room > WIDTH - LEFT {
             (left, middle) = (LEFT, middle + LINE);
         }
-        let ink = Ink::System(column.number);
-        scene.line(vec![(left, middle), (left + MARK - 8.0, middle)], ink, 2.0);
-        mark(scene, column, (left + (MARK - 8.0) / 2.0, middle));
+        let ink = Ink::System(column.ink);
+        scene.curve(&[(left, middle), (left + MARK - 8.0, middle)], ink, 1.0);
+        mark(scene, column, (left + (MARK - 8.0) / 2.0, middle), 1.0);
         scene.words(text, (left + MARK, middle), Side::Right, Ink::Text, SIZE);
         left += room + GAP;
     }
@@ -28,7 +28,7 @@ pub(crate) fn draw(scene: &mut Scene, columns: &[Column], top: f64) -> f64 {
 }
 
 /// A system's mark: its shape tells systems of similar colour apart, and it is hollow for a common client.
-pub(crate) fn mark(scene: &mut Scene, column: &Column, (x, y): Point) {
+pub(crate) fn mark(scene: &mut Scene, column: &Column, (x, y): Point, opacity: f64) {
     /// Corners, the first one's angle in turns from the top, and the size that makes all look alike.
     const SHAPES: [(u32, f64, f64); 6] = [
         (20, 0.0, 4.2),
@@ -38,15 +38,16 @@ pub(crate) fn mark(scene: &mut Scene, column: &Column, (x, y): Point) {
         (3, 0.5, 5.2),
         (5, 0.0, 4.8),
     ];
-    let (corners, turn, radius) = SHAPES[column.number % SHAPES.len()];
+    let (corners, turn, radius) = SHAPES[column.ink % SHAPES.len()];
     let corner = |number: u32| {
         let angle = (f64::from(number) / f64::from(corners) + turn) * std::f64::consts::TAU;
         (x + radius * angle.sin(), y - radius * angle.cos())
     };
-    let ink = Ink::System(column.number);
+    let ink = Ink::System(column.ink);
     scene.shapes.push(Shape::Area {
         points: (0..corners).map(corner).collect(),
         fill: if column.is_best_client { ink } else { Ink::Paper },
         edge: ink,
+        opacity,
     });
 }

@@ -1,9 +1,8 @@
 //! A line for each system and client over a parameter of the rows; another parameter makes panels.
 
-use super::panels::{Panel, Panels};
-use super::scene::Point;
+use super::panels::{Curve, Panel, Panels, Reading};
 use crate::compare::report::columns::Column;
-use crate::compare::report::measured::{Measured, title};
+use crate::compare::report::measured::title;
 use crate::compare::report::number;
 use crate::compare::results::{Experiment, Row};
 
@@ -25,14 +24,13 @@ pub(crate) fn panels<'a>(
         values
     };
     let panel = |title: String, rows: Vec<&Row>| {
-        let lines = columns.iter().enumerate().map(|(number, column)| {
-            let points = points(&rows, column, x, metric);
-            let sure = points.len();
-            (number, points, sure)
+        let curves = columns.iter().enumerate().map(|(column, of)| Curve {
+            column,
+            readings: readings(&rows, of, x, metric),
         });
         Panel {
             title,
-            lines: lines.collect(),
+            curves: curves.collect(),
         }
     };
     let panels = match by {
@@ -60,17 +58,22 @@ pub(crate) fn panels<'a>(
 }
 
 /// The medians of one column over the parameter, in its order.
-fn points(rows: &[&Row], column: &Column, x: &str, metric: &str) -> Vec<Point> {
-    let mut points: Vec<Point> = rows
+fn readings(rows: &[&Row], column: &Column, x: &str, metric: &str) -> Vec<Reading> {
+    let mut readings: Vec<Reading> = rows
         .iter()
         .filter_map(|row| {
-            let measured = Measured::of(column.cell(row)?, metric)?;
-            Some((*row.parameters.get(x)?, measured.median))
+            let measured = column.measured(row, metric)?;
+            let is_spread = measured.runs > 1 && measured.most > measured.least;
+            Some(Reading {
+                at: (*row.parameters.get(x)?, measured.median),
+                range: is_spread.then_some((measured.least, measured.most)),
+                is_guess: measured.guess.is_some(),
+            })
         })
-        .filter(|(x, y)| x.is_finite() && *x > 0.0 && *y > 0.0)
+        .filter(|Reading { at: (x, y), .. }| x.is_finite() && *x > 0.0 && *y > 0.0)
         .collect();
-    points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    points
+    readings.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
+    readings
 }
 
 /// A parameter's name in words: "batch_records" is "records in a batch".
@@ -81,5 +84,66 @@ pub(crate) fn words(parameter: &str) -> String {
         "in_flight" => "requests in flight".to_owned(),
         "rate" => "records due a second".to_owned(),
         other => other.replace('_', " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::compare::report::columns;
+    use crate::compare::results::{Cell, LoopKind, Results, SystemFacts};
+
+    /// A row over 8 shards, whose latencies are of so many samples.
+    fn experiment(samples: f64) -> Experiment {
+        let run =
+            |p99_us: f64| BTreeMap::from([("p99_us".to_owned(), p99_us), ("samples".to_owned(), samples)]);
+        Experiment {
+            name: String::new(),
+            title: String::new(),
+            about: String::new(),
+            source: None,
+            loop_kind: LoopKind::Closed,
+            metrics: vec!["p99_us".to_owned()],
+            plot: None,
+            rows: vec![Row {
+                name: String::new(),
+                parameters: BTreeMap::from([("shards".to_owned(), 8.0)]),
+                cells: vec![Cell {
+                    system: "ours".to_owned(),
+                    best_client: true,
+                    runs: [4.0, 5.0, 90.0].map(run).to_vec(),
+                    ..Cell::default()
+                }],
+            }],
+            left_out: None,
+            published: Vec::new(),
+            command: String::new(),
+        }
+    }
+
+    #[test]
+    fn guesses_are_told_from_figures_and_the_spread_is_shown() {
+        let results = Results {
+            repetitions: 3,
+            systems: vec![SystemFacts {
+                name: "ours".to_owned(),
+                ..SystemFacts::default()
+            }],
+            ..Results::default()
+        };
+        for (samples, is_guess) in [(1e6, false), (100.0, true)] {
+            let experiment = experiment(samples);
+            let columns = columns::of(&results, &experiment);
+            let panels = panels(&experiment, columns, ("shards", "p99_us", None));
+            let expected = Reading {
+                at: (8.0, 5.0),
+                range: Some((4.0, 90.0)),
+                is_guess,
+            };
+            assert_eq!(panels.panels[0].curves[0].readings, [expected]);
+            assert!(panels.scene().is_some());
+        }
     }
 }

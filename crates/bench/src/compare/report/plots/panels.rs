@@ -29,8 +29,27 @@ pub(crate) struct Panels<'a> {
 pub(crate) struct Panel {
     /// What it shows.
     pub(crate) title: String,
-    /// Its lines: the column's place in the legend, the points, and how many of them are more than guesses.
-    pub(crate) lines: Vec<(usize, Vec<Point>, usize)>,
+    /// Its curves.
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// One system's line through a panel.
+pub(crate) struct Curve {
+    /// The column's place in the legend.
+    pub(crate) column: usize,
+    /// What it goes through, from the left on.
+    pub(crate) readings: Vec<Reading>,
+}
+
+/// One figure of a curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reading {
+    /// Where it is.
+    pub(crate) at: Point,
+    /// The least and the most, if there were several.
+    pub(crate) range: Option<(f64, f64)>,
+    /// Whether it says too little to decide anything.
+    pub(crate) is_guess: bool,
 }
 
 const LEFT: f64 = 62.0;
@@ -38,18 +57,26 @@ const RIGHT: f64 = 34.0;
 const HEIGHT: f64 = 250.0;
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 52.0;
+/// What is next to a guess is pale.
+pub(crate) const PALE: f64 = 0.3;
+/// Whiskers are behind the curves.
+const WHISKER: f64 = 0.5;
 
 impl Panels<'_> {
     /// The whole plot; none if there is no point to draw.
     pub(crate) fn scene(&self) -> Option<Scene> {
-        let points = || {
+        let readings = || {
             self.panels
                 .iter()
-                .flat_map(|panel| &panel.lines)
-                .flat_map(|line| &line.1)
+                .flat_map(|panel| &panel.curves)
+                .flat_map(|curve| &curve.readings)
         };
-        let x_ends = Axis::around(points().map(|point| point.0))?;
-        let y_ends = Axis::around(points().map(|point| point.1))?;
+        let x_ends = Axis::around(readings().map(|reading| reading.at.0))?;
+        let heights = readings().flat_map(|reading| {
+            let (least, most) = reading.range.unwrap_or((reading.at.1, reading.at.1));
+            [reading.at.1, least, most]
+        });
+        let y_ends = Axis::around(heights)?;
         let across = if self.panels.len() == 1 { 1 } else { 2 };
         let room = WIDTH / across as f64;
         let height = if across == 1 { HEIGHT + 70.0 } else { HEIGHT };
@@ -68,7 +95,7 @@ impl Panels<'_> {
             let x = Axis::new(x_ends, left + LEFT, left + room - RIGHT);
             let y = Axis::new(y_ends, top + height, top);
             self.draw_frame(&mut scene, panel, &x, &y, (left, room));
-            self.draw_lines(&mut scene, panel, &x, &y);
+            self.draw_curves(&mut scene, panel, &x, &y);
         }
         scene.height = top + (height + ABOVE + BELOW) * self.panels.len().div_ceil(across) as f64;
         Some(scene)
@@ -121,32 +148,85 @@ impl Panels<'_> {
         );
     }
 
-    fn draw_lines(&self, scene: &mut Scene, panel: &Panel, x: &Axis, y: &Axis) {
-        let place = |point: &Point| (x.place(point.0), y.place(point.1));
-        for (number, points, sure) in &panel.lines {
-            let column = &self.columns[*number];
-            let ink = Ink::System(column.number);
-            let places: Vec<Point> = points.iter().map(place).collect();
-            let (sure, guessed) = (&places[..*sure], &places[sure.saturating_sub(1)..]);
-            for (part, opacity) in [(sure, 1.0), (guessed, 0.3)] {
-                if part.len() > 1 {
-                    let points = part.to_vec();
-                    scene.shapes.push(Shape::Line {
-                        points,
-                        ink,
-                        width: 2.0,
-                        opacity,
-                    });
+    fn draw_curves(&self, scene: &mut Scene, panel: &Panel, x: &Axis, y: &Axis) {
+        let place = |reading: &Reading| (x.place(reading.at.0), y.place(reading.at.1));
+        for curve in &panel.curves {
+            let column = &self.columns[curve.column];
+            for reading in &curve.readings {
+                whisker(scene, column, reading, (x, y));
+            }
+            for (part, opacity) in parts(&curve.readings) {
+                let points: Vec<Point> = part.iter().map(place).collect();
+                scene.curve(&points, Ink::System(column.ink), opacity);
+            }
+            let last_sure = curve.readings.iter().rposition(|reading| !reading.is_guess);
+            for (index, reading) in curve.readings.iter().enumerate() {
+                if self.has_marks || last_sure == Some(index) {
+                    let opacity = if reading.is_guess { PALE } else { 1.0 };
+                    legend::mark(scene, column, place(reading), opacity);
                 }
             }
-            let marked = if self.has_marks {
-                &places[..]
-            } else {
-                &sure[sure.len().saturating_sub(1)..]
-            };
-            for at in marked {
-                legend::mark(scene, column, *at);
-            }
         }
+    }
+}
+
+/// A curve in parts, each with how strongly it is drawn: what leads to a guess is pale, and so is what comes from one.
+fn parts(readings: &[Reading]) -> Vec<(&[Reading], f64)> {
+    let is_pale = |pair: usize| readings[pair].is_guess || readings[pair + 1].is_guess;
+    let pairs = readings.len().saturating_sub(1);
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for pair in 0..pairs {
+        if pair + 1 == pairs || is_pale(pair + 1) != is_pale(first) {
+            let opacity = if is_pale(first) { PALE } else { 1.0 };
+            parts.push((&readings[first..=pair + 1], opacity));
+            first = pair + 1;
+        }
+    }
+    parts
+}
+
+/// From the least to the most.
+fn whisker(scene: &mut Scene, column: &Column, reading: &Reading, (x, y): (&Axis, &Axis)) {
+    let Some((least, most)) = reading.range else {
+        return;
+    };
+    let (middle, ink) = (x.place(reading.at.0), Ink::System(column.ink));
+    let opacity = if reading.is_guess { PALE } else { WHISKER };
+    let ends = [least, most].map(|value| y.place_within(value));
+    let mut line = |points| {
+        scene.shapes.push(Shape::Line {
+            points,
+            ink,
+            width: 1.0,
+            opacity,
+        });
+    };
+    line(vec![(middle, ends[0]), (middle, ends[1])]);
+    for end in ends {
+        line(vec![(middle - 3.0, end), (middle + 3.0, end)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PALE, Reading, parts};
+
+    #[test]
+    fn what_leads_to_a_guess_and_from_it_is_pale() {
+        let readings = [false, false, true, false, false].map(|is_guess| Reading {
+            at: (1.0, 1.0),
+            range: None,
+            is_guess,
+        });
+        let lengths = |guesses: &[Reading]| -> Vec<(usize, f64)> {
+            parts(guesses)
+                .iter()
+                .map(|(part, opacity)| (part.len(), *opacity))
+                .collect()
+        };
+        assert_eq!(lengths(&readings), [(2, 1.0), (3, PALE), (2, 1.0)]);
+        assert_eq!(lengths(&readings[..2]), [(2, 1.0)]);
+        assert!(lengths(&readings[..1]).is_empty() && lengths(&[]).is_empty());
     }
 }

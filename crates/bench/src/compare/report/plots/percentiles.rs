@@ -1,10 +1,9 @@
 //! The distribution of latencies: a panel for each row, a curve for each cell. Beyond the percentiles that the samples
-//! bear, a curve is pale.
+//! bear, a curve is pale; all of it is, where latencies decide nothing.
 
-use super::panels::{Panel, Panels};
-use super::scene::Point;
+use super::panels::{Curve, Panel, Panels, Reading};
 use crate::compare::report::columns::Column;
-use crate::compare::report::measured::is_few;
+use crate::compare::report::guesses::{Guess, is_few};
 use crate::compare::results::{Cell, Experiment};
 
 /// What is written along x.
@@ -20,16 +19,19 @@ const TICKS: [(f64, &str); 6] = [
 /// The panels of an experiment: of rows that have a distribution.
 pub(crate) fn panels(experiment: &Experiment, columns: Vec<Column>) -> Panels<'_> {
     let panels = experiment.rows.iter().filter_map(|row| {
-        let lines: Vec<(usize, Vec<Point>, usize)> = columns
+        let curves: Vec<Curve> = columns
             .iter()
             .enumerate()
-            .filter_map(|(number, column)| {
-                let (points, sure) = curve(column.cell(row)?);
-                (!points.is_empty()).then_some((number, points, sure))
+            .filter_map(|(column, of)| {
+                // Such latencies as a whole say nothing of the system.
+                let guess = of.measured(row, "p50_us").and_then(|measured| measured.guess);
+                let is_guess = guess.is_some_and(|guess| guess != Guess::FewSamples);
+                let readings = readings(of.cell(row)?, is_guess);
+                (!readings.is_empty()).then_some(Curve { column, readings })
             })
             .collect();
         let title = row.name.clone();
-        (!lines.is_empty()).then_some(Panel { title, lines })
+        (!curves.is_empty()).then_some(Panel { title, curves })
     });
     Panels {
         title: &experiment.title,
@@ -42,8 +44,8 @@ pub(crate) fn panels(experiment: &Experiment, columns: Vec<Column>) -> Panels<'_
     }
 }
 
-/// A cell's curve from the median on, and how many of its points have samples enough.
-fn curve(cell: &Cell) -> (Vec<Point>, usize) {
+/// A cell's curve from the median on.
+fn readings(cell: &Cell, is_guess: bool) -> Vec<Reading> {
     let samples: f64 = cell
         .runs
         .iter()
@@ -53,12 +55,10 @@ fn curve(cell: &Cell) -> (Vec<Point>, usize) {
     quantiles
         .retain(|(quantile, latency)| (0.5..1.0).contains(quantile) && latency.is_finite() && *latency > 0.0);
     quantiles.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let sure = quantiles
-        .iter()
-        .filter(|(quantile, _)| samples == 0.0 || !is_few(samples, *quantile))
-        .count();
-    let points = quantiles
-        .into_iter()
-        .map(|(quantile, latency)| (1.0 / (1.0 - quantile), latency));
-    (points.collect(), sure)
+    let readings = quantiles.into_iter().map(|(quantile, latency)| Reading {
+        at: (1.0 / (1.0 - quantile), latency),
+        range: None,
+        is_guess: is_guess || (samples > 0.0 && is_few(samples, quantile)),
+    });
+    readings.collect()
 }

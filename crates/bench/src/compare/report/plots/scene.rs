@@ -15,6 +15,7 @@ use plotters::style::{
     Color, FontStyle, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle, register_font,
 };
 
+use super::dashes::broken;
 use super::ink::Ink;
 
 /// The width of all plots.
@@ -22,6 +23,9 @@ pub(crate) const WIDTH: f64 = 920.0;
 
 /// The size of most words.
 pub(crate) const SIZE: f64 = 12.0;
+
+/// The width of curves.
+const CURVE: f64 = 2.0;
 
 /// How many units of the SVG a pixel has: its coordinates are whole numbers.
 const SVG_SCALE: u32 = 10;
@@ -63,6 +67,7 @@ pub(crate) enum Shape {
         points: Vec<Point>,
         fill: Ink,
         edge: Ink,
+        opacity: f64,
     },
     /// A bar from the upper left to the lower right.
     Bar {
@@ -101,6 +106,20 @@ impl Scene {
             width,
             opacity,
         });
+    }
+
+    /// A curve of a system, broken as its ink is.
+    pub(crate) fn curve(&mut self, points: &[Point], ink: Ink, opacity: f64) {
+        let parts = match ink.dash() {
+            None => vec![points.to_vec()],
+            Some(dash) => broken(points, dash),
+        };
+        self.shapes.extend(parts.into_iter().map(|points| Shape::Line {
+            points,
+            ink,
+            width: CURVE,
+            opacity,
+        }));
     }
 
     /// Words of a size.
@@ -189,11 +208,16 @@ fn draw<B: DrawingBackend>(
             width,
             opacity,
         } => area.draw(&PathElement::new(places(points), stroke(*ink, *width, *opacity))),
-        Shape::Area { points, fill, edge } => {
-            area.draw(&Polygon::new(places(points), colour(*fill, 1.0).filled()))?;
+        Shape::Area {
+            points,
+            fill,
+            edge,
+            opacity,
+        } => {
+            area.draw(&Polygon::new(places(points), colour(*fill, *opacity).filled()))?;
             let mut outline = places(points);
             outline.extend(outline.first().copied());
-            area.draw(&PathElement::new(outline, stroke(*edge, 1.6, 1.0)))
+            area.draw(&PathElement::new(outline, stroke(*edge, 1.6, *opacity)))
         }
         Shape::Bar {
             corners,
@@ -279,6 +303,18 @@ pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
     String::new()
 }
 
+/// Words in two lines, where one of that width is too short: the first takes as many of them as fit.
+pub(crate) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
+    if width(text, size) <= room {
+        return vec![text.to_owned()];
+    }
+    let mut blanks = text.match_indices(' ').map(|(place, _)| text.split_at(place));
+    match blanks.rfind(|(first, _)| width(first, size) <= room) {
+        Some((first, second)) => vec![first.to_owned(), fit(second.trim_start(), size, room)],
+        None => vec![fit(text, size, room)],
+    }
+}
+
 /// Each dot the mean of a square of drawn ones, so that edges are smooth. There are millions of them: plain loops over rows are
 /// quick in unoptimised builds, too.
 fn averaged(drawn: &[u8], (width, _): (u32, u32)) -> Vec<u8> {
@@ -317,5 +353,17 @@ mod tests {
             [8, 10, 255, 12, 10, 255, 100, 0, 1, 100, 0, 2],
         ];
         assert_eq!(averaged(drawn.as_flattened(), (4, 2)), [6, 10, 255, 100, 0, 1]);
+    }
+
+    #[test]
+    fn long_labels_take_a_second_line() {
+        let title = "NATS JetStream, sync_interval always";
+        let room = width("NATS JetStream, sync_interval", SIZE) + 1.0;
+        assert_eq!(
+            wrap(title, SIZE, room),
+            ["NATS JetStream, sync_interval", "always"]
+        );
+        assert_eq!(wrap(title, SIZE, 1e4), [title]);
+        assert_eq!(wrap("Unbreakable", SIZE, 30.0).len(), 1);
     }
 }

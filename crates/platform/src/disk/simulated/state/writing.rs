@@ -1,4 +1,4 @@
-//! What becomes of a file's content when it is written, synced, filled or cut: as far as there is room, and as the plan of
+//! What becomes of a file's content when it is written, synced or filled: as far as there is room, and as the plan of
 //! faults says.
 
 use std::io;
@@ -78,10 +78,6 @@ impl State {
             position: about.position,
             bytes,
         };
-        self.change(file, about, change, standing);
-    }
-
-    fn change(&mut self, file: FileId, about: About<'_>, change: ContentChange, standing: Standing) {
         self.perform(
             about,
             vec![Effect::Content {
@@ -159,32 +155,6 @@ impl State {
                 );
             }
         }
-        answer(verdict)
-    }
-
-    pub(in crate::disk::simulated) fn set_length(
-        &mut self,
-        file: FileId,
-        path: &Path,
-        length: u64,
-    ) -> io::Result<()> {
-        let about = About {
-            kind: OperationKind::SetLength,
-            path,
-            position: 0,
-            length,
-        };
-        let verdict = self.faults.judge(about.kind, path, 0, length);
-        let change = ContentChange::SetLength { length };
-        let standing = match verdict {
-            Verdict::Go | Verdict::Short => Standing::Pending,
-            Verdict::Fail {
-                applied: Applied::All,
-                ..
-            } => Standing::Doubtful,
-            Verdict::Fail { .. } => return answer(verdict),
-        };
-        self.change(file, about, change, standing);
         answer(verdict)
     }
 

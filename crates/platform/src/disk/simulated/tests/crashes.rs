@@ -45,17 +45,6 @@ fn a_durable_write_wins_over_an_older_unsynced_one_and_saves_no_other() {
 }
 
 #[test]
-fn a_cut_is_lost_or_kept_but_never_takes_a_later_durable_write() {
-    let (disk, file) = disk_with("xyz");
-    file.set_length(0).expect("no faults");
-    file.write_durable(0, &blocks("d")).expect("room");
-    let now = disk.operation_count();
-    assert_eq!(outcomes(&disk, "a", Some(now)), set(&["d", "dyz"]));
-    file.sync().expect("no faults");
-    assert_eq!(outcomes(&disk, "a", Some(now + 1)), set(&["d"]));
-}
-
-#[test]
 fn names_are_durable_with_their_directory_only() {
     let disk = SimulatedDisk::new();
     disk.create_directory(Path::new("d")).expect("no faults");

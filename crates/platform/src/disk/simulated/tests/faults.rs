@@ -131,7 +131,7 @@ fn a_full_disk_takes_the_blocks_that_fit() {
         ["a"],
         "nothing is left aside"
     );
-    file.set_length(0).expect("no faults");
+    disk.truncate(Path::new("a"), 0);
     assert_eq!(disk.free_bytes().expect("no faults"), 3 * BLOCK);
     assert_eq!(error_of(file.fill_with_zeros(4 * BLOCK)), Some(ENOSPC));
     file.fill_with_zeros(3 * BLOCK).expect("just fits");

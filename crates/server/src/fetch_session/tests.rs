@@ -1,0 +1,121 @@
+//! How many sessions there are, and how much one keeps.
+
+use kafka_wire::fetch::{FetchTopic, ForgottenTopic};
+
+use super::*;
+
+/// A Fetch of these partitions of one topic.
+fn fetch((session_id, session_epoch): (i32, i32), topic: &str, partitions: &[i32]) -> FetchRequest {
+    let partitions = partitions.iter().map(|index| FetchPartition {
+        partition: *index,
+        ..FetchPartition::default()
+    });
+    FetchRequest {
+        session_id,
+        session_epoch,
+        topics: vec![FetchTopic {
+            topic: topic.into(),
+            partitions: partitions.collect(),
+            ..FetchTopic::default()
+        }],
+        ..FetchRequest::default()
+    }
+}
+
+fn sessions() -> FetchSessions {
+    FetchSessions::new(0, 2)
+}
+
+/// The partitions that a Fetch wants in the end.
+fn wanted(opened: &Opened) -> Vec<i32> {
+    let wanted = opened.wanted.iter();
+    wanted.map(|wanted| wanted.partition.partition).collect()
+}
+
+#[test]
+fn a_connection_has_one_session_at_most() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    for _ in 0..5 {
+        let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]));
+        let opened = opened.expect("anybody may begin a session");
+        assert_ne!(opened.session, 0, "there is always a place for it");
+        assert_eq!((opened.session, sessions.len()), (own.get(), 1));
+    }
+    // Neither a fetch without a session nor one that is refused loses sight of it.
+    let id = own.get();
+    let without = sessions.open(&own, fetch((0, FINAL_EPOCH), "orders", &[0]));
+    assert_eq!(without.map(|opened| opened.session).ok(), Some(0));
+    let refused = sessions.open(&own, fetch((id, 7), "orders", &[]));
+    assert_eq!(refused.err(), Some(ErrorCode::InvalidFetchSessionEpoch));
+    assert_eq!((own.get(), sessions.len()), (id, 1));
+    let ended = sessions.open(&own, fetch((id, FINAL_EPOCH), "orders", &[]));
+    assert_eq!(ended.map(|opened| opened.session).ok(), Some(0));
+    assert_eq!((own.get(), sessions.len()), (0, 0));
+}
+
+#[test]
+fn a_session_is_found_by_its_own_connection_only() {
+    let mut sessions = sessions();
+    let (own, other) = (Cell::new(0), Cell::new(0));
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1]));
+    let id = began.expect("anybody may begin a session").session;
+    let foreign = sessions.open(&other, fetch((id, 1), "orders", &[]));
+    assert_eq!(foreign.err(), Some(ErrorCode::FetchSessionIdNotFound));
+    let ended = sessions.open(&other, fetch((id, FINAL_EPOCH), "orders", &[]));
+    assert!(ended.is_ok());
+    let opened = sessions.open(&own, fetch((id, 1), "orders", &[2]));
+    let opened = opened.expect("it is there as before");
+    assert_eq!((wanted(&opened), opened.incremental), (vec![0, 1, 2], true));
+}
+
+#[test]
+fn partitions_come_and_go() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 1]));
+    let id = began.expect("anybody may begin a session").session;
+    let forgotten = ForgottenTopic {
+        topic: "orders".into(),
+        partitions: vec![0],
+        ..ForgottenTopic::default()
+    };
+    let request = FetchRequest {
+        forgotten_topics_data: vec![forgotten],
+        ..fetch((id, 1), "orders", &[3])
+    };
+    let opened = sessions.open(&own, request).expect("it is there");
+    assert_eq!(wanted(&opened), [2, 1, 3]);
+}
+
+#[test]
+fn a_session_that_outgrows_its_bound_ends() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let first: Vec<i32> = (0..PARTITIONS_MAX as i32).collect();
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &first));
+    let id = began.expect("anybody may begin a session").session;
+    // What it has already may be named again.
+    let opened = sessions.open(&own, fetch((id, 1), "orders", &[0, 5]));
+    assert!(opened.is_ok());
+    let outgrown = sessions.open(&own, fetch((id, 2), "orders", &[-1]));
+    assert_eq!(outgrown.err(), Some(ErrorCode::FetchSessionIdNotFound));
+    assert_eq!((own.get(), sessions.len()), (0, 0));
+}
+
+#[test]
+fn who_wants_too_much_is_served_without_a_session() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let many: Vec<i32> = (0..=PARTITIONS_MAX as i32).collect();
+    let long_name = "x".repeat(TOPIC_NAME_BYTES_MAX + 1);
+    for request in [
+        fetch((0, INITIAL_EPOCH), "orders", &many),
+        fetch((0, INITIAL_EPOCH), &long_name, &[0]),
+    ] {
+        let asked = request.topics[0].partitions.len();
+        let opened = sessions.open(&own, request).expect("it is served");
+        assert_eq!((opened.session, opened.wanted.len()), (0, asked));
+    }
+    assert_eq!((own.get(), sessions.len()), (0, 0));
+}

@@ -1,0 +1,59 @@
+//! Why a node did not start, told to the operator: what is wrong, and what to do about it.
+
+use std::io;
+
+use storage::DirectoryError;
+
+use crate::config::ConfigError;
+
+/// Why a node did not start. Each is one sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration has a value that cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Where the data directory should be is something else.
+    #[error("{0} is not a directory; choose one with --data")]
+    NoDirectory(String),
+    /// Another process has the data directory.
+    #[error(
+        "{0} is in use by another ropewalk process; stop that one, or choose another directory with --data"
+    )]
+    InUse(String),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({key}): {error}; {} names another address", flag_of(.key))]
+    Listen {
+        /// The address.
+        address: String,
+        /// The configuration key that chose it.
+        key: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Stored data cannot be opened.
+    #[error("{0}")]
+    Storage(String),
+    /// The system refused a thread.
+    #[error("a thread could not be started: {0}")]
+    Thread(io::Error),
+}
+
+/// The flag of `ropewalk serve` for an address.
+fn flag_of(key: &str) -> &'static str {
+    match key {
+        "kafka.listen" => "--kafka",
+        _ => "--http",
+    }
+}
+
+/// What a data directory's error means for the start.
+pub(super) fn of_directory(directory: String, error: io::Error) -> StartError {
+    match error.kind() {
+        // A file stands there, or on the way there.
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => StartError::NoDirectory(directory),
+        _ => DirectoryError::Disk { directory, error }.into(),
+    }
+}

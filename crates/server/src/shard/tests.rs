@@ -1,0 +1,305 @@
+//! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; and what the
+//! caches have no room for is found all the same.
+
+use platform::clock::SystemClock;
+use platform::disk::{Applied, Call, Disk, FaultKind, SimulatedDisk};
+use protocol::metadata::{ConfigChange, TopicConfig};
+use record::{BatchBuilder, ClusterId, Compression, Limits, TopicId};
+use storage::{JournalIdentity, JournalSizes, StoreConfig};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+use tokio::time::timeout;
+
+use super::*;
+
+type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+
+const CONFIG: StoreConfig = StoreConfig {
+    identity: JournalIdentity {
+        cluster: ClusterId([1; 16]),
+        node: 1,
+        journal: 0,
+    },
+    journal: JournalSizes {
+        file_bytes: 64 << 10,
+        files_max: 8,
+    },
+    layout_trigger_bytes: 16 << 10,
+    tail_cache_bytes: 1 << 20,
+    chunk_cache_bytes: 0,
+    superseded_bytes_max: u64::MAX,
+};
+/// Longer than anything takes that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// EIO, as errno(3) numbers it.
+const INPUT_OUTPUT_ERROR: i32 = 5;
+
+/// Of a topic whose appends are answered when they are flushed.
+const FLUSHED: PartitionId = PartitionId {
+    topic: TopicId([1; 16]),
+    index: 0,
+};
+/// Of one whose appends are answered before.
+const MEMORY: PartitionId = PartitionId {
+    topic: TopicId([2; 16]),
+    index: 0,
+};
+
+fn topic(durability: &str) -> TopicSettings {
+    let mut config = TopicConfig::new();
+    config
+        .change(&[ConfigChange::set("ropewalk.durability", durability)])
+        .expect("it is known");
+    TopicSettings::resolve(&config, &TopicConfig::new())
+}
+
+/// A shard that serves and flushes. Nothing goes on in its background yet.
+fn shard_on(disk: &SimulatedDisk) -> Rc<Shard> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (store, _) = Store::open(disk, CONFIG).expect("it is new");
+    let settings = ShardSettings {
+        node: NodeId(1),
+        producer_limits: ProducerLimits::default(),
+        flush_on_core: false,
+        batch_limits: Limits::default(),
+    };
+    let flusher = Flusher::start(0).expect("the system has threads");
+    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, flusher);
+    for (id, durability) in [(FLUSHED, "fsync"), (MEMORY, "memory")] {
+        shard
+            .open_partition(id, None, topic(durability), None)
+            .expect("it is new");
+    }
+    prepare(&shard);
+    shard.start_serving();
+    shard.start_flushing();
+    shard
+}
+
+fn shard() -> Rc<Shard> {
+    shard_on(&SimulatedDisk::new())
+}
+
+/// Gets the next journal file ready.
+fn prepare(shard: &Shard) {
+    loop {
+        let job = shard.store.borrow_mut().next_preparation();
+        let Some(job) = job else { return };
+        let file = job.run();
+        let prepared = shard.store.borrow_mut().prepared(job, file);
+        prepared.expect("the disk works");
+    }
+}
+
+fn append_as(shard: &Shard, partition: PartitionId, value_bytes: usize, acks: Acks) -> Answer {
+    let mut builder = BatchBuilder::new(Compression::None);
+    let value = vec![b'v'; value_bytes];
+    builder.append(shard.clock.wall_ms(), None, Some(&value), &[]);
+    let (reply, answer) = oneshot::channel();
+    shard.append(AppendRequest {
+        partition,
+        batch: builder.build().into(),
+        acks,
+        reply,
+    });
+    answer
+}
+
+fn append(shard: &Shard, partition: PartitionId) -> Answer {
+    append_as(shard, partition, 1_000, Acks::Quorum)
+}
+
+async fn outcome(answer: Answer) -> Result<AppendOutcome, AppendRefusal> {
+    let answered = timeout(PATIENCE, answer).await;
+    answered
+        .expect("it is answered in time")
+        .expect("the shard lives")
+}
+
+async fn offset(answer: Answer) -> i64 {
+    outcome(answer).await.expect("it was appended").first_offset.0
+}
+
+/// Appends until the journal has no room for the smallest frame; the answer to the append that waits for some.
+async fn fill_journal(shard: &Shard) -> Answer {
+    loop {
+        let answer = append(shard, FLUSHED);
+        if !shard.stalled.borrow().is_empty() {
+            return answer;
+        }
+        offset(answer).await;
+    }
+}
+
+/// Begins a round that the background has yet to carry on, and appends in memory up to one that waits for its end.
+async fn outrun_layout(shard: &Shard) -> Answer {
+    offset(append(shard, FLUSHED)).await;
+    shard.store.borrow_mut().begin_layout();
+    loop {
+        let answer = append(shard, MEMORY);
+        if shard.stalled_appends() > 0 {
+            return answer;
+        }
+        offset(answer).await;
+    }
+}
+
+#[tokio::test]
+async fn only_topics_in_memory_wait_for_a_layout_that_is_behind() {
+    let test = async {
+        let shard = shard();
+        let first = outrun_layout(&shard).await;
+        assert_eq!(offset(append(&shard, FLUSHED)).await, 1, "it does not wait");
+        let second = append(&shard, MEMORY);
+        assert_eq!(shard.stalled_appends(), 2);
+        shard.start_background();
+        assert_eq!(offset(first).await + 1, offset(second).await);
+        assert_eq!(shard.stalled_appends(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn who_is_not_in_memory_any_more_waits_behind_what_came_before() {
+    let test = async {
+        let shard = shard();
+        let first = outrun_layout(&shard).await;
+        shard.configure_partition(MEMORY, topic("fsync"));
+        let second = append(&shard, MEMORY);
+        assert_eq!(shard.stalled_appends(), 2);
+        shard.start_background();
+        assert_eq!(offset(first).await + 1, offset(second).await);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_waits_in_either_queue_keeps_its_order() {
+    let test = async {
+        let shard = shard();
+        let mut answers = vec![outrun_layout(&shard).await];
+        let _stalled = fill_journal(&shard).await;
+        shard.configure_partition(MEMORY, topic("fsync"));
+        answers.extend([append(&shard, MEMORY), append(&shard, MEMORY)]);
+        assert_eq!(shard.stalled.borrow().len(), 3, "all wait for a full journal");
+        assert_eq!(shard.ahead.borrow().len(), 1);
+        shard.start_background();
+        let mut offsets = Vec::new();
+        for answer in answers {
+            offsets.push(offset(answer).await);
+        }
+        assert!(offsets.is_sorted(), "{offsets:?}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_layout_that_was_given_up() {
+    let test = async {
+        let disk = SimulatedDisk::new();
+        let shard = shard_on(&disk);
+        let first = outrun_layout(&shard).await;
+        // Behind this one no flush comes that would have the others looked at.
+        offset(append(&shard, FLUSHED)).await;
+        disk.fail_when(|call: &Call| {
+            call.path.starts_with("partitions").then_some(FaultKind::Error {
+                errno: INPUT_OUTPUT_ERROR,
+                applied: Applied::Nothing,
+            })
+        });
+        shard.start_background();
+        offset(first).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_that_the_shard_stops() {
+    let test = async {
+        let shard = shard();
+        let ahead = outrun_layout(&shard).await;
+        let stalled = fill_journal(&shard).await;
+        shard.drain().await;
+        for answer in [ahead, stalled] {
+            assert_eq!(outcome(answer).await, Err(AppendRefusal::Stopping));
+        }
+        assert_eq!(shard.stalled_appends(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
+    let test = async {
+        let shard = shard();
+        let stalled = fill_journal(&shard).await;
+        let log_start = || shard.with_leader(FLUSHED, Leader::log_start);
+        let refused = shard.trim(FLUSHED, Offset(1)).await;
+        assert_eq!(refused, Err(AppendRefusal::JournalFull));
+        assert_eq!(log_start(), Some(Offset(0)));
+        prepare(&shard);
+        shard.append_stalled();
+        offset(stalled).await;
+        assert_eq!(shard.trim(FLUSHED, Offset(1)).await, Ok(Offset(1)));
+        assert_eq!(log_start(), Some(Offset(1)));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_the_journal_has_no_room_for_is_made_when_it_has_some() {
+    let test = async {
+        let shard = shard();
+        let _stalled = fill_journal(&shard).await;
+        shard.delete_partition(MEMORY);
+        assert!(shard.with_leader(MEMORY, |_| ()).is_none());
+        assert!(shard.partition_bytes(MEMORY).is_some(), "that is not journaled");
+        prepare(&shard);
+        shard.append_stalled();
+        assert!(shard.partition_bytes(MEMORY).is_none());
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn who_wants_no_acks_is_not_refused() {
+    let test = async {
+        let shard = shard();
+        let accepted = outcome(append_as(&shard, FLUSHED, 10, Acks::None)).await;
+        assert_eq!(accepted.expect("there is room").first_offset, Offset(0));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_batch_that_no_journal_file_can_hold_is_told_so() {
+    let test = async {
+        let shard = shard();
+        let refusal = outcome(append_as(&shard, FLUSHED, 70_000, Acks::Quorum)).await;
+        let refusal = refusal.expect_err("it never fits");
+        assert!(matches!(refusal, AppendRefusal::TooLargeForJournal { .. }));
+        assert!(refusal.to_string().contains("journal.file_bytes"), "{refusal}");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_time_is_found_in_a_segment_whose_index_the_cache_has_no_room_for() {
+    let test = async {
+        let shard = shard();
+        shard.start_background();
+        for _ in 0..20 {
+            offset(append(&shard, FLUSHED)).await;
+        }
+        loop {
+            let checkpointed = shard.checkpointed.notified();
+            if shard.counters.layout_rounds.get() > 0 {
+                break;
+            }
+            checkpointed.await;
+        }
+        let located = timeout(PATIENCE, shard.locate_timestamp(FLUSHED, 0)).await;
+        assert_eq!(located.expect("the search ends"), Ok(Some(Offset(0))));
+    };
+    LocalSet::new().run_until(test).await;
+}
