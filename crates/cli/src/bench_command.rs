@@ -26,8 +26,9 @@ Examples:
   ropewalk bench diff before/results.json after/results.json --system ropewalk
 
 append and read measure other brokers too: --bootstrap names their address.
-What they make stays: the topic (bench, of members bench-members), and the groups of commit (bench-0, bench-1 and so on) and
-members (bench-members). `ropewalk topic delete bench` and `ropewalk group delete bench-0` remove them.";
+What they make stays: the topic (bench, of members bench-members), the groups of commit
+(bench-0, bench-1 and so on) and of members (bench-members). `ropewalk topic delete bench`
+and `ropewalk group delete bench-0` remove them.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
