@@ -23,7 +23,7 @@ use crate::answer_budget::Held;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::read_code;
-use crate::fetch_session::{Opened, TopicKey, Wanted};
+use crate::fetch_session::{Opened, Told, Wanted};
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
 
 /// What a partition answered.
@@ -261,7 +261,7 @@ fn watch_all(core: &Rc<Core>, planned: &[Planned], seen: &[Outcome], reader: &Ar
 
 fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: bool) -> FetchResponse {
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
-    let mut told: Vec<(TopicKey, i32, (i64, i64))> = Vec::new();
+    let mut told: Vec<Told> = Vec::new();
     for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
         let stands = outcome
             .as_ref()
@@ -275,7 +275,12 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
             continue;
         }
         if let Some(stands) = stands.filter(|_| opened.session != 0) {
-            told.push((wanted.topic.clone(), wanted.partition.partition, stands));
+            told.push(Told {
+                topic: wanted.topic.clone(),
+                partition: wanted.partition.partition,
+                stands,
+                brings_records: outcome.as_ref().is_ok_and(|result| result.bytes > 0),
+            });
         }
         let partition = partition_data(wanted.partition.partition, outcome, committed_only);
         match responses.last_mut() {
@@ -289,7 +294,7 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
             }),
         }
     }
-    core.sessions.borrow_mut().told(opened.session, &told);
+    core.sessions.borrow_mut().told(opened.session, told);
     FetchResponse {
         session_id: opened.session,
         responses,

@@ -36,6 +36,17 @@ pub(crate) struct Wanted {
     pub(crate) told: Option<(i64, i64)>,
 }
 
+/// What an answer says of one partition.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) topic: TopicKey,
+    pub(crate) partition: i32,
+    /// (tail, log start).
+    pub(crate) stands: (i64, i64),
+    /// Whether it brings records.
+    pub(crate) brings_records: bool,
+}
+
 /// One consumer's session.
 #[derive(Debug, Default)]
 pub(crate) struct FetchSession {
@@ -43,6 +54,9 @@ pub(crate) struct FetchSession {
     epoch: i32,
     wanted: Vec<Wanted>,
     places: HashMap<(TopicKey, i32), usize>,
+    /// Where the next answer begins: behind the last partition that brought records. Else those that always have some would
+    /// fill every answer, and the others never come.
+    begin: usize,
 }
 
 /// What a request turned out to want.
@@ -112,10 +126,11 @@ impl FetchSessions {
             self.sessions.remove(&own.take());
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
+        let (before, rest) = session.wanted.split_at(session.begin.min(session.wanted.len()));
         Ok(Opened {
             session: id,
             incremental: true,
-            wanted: session.wanted.clone(),
+            wanted: [rest, before].concat(),
         })
     }
 
@@ -138,13 +153,16 @@ impl FetchSessions {
     }
 
     /// Notes what a session's consumer was told of each partition.
-    pub(crate) fn told(&mut self, session: i32, answered: &[(TopicKey, i32, (i64, i64))]) {
+    pub(crate) fn told(&mut self, session: i32, answered: Vec<Told>) {
         let Some(session) = self.sessions.get_mut(&session) else {
             return;
         };
-        for (topic, index, told) in answered {
-            if let Some(place) = session.places.get(&(topic.clone(), *index)) {
-                session.wanted[*place].told = Some(*told);
+        for told in answered {
+            if let Some(place) = session.places.get(&(told.topic, told.partition)) {
+                session.wanted[*place].told = Some(told.stands);
+                if told.brings_records {
+                    session.begin = place + 1;
+                }
             }
         }
     }

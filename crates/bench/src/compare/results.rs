@@ -132,7 +132,7 @@ pub struct DriverFacts {
 }
 
 /// One table: the same question at several sizes, to several systems.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Its name in commands and file names, for example "shared-logs-1".
     pub name: String,
@@ -159,10 +159,11 @@ pub struct Experiment {
 }
 
 /// How load was offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopKind {
     /// The next request is sent when one is answered: rates are what the system takes.
+    #[default]
     Closed,
     /// Requests are due at fixed times: latency counts from then.
     Open,

@@ -34,10 +34,20 @@ impl InFlight {
         let permit = permit.expect("the semaphore is never closed");
         let under_way = self.bytes_max as usize - self.free.available_permits();
         let room = match room {
-            None if under_way > SMALL_FRAME_BYTES => Some(core.room(size).await),
+            None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, size).await,
             room => room,
         };
         (permit, room)
+    }
+
+    /// Room for a small request; none as soon as the connection has little under way. It must not stand still while others
+    /// keep the room.
+    async fn room_while_busy(&self, core: &Budget, size: usize) -> Option<Room> {
+        let free_when_quiet = self.bytes_max.saturating_sub(SMALL_FRAME_BYTES as u32);
+        tokio::select! {
+            room = core.room(size) => Some(room),
+            _quiet = self.free.acquire_many(free_when_quiet) => None,
+        }
     }
 }
 
@@ -76,6 +86,21 @@ mod tests {
             let (_, room) = admitted.expect("nothing else is under way");
             assert!(room.is_none());
         }
+    }
+
+    #[test]
+    fn a_small_request_waits_no_longer_than_its_connection_is_busy() {
+        let core = Budget::new(MIB);
+        let all = core.room(MIB).now_or_never();
+        assert!(all.is_some());
+        let in_flight = InFlight::new(16 * MIB);
+        let first = in_flight.admit(&core, SMALL_FRAME_BYTES, None).now_or_never();
+        assert!(first.is_some());
+        let mut second = Box::pin(in_flight.admit(&core, SMALL_FRAME_BYTES, None));
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        let (_, room) = second.now_or_never().expect("nothing else is under way");
+        assert!(room.is_none());
     }
 
     #[test]

@@ -119,3 +119,35 @@ fn who_wants_too_much_is_served_without_a_session() {
     }
     assert_eq!((own.get(), sessions.len()), (0, 0));
 }
+
+#[test]
+fn no_partition_waits_behind_those_that_always_have_records() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 3]));
+    let id = opened.expect("anybody may begin a session").session;
+    // Each answer has room for two of them.
+    for (epoch, expected) in [[0, 1, 2, 3], [2, 3, 0, 1], [0, 1, 2, 3]].iter().enumerate() {
+        let opened = sessions.open(&own, fetch((id, epoch as i32 + 1), "orders", &[]));
+        let opened = opened.expect("it is in order");
+        assert_eq!(wanted(&opened), expected);
+        let answered = opened.wanted.into_iter().enumerate().map(|(place, wanted)| Told {
+            topic: wanted.topic,
+            partition: wanted.partition.partition,
+            stands: (10, 0),
+            brings_records: place < 2,
+        });
+        sessions.told(id, answered.collect());
+    }
+    // Fewer than there were: it begins where it can.
+    let last = FetchRequest {
+        forgotten_topics_data: vec![ForgottenTopic {
+            topic: "orders".into(),
+            partitions: vec![1, 2, 3],
+            ..ForgottenTopic::default()
+        }],
+        ..fetch((id, 4), "orders", &[])
+    };
+    let opened = sessions.open(&own, last).expect("it is in order");
+    assert_eq!(wanted(&opened), [0]);
+}

@@ -25,7 +25,8 @@ pub(super) struct NewRecord {
     key_base64: Option<String>,
     #[serde(default, deserialize_with = "written")]
     value: Option<Option<String>>,
-    value_base64: Option<String>,
+    #[serde(default, deserialize_with = "written")]
+    value_base64: Option<Option<String>>,
     #[serde(default)]
     headers: Items<NewHeader, HEADERS_MAX, 0>,
     /// Milliseconds since 1970; without it, the moment of the append.
@@ -65,7 +66,7 @@ impl NewRecord {
         if self.value.is_none() && self.value_base64.is_none() {
             return Err("a record needs a value; null makes it a tombstone".to_owned());
         }
-        let value = field("value", self.value.flatten(), self.value_base64)?;
+        let value = field("value", self.value.flatten(), self.value_base64.flatten())?;
         if key.is_none() && value.is_none() {
             return Err("a record needs a key or a value".to_owned());
         }
@@ -226,7 +227,12 @@ mod tests {
             assert!(told.contains(why), "{text}: {told}");
         }
         assert!(serde_json::from_str::<NewRecord>(r#"{"valeu":"v"}"#).is_err());
-        let tombstone: NewRecord = serde_json::from_str(r#"{"key":"k","value":null}"#).expect("JSON");
-        assert_eq!(tombstone.into_bytes().expect("a record").value, None);
+        for tombstone in [
+            r#"{"key":"k","value":null}"#,
+            r#"{"key":"k","value_base64":null}"#,
+        ] {
+            let record: NewRecord = serde_json::from_str(tombstone).expect("JSON");
+            assert_eq!(record.into_bytes().expect("a record").value, None);
+        }
     }
 }

@@ -196,8 +196,7 @@ impl Shard {
             Err(error) => return refuse(attempt.request, AppendRefusal::Leader(error)),
         };
         let durability = partition.leader.durability();
-        let unflushed_bytes = self.store.borrow().unflushed_bytes();
-        if !self.has_room_in_memory(durability, unflushed_bytes) {
+        if !self.has_room_in_memory(durability) {
             return Some(NoRoom::InMemory(attempt));
         }
         let append_time_ms =
@@ -221,26 +220,28 @@ impl Shard {
             Err(error) => return refuse(attempt.request, error.into()),
         }
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
-        self.count_appended(&examined.header, in_place);
+        self.note_appended(&examined.header, in_place, durability);
         let (first, next) = (appended.first_offset, appended.next_offset);
         self.wait(partition, first, next, append_time_ms, attempt.request);
-        self.wake_flush(durability, unflushed_bytes);
+        self.wake_flush(durability);
         partition.act();
         None
     }
 
     /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes.
-    fn has_room_in_memory(&self, durability: Durability, unflushed_bytes: usize) -> bool {
+    fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,
             Durability::Memory => {
-                unflushed_bytes < MEMORY_UNFLUSHED_BYTES_MAX && !self.store.borrow().layout_is_behind()
+                self.answered.borrow().bytes() < MEMORY_UNFLUSHED_BYTES_MAX
+                    && !self.store.borrow().layout_is_behind()
             }
         }
     }
 
     /// Has what was staged flushed: at once, or with what comes in a moment, if nobody waits and little else does.
-    fn wake_flush(&self, durability: Durability, unflushed_bytes: usize) {
+    fn wake_flush(&self, durability: Durability) {
+        let unflushed_bytes = self.store.borrow().unflushed_bytes();
         match durability {
             Durability::Memory if unflushed_bytes < MEMORY_GATHERED_BYTES_MAX => {
                 self.staged_in_memory.notify_one();
@@ -249,7 +250,11 @@ impl Shard {
         }
     }
 
-    fn count_appended(&self, header: &BatchHeader, in_place: bool) {
+    fn note_appended(&self, header: &BatchHeader, in_place: bool, durability: Durability) {
+        if durability == Durability::Memory {
+            let frame = self.store.borrow().staged_before() - 1;
+            self.answered.borrow_mut().note(frame, header.length_bytes);
+        }
         let counters = &self.counters;
         count(&counters.appended_batches, 1);
         count(&counters.batches_in_place, u64::from(in_place));

@@ -26,8 +26,8 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 /// With so much to flush nothing is gained by gathering more, and the disk would rest meanwhile.
 pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
-/// The most that is answered before it is flushed: what a crash may cost, and what a disk slower than its producers may
-/// take of memory. Behind that, producers wait for the disk.
+/// The most that topics in memory are answered before it is flushed: what a crash may cost, and what a disk slower than its
+/// producers may take of memory. Behind that, producers wait for the disk.
 pub(super) const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
@@ -135,6 +135,9 @@ impl Shard {
         let outcome = self.store.borrow_mut().flushed(flush, result);
         match outcome {
             Ok(durable) => {
+                let store = self.store.borrow();
+                self.answered.borrow_mut().settle(|frame| store.is_durable(frame));
+                drop(store);
                 let mut partitions = self.partitions.borrow_mut();
                 for (id, next_offset) in durable {
                     // A partition may have been deleted while its last batch was on its way.

@@ -3,6 +3,7 @@
 //! Here the pure leader and the store meet: the leader numbers, the store stages, a flush makes durable, the leader says
 //! what is committed, and whoever waits is answered. Everything runs on the owning core; only jobs leave it.
 
+mod answered;
 mod append;
 mod background;
 mod compaction;
@@ -26,6 +27,7 @@ use tokio::sync::Notify;
 
 use crate::latency::Histogram;
 
+use answered::Answered;
 pub(crate) use append::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
 pub(crate) use compaction::CompactionMeans;
@@ -92,6 +94,8 @@ pub(crate) struct Shard {
     /// Appends to topics in memory that are ahead of their flush or layout. Only those of the same partitions queue behind.
     /// None here came after one of its partition in the other queue.
     ahead: RefCell<Stalled>,
+    /// Of topics in memory alone: others are not answered before they are flushed.
+    answered: RefCell<Answered>,
     /// Partitions given up whose deletion the journal had no room for.
     refused_deletions: RefCell<Vec<PartitionId>>,
     /// Something waits for the journal, and so for layout.
@@ -139,6 +143,7 @@ impl Shard {
             partitions: RefCell::new(HashMap::new()),
             stalled: RefCell::new(Stalled::default()),
             ahead: RefCell::new(Stalled::default()),
+            answered: RefCell::new(Answered::default()),
             refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
             staged: Notify::new(),

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use super::background::MEMORY_UNFLUSHED_BYTES_MAX;
 use super::*;
 
 type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
@@ -55,8 +56,15 @@ fn topic(durability: &str) -> TopicSettings {
 
 /// A shard that serves and flushes. Nothing goes on in its background yet.
 fn shard_on(disk: &SimulatedDisk) -> Rc<Shard> {
+    let shard = unflushed_shard(disk, CONFIG);
+    shard.start_flushing();
+    shard
+}
+
+/// A shard that serves, and does not flush what it stages.
+fn unflushed_shard(disk: &SimulatedDisk, config: StoreConfig) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (store, _) = Store::open(disk, CONFIG).expect("it is new");
+    let (store, _) = Store::open(disk, config).expect("it is new");
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
@@ -72,7 +80,6 @@ fn shard_on(disk: &SimulatedDisk) -> Rc<Shard> {
     }
     prepare(&shard);
     shard.start_serving();
-    shard.start_flushing();
     shard
 }
 
@@ -155,6 +162,33 @@ async fn only_topics_in_memory_wait_for_a_layout_that_is_behind() {
         shard.start_background();
         assert_eq!(offset(first).await + 1, offset(second).await);
         assert_eq!(shard.stalled_appends(), 0);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_stage() {
+    const VALUE_BYTES: usize = 1_000_000;
+    const BATCHES: usize = 17;
+    let journal = JournalSizes {
+        file_bytes: 64 << 20,
+        files_max: 3,
+    };
+    let config = StoreConfig { journal, ..CONFIG };
+    let test = async {
+        let shard = unflushed_shard(&SimulatedDisk::new(), config);
+        let append = |partition| append_as(&shard, partition, VALUE_BYTES, Acks::Quorum);
+        let mut flushed: Vec<Answer> = (0..BATCHES).map(|_| append(FLUSHED)).collect();
+        assert!(shard.store.borrow().unflushed_bytes() > MEMORY_UNFLUSHED_BYTES_MAX);
+        for expected in 0..BATCHES as i64 {
+            assert_eq!(offset(append(MEMORY)).await, expected, "it is answered at once");
+        }
+        let beyond = append(MEMORY);
+        assert_eq!(shard.stalled_appends(), 1);
+        shard.start_flushing();
+        assert_eq!(offset(beyond).await, BATCHES as i64);
+        let last = flushed.pop().expect("there are some");
+        assert_eq!(offset(last).await, BATCHES as i64 - 1);
     };
     LocalSet::new().run_until(test).await;
 }

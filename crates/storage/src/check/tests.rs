@@ -7,6 +7,8 @@ use record::Offset;
 
 use super::*;
 use crate::inspect::{EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
+use crate::journal::JournalSizes;
+use crate::store::StoreConfig;
 use crate::store::testing::{Rig, batch, config, copy, partition, stage};
 
 /// Two partitions in segments and in the journal.
@@ -142,6 +144,31 @@ fn each_damaged_frame_is_named_and_the_whole_ones_are_listed() {
     let (listed, faults) = list_frames(&shared, &config().identity);
     assert_eq!(listed, [&all[..1], &all[2..4], &all[5..]].concat());
     assert_eq!(places(&faults), damaged);
+}
+
+#[test]
+fn a_journal_with_very_many_damaged_places_is_not_looked_through() {
+    let journal = JournalSizes {
+        file_bytes: 8 << 20,
+        files_max: 3,
+    };
+    let mut rig = Rig::on(SimulatedDisk::new(), StoreConfig { journal, ..config() });
+    for _ in 0..1_100 {
+        rig.append(0, 100);
+        rig.flush();
+    }
+    let disk = copy(&rig.disk);
+    for frame in frames(&disk) {
+        turn_bit(&disk, &frame, 200);
+    }
+    let report = run(&disk).expect("there is no checkpoint");
+    assert_eq!(report.faults.len(), 1_001);
+    let last = report.faults.last().map(Fault::to_string);
+    assert!(
+        last.as_ref()
+            .is_some_and(|told| told.contains("the rest was not looked at")),
+        "{last:?}"
+    );
 }
 
 #[test]

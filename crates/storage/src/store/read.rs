@@ -353,7 +353,8 @@ impl Store {
         }
         let wanted = Wanted {
             partition: id,
-            from: segment.first,
+            // Not below: what fails there would pass for trimmed meanwhile, and be asked for again.
+            from: segment.first.max(log_start),
             until: segment.next,
             bytes_max: 0,
         };

@@ -128,7 +128,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::compare::results::LoopKind;
 
     #[test]
     fn systems_of_one_experiment_are_counted_from_its_first() {
@@ -148,13 +147,6 @@ mod tests {
             ..Cell::default()
         };
         let experiment = Experiment {
-            name: String::new(),
-            title: String::new(),
-            about: String::new(),
-            source: None,
-            loop_kind: LoopKind::Closed,
-            metrics: Vec::new(),
-            plot: None,
             rows: vec![Row {
                 name: String::new(),
                 parameters: BTreeMap::new(),
@@ -165,9 +157,7 @@ mod tests {
                     cell("ours", true),
                 ],
             }],
-            left_out: None,
-            published: Vec::new(),
-            command: String::new(),
+            ..Experiment::default()
         };
         let columns = of(&results, &experiment);
         let inks: Vec<(usize, usize)> = columns.iter().map(|column| (column.number, column.ink)).collect();

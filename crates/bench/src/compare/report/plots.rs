@@ -117,7 +117,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::compare::results::{Cell, LoopKind, Row};
+    use crate::compare::results::{Cell, Row};
 
     #[test]
     fn latencies_of_batches_beside_those_of_records_are_named() {
@@ -132,11 +132,6 @@ mod tests {
             ..Cell::default()
         };
         let mut experiment = Experiment {
-            name: String::new(),
-            title: String::new(),
-            about: String::new(),
-            source: None,
-            loop_kind: LoopKind::Closed,
             metrics: vec!["p50_us".to_owned()],
             plot: Some(Plot::Percentiles),
             rows: vec![Row {
@@ -144,9 +139,7 @@ mod tests {
                 parameters: BTreeMap::new(),
                 cells: vec![cell("ours", 1e4), cell("other", 64e4)],
             }],
-            left_out: None,
-            published: Vec::new(),
-            command: String::new(),
+            ..Experiment::default()
         };
         let results = Results::default();
         let told = |experiment: &Experiment, metric: &str| {

@@ -56,17 +56,9 @@ mod tests {
             cells: Vec::new(),
         };
         Experiment {
-            name: String::new(),
-            title: String::new(),
-            about: String::new(),
-            source: None,
             loop_kind,
-            metrics: Vec::new(),
-            plot: None,
             rows: requests.iter().map(row).collect(),
-            left_out: None,
-            published: Vec::new(),
-            command: String::new(),
+            ..Experiment::default()
         }
     }
 

@@ -11,6 +11,9 @@ use super::{FIRST_FRAME, ReplayStart, Scan, Visit, Window};
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 
+/// With so many damaged places the rest is not looked at.
+const FAULTS_MAX: usize = 1_000;
+
 /// What a survey found.
 #[derive(Default)]
 pub(crate) struct Surveyed {
@@ -72,7 +75,7 @@ impl Scan<'_> {
                     }
                     expected += 1;
                     position += frame.len() as u64;
-                } else if let Some((at, later)) = self.later_frame(file, position, expected)? {
+                } else if let Some((at, later)) = self.later_frame(file, position, expected, &mut window)? {
                     // If the later frame is the first of its file, the bad one stands where the frames before end.
                     let (bad, begins) = if at > position { (file, position) } else { end };
                     found
@@ -81,6 +84,12 @@ impl Scan<'_> {
                     (expected, position) = (later, at);
                 } else {
                     break;
+                }
+                if found.faults.len() >= FAULTS_MAX {
+                    let what = format!(
+                        "{FAULTS_MAX} places before this one are damaged, the rest was not looked at"
+                    );
+                    return Err(self.damaged(&file.name, position, what));
                 }
                 end = (file, position);
             }

@@ -12,8 +12,14 @@ use crate::planted::{Bug, planted};
 
 impl Scan<'_> {
     /// The size of a torn frame, as far as its header still tells.
-    fn torn_bytes(&self, file: &JournalFile, position: u64, expected: u64) -> Result<u64, Fault> {
-        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut Window::default())? else {
+    fn torn_bytes(
+        &self,
+        file: &JournalFile,
+        position: u64,
+        expected: u64,
+        window: &mut Window,
+    ) -> Result<u64, Fault> {
+        let Some(block) = self.window(file, position, BLOCK_BYTES, window)? else {
             return Ok(0);
         };
         Ok(FrameHeader::decode(&block, &self.frames_of(file))
@@ -32,7 +38,8 @@ impl Scan<'_> {
         let places =
             std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         for (file, from) in places {
-            let Some((position, later)) = self.later_frame(file, from, found.next_frame)? else {
+            let mut window = Window::default();
+            let Some((position, later)) = self.later_frame(file, from, found.next_frame, &mut window)? else {
                 continue;
             };
             // If the later frame is the first of its file, the bad one stands at the end of the file before.
@@ -52,10 +59,11 @@ impl Scan<'_> {
         file: &JournalFile,
         from: u64,
         next: u64,
+        window: &mut Window,
     ) -> Result<Option<(u64, u64)>, Fault> {
         // A torn frame holds what producers chose; its header says where it ends.
-        let behind = from + self.torn_bytes(file, from, next)?;
-        self.find_later(file, behind, next)
+        let behind = from + self.torn_bytes(file, from, next, window)?;
+        self.find_later(file, behind, next, window)
     }
 
     /// That frame `frame` is damaged at the first of two places, since frame `later` is at the second.
@@ -74,13 +82,20 @@ impl Scan<'_> {
     }
 
     /// The first frame header from `from` on that is later than frame `next`: its position and its frame's sequence.
-    fn find_later(&self, file: &JournalFile, from: u64, next: u64) -> Result<Option<(u64, u64)>, Fault> {
-        let mut window = Window::default();
+    fn find_later(
+        &self,
+        file: &JournalFile,
+        from: u64,
+        next: u64,
+        window: &mut Window,
+    ) -> Result<Option<(u64, u64)>, Fault> {
         let mut position = from;
-        while let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? {
+        while let Some(block) = self.window(file, position, BLOCK_BYTES, window)? {
+            // No journal comes to the last number: whoever goes on from this frame may count further.
             if let Some(header) = FrameHeader::decode(&block, &self.frames_of(file))
                 && header.file_sequence == file.sequence
                 && header.frame_sequence > next
+                && header.frame_sequence < u64::MAX
             {
                 return Ok(Some((position, header.frame_sequence)));
             }
@@ -104,7 +119,7 @@ impl Scan<'_> {
             std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         let mut mended = None;
         for (index, (file, position)) in places.enumerate() {
-            found.cut_bytes += self.torn_bytes(file, position, found.next_frame)?;
+            found.cut_bytes += self.torn_bytes(file, position, found.next_frame, &mut Window::default())?;
             if let Some((header, frame)) = self.mended_frame(file, position, found.next_frame)? {
                 mended = Some((index, position, header, frame));
                 break;

@@ -1,6 +1,6 @@
 //! Reading: from memory, the journal, segments and caches, at every boundary; and finding a time.
 
-use platform::disk::SimulatedDisk;
+use platform::disk::{Applied, FaultKind, SimulatedDisk};
 use record::{Offset, batches, checksum_holds};
 
 use super::rig::{Rig, batch, config, open_as, partition, read, read_all, stage};
@@ -249,6 +249,33 @@ fn a_timestamp_is_located_though_its_segment_is_given_up_meanwhile() {
         located = rig.store.finish_locate(job.run(), 0);
     }
     assert!(matches!(located, Ok(Located::From(Offset(9)))));
+}
+
+/// What cannot be read there is no index that was trimmed meanwhile, to be asked for again.
+#[test]
+fn a_search_whose_index_cannot_be_read_ends_though_the_log_starts_inside_its_segment() {
+    let mut rig = Rig::new();
+    for number in 0..4 {
+        let bytes = batch(3, 100, 1_000 * number, number as u64);
+        stage(&mut rig.store, partition(0), &bytes).expect("there is room");
+    }
+    rig.flush();
+    rig.lay_out();
+    let (mut rig, _) = rig.restart();
+    rig.trim(0, 4);
+    rig.flush();
+    let Ok(Located::Job(job)) = rig.store.locate_timestamp(partition(0), 0) else {
+        panic!("no index is in memory after a start")
+    };
+    rig.disk.count_reads(true);
+    rig.disk.fail_when(|call| {
+        call.path.starts_with("partitions").then_some(FaultKind::Error {
+            errno: 5,
+            applied: Applied::Nothing,
+        })
+    });
+    let located = rig.store.finish_locate(job.run(), 0);
+    assert!(matches!(located, Err(ReadError::Fault(_))));
 }
 
 fn locate_times(config: StoreConfig) {

@@ -154,21 +154,12 @@ mod tests {
                 system("nats-sync", Acknowledges::Record),
             ],
             experiments: vec![Experiment {
-                name: String::new(),
-                title: String::new(),
-                about: String::new(),
-                source: None,
-                loop_kind: LoopKind::Closed,
-                metrics: Vec::new(),
-                plot: None,
                 rows: vec![Row {
                     name: String::new(),
                     parameters: BTreeMap::from([("batch_records".to_owned(), 64.0)]),
                     cells: vec![cell("ours", 1e4), cell("nats-sync", 64e4)],
                 }],
-                left_out: None,
-                published: Vec::new(),
-                command: String::new(),
+                ..Experiment::default()
             }],
             ..Results::default()
         }

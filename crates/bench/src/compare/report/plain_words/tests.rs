@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::compare::report::{comparisons, markdown};
-use crate::compare::results::{Cell, LoopKind, Row, Survives};
+use crate::compare::results::{Cell, Row, Survives};
 
 fn cell(system: &str, metric: &str, value: f64) -> Cell {
     let run = |part: f64| BTreeMap::from([(metric.to_owned(), value * part), ("samples".to_owned(), 1e6)]);
@@ -30,15 +30,9 @@ fn experiment(title: &str, metric: &str, pairs: &[(f64, f64)]) -> Experiment {
     Experiment {
         name: title.to_owned(),
         title: title.to_owned(),
-        about: String::new(),
-        source: None,
-        loop_kind: LoopKind::Closed,
         metrics: vec![metric.to_owned()],
-        plot: None,
         rows: pairs.iter().enumerate().map(row).collect(),
-        left_out: None,
-        published: Vec::new(),
-        command: String::new(),
+        ..Experiment::default()
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
     use crate::compare::report::columns;
-    use crate::compare::results::{Cell, LoopKind, Results, SystemFacts};
+    use crate::compare::results::{Cell, Results, SystemFacts};
 
     const LONG: &str =
         "A system with a name that is much too long for one line of a label, flushing each message at once";
@@ -210,13 +210,7 @@ mod tests {
     fn experiment(samples: f64) -> Experiment {
         let figures = [("p99_us".to_owned(), 9.0), ("samples".to_owned(), samples)];
         Experiment {
-            name: String::new(),
-            title: String::new(),
-            about: String::new(),
-            source: None,
-            loop_kind: LoopKind::Closed,
             metrics: vec!["p99_us".to_owned()],
-            plot: None,
             rows: vec![Row {
                 name: String::new(),
                 parameters: BTreeMap::new(),
@@ -227,9 +221,7 @@ mod tests {
                     ..Cell::default()
                 }],
             }],
-            left_out: None,
-            published: Vec::new(),
-            command: String::new(),
+            ..Experiment::default()
         }
     }
 

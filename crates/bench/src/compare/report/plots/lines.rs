@@ -93,20 +93,14 @@ mod tests {
 
     use super::*;
     use crate::compare::report::columns;
-    use crate::compare::results::{Cell, LoopKind, Results, SystemFacts};
+    use crate::compare::results::{Cell, Results, SystemFacts};
 
     /// A row over 8 shards, whose latencies are of so many samples.
     fn experiment(samples: f64) -> Experiment {
         let run =
             |p99_us: f64| BTreeMap::from([("p99_us".to_owned(), p99_us), ("samples".to_owned(), samples)]);
         Experiment {
-            name: String::new(),
-            title: String::new(),
-            about: String::new(),
-            source: None,
-            loop_kind: LoopKind::Closed,
             metrics: vec!["p99_us".to_owned()],
-            plot: None,
             rows: vec![Row {
                 name: String::new(),
                 parameters: BTreeMap::from([("shards".to_owned(), 8.0)]),
@@ -117,9 +111,7 @@ mod tests {
                     ..Cell::default()
                 }],
             }],
-            left_out: None,
-            published: Vec::new(),
-            command: String::new(),
+            ..Experiment::default()
         }
     }
 

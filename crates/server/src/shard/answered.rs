@@ -1,0 +1,59 @@
+//! What topics in memory have answered and the disk does not have yet: so much a crash may cost.
+
+use std::collections::VecDeque;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Answered {
+    /// Frames of the journal in order, and the bytes of such batches in each.
+    frames: VecDeque<(u64, usize)>,
+    bytes: usize,
+}
+
+impl Answered {
+    /// Of all frames.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a batch in a frame that is none of those before the last.
+    pub(super) fn note(&mut self, frame: u64, bytes: usize) {
+        match self.frames.back_mut() {
+            Some((last, sum)) if *last == frame => *sum += bytes,
+            _ => self.frames.push_back((frame, bytes)),
+        }
+        self.bytes += bytes;
+    }
+
+    /// Forgets the frames that are durable by now.
+    pub(super) fn settle(&mut self, is_durable: impl Fn(u64) -> bool) {
+        while let Some((frame, bytes)) = self.frames.front().copied() {
+            if !is_durable(frame) {
+                return;
+            }
+            self.frames.pop_front();
+            self.bytes -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_durable_counts_no_more() {
+        let mut answered = Answered::default();
+        for (frame, bytes) in [(3, 10), (3, 20), (5, 1)] {
+            answered.note(frame, bytes);
+        }
+        assert_eq!(answered.bytes(), 31);
+        answered.settle(|frame| frame < 3);
+        assert_eq!(answered.bytes(), 31);
+        answered.settle(|frame| frame < 5);
+        assert_eq!(answered.bytes(), 1);
+        answered.note(5, 2);
+        answered.settle(|_| true);
+        assert_eq!(answered.bytes(), 0);
+    }
+}
