@@ -24,6 +24,9 @@ use crate::shard::{Flusher, Shard, ShardSettings};
 const STORAGE_THREADS_MAX: usize = 4;
 /// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
+/// What one journal's topics in memory are answered before it is flushed, at most: so much a crash may cost, and a disk slower
+/// than its producers take of memory.
+const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// What the thread of a core is given.
 pub(crate) struct CorePlan {
@@ -133,6 +136,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
                 expiration: config.producers.expiration,
             },
             flush_on_core: config.journal.flush_on_core,
+            memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
             batch_limits: record::Limits {
                 decompressed_bytes_max: config.limits.decompressed_bytes as u64,
                 ..record::Limits::default()

@@ -14,7 +14,7 @@ use record::{BatchError, BatchHeader, Examined, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
-use super::background::{MEMORY_GATHERED_BYTES_MAX, MEMORY_UNFLUSHED_BYTES_MAX};
+use super::background::MEMORY_GATHERED_BYTES_MAX;
 use super::partition::Waiting;
 use super::stalled::{Attempt, Stalled};
 use super::{Partition, Shard, count};
@@ -98,7 +98,7 @@ impl From<StageError> for AppendRefusal {
 enum NoRoom {
     /// In the journal.
     InJournal(Attempt),
-    /// In memory: what was answered before is to be flushed or laid out first. Or others of its partition wait for that.
+    /// In memory: what was answered before is to be flushed first. Or others of its partition wait for that.
     InMemory(Attempt),
 }
 
@@ -232,10 +232,7 @@ impl Shard {
     fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,
-            Durability::Memory => {
-                self.answered.borrow().bytes() < MEMORY_UNFLUSHED_BYTES_MAX
-                    && !self.store.borrow().layout_is_behind()
-            }
+            Durability::Memory => self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max,
         }
     }
 

@@ -26,9 +26,6 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 /// With so much to flush nothing is gained by gathering more, and the disk would rest meanwhile.
 pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
-/// The most that topics in memory are answered before it is flushed: what a crash may cost, and what a disk slower than its
-/// producers may take of memory. Behind that, producers wait for the disk.
-pub(super) const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
 /// blocks makes its clients wait, and saves them two hand-overs between threads.
@@ -217,8 +214,6 @@ impl Shard {
         let (job, result) = run(job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
         if let Err(fault) = laid_out {
-            // The round is given up: nobody is behind it any more.
-            self.append_stalled();
             self.rest_after(&fault).await;
         }
         true
@@ -250,10 +245,9 @@ impl Shard {
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
-        // The round is over either way, and whoever was ahead of it may go on.
-        self.append_stalled();
-        if let Err(error) = checkpointed {
-            self.rest_after(&error).await;
+        match checkpointed {
+            Ok(()) => self.append_stalled(),
+            Err(error) => self.rest_after(&error).await,
         }
         true
     }

@@ -42,6 +42,8 @@ pub(crate) struct ShardSettings {
     pub(crate) producer_limits: ProducerLimits,
     /// Whether small flushes may run on the core's thread.
     pub(crate) flush_on_core: bool,
+    /// The most bytes that topics in memory are answered before their flush. Behind that, their producers wait for it.
+    pub(crate) memory_unflushed_bytes_max: usize,
     /// Bounds on what a batch may make its checker do.
     pub(crate) batch_limits: record::Limits,
 }
@@ -91,7 +93,7 @@ pub(crate) struct Shard {
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     /// Appends that the journal had no room for. While there are any, all others queue behind.
     stalled: RefCell<Stalled>,
-    /// Appends to topics in memory that are ahead of their flush or layout. Only those of the same partitions queue behind.
+    /// Appends to topics in memory that are too far ahead of their flushes. Only those of the same partitions queue behind.
     /// None here came after one of its partition in the other queue.
     ahead: RefCell<Stalled>,
     /// Of topics in memory alone: others are not answered before they are flushed.

@@ -2,7 +2,7 @@
 //! caches have no room for is found all the same.
 
 use platform::clock::SystemClock;
-use platform::disk::{Applied, Call, Disk, FaultKind, SimulatedDisk};
+use platform::disk::{Applied, Disk, FaultKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
 use record::{BatchBuilder, ClusterId, Compression, Limits, TopicId};
 use storage::{JournalIdentity, JournalSizes, StoreConfig};
@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
-use super::background::MEMORY_UNFLUSHED_BYTES_MAX;
 use super::*;
 
 type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
@@ -30,6 +29,8 @@ const CONFIG: StoreConfig = StoreConfig {
     chunk_cache_bytes: 0,
     superseded_bytes_max: u64::MAX,
 };
+/// A few batches.
+const MEMORY_UNFLUSHED_BYTES_MAX: usize = 8_000;
 /// Longer than anything takes that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// EIO, as errno(3) numbers it.
@@ -55,20 +56,21 @@ fn topic(durability: &str) -> TopicSettings {
 }
 
 /// A shard that serves and flushes. Nothing goes on in its background yet.
-fn shard_on(disk: &SimulatedDisk) -> Rc<Shard> {
-    let shard = unflushed_shard(disk, CONFIG);
+fn shard() -> Rc<Shard> {
+    let shard = unflushed_shard(&SimulatedDisk::new());
     shard.start_flushing();
     shard
 }
 
-/// A shard that serves, and does not flush what it stages.
-fn unflushed_shard(disk: &SimulatedDisk, config: StoreConfig) -> Rc<Shard> {
+/// A shard that serves, and does not flush yet what it stages.
+fn unflushed_shard(disk: &SimulatedDisk) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (store, _) = Store::open(disk, config).expect("it is new");
+    let (store, _) = Store::open(disk, CONFIG).expect("it is new");
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
         flush_on_core: false,
+        memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),
     };
     let flusher = Flusher::start(0).expect("the system has threads");
@@ -81,10 +83,6 @@ fn unflushed_shard(disk: &SimulatedDisk, config: StoreConfig) -> Rc<Shard> {
     prepare(&shard);
     shard.start_serving();
     shard
-}
-
-fn shard() -> Rc<Shard> {
-    shard_on(&SimulatedDisk::new())
 }
 
 /// Gets the next journal file ready.
@@ -138,10 +136,18 @@ async fn fill_journal(shard: &Shard) -> Answer {
     }
 }
 
-/// Begins a round that the background has yet to carry on, and appends in memory up to one that waits for its end.
-async fn outrun_layout(shard: &Shard) -> Answer {
-    offset(append(shard, FLUSHED)).await;
-    shard.store.borrow_mut().begin_layout();
+/// Appends, flushed or not, until one waits for room in the journal; the answer to that one.
+fn append_until_stalled(shard: &Shard) -> Answer {
+    loop {
+        let answer = append(shard, FLUSHED);
+        if !shard.stalled.borrow().is_empty() {
+            return answer;
+        }
+    }
+}
+
+/// Appends in memory, where nothing is flushed yet, until one waits for that; the answer to that one.
+async fn append_until_ahead(shard: &Shard) -> Answer {
     loop {
         let answer = append(shard, MEMORY);
         if shard.stalled_appends() > 0 {
@@ -152,14 +158,16 @@ async fn outrun_layout(shard: &Shard) -> Answer {
 }
 
 #[tokio::test]
-async fn only_topics_in_memory_wait_for_a_layout_that_is_behind() {
+async fn only_topics_in_memory_wait_for_what_they_answered_to_be_flushed() {
     let test = async {
-        let shard = shard();
-        let first = outrun_layout(&shard).await;
-        assert_eq!(offset(append(&shard, FLUSHED)).await, 1, "it does not wait");
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        let first = append_until_ahead(&shard).await;
+        let flushed = append(&shard, FLUSHED);
+        assert_eq!(shard.stalled_appends(), 1, "it does not wait");
         let second = append(&shard, MEMORY);
         assert_eq!(shard.stalled_appends(), 2);
-        shard.start_background();
+        shard.start_flushing();
+        assert_eq!(offset(flushed).await, 0);
         assert_eq!(offset(first).await + 1, offset(second).await);
         assert_eq!(shard.stalled_appends(), 0);
     };
@@ -168,27 +176,17 @@ async fn only_topics_in_memory_wait_for_a_layout_that_is_behind() {
 
 #[tokio::test]
 async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_stage() {
-    const VALUE_BYTES: usize = 1_000_000;
-    const BATCHES: usize = 17;
-    let journal = JournalSizes {
-        file_bytes: 64 << 20,
-        files_max: 3,
-    };
-    let config = StoreConfig { journal, ..CONFIG };
     let test = async {
-        let shard = unflushed_shard(&SimulatedDisk::new(), config);
-        let append = |partition| append_as(&shard, partition, VALUE_BYTES, Acks::Quorum);
-        let mut flushed: Vec<Answer> = (0..BATCHES).map(|_| append(FLUSHED)).collect();
-        assert!(shard.store.borrow().unflushed_bytes() > MEMORY_UNFLUSHED_BYTES_MAX);
-        for expected in 0..BATCHES as i64 {
-            assert_eq!(offset(append(MEMORY)).await, expected, "it is answered at once");
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        while shard.store.borrow().unflushed_bytes() <= MEMORY_UNFLUSHED_BYTES_MAX {
+            let _answer = append(&shard, FLUSHED);
         }
-        let beyond = append(MEMORY);
-        assert_eq!(shard.stalled_appends(), 1);
+        let beyond = append_until_ahead(&shard).await;
+        let answered_bytes = shard.answered.borrow().bytes();
+        let one_more = MEMORY_UNFLUSHED_BYTES_MAX + 2_000;
+        assert!((MEMORY_UNFLUSHED_BYTES_MAX..one_more).contains(&answered_bytes));
         shard.start_flushing();
-        assert_eq!(offset(beyond).await, BATCHES as i64);
-        let last = flushed.pop().expect("there are some");
-        assert_eq!(offset(last).await, BATCHES as i64 - 1);
+        offset(beyond).await;
     };
     LocalSet::new().run_until(test).await;
 }
@@ -196,12 +194,12 @@ async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_st
 #[tokio::test]
 async fn who_is_not_in_memory_any_more_waits_behind_what_came_before() {
     let test = async {
-        let shard = shard();
-        let first = outrun_layout(&shard).await;
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        let first = append_until_ahead(&shard).await;
         shard.configure_partition(MEMORY, topic("fsync"));
         let second = append(&shard, MEMORY);
         assert_eq!(shard.stalled_appends(), 2);
-        shard.start_background();
+        shard.start_flushing();
         assert_eq!(offset(first).await + 1, offset(second).await);
     };
     LocalSet::new().run_until(test).await;
@@ -210,13 +208,14 @@ async fn who_is_not_in_memory_any_more_waits_behind_what_came_before() {
 #[tokio::test]
 async fn what_waits_in_either_queue_keeps_its_order() {
     let test = async {
-        let shard = shard();
-        let mut answers = vec![outrun_layout(&shard).await];
-        let _stalled = fill_journal(&shard).await;
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        let mut answers = vec![append_until_ahead(&shard).await];
+        let _stalled = append_until_stalled(&shard);
         shard.configure_partition(MEMORY, topic("fsync"));
         answers.extend([append(&shard, MEMORY), append(&shard, MEMORY)]);
         assert_eq!(shard.stalled.borrow().len(), 3, "all wait for a full journal");
         assert_eq!(shard.ahead.borrow().len(), 1);
+        shard.start_flushing();
         shard.start_background();
         let mut offsets = Vec::new();
         for answer in answers {
@@ -228,21 +227,24 @@ async fn what_waits_in_either_queue_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_layout_that_was_given_up() {
+async fn nobody_waits_for_a_flush_that_failed() {
     let test = async {
         let disk = SimulatedDisk::new();
-        let shard = shard_on(&disk);
-        let first = outrun_layout(&shard).await;
-        // Behind this one no flush comes that would have the others looked at.
-        offset(append(&shard, FLUSHED)).await;
-        disk.fail_when(|call: &Call| {
-            call.path.starts_with("partitions").then_some(FaultKind::Error {
+        let shard = unflushed_shard(&disk);
+        let waiting = append_until_ahead(&shard).await;
+        disk.fail_when(|_| {
+            Some(FaultKind::Error {
                 errno: INPUT_OUTPUT_ERROR,
                 applied: Applied::Nothing,
             })
         });
-        shard.start_background();
-        offset(first).await;
+        shard.start_flushing();
+        let refused = outcome(waiting).await;
+        assert!(
+            matches!(refused, Err(AppendRefusal::JournalDead(_))),
+            "{refused:?}"
+        );
+        assert_eq!(shard.stalled_appends(), 0);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -250,9 +252,10 @@ async fn nobody_waits_for_a_layout_that_was_given_up() {
 #[tokio::test]
 async fn whoever_waits_is_told_that_the_shard_stops() {
     let test = async {
-        let shard = shard();
-        let ahead = outrun_layout(&shard).await;
-        let stalled = fill_journal(&shard).await;
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        let ahead = append_until_ahead(&shard).await;
+        let stalled = append_until_stalled(&shard);
+        shard.start_flushing();
         shard.drain().await;
         for answer in [ahead, stalled] {
             assert_eq!(outcome(answer).await, Err(AppendRefusal::Stopping));

@@ -1,10 +1,9 @@
-//! Flushes, or the syncs of segments, that a test holds up or has fail: a simulated disk that asks here first.
+//! Flushes that a test holds up or has fail: a simulated disk whose durable writes ask here first.
 //!
 //! The disk is slow, so that the node flushes on a thread of its own. While a flush is held up other calls on the disk
 //! wait, too; what the node has in memory it still serves.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -29,7 +28,6 @@ enum Fate {
 #[derive(Clone)]
 pub(crate) struct Flushes {
     fate: Arc<(Mutex<Fate>, Condvar)>,
-    waiting: Arc<AtomicUsize>,
 }
 
 /// Flushes are held up until this is dropped.
@@ -38,25 +36,16 @@ pub(crate) struct HeldUp(Flushes);
 impl Flushes {
     /// Of the files below `directory`; the root for all of them. They are done until told otherwise.
     pub(crate) fn of(disk: &SimulatedDisk, directory: &str) -> Flushes {
-        Flushes::asked_for(disk, OperationKind::WriteDurable, directory)
-    }
-
-    /// Of segments, which are written and then synced.
-    pub(crate) fn of_segments(disk: &SimulatedDisk) -> Flushes {
-        Flushes::asked_for(disk, OperationKind::Sync, "partitions")
-    }
-
-    fn asked_for(disk: &SimulatedDisk, kind: OperationKind, directory: &str) -> Flushes {
         let flushes = Flushes {
             fate: Arc::new((Mutex::new(Fate::Done), Condvar::new())),
-            waiting: Arc::new(AtomicUsize::new(0)),
         };
         let (asked, directory) = (flushes.clone(), directory.to_owned());
         disk.fail_when(move |call: &Call| {
-            if call.kind == OperationKind::WriteDurable {
+            let is_flush = call.kind == OperationKind::WriteDurable;
+            if is_flush {
                 thread::sleep(SLOWNESS);
             }
-            let ours = call.kind == kind && call.path.starts_with(Path::new(&directory));
+            let ours = is_flush && call.path.starts_with(Path::new(&directory));
             (ours && asked.wait() == Fate::Failed).then_some(FaultKind::Error {
                 errno: INPUT_OUTPUT_ERROR,
                 applied: Applied::Nothing,
@@ -76,11 +65,6 @@ impl Flushes {
         self.decide(Fate::Failed);
     }
 
-    /// Whether one is held up right now.
-    pub(crate) fn is_one_held_up(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
-    }
-
     fn decide(&self, fate: Fate) {
         *self.lock() = fate;
         self.fate.1.notify_all();
@@ -92,9 +76,7 @@ impl Flushes {
 
     fn wait(&self) -> Fate {
         let held_up = |fate: &mut Fate| *fate == Fate::HeldUp;
-        self.waiting.fetch_add(1, Ordering::SeqCst);
         let decided = self.fate.1.wait_while(self.lock(), held_up);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
         *decided.unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -47,12 +47,6 @@ impl Store {
                     && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)))
     }
 
-    /// Whether a round is under way and enough for the next one waits already: more now, and memory would let go of what was
-    /// not laid out yet. To read that back from the journal makes layout slower still.
-    pub fn layout_is_behind(&self) -> bool {
-        self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
-    }
-
     /// Begins a round over everything that is durable now. Does nothing while one is under way, or with nothing to do.
     pub fn begin_layout(&mut self) {
         let is_wanted = self.has_unreleased() || self.compaction_unrecorded;

@@ -71,8 +71,7 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "stalled_appends",
         None,
         |journal| known(journal.stalled_appends),
-        "Appends that wait for room: in the journal, or of topics in memory for what was answered before to be flushed \
-         or laid out.",
+        "Appends that wait for room: in the journal, or of topics in memory for what was answered before to be flushed.",
     ),
     gauge(
         "journal",

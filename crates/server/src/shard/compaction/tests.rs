@@ -87,6 +87,7 @@ fn shard() -> Rc<Shard> {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
         flush_on_core: false,
+        memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),
     };
     let flusher = Flusher::start(0).expect("the system has threads");

@@ -232,40 +232,6 @@ fn a_round_covers_only_what_was_durable_when_it_began() {
 }
 
 #[test]
-fn layout_is_behind_when_the_next_round_is_due_before_this_one_is_done() {
-    let sizes = JournalSizes {
-        file_bytes: 256 << 10,
-        files_max: 3,
-    };
-    let mut rig = Rig::on(
-        SimulatedDisk::new(),
-        StoreConfig {
-            journal: sizes,
-            ..config()
-        },
-    );
-    let fill = |rig: &mut Rig| {
-        while rig.store.bytes_since_round < config().layout_trigger_bytes {
-            assert!(!rig.store.layout_is_behind());
-            rig.append(0, 1_000);
-            rig.flush();
-        }
-    };
-    fill(&mut rig);
-    assert!(
-        !rig.store.layout_is_behind(),
-        "a round is due, and none is under way"
-    );
-    rig.store.begin_layout();
-    fill(&mut rig);
-    assert!(rig.store.layout_is_behind());
-    assert!(rig.step() > 0);
-    assert!(rig.store.layout_is_behind(), "its checkpoint is still to come");
-    rig.checkpoint();
-    assert!(!rig.store.layout_is_behind() && rig.store.layout_is_due());
-}
-
-#[test]
 fn layout_reads_back_what_memory_has_let_go() {
     let mut rig = Rig::on(
         SimulatedDisk::new(),
