@@ -56,10 +56,12 @@ fn readers_read_pass_after_pass_and_it_is_said_how_much_was_there() {
     for run in runs(&results, "able").iter().chain(&slow) {
         // What the slow one wrote is read in a moment, unless the machine is busy.
         assert!(run["seconds"] >= options.seconds, "{run:?}");
-        assert!(run["stored_mb"] > 0.0 && run["stored_mb"] < 256.0, "{run:?}");
+        // The other one may write all that is asked for.
+        assert!(run["stored_mb"] > 0.0 && run["stored_mb"] <= 256.0, "{run:?}");
         let read_mb = run["records"] * 100.0 / 1e6;
         assert!(read_mb >= run["stored_mb"] * run["passes"] * 0.9, "{run:?}");
     }
+    assert!(slow.iter().all(|run| run["stored_mb"] < 256.0), "{slow:?}");
     let text = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
     assert!(text.contains("MB there to read"), "the column says it");
 }
