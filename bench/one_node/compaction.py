@@ -1,7 +1,8 @@
 """Appends beside a compaction: their latency before it, while it goes on, and after it.
 
 One Ropewalk node of its own: a topic is filled that keeps everything, then told to keep the latest record of each key only.
-Meanwhile another topic gets appends at a fixed rate, in windows of some seconds.
+Meanwhile another topic gets appends at a fixed rate, in windows of some seconds; in turn with them the disk gets bare durable
+writes at the same rate, for a disk may be as late by itself.
 """
 import random
 import shutil
@@ -14,14 +15,16 @@ import urllib.request
 from one_node.brokers import Broker, NotReady, RopewalkNode
 from one_node.clients import Failed, output_of
 from one_node.machine import resident_mb
+from one_node.raw_flush import RawFlushes
 
 FILLED, APPENDED = "keyed", "beside"
 RECORD_BYTES = 1000
 # Each key comes ten times: a compaction leaves a tenth.
 RECORDS_OF_A_KEY = 10
 LINES_AT_ONCE = 2000
-RATE = ["--rate", "2000", "--record-bytes", "100", "--batch-records", "1", "--in-flight", "1"]
-WINDOWS_BEFORE_AND_AFTER = 3
+RATE = 2000
+LOAD = ["--rate", RATE, "--record-bytes", "100", "--batch-records", "1", "--in-flight", "1"]
+WINDOWS_BEFORE_AND_AFTER = 6
 # A node looks for what it should compact every 15 s.
 BEGINS_WITHIN_S = 60
 ENDS_WITHIN_S = 1800
@@ -31,6 +34,7 @@ def measure(binary, directory, client, gb, window_seconds):
     """One row for each phase, with the percentiles of all its windows and the largest memory."""
     node = RopewalkNode(binary, directory)
     broker = Broker(node.kind, node, [])
+    raw = RawFlushes(directory)
     try:
         if shutil.disk_usage(directory).free < 2.5 * gb * 1e9:
             raise Failed(f"{gb:g} GB are stored in the journal, in segments and in compacted ones: this disk has too little room")
@@ -40,7 +44,10 @@ def measure(binary, directory, client, gb, window_seconds):
         began = time.monotonic()
         fill(binary, broker, int(gb * 1e9 / RECORD_BYTES))
         print(f"compaction: {gb:g} GB are there after {time.monotonic() - began:.0f} s", file=sys.stderr)
-        window = lambda: client.append(broker, APPENDED, *RATE, "--seconds", window_seconds) | {"server_rss_mb": resident_mb(node.pid)}
+        def window():
+            appends = client.append(broker, APPENDED, *LOAD, "--seconds", window_seconds) | {"server_rss_mb": resident_mb(node.pid)}
+            return {"appends": appends, "raw": raw.window(RATE, window_seconds)}
+
         windows = {"before": [window() for _ in range(WINDOWS_BEFORE_AND_AFTER)], "while it goes on": []}
         output_of([binary, "config", "set", "--topic", FILLED, "cleanup.policy=compact", "--bootstrap", broker.bootstrap])
         wait_until_it_begins(node)
@@ -62,6 +69,7 @@ def measure(binary, directory, client, gb, window_seconds):
     except (Failed, NotReady) as failure:
         return {"failed": str(failure)}
     finally:
+        raw.close()
         node.stop()
         shutil.rmtree(node.data, ignore_errors=True)
 
@@ -104,16 +112,17 @@ def wait_until_it_begins(node):
 
 
 def phases(row):
-    """Phase → medians over its windows, and the worst p99 of one."""
+    """Phase and what was timed → medians over the windows, and the worst p99 of one."""
     if "failed" in row:
         return {}
     names = ["p50_us", "p99_us", "p999_us"]
     return {
-        phase: {
+        (phase, what): {
             "windows": len(windows),
-            **{name: statistics.median(window[name] for window in windows) for name in names},
-            "worst_p99_us": max(window["p99_us"] for window in windows),
-            "server_rss_mb": max(window["server_rss_mb"] for window in windows),
+            **{name: statistics.median(window[what][name] for window in windows) for name in names},
+            "worst_p99_us": max(window[what]["p99_us"] for window in windows),
+            "server_rss_mb": max(window["appends"]["server_rss_mb"] for window in windows),
         }
         for phase, windows in row["windows"].items()
+        for what in ("appends", "raw")
     }

@@ -107,16 +107,17 @@ def print_idle(rows):
 
 
 def print_compaction(row, phases):
-    print("\n### compaction\nAppends of 100 B, 2,000 a second, beside the compaction of another topic; medians over windows of some seconds.\n")
+    print("\n### compaction\nAppends of 100 B, 2,000 a second, beside the compaction of another topic, and in turn with them bare durable writes of 4 KiB at "
+          "the same rate; medians over windows of some seconds.\n")
     if "failed" in row:
         print(f"failed: {row['failed']}")
         return
     print(f"{row['gb']:g} GB: {row['took_s']:.0f} s, {row['read_gb']:.2f} GB read, {row['written_gb']:.2f} GB written, "
           f"{row['removed_records']:,.0f} records removed.\n")
     columns = ["windows", "p50_us", "p99_us", "p999_us", "worst_p99_us", "server_rss_mb"]
-    print_head("compaction", *columns)
-    for phase, figures in phases.items():
-        print_row(phase, *(cell(figures[column]) for column in columns))
+    print_head("compaction", "timed", *columns)
+    for (phase, what), figures in phases.items():
+        print_row(phase, what, *(cell(figures[column]) for column in columns))
 
 
 def print_floor(before, after):

@@ -93,34 +93,6 @@ pub struct AppendOptions {
     pub json: bool,
 }
 
-impl Default for AppendOptions {
-    /// What an empty command line says.
-    fn default() -> AppendOptions {
-        AppendOptions {
-            bootstrap: "127.0.0.1:9092".to_owned(),
-            topic: "bench".to_owned(),
-            partitions: 1,
-            replication_factor: -1,
-            record_bytes: 100,
-            batch_records: 1,
-            in_flight: 1,
-            producers: 1,
-            seconds: 10.0,
-            records: None,
-            rate: None,
-            acks: Acks::All,
-            idempotent: false,
-            compression: Compression::None,
-            durability: None,
-            configs: Vec::new(),
-            warmup_records: 0,
-            server_pids: Vec::new(),
-            verify: false,
-            json: false,
-        }
-    }
-}
-
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct AppendReport {

@@ -70,25 +70,6 @@ pub struct ReadOptions {
     pub json: bool,
 }
 
-impl Default for ReadOptions {
-    /// What an empty command line says.
-    fn default() -> ReadOptions {
-        ReadOptions {
-            bootstrap: "127.0.0.1:9092".to_owned(),
-            topic: "bench".to_owned(),
-            consumers: 1,
-            records: None,
-            fetch_bytes: 4 << 20,
-            fetch_bytes_min: 1,
-            fetch_wait_ms: 500,
-            decode: Decode::Records,
-            skip_checksums: false,
-            server_pids: Vec::new(),
-            json: false,
-        }
-    }
-}
-
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReadReport {
@@ -141,7 +122,7 @@ pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
         "consumer",
         |index| consumer::open(options, &shares[index as usize]),
         |open, _| consumer::run(options, open, &had),
-        &began,
+        || *began.get_or_init(Instant::now),
         &had,
         &mut progress,
     )?;

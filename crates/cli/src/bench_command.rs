@@ -26,9 +26,9 @@ Examples:
   ropewalk bench diff before/results.json after/results.json --system ropewalk
 
 append and read measure other brokers too: --bootstrap names their address.
-What they make stays: the topic (bench, of members bench-members), the groups of commit
-(bench-0, bench-1 and so on) and of members (bench-members). `ropewalk topic delete bench`
-and `ropewalk group delete bench-0` remove them.";
+What they make stays: the topic (bench, of members bench-members), the groups of
+commit (bench-0, bench-1 and so on) and of members (bench-members).
+`ropewalk topic delete bench` and `ropewalk group delete bench-0` remove them.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,15 +58,15 @@ The topic stays: `ropewalk topic delete bench` removes it.")]
     #[command(after_help = "Example:
   ropewalk bench commit --groups 10000 --seconds 5
 
-The topic stays, and so do the groups bench-0, bench-1 and so on: `ropewalk topic delete bench` and
-`ropewalk group delete bench-0` remove them.")]
+The topic stays, and so do the groups bench-0, bench-1 and so on:
+`ropewalk topic delete bench` and `ropewalk group delete bench-0` remove them.")]
     Commit(CommitOptions),
     /// Have many members join a group, one more join and one leave, and measure how long it takes to settle
     #[command(after_help = "Example:
   ropewalk bench members --members 1000 --partitions 1000
 
-The topic stays, and so does the group: `ropewalk topic delete bench-members` and
-`ropewalk group delete bench-members` remove them.")]
+The topic stays, and so does the group: `ropewalk topic delete bench-members`
+and `ropewalk group delete bench-members` remove them.")]
     Members(MembersOptions),
     /// Carry out a comparison's commands from standard input
     #[command(

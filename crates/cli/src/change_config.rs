@@ -135,18 +135,7 @@ fn get(arguments: &GetArguments) -> Result<()> {
     let place = &arguments.place;
     let resource = place.of.resource();
     let mut configs = place.remote.connect()?.configs(&resource)?;
-    // Nothing is set for all nodes as a rule: that is an answer, and no slip of the pen.
-    let is_unknown = |name: &&String| !configs.iter().any(|config| config.name == **name);
-    if resource != ConfigResource::AllNodes
-        && let Some(unknown) = arguments.names.iter().find(is_unknown)
-    {
-        let meant = meant(unknown, &configs).map(|name| format!("; did you mean {name}?"));
-        anyhow::bail!(
-            "{resource} has no config {unknown}{}; `ropewalk config get {}` shows those that it has",
-            meant.unwrap_or_default(),
-            place.of.flag()
-        );
-    }
+    check_names(place, &configs, arguments.names.iter())?;
     if !arguments.names.is_empty() {
         configs.retain(|config| arguments.names.contains(&config.name));
     }
@@ -161,6 +150,28 @@ fn get(arguments: &GetArguments) -> Result<()> {
     tell(place.json, text, json.collect())
 }
 
+/// That all these names are among the configs of a place.
+fn check_names<'a>(
+    place: &Place,
+    configs: &[ConfigEntry],
+    mut names: impl Iterator<Item = &'a String>,
+) -> Result<()> {
+    let resource = place.of.resource();
+    // Nothing is set for all nodes as a rule: that is an answer, and no slip of the pen.
+    if resource == ConfigResource::AllNodes {
+        return Ok(());
+    }
+    let Some(unknown) = names.find(|name| !configs.iter().any(|config| config.name == **name)) else {
+        return Ok(());
+    };
+    let meant = meant(unknown, configs).map(|name| format!("; did you mean {name}?"));
+    anyhow::bail!(
+        "{resource} has no config {unknown}{}; `ropewalk config get {}` shows those that it has",
+        meant.unwrap_or_default(),
+        place.of.flag()
+    );
+}
+
 /// The config among these that someone probably meant.
 fn meant<'a>(unknown: &str, configs: &'a [ConfigEntry]) -> Option<&'a str> {
     let key = server::config::suggest(unknown)?;
@@ -172,10 +183,17 @@ fn meant<'a>(unknown: &str, configs: &'a [ConfigEntry]) -> Option<&'a str> {
 
 fn change(place: &Place, changes: &[ConfigChange], dry_run: bool) -> Result<()> {
     let resource = place.of.resource();
-    place
-        .remote
-        .connect()?
-        .change_configs(&resource, changes, dry_run)?;
+    let mut cluster = place.remote.connect()?;
+    // Brokers give up what there is not without a word.
+    let given_up: Vec<&String> = changes
+        .iter()
+        .filter(|change| change.value.is_none())
+        .map(|change| &change.name)
+        .collect();
+    if !given_up.is_empty() {
+        check_names(place, &cluster.configs(&resource)?, given_up.into_iter())?;
+    }
+    cluster.change_configs(&resource, changes, dry_run)?;
     let line = |change: &ConfigChange| match &change.value {
         Some(value) => format!("{} = {value}", change.name),
         None => format!("{} has its default again", change.name),

@@ -17,7 +17,8 @@ Examples:
   ropewalk check ./ropewalk-data
   ropewalk check ./ropewalk-data --json
 
-The node must not be running. Exit code 0: every checksum holds; 1: something is damaged, and each damaged place is named.";
+The node must not be running. Exit code 0: every checksum holds; 1: something
+is damaged, and each damaged place is named.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

@@ -29,8 +29,9 @@ const EXAMPLES: &str = r"Examples:
 
 With several partitions, records are in order within each partition only.
 
-A format takes {topic} {partition} {offset} {time} {timestamp_ms} {key} {key:hex} {key_bytes} {value} {value:hex}
-{value_bytes} {headers}; {{ and }} are braces.";
+A format takes {topic} {partition} {offset} {time} {timestamp_ms} {key}
+{key:hex} {key_bytes} {value} {value:hex} {value_bytes} {headers}; {{ and }} are
+braces, and \n \t \r \0 \\ and \xHH are understood.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,7 +65,7 @@ pub(crate) struct ConsumeArguments {
     /// Print each record's key and this before its value
     #[arg(long, value_name = "TEXT", conflicts_with = "json")]
     key_separator: Option<String>,
-    /// What ends each printed record; \0 and \t are understood, nothing is allowed
+    /// What ends each printed record; \n \t \r \0 \\ and \xHH are understood, nothing is allowed
     #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
     delimiter: Delimiter,
     /// Print each record as a JSON object on a line of its own, with offset, timestamp, key and headers

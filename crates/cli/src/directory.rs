@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use platform::disk::{Disk, Lock, RealDisk};
-use server::NodeIdentity;
+use storage::NodeIdentity;
 
 /// A directory at rest. Locked, so that no node starts on it meanwhile; but a lock file is not made, and where there is none, as
 /// in a copy that left it out, nothing is locked.

@@ -50,6 +50,22 @@ fn every_command_has_an_example() {
     assert!(lacking.is_empty(), "{lacking:?}");
 }
 
+/// Lines that are broken by hand would be broken again, in their middle.
+#[test]
+fn paragraphs_that_are_broken_by_hand_fit_a_narrow_terminal() {
+    let mut texts = Vec::new();
+    gather_help(&command_line(), &mut texts);
+    for (place, text) in &texts {
+        for paragraph in text.split("\n\n") {
+            // Examples are indented.
+            let lines: Vec<&str> = paragraph.lines().filter(|line| !line.starts_with(' ')).collect();
+            let is_broken = lines.len() > 1;
+            let fits = lines.iter().all(|line| line.chars().count() <= 80);
+            assert!(!is_broken || fits, "{place}: {paragraph}");
+        }
+    }
+}
+
 /// The commands without further words whose help shows no command.
 fn gather_lacking(command: &clap::Command, lacking: &mut Vec<String>) {
     let help = command.get_after_help().map(ToString::to_string);

@@ -21,7 +21,8 @@ Examples:
   ropewalk group reset billing --topic orders:3 --shift -100
   ropewalk group delete billing
 
-A group is reset and deleted only while it has no members: stop its consumers first.";
+A group is reset and deleted only while it has no members: stop its consumers
+first.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

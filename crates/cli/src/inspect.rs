@@ -3,7 +3,6 @@
 mod listing;
 mod summary;
 
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +10,8 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use platform::disk::Disk;
 use serde_json::{Value, json};
-use storage::{EntryListing, Fault, FrameListing, JournalIdentity, SegmentListing};
+use server::TopicNames;
+use storage::{Fault, FrameListing, JournalIdentity, SegmentListing};
 
 use self::summary::Summary;
 use crate::directory::RestingDirectory;
@@ -23,11 +23,11 @@ Examples:
   ropewalk inspect ./ropewalk-data                a line for each partition
   ropewalk inspect ./ropewalk-data journal
   ropewalk inspect ./ropewalk-data segments --json
-  ropewalk inspect ./ropewalk-data index --partition 5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968-0
+  ropewalk inspect ./ropewalk-data index --partition orders-0
 
-The node must not be running. What is damaged is named, the rest is listed, and the exit code is 1 then.
-A partition is called by its topic's id and its index. Topics have no names here: while the node runs,
-`ropewalk topic describe` tells the id.";
+The node must not be running. What is damaged is named, the rest is listed, and
+the exit code is 1 then. A partition is called by its topic's name and its
+index; if the topic was deleted, by the topic's id, as files are.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -36,8 +36,8 @@ pub(crate) struct InspectArguments {
     directory: PathBuf,
     #[command(subcommand)]
     what: Option<What>,
-    /// Only this partition, as TOPIC_ID-INDEX, or all partitions of this topic, as TOPIC_ID
-    #[arg(long, global = true, value_name = "ID", value_parser = partition_or_topic)]
+    /// Only this partition, as TOPIC-INDEX, or all partitions of this topic; TOPIC is a name or an id
+    #[arg(long, global = true, value_name = "TOPIC[-INDEX]", value_parser = partition_or_topic)]
     partition: Option<String>,
     /// One JSON object for each partition, frame, segment or chunk
     #[arg(long, global = true)]
@@ -58,29 +58,16 @@ A partition has none until layout has moved records out of the journal.")]
     Segments,
     /// The index of the segments: where each chunk begins, by offset and byte
     #[command(after_help = "Example:
-  ropewalk inspect ./ropewalk-data index --partition 5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968-0")]
+  ropewalk inspect ./ropewalk-data index --partition orders-0")]
     Index,
 }
 
-/// The letters of a topic's id: 16 bytes in hexadecimal.
-const TOPIC_ID_LETTERS: usize = 32;
-
 fn partition_or_topic(text: &str) -> Result<String, String> {
-    let (topic, index) = match text.split_once('-') {
-        Some((topic, index)) => (topic, Some(index)),
-        None => (text, None),
-    };
-    let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
-    let is_id = topic.len() == TOPIC_ID_LETTERS && topic.bytes().all(is_digit);
-    let is_index = |index: &str| {
-        index
-            .parse::<u32>()
-            .is_ok_and(|number| number.to_string() == index)
-    };
-    match is_id && index.is_none_or(is_index) {
+    let is_of_names = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
+    match !text.is_empty() && text.bytes().all(is_of_names) {
         true => Ok(text.to_owned()),
         false => Err(
-            "expected TOPIC_ID-INDEX or TOPIC_ID, an id of 32 hexadecimal digits; without --partition all are listed"
+            "expected TOPIC or TOPIC-INDEX, of letters, digits, `.`, `_` and `-`; without --partition all are listed"
                 .to_owned(),
         ),
     }
@@ -88,8 +75,13 @@ fn partition_or_topic(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
     let resting = RestingDirectory::open(&arguments.directory)?;
+    let names = TopicNames::read(&resting.disk, &resting.identity).unwrap_or_else(|why| {
+        note(&format!("topics have no names here, only ids: {why}"));
+        TopicNames::default()
+    });
     let mut look = Look {
         disk: &resting.disk,
+        names: &names,
         partition: arguments.partition.as_deref(),
         json: arguments.json,
         output: Output::open(),
@@ -115,6 +107,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
 /// A directory, and what of it is wanted.
 struct Look<'a> {
     disk: &'a Arc<dyn Disk>,
+    names: &'a TopicNames,
     partition: Option<&'a str>,
     json: bool,
     output: Output,
@@ -131,11 +124,12 @@ impl Look<'_> {
         for fault in &faults {
             self.fault(fault)?;
         }
+        let names = self.names;
         if let Some(wanted) = self.partition {
             for frame in &mut frames {
                 frame
                     .entries
-                    .retain(|entry| is_wanted(wanted, partition_of(entry)));
+                    .retain(|entry| names.is_meant(wanted, entry.partition()));
             }
             frames.retain(|frame| !frame.entries.is_empty());
         }
@@ -144,10 +138,11 @@ impl Look<'_> {
     }
 
     fn journal(&mut self, identity: &JournalIdentity) -> Result<()> {
+        let names = self.names;
         for frame in self.frames(identity)? {
             self.print(
-                || listing::frame_as_json(&frame),
-                || listing::frame_as_text(&frame),
+                || listing::frame_as_json(&frame, names),
+                || listing::frame_as_text(&frame, names),
             )?;
         }
         Ok(())
@@ -159,9 +154,9 @@ impl Look<'_> {
         identity: &JournalIdentity,
         mut show: impl FnMut(&mut Self, SegmentListing) -> Result<()>,
     ) -> Result<()> {
-        let (disk, wanted) = (self.disk, self.partition);
+        let (disk, names, wanted) = (self.disk, self.names, self.partition);
         let listed = storage::list_segments(disk, identity, |id| {
-            wanted.is_none_or(|wanted| is_wanted(wanted, id))
+            wanted.is_none_or(|wanted| names.is_meant(wanted, id))
         });
         let segments = match listed {
             Ok(segments) => segments,
@@ -177,9 +172,10 @@ impl Look<'_> {
     }
 
     fn segment(&mut self, segment: &SegmentListing) -> Result<()> {
+        let names = self.names;
         self.print(
-            || listing::segment_as_json(segment),
-            || listing::segment_as_text(segment),
+            || listing::segment_as_json(segment, names),
+            || listing::segment_as_text(segment, names),
         )
     }
 
@@ -188,9 +184,10 @@ impl Look<'_> {
         if !self.json || segment.fault.is_some() {
             self.segment(segment)?;
         }
+        let names = self.names;
         for chunk in &segment.chunks {
             self.print(
-                || listing::chunk_as_json(segment, chunk),
+                || listing::chunk_as_json(segment, chunk, names),
                 || listing::chunk_as_text(chunk),
             )?;
         }
@@ -198,9 +195,9 @@ impl Look<'_> {
     }
 
     fn summarize(&mut self, identity: &JournalIdentity, summary: &mut Summary) -> Result<()> {
-        summary.add_frames(&self.frames(identity)?);
+        summary.add_frames(&self.frames(identity)?, self.names);
         self.segments(identity, |look, segment| {
-            summary.add_segment(&segment);
+            summary.add_segment(&segment, look.names);
             match segment.fault {
                 Some(_) => look.segment(&segment),
                 None => Ok(()),
@@ -266,49 +263,6 @@ impl Look<'_> {
         match self.json {
             true => self.output.json(&json()),
             false => self.output.line(text()),
-        }
-    }
-}
-
-/// Whether `wanted`, a partition or a topic, names this partition.
-fn is_wanted(wanted: &str, partition: impl Display) -> bool {
-    let partition = partition.to_string();
-    let topic = partition.rsplit_once('-').map(|(topic, _)| topic);
-    wanted == partition || topic == Some(wanted)
-}
-
-fn partition_of(entry: &EntryListing) -> impl Display + use<> {
-    match entry {
-        EntryListing::Batch { partition, .. }
-        | EntryListing::Trim { partition, .. }
-        | EntryListing::Delete { partition } => *partition,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_partition_is_an_id_and_an_index() {
-        let id = "5f1c0a9e2b7d4c3f8a6e1d2c3b4a5968";
-        for index in ["", "-0", "-17"] {
-            let text = format!("{id}{index}");
-            assert_eq!(partition_or_topic(&text), Ok(text.clone()));
-        }
-        for text in [
-            "",
-            "orders",
-            "orders-0",
-            "0-0",
-            &id[1..],
-            id.to_uppercase().as_str(),
-        ] {
-            assert!(partition_or_topic(text).is_err(), "{text}");
-        }
-        for index in ["-", "-x", "-01", "-0-0", "-+1", "--1"] {
-            let text = format!("{id}{index}");
-            assert!(partition_or_topic(&text).is_err(), "{text}");
         }
     }
 }

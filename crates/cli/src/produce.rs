@@ -37,8 +37,10 @@ const EXAMPLES: &str = r"Examples:
   ropewalk produce load --rate 1000 --compression zstd lines.txt
   ropewalk consume orders --json | ropewalk produce copy --json
 
-Each line is one record, or with --whole each input. Records with a key go to the partition that Kafka's clients choose
-for it. --json reads key, value, headers and timestamp_ms; the value must be there, and null makes the record a tombstone.";
+Each line is one record, or with --whole each input. Records with a key go to
+the partition that Kafka's clients choose for it. --json reads key, value,
+headers and timestamp_ms; the value must be there, and null makes the record a
+tombstone.";
 
 const CODECS: [(&str, Compression); 5] = [
     ("none", Compression::None),
@@ -67,7 +69,7 @@ pub(crate) struct ProduceArguments {
     /// A header for every record; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
     header: Vec<Header>,
-    /// What stands between records; \0 and \t are understood
+    /// What stands between records; \n \t \r \0 \\ and \xHH are understood
     #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
     delimiter: Delimiter,
     /// Make each input one record, whatever is in it

@@ -24,7 +24,7 @@ Examples:
   ropewalk serve --config node.toml --set log.level=debug
 
 `ropewalk config` lists every key. Later wins: defaults, file, --set, flags.
-Ctrl-C or SIGTERM answers what is under way and stops; a second one stops at once.";
+Ctrl-C or SIGTERM answers what is under way and stops; a second one at once.";
 
 /// How long the last line may take when the node is ended at once.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(100);

@@ -33,9 +33,11 @@ Examples:
   ropewalk top --json --interval 10 >> figures.ndjson
   ropewalk top --once --json | jq .appended.records_per_second
 
-Rates are means over the interval. How long answers take is measured from here, network included, with the smallest
-question that there is. How long produces, fetches and flushes take is what the node counts in buckets: percentiles are
-estimates within a bucket, and ≤ stands before its end. They are of the interval; with --once since the node's start.";
+Rates are means over the interval. How long answers take is measured from here,
+network included, with the smallest question that there is. How long produces,
+fetches and flushes take is what the node counts in buckets: percentiles are
+estimates within a bucket, and ≤ stands before its end. They are of the
+interval; with --once since the node's start.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// The longest a hand-written source file may be, in lines. Tests and generated code may be longer.
 const FILE_LINES_MAX: usize = 800;
 
-/// Each crate with the crates of this workspace that it may name in its manifest.
+/// Each crate with the crates of this workspace that it may name in its manifest. Beyond the design's: what the tools may
+/// use (decision 0008), and the crate `ropewalk` with its arrows (decision 0016).
 const ARROWS: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("platform", &[]),

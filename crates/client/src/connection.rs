@@ -165,18 +165,6 @@ impl Connection {
         whole.map_err(|source| self.unreadable(asked.api, source))
     }
 
-    /// Waits at most `wait` for the answer to the oldest request in flight to begin, then receives it whole.
-    ///
-    /// # Errors
-    /// As `receive`. That nothing came is no error, but `None`.
-    pub fn receive_within<R: Request>(&mut self, wait: Duration) -> Result<Option<R::Response>> {
-        if self.is_readable(wait)? {
-            self.receive::<R>().map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
     /// Whether bytes of an answer are here, waiting for them at most `wait`. The end of the stream counts as one.
     ///
     /// # Errors

@@ -120,19 +120,6 @@ impl Consumer {
         self.position.log_start
     }
 
-    /// Goes on elsewhere. What was fetched ahead is thrown away.
-    ///
-    /// # Errors
-    /// As `fetch`.
-    pub fn seek(&mut self, offset: Offset) -> Result<()> {
-        if self.fetching {
-            self.fetching = false;
-            self.connection.receive::<FetchRequest>()?;
-        }
-        self.position.next_offset = offset;
-        Ok(())
-    }
-
     /// Waits for records from the position on, at most `wait_max` at the broker, and moves the position behind them.
     /// No records are no error: there was nothing new.
     ///

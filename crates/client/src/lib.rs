@@ -43,4 +43,6 @@ pub use topics::NewTopic;
 /// The requests that a `Connection` sends.
 pub use kafka_wire as wire;
 pub use kafka_wire::{ApiKey, ErrorCode};
+/// How tools write bytes that are no text.
+pub use record::base64;
 pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId, partition_of};

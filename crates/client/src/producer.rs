@@ -242,23 +242,6 @@ impl Producer {
         self.completed.drain(..).collect()
     }
 
-    /// Appends the gathered records and waits until that is done: their first offset.
-    ///
-    /// # Errors
-    /// Why they were not appended, or why that is not known.
-    ///
-    /// # Panics
-    /// If no record was gathered, or other batches are in flight.
-    pub fn append_now(&mut self, cluster: &mut Cluster) -> Result<Option<Offset>> {
-        assert!(
-            self.pending.is_empty() && self.completed.is_empty(),
-            "other batches are in flight"
-        );
-        self.send(cluster);
-        let completion = self.flush(cluster).pop();
-        completion.expect("one batch was sent and flushed").outcome
-    }
-
     fn transmit(&mut self, bytes: &Bytes) -> Result<()> {
         let batch = Batch {
             topic: &self.topic,

@@ -40,13 +40,6 @@ impl NewTopic {
             configs: Vec::new(),
         }
     }
-
-    /// The same, with one more config.
-    #[must_use]
-    pub fn with_config(mut self, name: impl Into<String>, value: impl Into<String>) -> NewTopic {
-        self.configs.push((name.into(), value.into()));
-        self
-    }
 }
 
 impl Cluster {

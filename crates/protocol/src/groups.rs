@@ -9,7 +9,7 @@
 //! start    Coordinator::new(settings, wall clock)
 //!          handle_topics(..)   every topic there is
 //!          replay(key, value)  every record of the groups' log, in its order
-//!          handle_loaded(now)  from here on requests are taken; before, they are refused as "loading"
+//!          handle_loaded(now)  from here on requests are taken; before, all but heartbeats are refused as "loading"
 //! run      handle_request(now, ticket, request)      one door for all; the ticket comes back with the answer
 //!          handle_topics(now, changes)               whenever topics are made, grow or go
 //!          handle_time(now)                          when `deadline()` has come, as long as it has; late is no harm
@@ -123,7 +123,12 @@ impl Coordinator {
     pub fn handle_request(&mut self, now: Duration, ticket: Ticket, request: Request) {
         self.advance(now);
         if let Err(error) = self.check(&request) {
-            self.cx.answer(ticket, request.refused(error));
+            let answer = match (&request, error) {
+                // Nobody is silent before the log is read, and who is a member need not look for another coordinator.
+                (Request::Heartbeat(_), GroupError::Loading) => Answer::Heartbeat(Ok(())),
+                (_, error) => request.refused(error),
+            };
+            self.cx.answer(ticket, answer);
             return;
         }
         if let Request::List(filter) = &request {
@@ -265,10 +270,10 @@ impl Coordinator {
     }
 
     fn check(&self, request: &Request) -> Result<(), GroupError> {
+        self.cx.settings.check(request)?;
         if !self.loaded {
             return Err(GroupError::Loading);
         }
-        self.cx.settings.check(request)?;
         let max = self.cx.settings.groups_max;
         let is_new = request
             .group()

@@ -51,7 +51,7 @@ impl BatchFacts {
     }
 }
 
-/// Why a history cannot be had from what recovery found.
+/// Why a partition cannot be led over what recovery found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
     /// The snapshot is corrupt or of an unknown version.
@@ -60,6 +60,14 @@ pub enum RecoverError {
     /// The batches contradict each other.
     #[error(transparent)]
     Batches(#[from] EpochError),
+    /// The log has batches of an epoch that the metadata has not come to: one of the two is not of this history.
+    #[error("the metadata opens epoch {epoch}, which the log has passed: its latest is {latest}")]
+    EpochPassed {
+        /// The epoch to open.
+        epoch: Epoch,
+        /// The latest one in the log.
+        latest: Epoch,
+    },
 }
 
 const FORMAT: &str = "partition history";

@@ -2,8 +2,8 @@
 //!
 //! Stands between the produce handler and the journal. An append takes two steps, so that a journal that refuses
 //! (its disk is full) leaves no trace: `check_append` numbers the batch without changing anything, the store takes
-//! the bytes, `handle_append` makes the number final. The tail must never move back, and nothing is committed
-//! that the ack quorum has not acknowledged.
+//! the bytes, `handle_append` makes the number final. So does a trim: `check_trim`, the store, `handle_trim`. The tail
+//! must never move back, and nothing is committed that the ack quorum has not acknowledged.
 //!
 //! ```text
 //!   log_start            tail              next_offset
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use record::{Epoch, Offset};
 
 pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Numbered, Sealed, TrimError};
-pub use state::{Durability, LeaderState, NodeId, Replica};
+pub use state::{Durability, Found, LeaderState, NodeId, Replica};
 
 use crate::epochs::{EpochEnd, Epochs};
 use crate::producers::{Producers, Sequence, WrittenBatch};
@@ -41,7 +41,6 @@ pub struct Leader {
 struct Due {
     durable_here: bool,
     commit: bool,
-    trim: bool,
     abandon: bool,
 }
 
@@ -193,12 +192,12 @@ impl Leader {
         }
     }
 
-    /// Gives up everything below `first_kept`, for DeleteRecords and for retention; answers where the log begins now.
-    /// Below the present start nothing is left to give up.
+    /// Where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for retention. Below
+    /// the present start nothing is left to give up. Changes nothing.
     ///
     /// # Errors
     /// See [`TrimError`].
-    pub fn handle_trim(&mut self, first_kept: Offset) -> Result<Offset, TrimError> {
+    pub fn check_trim(&self, first_kept: Offset) -> Result<Offset, TrimError> {
         if self.sealed {
             return Err(TrimError::Sealed {
                 epoch: self.state.epoch,
@@ -211,16 +210,22 @@ impl Leader {
                 got: first_kept,
             });
         }
-        if first_kept > self.state.log_start {
-            self.state.log_start = first_kept;
-            self.state.history.epochs.trim(first_kept);
-            self.due.trim = true;
+        Ok(first_kept.max(self.state.log_start))
+    }
+
+    /// Has the log begin where `check_trim` has said: the store has taken the trim. It must be durable before it is answered,
+    /// and before anything is freed.
+    ///
+    /// # Panics
+    /// The epoch was sealed since, or `log_start` is none that `check_trim` would give.
+    pub fn handle_trim(&mut self, log_start: Offset) {
+        assert!(!self.sealed, "nothing is given up in a sealed epoch");
+        assert!(log_start <= self.tail, "only committed records are given up");
+        assert!(log_start >= self.state.log_start, "what was given up is gone");
+        if log_start > self.state.log_start {
+            self.state.log_start = log_start;
+            self.state.history.epochs.trim(log_start);
         }
-        assert!(
-            self.state.log_start <= self.tail,
-            "only committed records are given up"
-        );
-        Ok(self.state.log_start)
     }
 
     /// Changes how much a producer's answer promises from the next append on (`ropewalk.durability`).
@@ -244,7 +249,6 @@ impl Leader {
         let Due {
             durable_here,
             commit,
-            trim,
             abandon,
         } = std::mem::take(&mut self.due);
         // One at a time, commits first: they are what somebody waits for.
@@ -252,28 +256,17 @@ impl Leader {
             self.due = Due {
                 durable_here: durable_here && self.durable_here() > self.tail,
                 commit: false,
-                trim,
                 abandon,
             };
             return Some(Action::Commit { tail: self.tail });
         }
         if durable_here {
             self.due = Due {
-                trim,
                 abandon,
                 ..Due::default()
             };
             return Some(Action::DurableHere {
                 next_offset: self.durable_here(),
-            });
-        }
-        if trim {
-            self.due = Due {
-                abandon,
-                ..Due::default()
-            };
-            return Some(Action::Trim {
-                log_start: self.state.log_start,
             });
         }
         abandon.then_some(Action::Abandon { tail: self.tail })

@@ -18,7 +18,7 @@ pub use encoding::DecodeError;
 pub use epochs::{EpochEnd, EpochError, Epochs};
 pub use history::{BatchFacts, History, RecoverError};
 pub use leader::{
-    AckError, Action, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId,
+    AckError, Action, Append, AppendError, Appended, Checked, Durability, Found, Leader, LeaderState, NodeId,
     Numbered, Replica, Sealed, TrimError,
 };
 pub use metadata::{ApplyError, Command, Metadata, PlanError};

@@ -13,10 +13,10 @@ pub mod broker_config;
 mod command;
 mod configs;
 mod plan;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 pub mod topic_config;
+mod topic_id;
 mod topic_name;
 
 use std::collections::BTreeMap;
@@ -31,7 +31,8 @@ pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
-pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_topic_name};
+pub use topic_id::fresh_topic_id;
+pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal};
 
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
@@ -41,6 +42,20 @@ pub const METADATA_PARTITION: PartitionId = PartitionId {
     topic: TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
     index: 0,
 };
+
+/// What Kafka calls that partition's topic: its tools would take any topic of this name for it.
+pub const METADATA_NAME: &str = "__cluster_metadata";
+
+/// The settings of that partition: kept for ever and flushed before anybody acts by it, whatever topics have by default.
+/// What retention took would be missing after the next start.
+#[must_use]
+pub fn metadata_settings() -> TopicSettings {
+    let mut config = TopicConfig::new();
+    config
+        .change(&[ConfigChange::set("retention.ms", "-1")])
+        .expect("a valid value");
+    TopicSettings::resolve(&config, &TopicConfig::new())
+}
 
 /// The image: everything the commands applied so far have made.
 #[derive(Debug, Clone, PartialEq, Eq)]

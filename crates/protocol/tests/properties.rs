@@ -91,7 +91,11 @@ proptest! {
                         *known = (*known).max(Offset(next_offset));
                     }
                 }
-                Input::Trim(first_kept) => drop(leader.handle_trim(Offset(first_kept))),
+                Input::Trim(first_kept) => {
+                    if let Ok(log_start) = leader.check_trim(Offset(first_kept)) {
+                        leader.handle_trim(log_start);
+                    }
+                }
                 Input::Seal => {
                     leader.handle_seal();
                     sealed = true;

@@ -103,9 +103,13 @@ impl Stage {
                     sealed.epoch, sealed.tail, sealed.next_offset
                 )
             }
-            "trim" => outcome(self.leader().handle_trim(Offset(words.plain(1))), |start| {
-                format!("start={start}")
-            }),
+            "trim" => {
+                let checked = self.leader().check_trim(Offset(words.plain(1)));
+                outcome(checked, |start| {
+                    self.leader().handle_trim(start);
+                    format!("start={start}")
+                })
+            }
             "wait" => {
                 self.now += Duration::from_secs(u64::try_from(words.plain(1)).expect("not negative"));
                 let now = self.now;
@@ -221,7 +225,6 @@ impl Stage {
             let line = match action {
                 Action::Commit { tail } => format!("  commit tail={tail}"),
                 Action::DurableHere { next_offset } => format!("  durable here next={next_offset}"),
-                Action::Trim { log_start } => format!("  trim start={log_start}"),
                 Action::Abandon { tail } => format!("  abandon above={tail}"),
             };
             writeln!(played, "{line}").expect("a string takes everything");

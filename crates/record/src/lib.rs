@@ -2,17 +2,20 @@
 //!
 //! Everything above shares these; nothing here does I/O, looks at a clock or allocates by what a peer claims.
 
+pub mod base64;
 pub mod batch;
 mod identity;
 mod partitioner;
+mod time;
 mod varint;
 
 pub use batch::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchBuilder, BatchError, BatchHeader, Batches, Compression, Examined,
-    KeyDigest, KeyedRecord, LOG_OVERHEAD_BYTES, Limits, Record, RecordFault, Records, Retained,
-    TimestampType, batches, checksum, checksum_holds, emptied, examine, find_timestamp, records, retain,
-    set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, validate, visit_digests,
-    visit_keys,
+    KeyDigest, KeyedRecord, LOG_OVERHEAD_BYTES, Limits, RECORD_OVERHEAD_BYTES_MAX, Record, RecordFault,
+    Records, Retained, TimestampType, batches, checksum, checksum_holds, emptied, examine, find_time,
+    find_timestamp, records, retain, set_base_offset, set_leader_epoch, set_log_append_time,
+    set_max_timestamp, validate, visit_digests, visit_keys,
 };
 pub use identity::{ClusterId, Epoch, Offset, PartitionId, Position, TopicId};
 pub use partitioner::partition_of;
+pub use time::whole_ms;

@@ -12,12 +12,15 @@
 //! Each change is a record of the log `changes`: its key, and its value or none. Every SNAPSHOT_EVERY changes all pairs go into
 //! the log `snapshots` as one batch, which is there whole or not at all, and what came before is trimmed in both logs. After a
 //! start the newest snapshot is read, then the changes behind it.
+//!
+//! Pairs that do not fit into one batch (`batch_bytes_max`, 8 MiB) cannot be a snapshot: then all changes stay, and a start
+//! reads them. A store that is to grow so large would write its snapshots in parts, and say which is the last.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{BufRead, Write, stdin, stdout};
 
-use ropewalk::{Log, Logs, NewRecord, Offset};
+use ropewalk::{AppendError, Log, Logs, NewRecord, Offset};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -81,11 +84,11 @@ impl Store {
 
     /// Journals a change, then makes it.
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let key_bytes = Some(key);
-        let offset = self.changes.append(NewRecord {
-            key: key_bytes,
-            value,
-        })?;
+        let record = match value {
+            Some(value) => NewRecord::keyed(key, value),
+            None => NewRecord::tombstone(key),
+        };
+        let offset = self.changes.append(record)?;
         self.apply(key, value);
         if offset.0 + 1 - self.reflected.0 >= self.snapshot_every {
             self.take_snapshot()?;
@@ -98,11 +101,16 @@ impl Store {
         let reflected = self.changes.tail();
         let place = reflected.0.to_le_bytes();
         let head = NewRecord::from(&place);
-        let pairs = self.pairs.iter().map(|(key, value)| NewRecord {
-            key: Some(key),
-            value: Some(value),
-        });
-        let written = self.snapshots.append_batch(std::iter::once(head).chain(pairs))?;
+        let pairs = self.pairs.iter();
+        let pairs = pairs.map(|(key, value)| NewRecord::keyed(key, value));
+        let written = match self.snapshots.append_batch(std::iter::once(head).chain(pairs)) {
+            Err(AppendError::TooLarge { .. }) => {
+                // Most likely it will be again, and each time all pairs are gone through.
+                self.snapshot_every = self.snapshot_every.saturating_mul(2);
+                return Ok(());
+            }
+            written => written?,
+        };
         self.reflected = reflected;
         self.snapshots.trim(written.start)?;
         self.changes.trim(reflected)?;

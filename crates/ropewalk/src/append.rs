@@ -10,21 +10,66 @@ use bytes::Bytes;
 use protocol::Checked;
 use protocol::metadata::METADATA_PARTITION;
 use protocol::metadata::topic_config::TimestampType;
-use record::{BatchBuilder, Compression, Offset, PartitionId};
+use record::{BatchBuilder, Compression, Offset, PartitionId, RECORD_OVERHEAD_BYTES_MAX};
 use storage::{BatchBytes, StageError};
 
 use crate::engine::{Engine, Guard, Phase, State};
 
-/// What a record takes in a batch beside its key and value, at most: eight numbers.
-const RECORD_OVERHEAD_BYTES: usize = 48;
-
-/// A record to be appended. Plain bytes are a record with this value and no key.
+/// A record to be appended. Plain bytes and text are a record with this value and no key; a pair is a key and a value.
+///
+/// ```
+/// use ropewalk::{Logs, NewRecord};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let temporary = tempfile::tempdir()?;
+/// let logs = Logs::open(temporary.path().join("users"))?;
+/// let users = logs.log("users")?;
+/// users.append("no key")?;
+/// users.append(NewRecord::keyed("ann", "1"))?;
+/// users.append_batch([NewRecord::keyed("bob", "2"), NewRecord::tombstone("ann")])?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewRecord<'a> {
     /// Its key, if it is to have one.
     pub key: Option<&'a [u8]>,
     /// Its value; none says that what the key stood for is gone.
     pub value: Option<&'a [u8]>,
+}
+
+impl<'a> NewRecord<'a> {
+    /// A record with a key and a value.
+    ///
+    /// ```
+    /// # use ropewalk::NewRecord;
+    /// let record = NewRecord::keyed("ann", &[1_u8, 2]);
+    /// assert_eq!((record.key, record.value), (Some(&b"ann"[..]), Some(&[1, 2][..])));
+    /// ```
+    pub fn keyed<K, V>(key: &'a K, value: &'a V) -> NewRecord<'a>
+    where
+        K: AsRef<[u8]> + ?Sized,
+        V: AsRef<[u8]> + ?Sized,
+    {
+        NewRecord {
+            key: Some(key.as_ref()),
+            value: Some(value.as_ref()),
+        }
+    }
+
+    /// A record with a key and no value: what the key stood for is gone.
+    ///
+    /// ```
+    /// # use ropewalk::NewRecord;
+    /// let record = NewRecord::tombstone("ann");
+    /// assert_eq!((record.key, record.value), (Some(&b"ann"[..]), None));
+    /// ```
+    pub fn tombstone<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> NewRecord<'a> {
+        NewRecord {
+            key: Some(key.as_ref()),
+            value: None,
+        }
+    }
 }
 
 impl<'a> From<&'a [u8]> for NewRecord<'a> {
@@ -48,14 +93,41 @@ impl<'a> From<&'a Vec<u8>> for NewRecord<'a> {
     }
 }
 
+impl<'a> From<&'a Bytes> for NewRecord<'a> {
+    fn from(value: &'a Bytes) -> NewRecord<'a> {
+        NewRecord::from(&value[..])
+    }
+}
+
 impl<'a> From<&'a str> for NewRecord<'a> {
     fn from(value: &'a str) -> NewRecord<'a> {
         NewRecord::from(value.as_bytes())
     }
 }
 
+impl<'a> From<&'a String> for NewRecord<'a> {
+    fn from(value: &'a String) -> NewRecord<'a> {
+        NewRecord::from(value.as_bytes())
+    }
+}
+
+impl<'a> From<(&'a [u8], &'a [u8])> for NewRecord<'a> {
+    /// Of a key and a value.
+    ///
+    /// ```
+    /// # use ropewalk::NewRecord;
+    /// let (key, value) = (vec![1_u8], String::from("one"));
+    /// let record = NewRecord::from((&key[..], value.as_bytes()));
+    /// assert_eq!(record, NewRecord::keyed(&key, &value));
+    /// ```
+    fn from((key, value): (&'a [u8], &'a [u8])) -> NewRecord<'a> {
+        NewRecord::keyed(key, value)
+    }
+}
+
 /// Why nothing was appended, or its fate is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AppendError {
     /// A batch has at least one record. Fix the caller.
     #[error("there is no record to append")]
@@ -143,7 +215,7 @@ pub(crate) fn build<'a>(
         let bytes = content
             .into_iter()
             .fold(builder.length_bytes(), usize::saturating_add)
-            .saturating_add(RECORD_OVERHEAD_BYTES);
+            .saturating_add(RECORD_OVERHEAD_BYTES_MAX);
         if bytes > bytes_max {
             return Err(AppendError::TooLarge { bytes, bytes_max });
         }
@@ -214,6 +286,10 @@ impl Engine {
         is_short: bool,
         asked: &mut Option<u64>,
     ) -> Result<Guard<'a>, AppendError> {
+        if state.background.is_gone {
+            let reason = "the thread that makes room has ended by a panic".to_owned();
+            return Err(AppendError::NoRoom { reason });
+        }
         let awaited = *asked.get_or_insert_with(|| state.background.begun + 1);
         if state.background.ended >= awaited {
             let trouble = state.background.trouble.clone();

@@ -5,19 +5,12 @@
 //! everything as it was: nothing is lost, and another one tries again, after a while or as soon as somebody asks.
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use bytes::Bytes;
 use record::{Offset, PartitionId};
+use storage::{REMOVAL_PAUSE, RETRY_AFTER};
 
 use crate::engine::{Engine, Guard, State};
-
-/// How long the background rests after trouble, if nobody asks before.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// The least time after the removal of a whole journal file: many large files removed together make flushes wait where a
-/// file system tells the disk of freed blocks at once.
-const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// One kind of work: whether there was any, or why it failed.
 type Step = fn(&Engine) -> Result<bool, String>;
@@ -29,8 +22,29 @@ const STEPS: [Step; 4] = [
     Engine::remove_files,
 ];
 
+/// Tells those who wait when the background ends by a panic: for room, which nobody makes any more, or for anything, if half
+/// a change was made.
+struct Ending<'a>(&'a Engine);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let engine = self.0;
+        let mut state = engine.state_to_end();
+        state.background.is_gone = true;
+        engine.room.notify_all();
+        if engine.is_half_changed() {
+            engine.waiters.wake_everybody(&mut state.waiting);
+            engine.tail_moved.notify_all();
+        }
+    }
+}
+
 /// The body of the background's thread.
 pub(crate) fn run(engine: &Engine) {
+    let _ending = Ending(engine);
     loop {
         let mut state = engine.state();
         while !state.background.wanted && !state.background.stopping {

@@ -14,6 +14,7 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The offset was trimmed, or is behind the tail. Begin again at `log_start`, knowing that what was before is given up.
     #[error("offset {wanted} is outside of the log, which has {log_start}..{tail}")]
@@ -34,6 +35,7 @@ pub enum ReadError {
         /// Its first offset.
         offset: Offset,
         /// Why.
+        #[source]
         error: BatchError,
     },
     /// The logs were closed.
@@ -72,8 +74,18 @@ impl Cursor {
     /// The next record before `until`, a committed tail; `None` if there is none.
     ///
     /// # Errors
-    /// See `ReadError`. Nothing more should be taken then.
+    /// See `ReadError`. Whoever takes again tries the same place again.
     pub(crate) fn take(&mut self, engine: &Engine, until: Offset) -> Result<Option<Record>, ReadError> {
+        let taken = self.try_take(engine, until);
+        if taken.is_err() {
+            // What lies behind damage would be next otherwise.
+            self.parts.clear();
+            self.batch = None;
+        }
+        taken
+    }
+
+    fn try_take(&mut self, engine: &Engine, until: Offset) -> Result<Option<Record>, ReadError> {
         loop {
             if let Some(record) = self.take_from_batch()? {
                 return Ok(Some(record));

@@ -4,15 +4,15 @@
 //! runs without it: so a thread that appends never waits for one that reads, lays out or flushes something else.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use platform::clock::Clock;
 use platform::disk::{Disk, Lock};
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, TopicSettings};
-use protocol::{Leader, LeaderState};
-use record::{Epoch, Offset, PartitionId};
-use storage::{PrepareFile, RecoveredPartition, Store};
+use protocol::{Found, Leader, LeaderState, ProducerLimits};
+use record::{Epoch, PartitionId, whole_ms};
+use storage::{PrepareFile, RecoveredPartition, SegmentRolling, Store};
 
 use crate::group_commit::{Waiters, Waiting};
 use crate::settings::Settings;
@@ -89,6 +89,8 @@ pub(crate) struct Background {
     pub(crate) preparation: Option<PrepareFile>,
     /// It is to end.
     pub(crate) stopping: bool,
+    /// It has ended by a panic: nobody makes room any more.
+    pub(crate) is_gone: bool,
 }
 
 impl Engine {
@@ -119,6 +121,16 @@ impl Engine {
         self.state
             .lock()
             .expect("no thread panicked while it changed the logs' state")
+    }
+
+    /// The state, to end with: also if a thread panicked while it had it. See `is_half_changed`.
+    pub(crate) fn state_to_end(&self) -> Guard<'_> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a thread panicked while it had the state: nothing of it may go to the disk any more.
+    pub(crate) fn is_half_changed(&self) -> bool {
+        self.state.is_poisoned()
     }
 
     /// Waits on `condition` with the state let go.
@@ -165,7 +177,7 @@ impl State {
     /// Opens an epoch of a partition over what recovery found of it: the given one, or the one after the last.
     ///
     /// # Errors
-    /// What recovery found contradicts itself: a sentence.
+    /// What recovery found contradicts itself, or the metadata: a sentence.
     pub(crate) fn open_partition(
         &mut self,
         id: PartitionId,
@@ -174,32 +186,23 @@ impl State {
         recovered: Option<&RecoveredPartition>,
         clock: &dyn Clock,
     ) -> Result<(), String> {
-        let rolling = storage::SegmentRolling {
-            bytes: settings.segment_bytes_max,
-            age_ms: i64::try_from(settings.segment_age_max.as_millis()).unwrap_or(i64::MAX),
-        };
-        self.store.open_partition(id, rolling);
-        let limits = protocol::ProducerLimits::default();
-        let (log_start, next, history) = match recovered {
-            None => (Offset::ZERO, Offset::ZERO, protocol::History::new(limits)),
-            Some(found) => {
-                let batches = found.replay.iter().map(protocol::BatchFacts::of);
-                let now = clock.monotonic();
-                let history = protocol::History::recover(now, limits, &found.state, found.next, batches);
-                let history = history.map_err(|error| format!("{id}: {error}"))?;
-                (found.log_start, found.next, history)
-            }
-        };
-        let latest = history.epochs.latest();
-        let epoch = epoch.unwrap_or_else(|| latest.map_or(Epoch(0), |latest| Epoch(latest.0 + 1)));
-        if latest.is_some_and(|latest| latest >= epoch) {
-            return Err(format!(
-                "{id}: the metadata opens epoch {epoch}, which the log has passed"
-            ));
-        }
-        let mut leader = Leader::open(LeaderState::single(self.node, epoch, log_start, next, history));
+        let found = recovered.map(|found| Found {
+            log_start: found.log_start,
+            next_offset: found.next,
+            snapshot: &found.state,
+            batches: &found.replay,
+        });
+        let limits = ProducerLimits::default();
+        let state = LeaderState::recover(self.node, epoch, clock.monotonic(), limits, found)
+            .map_err(|error| format!("{id}: {error}"))?;
+        let mut leader = Leader::open(state);
         // On opening, everything that was found is committed; nobody waits for that.
         while leader.next_action().is_some() {}
+        let rolling = SegmentRolling {
+            bytes: settings.segment_bytes_max,
+            age_ms: whole_ms(settings.segment_age()),
+        };
+        self.store.open_partition(id, rolling);
         self.partitions.insert(id, Partition { leader, settings });
         Ok(())
     }

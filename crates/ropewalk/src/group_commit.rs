@@ -38,8 +38,8 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody, for when the journal has died.
-    fn wake_everybody(&self, waiting: &mut Waiting) {
+    /// Wakes everybody, for when the journal has died, or nobody may go on.
+    pub(crate) fn wake_everybody(&self, waiting: &mut Waiting) {
         (0..PLACES).for_each(|place| self.wake_all(waiting, place));
     }
 

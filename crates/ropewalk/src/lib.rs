@@ -8,9 +8,23 @@
 //! # What is promised
 //! - *Acknowledged means durable.* When [`Log::append`] has returned an offset, the record is there after any crash.
 //! - A batch ([`Log::append_batch`]) is there whole, or not at all.
-//! - Readers see durable records only. Offsets have no gaps, and a record never changes its offset.
+//! - Readers see durable records only. Offsets have no gaps (but in a topic that a node compacted), and a record never changes
+//!   its offset.
 //! - What was trimmed is answered as such ([`ReadError::OutOfRange`]), damaged bytes as damage; neither is ever passed over.
 //! - A flush that failed is never tried again: the logs refuse appends from then on ([`AppendError::Dead`]), and go on being read.
+//!
+//! # What it does not do
+//! - A log cannot be deleted, only trimmed: [`Logs::log`] makes what it does not find, [`Logs::find`] does not.
+//! - Nothing is atomic over several logs.
+//! - There is no append that does not wait for its flush.
+//! - Records are appended without headers and uncompressed, with the time of their append; no search goes by time.
+//! - There are no sizes of logs and no statistics.
+//! - Two names that differ in `.` and `_` only collide, as in Kafka.
+//! - It runs on Linux only, and needs Rust 1.90.
+//!
+//! # In async code
+//! Every call may wait for the disk or for a lock, and so may dropping the last handle. Call from `spawn_blocking` or its like,
+//! or from a thread that has the log to itself and takes work through a channel.
 //!
 //! # Example: the state of a counter that survives a crash
 //! ```

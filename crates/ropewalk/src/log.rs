@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::{Offset, PartitionId, Record};
+use storage::StageError;
 
 use crate::append::{AppendError, NewRecord, Reserve, Rules, build};
 use crate::cursor::{Cursor, ReadError};
-use crate::engine::Phase;
+use crate::engine::{Phase, State};
 use crate::logs::Owner;
 
 /// Why nothing was trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrimError {
     /// Only committed records can be given up.
     #[error("the log cannot be trimmed to offset {wanted}: its committed records end at {tail}")]
@@ -28,6 +30,9 @@ pub enum TrimError {
 }
 
 /// A log. Its records have offsets 0, 1, 2 and so on, in the order in which they were appended.
+///
+/// # Panics
+/// As [`Logs`](crate::Logs).
 #[derive(Clone)]
 pub struct Log {
     owner: Arc<Owner>,
@@ -92,7 +97,7 @@ impl Log {
         self.bounds().end
     }
 
-    /// The committed records from `from` on, up to the tail as it is now.
+    /// The committed records from `from` on, up to the tail as it is now. The reader holds the directory open as a `Log` does.
     ///
     /// # Errors
     /// `OutOfRange` if `from` was trimmed or lies behind the tail. The records come with errors of their own.
@@ -109,6 +114,10 @@ impl Log {
     /// The committed records from `from` on, and those that are still to come: the iterator waits for them, and ends when the
     /// logs are closed.
     ///
+    /// Holds the directory open as a `Log` does: end it, or call [`Logs::close`](crate::Logs::close). If the logs are closed
+    /// before everything committed was taken, the last item is [`ReadError::Closed`]. After [`AppendError::Dead`] nothing more
+    /// comes; only closing ends the wait.
+    ///
     /// # Errors
     /// As `read`.
     pub fn follow(&self, from: Offset) -> Result<Follower, ReadError> {
@@ -116,7 +125,6 @@ impl Log {
         Ok(Follower {
             cursor: Cursor::new(self.id, from),
             log: self.clone(),
-            timeout: None,
             failed: false,
         })
     }
@@ -143,28 +151,34 @@ impl Log {
         let engine = &self.owner.engine;
         let state = engine.state();
         let leader = &state.partition(self.id).leader;
-        let (start, tail) = (leader.log_start(), leader.tail());
-        if before > tail || before < Offset::ZERO {
-            return Err(TrimError::OutOfRange { wanted: before, tail });
+        match leader.check_trim(before) {
+            Err(protocol::TrimError::OutOfRange { tail, .. }) => {
+                return Err(TrimError::OutOfRange { wanted: before, tail });
+            }
+            // Nothing is left to give up, and so nothing to journal.
+            Ok(start) if start == leader.log_start() => return Ok(start),
+            // A leader is sealed when the journal has died: staging says why.
+            Ok(_) | Err(protocol::TrimError::Sealed { .. }) => {}
         }
-        if before <= start {
-            return Ok(start);
-        }
-        let (mut state, frame) = engine.stage_with_room(state, Reserve::Use, &mut |state| {
-            let log_start = state.partition(self.id).leader.log_start();
-            // Others may have trimmed further while this one waited for room.
-            state.store.trim(self.id, before.max(log_start))
-        })?;
-        let partition = state
-            .partitions
-            .get_mut(&self.id)
-            .expect("the partition was opened");
-        // Refused only after a seal, which comes with the journal's death: the flush says so.
-        let start = partition.leader.handle_trim(before).unwrap_or(start);
-        while partition.leader.next_action().is_some() {}
+        let stage = &mut |state: &mut State| state.stage_trim(self.id, before);
+        let (state, (start, frame)) = engine.stage_with_room(state, Reserve::Use, stage)?;
         let mut state = engine.until_durable(state, frame).map_err(AppendError::dead)?;
         engine.ask_background(&mut state);
         Ok(start)
+    }
+}
+
+impl State {
+    /// Puts a trim into the journal and has the leader give the prefix up. Says where the log begins now, and the frame.
+    fn stage_trim(&mut self, id: PartitionId, before: Offset) -> Result<(Offset, u64), StageError> {
+        let dead = self.store.dead().map(str::to_owned);
+        let partition = self.partitions.get_mut(&id).expect("the partition was opened");
+        // Checked again: others may have trimmed further while this one waited for room, or the epoch was sealed.
+        let checked = partition.leader.check_trim(before);
+        let start = checked.map_err(|error| StageError::Dead(dead.unwrap_or_else(|| error.to_string())))?;
+        let frame = self.store.trim(id, start)?;
+        partition.leader.handle_trim(start);
+        Ok((start, frame))
     }
 }
 
@@ -219,46 +233,93 @@ impl Iterator for Reader {
     }
 }
 
-/// Records of a log as they are committed. Made by [`Log::follow`]. Ends after the first error.
+/// Records of a log as they are committed. Made by [`Log::follow`]. As an iterator it waits for each, and ends after the first
+/// error.
 #[derive(Debug)]
 pub struct Follower {
     log: Log,
     cursor: Cursor,
-    timeout: Option<Duration>,
     failed: bool,
 }
 
+/// What a wait for a record has come to.
+enum Waited {
+    /// There is something before this tail.
+    Until(Offset),
+    TimedOut,
+    /// Nothing more will come.
+    Closed,
+}
+
 impl Follower {
-    /// The same, but `next` waits for at most `timeout`, and gives `None` if there was no record by then: ask again.
-    pub fn with_timeout(mut self, timeout: Duration) -> Follower {
-        self.timeout = Some(timeout);
-        self
+    /// The next record, waited for as long as `timeout`; `None` if there was none by then: ask again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ropewalk::{Log, ReadError};
+    ///
+    /// fn print_until_closed(log: &Log) -> Result<(), ReadError> {
+    ///     let mut follower = log.follow(log.start())?;
+    ///     loop {
+    ///         match follower.next_timeout(Duration::from_millis(100)) {
+    ///             Ok(Some(record)) => println!("{:?}", record.value),
+    ///             Ok(None) => println!("nothing came; other work could be done"),
+    ///             Err(ReadError::Closed) => return Ok(()),
+    ///             Err(error) => return Err(error),
+    ///         }
+    ///     }
+    /// }
+    /// # let temporary = tempfile::tempdir().expect("there is room");
+    /// # let logs = ropewalk::Logs::open(temporary.path().join("logs")).expect("there is room");
+    /// # let log = logs.log("orders").expect("there is room");
+    /// # logs.close();
+    /// # assert!(print_until_closed(&log).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed` once the logs are closed. After any other error the same place is tried again: what is damaged or was trimmed
+    /// is so each time, and never passed over.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Record>, ReadError> {
+        let engine = &self.log.owner.engine;
+        let deadline = engine.clock.monotonic().saturating_add(timeout);
+        loop {
+            let tail = match self.until_tail_moves(Some(deadline)) {
+                Waited::Until(tail) => tail,
+                Waited::TimedOut => return Ok(None),
+                Waited::Closed => return Err(ReadError::Closed),
+            };
+            // None where compaction has left nothing up to the tail: then there is more to wait for.
+            if let Some(record) = self.take_before(tail)? {
+                return Ok(Some(record));
+            }
+        }
     }
 
-    /// Waits until there is a record to take; the tail then. `None` if none came in time, or none will ever come.
-    fn until_tail_moves(&self) -> Option<Offset> {
+    fn take_before(&mut self, tail: Offset) -> Result<Option<Record>, ReadError> {
+        self.cursor.take(&self.log.owner.engine, tail)
+    }
+
+    /// Waits until there is a record to take. `deadline` is a monotonic time.
+    fn until_tail_moves(&self, deadline: Option<Duration>) -> Waited {
         let engine = &self.log.owner.engine;
-        let deadline = self
-            .timeout
-            .map(|timeout| engine.clock.monotonic().saturating_add(timeout));
         let mut state = engine.state();
         loop {
             let tail = state.partition(self.log.id).leader.tail();
             if self.cursor.next() < tail {
-                return Some(tail);
+                return Waited::Until(tail);
             }
             if state.phase == Phase::Closed {
-                return None;
+                return Waited::Closed;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_sub(engine.clock.monotonic()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Waited::TimedOut;
             }
             state.followers += 1;
-            state = match deadline {
+            state = match left {
                 None => engine.wait(&engine.tail_moved, state),
-                Some(deadline) => {
-                    let left = deadline.saturating_sub(engine.clock.monotonic());
-                    if left.is_zero() {
-                        state.followers -= 1;
-                        return None;
-                    }
+                Some(left) => {
                     let waited = engine.tail_moved.wait_timeout(state, left);
                     waited
                         .expect("no thread panicked while it changed the logs' state")
@@ -278,8 +339,10 @@ impl Iterator for Follower {
             return None;
         }
         loop {
-            let tail = self.until_tail_moves()?;
-            let taken = self.cursor.take(&self.log.owner.engine, tail);
+            let Waited::Until(tail) = self.until_tail_moves(None) else {
+                return None;
+            };
+            let taken = self.take_before(tail);
             self.failed = taken.is_err();
             // None where compaction has left nothing up to the tail: then there is more to wait for.
             if let Some(taken) = taken.transpose() {

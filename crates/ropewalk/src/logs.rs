@@ -9,17 +9,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use platform::clock::{Clock, SystemClock};
-use platform::disk::{Disk, Lock, RealDisk};
+use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
 use protocol::leader::NodeId;
-use protocol::metadata::{Metadata, TopicConfig};
-use storage::{DirectoryError, Fault, JournalSizes, NodeIdentity, Store, StoreConfig, identify};
+use protocol::metadata::{Metadata, TopicConfig, is_internal};
+use record::PartitionId;
+use storage::{
+    DirectoryError, Fault, JournalSizes, NodeIdentity, Store, StoreConfig, identify, look_before_opening,
+};
 
 use crate::append::Rules;
 use crate::background;
 use crate::engine::{Engine, Phase, State};
 use crate::log::Log;
-use crate::names::{LogError, is_nodes_own};
+use crate::names::LogError;
 use crate::settings::{SettingError, Settings};
 
 /// Whose directory a new one is: what a node is by default, so that one can take it over.
@@ -27,6 +30,7 @@ const NODE: i32 = 1;
 
 /// Why a directory was not opened. Each is one sentence for whoever runs the program.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Another process, or another opening in this one, has it.
     #[error("{directory} is in use by another process, or opened already in this one")]
@@ -61,10 +65,15 @@ pub enum OpenError {
     Setting(#[from] SettingError),
     /// The system gives no thread.
     #[error("a thread could not be started: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
 }
 
 /// An open directory and its logs. Clones are handles of the same; any thread may use any of them.
+///
+/// # Panics
+/// If a thread panics while it changes what all handles share, which only a mistake in this library can bring about, all calls
+/// of all handles panic from then on, but for closing: half a change is not gone on with. The next opening finds what was
+/// acknowledged.
 #[derive(Clone)]
 pub struct Logs {
     owner: Arc<Owner>,
@@ -81,15 +90,40 @@ impl Logs {
 
     /// The same with other settings.
     ///
+    /// ```
+    /// use ropewalk::{Logs, Settings};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let directory = temporary.path().join("small");
+    /// let settings = Settings {
+    ///     tail_cache_bytes: 4 << 20,
+    ///     segment_bytes: 16 << 20,
+    ///     ..Settings::default()
+    /// };
+    /// let logs = Logs::open_with(&directory, settings)?;
+    /// # logs.close();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As `open`.
     pub fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Logs, OpenError> {
         settings.check()?;
         let directory = directory.as_ref();
+        look_before_opening(directory)?;
         let disk = RealDisk::open(directory).map_err(|error| DirectoryError::Disk {
             directory: directory.display().to_string(),
             error,
         })?;
+        if disk.durable_write_mode() == DurableWriteMode::Buffered {
+            tracing::warn!(
+                directory = %directory.display(),
+                "no direct I/O here: flushes go through the page cache and are slower; on a file system in memory \
+                 (tmpfs) they save nothing"
+            );
+        }
         Logs::open_on(Arc::new(disk), Arc::new(SystemClock::new()), settings)
     }
 
@@ -134,13 +168,26 @@ impl Logs {
     /// See [`LogError`].
     pub fn log(&self, name: &str) -> Result<Log, LogError> {
         let id = self.owner.engine.log(name)?;
+        Ok(self.handle(id, name))
+    }
+
+    /// The log of this name, if there is one: nothing is made. A log that was made by mistake stays.
+    ///
+    /// # Errors
+    /// `NodesOwn`, `Partitions` and `Closed` of [`LogError`].
+    pub fn find(&self, name: &str) -> Result<Option<Log>, LogError> {
+        let found = self.owner.engine.find_log(name)?;
+        Ok(found.map(|id| self.handle(id, name)))
+    }
+
+    fn handle(&self, id: PartitionId, name: &str) -> Log {
         let settings = self.owner.engine.state().partition(id).settings;
         // Nobody changes them while the directory is open here.
         let rules = Rules {
             batch_bytes_max: settings.batch_bytes_max as usize,
             only_keyed: settings.compaction.is_some(),
         };
-        Ok(Log::new(self.owner.clone(), id, name, rules))
+        Log::new(self.owner.clone(), id, name, rules)
     }
 
     /// The names of all logs, sorted.
@@ -149,12 +196,13 @@ impl Logs {
         let logs = state
             .metadata
             .topics()
-            .filter(|topic| topic.partition_count() == 1 && !is_nodes_own(&topic.name));
+            .filter(|topic| topic.partition_count() == 1 && !is_internal(&topic.name));
         logs.map(|topic| topic.name.to_string()).collect()
     }
 
     /// Refuses appends from now on, for all handles; waits until everything under way is durable and the background has ended,
-    /// and lets go of the directory. Whoever follows a log is told that it has ended. Dropping the last handle does the same.
+    /// and lets go of the directory. Whoever follows a log is told that it has ended. Dropping the last handle does the same;
+    /// readers and followers are handles, too.
     pub fn close(&self) {
         self.owner.close();
     }
@@ -170,6 +218,16 @@ impl Logs {
         engine
             .create_topic(engine.state(), name, changes.collect())
             .expect("there is room");
+    }
+
+    /// Sets a config for all brokers, as a node does.
+    pub(crate) fn set_for_all_brokers(&self, name: &str, value: &str) {
+        self.owner
+            .engine
+            .change(&protocol::metadata::Command::SetBrokerConfig {
+                broker: None,
+                changes: vec![protocol::metadata::ConfigChange::set(name, value)],
+            });
     }
 }
 
@@ -203,13 +261,16 @@ impl Drop for Owner {
 
 impl Engine {
     fn begin_closing(&self) {
-        let mut state = self.state();
+        let mut state = self.state_to_end();
         state.phase = Phase::Closing;
         // Those who wait for room are told.
         self.room.notify_all();
+        if self.is_half_changed() {
+            return self.stop_background(&mut state);
+        }
         // Should the journal be dead, those who waited for it know.
         let Ok(mut state) = self.until_all_durable(state) else {
-            return self.stop_background(&mut self.state());
+            return self.stop_background(&mut self.state_to_end());
         };
         self.stop_background(&mut state);
     }
@@ -220,7 +281,7 @@ impl Engine {
     }
 
     fn end_closing(&self) {
-        let mut state = self.state();
+        let mut state = self.state_to_end();
         state.phase = Phase::Closed;
         self.tail_moved.notify_all();
         state.lock = None;

@@ -4,14 +4,14 @@
 //! the logs are topics there. What an opening does to the metadata is journaled with its first append, not before: who only
 //! reads writes nothing.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use platform::random::random_bytes;
-use protocol::groups::GROUPS_TOPIC;
 use protocol::leader::NodeId;
 use protocol::metadata::{
     Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
-    TopicSettings,
+    check_new_name, fresh_topic_id, is_internal, metadata_settings,
 };
 use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
 use storage::RecoveredPartition;
@@ -23,6 +23,7 @@ use crate::settings::Settings;
 
 /// Why a log cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LogError {
     /// It cannot be called that.
     #[error("there can be no log {name:?}: {reason}")]
@@ -52,16 +53,12 @@ pub enum LogError {
         /// The name.
         name: String,
         /// Why.
+        #[source]
         refusal: AppendError,
     },
     /// The logs were closed.
     #[error("the logs are closed")]
     Closed,
-}
-
-/// Whether a topic is none of its users': only the node itself writes to it.
-pub(crate) fn is_nodes_own(name: &str) -> bool {
-    name == GROUPS_TOPIC
 }
 
 /// Commands as a batch of the metadata partition.
@@ -77,14 +74,11 @@ pub(crate) fn as_batch(commands: &[Command], now_ms: i64) -> Built {
     }
 }
 
-/// Nothing of the metadata is ever given up.
-fn metadata_settings() -> TopicSettings {
-    TopicSettings::resolve(&TopicConfig::new(), &TopicConfig::new())
-}
-
-/// A log keeps everything until it is trimmed, also while a node has the directory.
+/// A log keeps everything until it is trimmed, also while a node has the directory, and whatever the node's topics have by
+/// default.
 fn log_config(settings: &Settings) -> Vec<ConfigChange> {
     [
+        ("cleanup.policy", "delete".to_owned()),
         ("max.message.bytes", settings.batch_bytes_max.to_string()),
         ("retention.bytes", "-1".to_owned()),
         ("retention.ms", "-1".to_owned()),
@@ -168,13 +162,14 @@ impl Engine {
         Ok(metadata)
     }
 
+    /// The log of this name, if there is one.
+    pub(crate) fn find_log(&self, name: &str) -> Result<Option<PartitionId>, LogError> {
+        log_in(&self.state(), name)
+    }
+
     /// The log of this name, made if there is none.
     pub(crate) fn log(&self, name: &str) -> Result<PartitionId, LogError> {
-        if is_nodes_own(name) {
-            let name = name.to_owned();
-            return Err(LogError::NodesOwn { name });
-        }
-        if let Some(found) = self.find_log(&self.state(), name)? {
+        if let Some(found) = self.find_log(name)? {
             return Ok(found);
         }
         let _turn = self
@@ -182,27 +177,11 @@ impl Engine {
             .lock()
             .expect("no thread panicked while it changed the names");
         let state = self.state();
-        match self.find_log(&state, name)? {
-            Some(found) => Ok(found),
-            None => self.create_topic(state, name, log_config(&self.settings)),
+        if let Some(found) = log_in(&state, name)? {
+            return Ok(found);
         }
-    }
-
-    fn find_log(&self, state: &Guard<'_>, name: &str) -> Result<Option<PartitionId>, LogError> {
-        if state.phase != Phase::Open {
-            return Err(LogError::Closed);
-        }
-        match state.metadata.topic_named(name) {
-            None => Ok(None),
-            Some(topic) if topic.partition_count() == 1 => Ok(Some(PartitionId {
-                topic: topic.id,
-                index: 0,
-            })),
-            Some(topic) => Err(LogError::Partitions {
-                name: name.to_owned(),
-                partitions: topic.partition_count(),
-            }),
-        }
+        check_new_name(name).map_err(|error| cannot_be_called(name, error))?;
+        self.create_topic(state, name, log_config(&self.settings))
     }
 
     /// Journals the new name, then opens the log. Nobody else changes names meanwhile.
@@ -241,6 +220,45 @@ impl Engine {
     }
 }
 
+#[cfg(test)]
+impl Engine {
+    /// Changes the metadata, as a node does.
+    pub(crate) fn change(&self, command: &Command) {
+        let journaled = self.journal(self.state(), command);
+        let mut state = journaled.expect("there is room");
+        state.metadata.apply(command).expect("it fits");
+    }
+}
+
+/// The log of this name, if there is one.
+fn log_in(state: &State, name: &str) -> Result<Option<PartitionId>, LogError> {
+    if is_internal(name) {
+        let name = name.to_owned();
+        return Err(LogError::NodesOwn { name });
+    }
+    if state.phase != Phase::Open {
+        return Err(LogError::Closed);
+    }
+    match state.metadata.topic_named(name) {
+        None => Ok(None),
+        Some(topic) if topic.partition_count() == 1 => Ok(Some(PartitionId {
+            topic: topic.id,
+            index: 0,
+        })),
+        Some(topic) => Err(LogError::Partitions {
+            name: name.to_owned(),
+            partitions: topic.partition_count(),
+        }),
+    }
+}
+
+fn cannot_be_called(name: &str, reason: impl Display) -> LogError {
+    LogError::Name {
+        name: name.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
 /// What makes a topic of one partition.
 fn plan_topic(
     metadata: &Metadata,
@@ -248,17 +266,14 @@ fn plan_topic(
     config: Vec<ConfigChange>,
 ) -> Result<(TopicId, Command), LogError> {
     let wanted = NewTopic {
-        id: TopicId(random_bytes()),
+        id: fresh_topic_id(random_bytes()),
         name: Arc::from(name),
         partition_count: 1,
         replica_count: 1,
         config,
     };
     let planned = metadata.plan_topic(&wanted, &PlanLimits::default());
-    let command = planned.map_err(|error| LogError::Name {
-        name: name.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let command = planned.map_err(|error| cannot_be_called(name, error))?;
     Ok((wanted.id, command))
 }
 

@@ -1,14 +1,18 @@
 //! What may be chosen when logs are opened. Data only; everything has a value that will do.
 
+use storage::JournalSizes;
+
 /// Sizes of an open directory, in bytes. `Settings::default()` suits a log that is appended to in small records.
 ///
-/// They may differ from one opening to the next, whatever is stored.
+/// They may differ from one opening to the next, whatever is stored. Logs that are there keep the `batch_bytes_max` and
+/// `segment_bytes` that they were made with. [`Logs::open_with`](crate::Logs::open_with) has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The size of one journal file, a multiple of 4 KiB. Two are made and filled with zeros when a directory is opened for
-    /// the first time.
+    /// The size of one journal file, a multiple of 4 KiB from 16 KiB to 2 GiB. Two are made and filled with zeros when a
+    /// directory is opened for the first time.
     pub journal_file_bytes: u64,
-    /// The most files that the journal may have, at least 3. When all wait for their layout into segments, appends wait too.
+    /// The most files that the journal may have, from 3 to 1,000,000. When all wait for their layout into segments, appends
+    /// wait too.
     pub journal_files_max: usize,
     /// Journal bytes that have the layout into segments begin. An opening reads about as much.
     pub layout_trigger_bytes: u64,
@@ -18,10 +22,11 @@ pub struct Settings {
     pub read_cache_bytes: usize,
     /// Free bytes of the disk below which appends are refused, so that what the journal holds still fits into segments.
     pub disk_reserve_bytes: u64,
-    /// The largest batch, of logs that are created from now on. A record is in one batch.
+    /// The largest batch, of logs that are created from now on, from 1 KiB to `journal_file_bytes` less 8 KiB. A record is in
+    /// one batch.
     pub batch_bytes_max: usize,
-    /// The size at which a log's segment is complete, of logs that are created from now on, at least 1 MiB. What is trimmed
-    /// leaves the disk a segment at a time.
+    /// The size at which a log's segment is complete, of logs that are created from now on, from 1 MiB to 2 GiB less one byte.
+    /// What is trimmed leaves the disk a segment at a time.
     pub segment_bytes: u64,
     /// What a compressed batch may unpack to when it is read. The library compresses nothing; a node takes such batches, up to
     /// its `limits.decompressed_bytes`.
@@ -30,6 +35,8 @@ pub struct Settings {
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// Nobody has a use of more journal files.
+const FILES_MAX: usize = 1_000_000;
 /// Of a journal file, what no batch can have: headers.
 const FRAME_OVERHEAD_BYTES: u64 = 8 * KIB;
 
@@ -67,6 +74,7 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         let batch_bytes_max = self.batch_bytes_max as u64;
         let most_of_a_file = self.journal_file_bytes.saturating_sub(FRAME_OVERHEAD_BYTES);
+        let of_files = format!("from {} to {FILES_MAX}", JournalSizes::FILES_MIN);
         let in_file = format!("from 1024 to {most_of_a_file}, so that it fits into a journal file");
         let rules = [
             (
@@ -79,8 +87,8 @@ impl Settings {
             (
                 "journal_files_max",
                 self.journal_files_max as u64,
-                (3..=1_000_000).contains(&self.journal_files_max),
-                "from 3 to 1000000",
+                (JournalSizes::FILES_MIN..=FILES_MAX).contains(&self.journal_files_max),
+                of_files.as_str(),
             ),
             (
                 "batch_bytes_max",
@@ -92,7 +100,7 @@ impl Settings {
                 "segment_bytes",
                 self.segment_bytes,
                 (MIB..=i32::MAX as u64).contains(&self.segment_bytes),
-                "from 1 MiB to 2 GiB",
+                "from 1 MiB to 2 GiB less one byte",
             ),
         ];
         match rules.into_iter().find(|(_, _, holds, _)| !holds) {
@@ -149,7 +157,7 @@ mod tests {
         .expect_err("too small");
         assert_eq!(
             error.to_string(),
-            "segment_bytes must be from 1 MiB to 2 GiB, not 1"
+            "segment_bytes must be from 1 MiB to 2 GiB less one byte, not 1"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Logs over simulated disks: what a crash, a full disk, a failed flush or another thread may do to them, and what not.
+//! Logs over simulated disks: what a crash, a full disk, a failed flush, a panic or another thread may do to them, and what
+//! not.
 
 mod appending;
 mod closing;
@@ -6,6 +7,7 @@ mod crashes;
 mod full_disk;
 mod gate;
 mod opening;
+mod panics;
 mod reading;
 mod rig;
 mod trimming;

@@ -1,4 +1,5 @@
-//! The key-value store of the examples is killed again and again while it takes changes: what it answered `ok` to is there.
+//! The key-value store of the examples is killed again and again while it takes changes: what it answered `ok` to is there. So
+//! it is of a store that its snapshots cannot hold.
 //!
 //! Nothing is timed: the kill comes after so many answers, while more changes are under way.
 
@@ -153,4 +154,23 @@ fn every_acknowledged_change_survives_kill_nine() {
         }
     }
     expected.check(&mut Running::start(&directory), ROUNDS);
+}
+
+#[test]
+fn a_store_that_no_snapshot_can_hold_keeps_its_changes() {
+    /// More than the 50 after which a snapshot is due, and together more than the 8 MiB that one may have.
+    const KEYS: usize = 60;
+    let directory = tempfile::tempdir().expect("there is room for a temporary directory");
+    let value = "x".repeat(200 << 10);
+    let mut running = Running::start(directory.path());
+    for key in 0..KEYS {
+        running.send(&format!("set key{key} {value}\n"));
+        assert_eq!(running.answer().as_deref(), Some("ok"), "key{key}");
+    }
+    running.kill();
+    let mut running = Running::start(directory.path());
+    running.send("count\n");
+    assert_eq!(running.answer(), Some(KEYS.to_string()));
+    running.send("get key0\n");
+    assert!(running.answer() == Some(value), "the first change is kept, too");
 }

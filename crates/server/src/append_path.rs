@@ -10,120 +10,178 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use kafka_wire::produce::{
-    LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
-    TopicProduceData, TopicProduceResponse,
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse,
+    ProduceRequest, ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
 use kafka_wire::{ErrorCode, Text};
-use protocol::metadata::Topic;
-use record::PartitionId;
+use protocol::metadata::is_internal;
+use record::{BatchHeader, Compression, PartitionId, TopicId};
 use storage::{BatchBytes, SharedMemory};
-use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
-use crate::groups::is_internal;
-use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
+use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
 
-/// What becomes of a batch; nothing comes if the node stops.
-pub(crate) type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+/// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
+const ZSTD_SINCE: i16 = 7;
+/// What is done is waited for at least so long, however little time a client gives: that is meant for followers, and where
+/// there are none Kafka has done it at the first look. Here a flush lies between.
+pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
+/// have connections wait for ever.
+const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
+
+/// The appends of one topic, each with its partition's index.
+struct Started {
+    topic: Text,
+    topic_id: TopicId,
+    appends: Vec<(i32, Pending)>,
+}
 
 /// An append under way, or what is to be answered instead.
 enum Pending {
     Answer(AppendAnswer),
-    Refused(ErrorCode, Option<String>),
+    Refused(Refused),
 }
 
-/// Starts all appends of a request. The answer comes from the future; none for `acks=0`. `memory` is the request's, if it was
-/// received where its batch can stay.
+/// Why nothing was started, with a sentence where the code does not say enough.
+type Refused = (ErrorCode, Option<&'static str>);
+
+/// Starts all appends of a request. The answer comes from the future; with `acks=0` nobody wants it. `memory` is the
+/// request's, if it was received where its batch can stay.
 pub(crate) fn produce(
     core: &Rc<Core>,
     connection: &Connection,
     request: ProduceRequest,
     version: i16,
-    mut memory: Option<SharedMemory>,
-) -> impl Future<Output = Option<ProduceResponse>> + use<> {
-    let acks = match request.acks {
-        0 => Ok(Acks::None),
-        1 => Ok(Acks::Leader),
-        -1 => Ok(Acks::Quorum),
-        _ => Err(ErrorCode::InvalidRequiredAcks),
-    };
-    let transactional = request.transactional_id.is_some();
+    memory: Option<SharedMemory>,
+) -> impl Future<Output = ProduceResponse> + use<> {
     // The answer is looked at only when those before it are out: the client's time runs from here.
-    let timeout = Duration::from_millis(request.timeout_ms.max(0) as u64);
-    let deadline = tokio::time::Instant::now() + timeout;
-    let mut topics = Vec::with_capacity(request.topic_data.len());
+    let deadline = Instant::now() + patience(&request);
+    let started = start_all(core, connection, request, version, memory);
+    let core = core.clone();
+    async move { answer_all(&core, started, deadline).await }
+}
+
+/// How long what was started is waited for.
+fn patience(request: &ProduceRequest) -> Duration {
+    let wanted = Duration::from_millis(request.timeout_ms.max(0) as u64);
+    wanted.max(match request.acks {
+        -1 => FLUSH_PATIENCE_MIN,
+        _ => LEADER_PATIENCE_MIN,
+    })
+}
+
+/// Starts the appends of a request, in its order.
+fn start_all(
+    core: &Rc<Core>,
+    connection: &Connection,
+    request: ProduceRequest,
+    version: i16,
+    mut memory: Option<SharedMemory>,
+) -> Vec<Started> {
+    let acks = acks_of(&request);
+    let mut started = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
-        let mut partitions = Vec::with_capacity(topic.partition_data.len());
         let known = find_topic(core, &topic, version);
         let mut name = topic.name;
         if memory.is_some() {
             // Nothing else of the request may be referred to when its memory is reclaimed.
             name = name.detached();
         }
-        for partition in topic.partition_data {
+        let appends = topic.partition_data.into_iter().map(|partition| {
             let index = partition.index;
-            let pending = match (&known, acks) {
-                _ if transactional => {
-                    let why = "transactions are not supported yet; leave transactional.id unset";
-                    Pending::Refused(ErrorCode::TransactionalIdAuthorizationFailed, Some(why.into()))
+            let codec = check_codec(&partition, version);
+            let pending = match (&acks, &known, codec) {
+                (Ok(acks), Ok(known), Ok(())) => {
+                    start_append(core, connection, known, partition, *acks, memory.take())
                 }
-                (_, Err(code)) => Pending::Refused(code, None),
-                (Err(code), _) => {
-                    let is_internal = *code == ErrorCode::InvalidTopicException;
-                    let why = is_internal.then(|| "only the node itself writes to this topic".to_owned());
-                    Pending::Refused(*code, why)
-                }
-                (Ok(known), Ok(acks)) => {
-                    start_append(core, connection, known, partition, acks, memory.take())
-                }
+                (Err(refused), ..) | (_, Err(refused), _) => Pending::Refused(*refused),
+                (.., Err(refused)) => Pending::Refused(refused),
             };
-            partitions.push((index, pending));
-        }
-        topics.push((name, topic.topic_id, partitions));
+            (index, pending)
+        });
+        started.push(Started {
+            topic: name,
+            topic_id: topic.topic_id,
+            appends: appends.collect(),
+        });
     }
-    let core = core.clone();
-    async move {
-        let mut responses = Vec::with_capacity(topics.len());
-        for (name, topic_id, partitions) in topics {
-            let mut partition_responses = Vec::with_capacity(partitions.len());
-            for (index, pending) in partitions {
-                partition_responses.push(answer(index, pending, deadline, &core, topic_id).await);
-            }
-            responses.push(TopicProduceResponse {
-                name,
-                topic_id,
-                partition_responses,
-            });
+    started
+}
+
+/// Waits for the appends of a request, one after the other: all are under way.
+async fn answer_all(core: &Core, started: Vec<Started>, deadline: Instant) -> ProduceResponse {
+    let mut responses = Vec::with_capacity(started.len());
+    for topic in started {
+        let mut partition_responses = Vec::with_capacity(topic.appends.len());
+        for (index, pending) in topic.appends {
+            partition_responses.push(answer(index, pending, deadline, core, topic.topic_id).await);
         }
-        let response = ProduceResponse {
-            responses,
-            throttle_time_ms: 0,
-            node_endpoints: Vec::new(),
-        };
-        (request.acks != 0).then_some(response)
+        responses.push(TopicProduceResponse {
+            name: topic.topic,
+            topic_id: topic.topic_id,
+            partition_responses,
+        });
+    }
+    ProduceResponse {
+        responses,
+        throttle_time_ms: 0,
+        node_endpoints: Vec::new(),
+    }
+}
+
+/// What the producer waits for.
+fn acks_of(request: &ProduceRequest) -> Result<Acks, Refused> {
+    if request.transactional_id.is_some() {
+        let why = "transactions are not supported yet; leave transactional.id unset";
+        return Err((ErrorCode::TransactionalIdAuthorizationFailed, Some(why)));
+    }
+    match request.acks {
+        0 => Ok(Acks::None),
+        1 => Ok(Acks::Leader),
+        -1 => Ok(Acks::Quorum),
+        _ => Err((ErrorCode::InvalidRequiredAcks, None)),
+    }
+}
+
+/// That the batch is compressed in no way that came after the request's version.
+fn check_codec(partition: &PartitionProduceData, version: i16) -> Result<(), Refused> {
+    if version >= ZSTD_SINCE {
+        return Ok(());
+    }
+    // What is no batch at all is refused for that, later.
+    let batch = partition.records.as_deref().unwrap_or_default();
+    let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
+    match codec {
+        Ok(Compression::Zstd) => {
+            let why = "zstd needs version 7 of Produce";
+            Err((ErrorCode::UnsupportedCompressionType, Some(why)))
+        }
+        _ => Ok(()),
     }
 }
 
 /// A topic by its name, from version 13 on by its id.
-fn find_topic(
-    core: &Core,
-    topic: &TopicProduceData,
-    version: i16,
-) -> Result<(record::TopicId, i32), ErrorCode> {
+fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(TopicId, i32), Refused> {
     core.with_metadata(|metadata| {
-        let found = match version {
-            ..=12 => metadata
-                .topic_named(&topic.name)
-                .ok_or(ErrorCode::UnknownTopicOrPartition),
-            _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+        let (found, unknown) = match version {
+            ..=12 => (
+                metadata.topic_named(&topic.name),
+                ErrorCode::UnknownTopicOrPartition,
+            ),
+            _ => (metadata.topic(topic.topic_id), ErrorCode::UnknownTopicId),
         };
-        let topic: &Topic = found?;
-        match is_internal(&topic.name) {
-            false => Ok((topic.id, topic.partition_count())),
-            // As Kafka: only the node itself writes there.
-            true => Err(ErrorCode::InvalidTopicException),
+        match found {
+            None => Err((unknown, None)),
+            // As Kafka.
+            Some(found) if is_internal(&found.name) => {
+                let why = "only the node itself writes to this topic";
+                Err((ErrorCode::InvalidTopicException, Some(why)))
+            }
+            Some(found) => Ok((found.id, found.partition_count())),
         }
     })
 }
@@ -131,13 +189,13 @@ fn find_topic(
 fn start_append(
     core: &Rc<Core>,
     connection: &Connection,
-    (topic, partition_count): &(record::TopicId, i32),
+    (topic, partition_count): &(TopicId, i32),
     partition: PartitionProduceData,
     acks: Acks,
     memory: Option<SharedMemory>,
 ) -> Pending {
     if !(0..*partition_count).contains(&partition.index) {
-        return Pending::Refused(ErrorCode::UnknownTopicOrPartition, None);
+        return Pending::Refused((ErrorCode::UnknownTopicOrPartition, None));
     }
     let batch = partition.records.unwrap_or_default();
     let batch = match memory {
@@ -158,7 +216,7 @@ fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, ack
     if core.facts.core_of(shard) != core.index {
         return append_from_outside(&core.facts, partition, batch, acks);
     }
-    let (request, answer) = append_request(partition, batch, acks);
+    let (request, answer) = AppendRequest::new(partition, batch, acks);
     core.shard(shard).append(request);
     answer
 }
@@ -170,7 +228,7 @@ pub(crate) fn append_from_outside(
     batch: BatchBytes,
     acks: Acks,
 ) -> AppendAnswer {
-    let (request, answer) = append_request(partition, batch, acks);
+    let (request, answer) = AppendRequest::new(partition, batch, acks);
     let shard = facts.shard_of(partition);
     facts.mailboxes.send(facts.core_of(shard), move |core| {
         core.shard(shard).append(request)
@@ -178,23 +236,12 @@ pub(crate) fn append_from_outside(
     answer
 }
 
-fn append_request(partition: PartitionId, batch: BatchBytes, acks: Acks) -> (AppendRequest, AppendAnswer) {
-    let (reply, answer) = oneshot::channel();
-    let request = AppendRequest {
-        partition,
-        batch,
-        acks,
-        reply,
-    };
-    (request, answer)
-}
-
 async fn answer(
     index: i32,
     pending: Pending,
-    deadline: tokio::time::Instant,
+    deadline: Instant,
     core: &Core,
-    topic_id: record::TopicId,
+    topic_id: TopicId,
 ) -> PartitionProduceResponse {
     let refused = |code: ErrorCode, message: Option<String>| PartitionProduceResponse {
         index,
@@ -207,8 +254,8 @@ async fn answer(
         current_leader: LeaderIdAndEpoch::default(),
     };
     let outcome = match pending {
-        Pending::Refused(code, message) => return refused(code, message),
-        Pending::Answer(answer) => match tokio::time::timeout_at(deadline, answer).await {
+        Pending::Refused((code, why)) => return refused(code, why.map(str::to_owned)),
+        Pending::Answer(answer) => match timeout_at(deadline, answer).await {
             Ok(answered) => answered.unwrap_or(Err(AppendRefusal::Stopping)),
             Err(_) => return refused(ErrorCode::RequestTimedOut, None),
         },
@@ -222,7 +269,15 @@ async fn answer(
         },
         Err(refusal) => {
             tracing::debug!(core = core.index, %topic_id, index, %refusal, "an append was refused");
-            refused(append_code(&refusal), Some(refusal.to_string()))
+            // The first one only: a short batch may have any number of such records.
+            let to_blame = refusal.place().map(|batch_index| BatchIndexAndErrorMessage {
+                batch_index,
+                batch_index_error_message: Some(Text::from(refusal.to_string())),
+            });
+            PartitionProduceResponse {
+                record_errors: to_blame.into_iter().collect(),
+                ..refused(append_code(&refusal), Some(refusal.to_string()))
+            }
         }
     }
 }

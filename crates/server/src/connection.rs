@@ -53,11 +53,13 @@ pub(crate) enum ConnectionError {
     #[error("idle for {0:?}")]
     Idle(Duration),
     #[error("an answer was not taken in time: {taken_bytes} of {total_bytes} bytes in {elapsed:?}")]
-    Stalled {
+    AnswerNotTaken {
         taken_bytes: usize,
         total_bytes: usize,
         elapsed: Duration,
     },
+    #[error("an append whose producer wants no answer was refused (Kafka's error {code})")]
+    RefusedUnanswered { code: i16 },
     #[error("the last answers were not taken within {LAST_ANSWERS_MAX:?}")]
     LastAnswersNotTaken,
     #[error("{0}")]
@@ -159,7 +161,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
             }
             if matches!(
                 error,
-                ConnectionError::Stalled { .. } | ConnectionError::LastAnswersNotTaken
+                ConnectionError::AnswerNotTaken { .. } | ConnectionError::LastAnswersNotTaken
             ) {
                 count(&core.counters.connections_cut_off, 1);
             }

@@ -8,17 +8,14 @@ use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
-use protocol::metadata::{
-    COMMAND_BYTES_MAX, Command, ConfigChange, Metadata, PlanError, TopicConfig, TopicSettings,
-};
-use record::{BatchBuilder, Compression, Limits, Offset};
-use tokio::sync::{Mutex, oneshot};
+use protocol::metadata::{COMMAND_BYTES_MAX, Command, Metadata, PlanError, metadata_settings};
+use record::{BatchBuilder, Compression, Record};
+use tokio::sync::Mutex;
 
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendRefusal, AppendRequest, ReadRefusal};
+use crate::shard::{Acks, AppendRefusal, AppendRequest};
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
@@ -28,8 +25,6 @@ const _: () = assert!(
     BATCH_BYTES + COMMAND_BYTES_MAX <= BATCH_BYTES_MAX,
     "one command more does not make a batch too large"
 );
-/// Read at a time when the metadata is replayed.
-const REPLAY_BYTES: usize = 4 << 20;
 
 /// Why a change was not made, or not for certain.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -136,13 +131,8 @@ impl Core {
             builder.append(now_ms, None, Some(&command.encode()), &[]);
             if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
                 let count = builder.record_count() as usize;
-                let (reply, answer) = oneshot::channel();
-                self.shard(0).append(AppendRequest {
-                    partition: METADATA_PARTITION,
-                    batch: builder.build().into(),
-                    acks: Acks::Quorum,
-                    reply,
-                });
+                let (request, answer) = AppendRequest::new(METADATA_PARTITION, builder.build(), Acks::Quorum);
+                self.shard(0).append(request);
                 batches.push((count, answer));
             }
         }
@@ -163,58 +153,23 @@ impl Core {
         let recovered = self.take_recovered(METADATA_PARTITION);
         self.shard(0)
             .open_partition(METADATA_PARTITION, None, metadata_settings(), recovered.as_ref())?;
-        self.read_commands()
-            .await
-            .map_err(|error| format!("the metadata cannot be read: {error}"))?
-    }
-
-    async fn read_commands(self: &Rc<Self>) -> Result<Result<Vec<Command>, String>, ReadRefusal> {
-        let shard = self.shard(0);
-        let (mut from, tail) = shard
-            .with_leader(METADATA_PARTITION, |leader| (leader.log_start(), leader.tail()))
-            .ok_or(ReadRefusal::UnknownPartition)?;
         let mut commands = Vec::new();
-        while from < tail {
-            for batches in shard
-                .read_batches(METADATA_PARTITION, from, tail, REPLAY_BYTES)
-                .await?
-            {
-                match decode_commands(&batches, &mut commands) {
-                    Ok(next) => from = next,
-                    Err(what) => {
-                        return Ok(Err(format!(
-                            "the metadata from offset {from} on is damaged: {what}"
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(Ok(commands))
+        self.shard(0)
+            .replay(METADATA_PARTITION, &mut |record| {
+                commands.push(decode_command(record)?);
+                Ok(())
+            })
+            .await
+            .map_err(|error| format!("the metadata cannot be read: {error}"))?;
+        Ok(commands)
     }
 }
 
-/// The metadata is kept for ever and flushed before anybody acts by it, whatever topics have by default: what retention took
-/// would be missing after the next start.
-fn metadata_settings() -> TopicSettings {
-    let mut config = TopicConfig::new();
-    config
-        .change(&[ConfigChange::set("retention.ms", "-1")])
-        .expect("a valid value");
-    TopicSettings::resolve(&config, &TopicConfig::new())
-}
-
-fn decode_commands(batches: &Bytes, commands: &mut Vec<Command>) -> Result<Offset, String> {
-    let mut next = Offset::ZERO;
-    for batch in record::batches(batches) {
-        let (header, batch) = batch.map_err(|error| error.to_string())?;
-        for record in record::records(batch, &Limits::default()).map_err(|error| error.to_string())? {
-            let value = record
-                .map_err(|error| error.to_string())?
-                .value
-                .unwrap_or_default();
-            commands.push(Command::decode(&value).map_err(|error| error.to_string())?);
-        }
-        next = header.next_offset();
-    }
-    Ok(next)
+/// The command that a record of the metadata partition holds.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn decode_command(record: &Record) -> Result<Command, String> {
+    let value = record.value.as_deref().unwrap_or_default();
+    Command::decode(value).map_err(|error| error.to_string())
 }

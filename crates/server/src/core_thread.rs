@@ -10,7 +10,7 @@ use platform::disk::Disk;
 use platform::threads;
 use protocol::ProducerLimits;
 use protocol::metadata::Metadata;
-use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, Store, StoreConfig};
+use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, RecoveredPartition, Store, StoreConfig};
 use tokio::task::LocalSet;
 
 use crate::config::Config;
@@ -99,57 +99,15 @@ fn told(fault: &Fault, config: &Config) -> String {
 
 /// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
 fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
-    let (facts, identity) = (&plan.facts, &plan.identity);
-    let config = &facts.config;
+    let facts = &plan.facts;
     let (mut shards, mut recovered) = (Vec::new(), Vec::new());
-    for index in (0..identity.journals).filter(|shard| facts.core_of(*shard) == plan.index) {
-        let store_config = StoreConfig {
-            identity: JournalIdentity {
-                cluster: identity.cluster,
-                node: identity.node,
-                journal: index as u32,
-            },
-            journal: JournalSizes {
-                file_bytes: config.journal.file_bytes,
-                files_max: (config.journal.bytes_max / config.journal.file_bytes).max(3) as usize,
-            },
-            layout_trigger_bytes: config.journal.layout_trigger,
-            tail_cache_bytes: config.cache.tail_bytes / identity.journals,
-            chunk_cache_bytes: config.cache.chunk_bytes / identity.journals,
-            superseded_bytes_max: SUPERSEDED_BYTES_MAX,
-        };
-        let opened = Store::open(plan.disk.clone(), store_config);
-        let (store, found) = opened.map_err(|fault| told(&fault, config))?;
-        if found.frames > 0 || found.cut_bytes > 0 {
-            tracing::info!(
-                journal = index,
-                frames = found.frames,
-                bytes = found.journal_bytes,
-                cut_bytes = found.cut_bytes,
-                "a journal was replayed"
-            );
-        }
-        let settings = ShardSettings {
-            node: facts.node,
-            producer_limits: ProducerLimits {
-                producers_max: config.producers.per_partition_max,
-                expiration: config.producers.expiration,
-            },
-            flush_on_core: config.journal.flush_on_core,
-            memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
-            batch_limits: record::Limits {
-                decompressed_bytes_max: config.limits.decompressed_bytes as u64,
-                ..record::Limits::default()
-            },
-        };
-        let flusher =
-            Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
-        let shard = Shard::new(index, settings, facts.clock.clone(), store, flusher);
-        shard.start_flushing();
+    let is_owned = |journal: &JournalIdentity| facts.core_of(journal.journal as usize) == plan.index;
+    for journal in plan.identity.journal_identities().filter(is_owned) {
+        let (shard, found) = open_shard(plan, journal)?;
         shards.push(shard);
-        recovered.extend(found.partitions);
+        recovered.extend(found);
     }
-    let metadata = Metadata::new(config.topics.defaults.clone()).of_node(facts.node);
+    let metadata = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
     Ok(Core::new(
         plan.index,
         facts.clone(),
@@ -158,4 +116,61 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         shards,
         recovered,
     ))
+}
+
+/// Opens one journal; the partitions that are found in it are not open yet.
+fn open_shard(
+    plan: &CorePlan,
+    journal: JournalIdentity,
+) -> Result<(Rc<Shard>, Vec<RecoveredPartition>), String> {
+    let facts = &plan.facts;
+    let index = journal.journal as usize;
+    let store_config = store_config(journal, plan.identity.journals, &facts.config);
+    let opened = Store::open(plan.disk.clone(), store_config);
+    let (store, found) = opened.map_err(|fault| told(&fault, &facts.config))?;
+    if found.frames > 0 || found.cut_bytes > 0 {
+        tracing::info!(
+            journal = index,
+            frames = found.frames,
+            bytes = found.journal_bytes,
+            cut_bytes = found.cut_bytes,
+            "a journal was replayed"
+        );
+    }
+    let flusher = Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+    let shard = Shard::new(index, shard_settings(facts), facts.clock.clone(), store, flusher);
+    shard.start_flushing();
+    Ok((shard, found.partitions))
+}
+
+/// Of one of so many journals: they share the caches' memory.
+fn store_config(identity: JournalIdentity, journals: usize, config: &Config) -> StoreConfig {
+    StoreConfig {
+        identity,
+        journal: JournalSizes {
+            file_bytes: config.journal.file_bytes,
+            files_max: (config.journal.bytes_max / config.journal.file_bytes) as usize,
+        },
+        layout_trigger_bytes: config.journal.layout_trigger,
+        tail_cache_bytes: config.cache.tail_bytes / journals,
+        chunk_cache_bytes: config.cache.chunk_bytes / journals,
+        superseded_bytes_max: SUPERSEDED_BYTES_MAX,
+    }
+}
+
+fn shard_settings(facts: &NodeFacts) -> ShardSettings {
+    let config = &facts.config;
+    ShardSettings {
+        node: facts.node,
+        producer_limits: ProducerLimits {
+            producers_max: config.producers.per_partition_max,
+            expiration: config.producers.expiration,
+        },
+        flush_on_core: config.journal.flush_on_core,
+        memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
+        batch_limits: record::Limits {
+            decompressed_bytes_max: config.limits.decompressed_bytes as u64,
+            ..record::Limits::default()
+        },
+    }
 }

@@ -4,7 +4,7 @@ use kafka_wire::ErrorCode;
 use protocol::SequenceError;
 use protocol::groups::GroupError;
 use protocol::leader::{AppendError, TrimError};
-use protocol::metadata::{ApplyError, PlanError};
+use protocol::metadata::{ApplyError, PlanError, TopicNameError};
 use record::BatchError;
 
 use crate::controller::ChangeError;
@@ -16,7 +16,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
-        AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
+        AppendRefusal::BaseOffset { .. } | AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
         AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => {
             ErrorCode::MessageTooLarge
         }
@@ -24,6 +24,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
+        AppendRefusal::OnlyCompacted => ErrorCode::PolicyViolation,
         AppendRefusal::DiskFull | AppendRefusal::Starting | AppendRefusal::JournalDead(_) => {
             ErrorCode::KafkaStorageError
         }
@@ -33,10 +34,10 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
 
 fn batch_code(error: &BatchError) -> ErrorCode {
     match error {
-        BatchError::ChecksumMismatch { .. }
-        | BatchError::Truncated { .. }
-        | BatchError::LengthTooSmall { .. } => ErrorCode::CorruptMessage,
-        BatchError::UnsupportedMagic { .. } => ErrorCode::UnsupportedForMessageFormat,
+        // No producer sent it so: clients send it again.
+        BatchError::ChecksumMismatch { .. } | BatchError::LengthTooSmall { .. } => ErrorCode::CorruptMessage,
+        // Kafka's old formats are no damage.
+        BatchError::UnsupportedMagic { magic } if !matches!(magic, 0 | 1) => ErrorCode::CorruptMessage,
         BatchError::UnknownCompression { .. } => ErrorCode::UnsupportedCompressionType,
         _ => ErrorCode::InvalidRecord,
     }
@@ -108,6 +109,7 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
         GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
         GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
         GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::CommitWithoutEpoch => ErrorCode::UnsupportedVersion,
         GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
         GroupError::InvalidRegex { .. } => ErrorCode::InvalidRegularExpression,
     }
@@ -116,6 +118,7 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
 fn plan_code(error: &PlanError) -> ErrorCode {
     match error {
         PlanError::Refused(error) => apply_code(error),
+        PlanError::PartitionCount { max, got, .. } if got > max => ErrorCode::PolicyViolation,
         PlanError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
         PlanError::ClusterFull { .. } | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
         PlanError::ReplicaCount { .. } => ErrorCode::InvalidReplicationFactor,
@@ -126,6 +129,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
 fn apply_code(error: &ApplyError) -> ErrorCode {
     match error {
         ApplyError::TopicExists { .. } | ApplyError::TopicIdExists { .. } => ErrorCode::TopicAlreadyExists,
+        ApplyError::TopicName(TopicNameError::Reserved { .. }) => ErrorCode::InvalidRequest,
         ApplyError::TopicName(_) | ApplyError::TopicNameCollides { .. } => ErrorCode::InvalidTopicException,
         ApplyError::UnknownTopic { .. } | ApplyError::UnknownPartition { .. } => {
             ErrorCode::UnknownTopicOrPartition

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kafka_wire::fetch::{
-    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use kafka_wire::{ErrorCode, RecordChunks};
-use protocol::metadata::Metadata;
+use kafka_wire::{ErrorCode, RecordChunks, Text};
+use protocol::leader::NodeId;
+use protocol::metadata::{Metadata, Node};
 use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -25,6 +26,9 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::fetch_session::{Opened, Told, Wanted};
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
+
+/// From here on who believes in an epoch that is over is told who leads now (KIP-951).
+const CURRENT_LEADER_SINCE: i16 = 16;
 
 /// What a partition answered.
 type Outcome = Result<ReadResult, ErrorCode>;
@@ -51,10 +55,15 @@ pub(crate) async fn fetch(
     version: i16,
 ) -> Fetched {
     let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
-    let bytes_max = (request.max_bytes.max(0) as usize).min(core.facts.config.limits.fetch_bytes);
+    // Zero is one: the first batch always comes (KIP-74), or nobody would get on.
+    let bytes_max = (request.max_bytes.max(1) as usize).min(core.facts.config.limits.fetch_bytes);
     let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
     let committed_only = request.isolation_level == 1;
-    let opened = match core.sessions.borrow_mut().open(&connection.session, request) {
+    let opened = core
+        .sessions
+        .borrow_mut()
+        .open(&connection.session, request, version);
+    let opened = match opened {
         Ok(opened) => opened,
         Err(code) => {
             let response = FetchResponse {
@@ -80,7 +89,8 @@ pub(crate) async fn fetch(
         let room = granted.as_ref().map_or(0, Held::bytes) / owners;
         let room = room.min(bytes_max);
         let found = read_all(&core, &planned, room, &mut outcomes).await;
-        let failed = outcomes.iter().any(Result::is_err);
+        // What is not there, or not yet, keeps nobody from waiting for the rest.
+        let failed = planned.iter().any(|planned| outcomes[planned.place].is_err());
         // With less room than it wants it may never find `bytes_min`: something is better than nothing.
         let cramped = room < bytes_wanted;
         // And there is no waiting for what is there already, only further on.
@@ -105,7 +115,10 @@ pub(crate) async fn fetch(
             break;
         }
     }
-    let response = respond(&core, opened, outcomes, committed_only);
+    let mut response = respond(&core, opened, outcomes, committed_only);
+    if version >= CURRENT_LEADER_SINCE {
+        core.with_metadata(|metadata| tell_leaders(metadata, &mut response));
+    }
     Fetched { response, waited }
 }
 
@@ -135,7 +148,7 @@ fn forget_batches(outcome: &mut Outcome) {
     }
 }
 
-/// Finds the partitions; what is not there is answered at once.
+/// Finds the partitions; of what is not there, the answer is known already.
 fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
     let mut planned = Vec::with_capacity(wanted.len());
     let mut outcomes = Vec::with_capacity(wanted.len());
@@ -163,7 +176,7 @@ fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, 
                 index,
             },
             from: Offset(wanted.partition.fetch_offset),
-            bytes_max: wanted.partition.partition_max_bytes.max(0) as usize,
+            bytes_max: wanted.partition.partition_max_bytes.max(1) as usize,
             epoch: (epoch >= 0).then_some(Epoch(epoch)),
         };
         planned.push(Planned { place, read });
@@ -274,7 +287,7 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
         if opened.incremental && !new {
             continue;
         }
-        if let Some(stands) = stands.filter(|_| opened.session != 0) {
+        if opened.session != 0 {
             told.push(Told {
                 topic: wanted.topic.clone(),
                 partition: wanted.partition.partition,
@@ -300,6 +313,38 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
         responses,
         ..FetchResponse::default()
     }
+}
+
+/// Says who leads the partitions whose epoch is another one than the client believes, and where.
+fn tell_leaders(metadata: &Metadata, response: &mut FetchResponse) {
+    let mut leaders = BTreeSet::new();
+    for topic in &mut response.responses {
+        for partition in &mut topic.partitions {
+            if partition.error_code != ErrorCode::FencedLeaderEpoch.code() {
+                continue;
+            }
+            let id = PartitionId {
+                topic: topic.topic_id,
+                index: partition.partition_index,
+            };
+            let Some(state) = metadata.partition(id) else {
+                continue;
+            };
+            partition.current_leader = LeaderIdAndEpoch {
+                leader_id: state.leader.0,
+                leader_epoch: state.epoch.0,
+            };
+            leaders.insert(state.leader);
+        }
+    }
+    let leaders = metadata.nodes().filter(|(id, _)| leaders.contains(id));
+    let endpoint = |(id, node): (NodeId, &Node)| NodeEndpoint {
+        node_id: id.0,
+        host: Text::from(&*node.address.host),
+        port: node.address.port.into(),
+        rack: None,
+    };
+    response.node_endpoints = leaders.map(endpoint).collect();
 }
 
 fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {

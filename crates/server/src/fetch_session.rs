@@ -15,6 +15,9 @@ use record::TopicId;
 /// Partitions that one session keeps at most, whether they exist or not.
 const PARTITIONS_MAX: usize = 10_000;
 
+/// From here on topics are named by their ids.
+const TOPIC_IDS_SINCE: i16 = 13;
+
 /// The request names no session, or ends one.
 const FINAL_EPOCH: i32 = -1;
 /// The request begins a session.
@@ -32,7 +35,8 @@ pub(crate) struct TopicKey {
 pub(crate) struct Wanted {
     pub(crate) topic: TopicKey,
     pub(crate) partition: FetchPartition,
-    /// What the session told its consumer last: (tail, log start). `None` before the first answer.
+    /// What the session told its consumer last: (tail, log start). `None` before the first answer, and after an error: what
+    /// comes behind that is news.
     pub(crate) told: Option<(i64, i64)>,
 }
 
@@ -41,8 +45,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Told {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
-    /// (tail, log start).
-    pub(crate) stands: (i64, i64),
+    /// (tail, log start); `None` with an error.
+    pub(crate) stands: Option<(i64, i64)>,
     /// Whether it brings records.
     pub(crate) brings_records: bool,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Told {
 pub(crate) struct FetchSession {
     id: i32,
     epoch: i32,
+    /// Whether its topics are named by their ids.
+    names_ids: bool,
     wanted: Vec<Wanted>,
     places: HashMap<(TopicKey, i32), usize>,
     /// Where the next answer begins: behind the last partition that brought records. Else those that always have some would
@@ -93,8 +99,14 @@ impl FetchSessions {
     /// to date here, and no other is found.
     ///
     /// # Errors
-    /// There is no such session, or not in this state: the consumer begins anew.
-    pub(crate) fn open(&mut self, own: &Cell<i32>, request: FetchRequest) -> Result<Opened, ErrorCode> {
+    /// There is no such session, or not in this state, or it names its topics in the other way: the consumer begins anew.
+    pub(crate) fn open(
+        &mut self,
+        own: &Cell<i32>,
+        request: FetchRequest,
+        version: i16,
+    ) -> Result<Opened, ErrorCode> {
+        let names_ids = version >= TOPIC_IDS_SINCE;
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             // A new one takes the place of whichever there was.
@@ -104,7 +116,7 @@ impl FetchSessions {
             let wanted = list(request);
             let mut session = 0;
             if epoch == INITIAL_EPOCH {
-                session = self.begin(&wanted);
+                session = self.begin(&wanted, names_ids);
                 own.set(session);
             }
             return Ok(Opened {
@@ -121,10 +133,21 @@ impl FetchSessions {
         if session.epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
+        if session.names_ids != names_ids {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         if !session.update(request) {
             self.sessions.remove(&own.take());
             return Err(ErrorCode::FetchSessionIdNotFound);
+        }
+        if session.wanted.is_empty() {
+            self.sessions.remove(&own.take());
+            return Ok(Opened {
+                session: 0,
+                incremental: true,
+                wanted: Vec::new(),
+            });
         }
         let (before, rest) = session.wanted.split_at(session.begin.min(session.wanted.len()));
         Ok(Opened {
@@ -134,7 +157,7 @@ impl FetchSessions {
         })
     }
 
-    fn begin(&mut self, wanted: &[Wanted]) -> i32 {
+    fn begin(&mut self, wanted: &[Wanted], names_ids: bool) -> i32 {
         if self.sessions.len() >= self.sessions_max || wanted.is_empty() {
             return 0;
         }
@@ -143,6 +166,7 @@ impl FetchSessions {
         let mut session = FetchSession {
             id,
             epoch: 1,
+            names_ids,
             ..FetchSession::default()
         };
         if !wanted.iter().all(|wanted| session.put(wanted.clone())) {
@@ -159,7 +183,7 @@ impl FetchSessions {
         };
         for told in answered {
             if let Some(place) = session.places.get(&(told.topic, told.partition)) {
-                session.wanted[*place].told = Some(told.stands);
+                session.wanted[*place].told = told.stands;
                 if told.brings_records {
                     session.begin = place + 1;
                 }

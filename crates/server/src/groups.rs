@@ -7,7 +7,6 @@ mod gathering;
 mod host;
 mod internal_topic;
 mod place;
-mod replay;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,18 +15,18 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
+use platform::random::random_bytes;
 use protocol::groups::{Answer, GROUPS_TOPIC, Request, TopicChange};
-use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic};
+use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic, fresh_topic_id};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
 
-use crate::api::fresh_topic_id;
 use crate::budget::Room;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
 
-pub(crate) use internal_topic::{FIXED_CONFIG, is_internal, own_config, topic_settings};
+pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
 
 use host::GroupHost;
 use place::partition_of;
@@ -136,7 +135,7 @@ impl Core {
             return Ok(found);
         }
         let wanted = NewTopic {
-            id: fresh_topic_id(),
+            id: fresh_topic_id(random_bytes()),
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count: 1,

@@ -5,7 +5,6 @@
 //! anything. No core's state is touched: the cores are asked by mailbox (`cores`).
 
 mod append;
-mod base64;
 mod body;
 mod configs;
 mod cores;

@@ -28,7 +28,8 @@ mod node;
 mod owner;
 mod producer_ids;
 mod shard;
+mod topic_names;
 
 pub use core_death::CoreDied;
 pub use node::{Node, StartError};
-pub use storage::{DirectoryError, NodeIdentity};
+pub use topic_names::TopicNames;

@@ -17,7 +17,7 @@ use storage::StoreStatus;
 
 use crate::http::HttpFigures;
 use crate::latency::HistogramFigures;
-use crate::shard::AppendRefusal;
+use crate::shard::{AppendRefusal, CompactionFigures};
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
 pub(crate) use render::{MEDIA_TYPE, render};
@@ -104,21 +104,8 @@ pub(crate) struct JournalFigures {
     pub(crate) store: StoreStatus,
     /// Why appends are refused, if they are.
     pub(crate) refusal: Option<AppendRefusal>,
-}
-
-/// What the compaction of one journal's partitions has done.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CompactionFigures {
-    pub(crate) passes: u64,
-    pub(crate) failures: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) time: Duration,
-    pub(crate) removed_records: u64,
-    pub(crate) removed_tombstones: u64,
-    pub(crate) freed_bytes: u64,
-    /// Bytes of complete segments that wait for a pass.
-    pub(crate) waiting_bytes: u64,
+    /// The disk has less than its reserve left. `refusal` may name another reason then.
+    pub(crate) disk_full: bool,
 }
 
 impl Snapshot {

@@ -18,7 +18,7 @@ use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command};
-use storage::{NodeIdentity, identify};
+use storage::{NodeIdentity, identify, look_before_opening};
 use tokio::sync::Semaphore;
 
 use crate::accept::accept_clients;
@@ -30,6 +30,10 @@ use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
 use crate::maintenance;
 
 pub use start_error::StartError;
+
+/// What is opened for each journal besides the connections of Kafka's clients: its files, those of segments that are read, and
+/// a share of what HTTP needs.
+const DESCRIPTORS_PER_JOURNAL: u64 = 1_024;
 
 /// A running node. Dropping it without `drain` stops it at once, as a kill would.
 pub struct Node {
@@ -53,6 +57,7 @@ impl Node {
     pub fn start(config: Config) -> Result<Node, StartError> {
         // Before anything is touched: the directory is made if there is none.
         config.check()?;
+        look_before_opening(&config.data)?;
         let disk = RealDisk::open(&config.data)
             .map_err(|error| start_error::of_directory(config.data.display().to_string(), error))?;
         Node::start_on(config, Arc::new(disk))
@@ -75,7 +80,7 @@ impl Node {
         let kafka = listen(&config.kafka.listen, "kafka.listen")?;
         let http = listen(&config.http.listen, "http.listen")?;
         let (kafka_address, http_address) = (local_address(&kafka)?, local_address(&http)?);
-        threads::raise_descriptor_limit();
+        let descriptors = threads::raise_descriptor_limit();
 
         let (mailboxes, receivers) = mailboxes(cores);
         let (deaths, death_notices) = death_notices(cores);
@@ -87,7 +92,9 @@ impl Node {
             shards: identity.journals,
             config: Arc::new(config),
         };
-        let warnings = warnings(&*disk, &facts, cores, cpus.len());
+        let mut warnings = warnings(&*disk, &facts, cores, cpus.len());
+        let connections = facts.config.limits.connections;
+        warnings.extend(too_few_descriptors(descriptors, connections, facts.shards));
         let mut node = Node {
             kafka_address,
             http_address,
@@ -296,6 +303,18 @@ fn warnings(disk: &dyn Disk, facts: &NodeFacts, cores: usize, cpus: usize) -> Ve
         ));
     }
     warnings
+}
+
+/// What an operator should know if the system allows fewer open files than connections and the log may need.
+fn too_few_descriptors(descriptors: u64, connections: usize, journals: usize) -> Option<String> {
+    let of_journals = DESCRIPTORS_PER_JOURNAL.saturating_mul(journals as u64);
+    let wanted = (connections as u64).saturating_add(of_journals);
+    (descriptors < wanted).then(|| {
+        format!(
+            "the system allows {descriptors} open files, limits.connections is {connections}: raise the limit \
+             (LimitNOFILE=) or lower the key"
+        )
+    })
 }
 
 /// On core 0: replays the metadata, has every core open its partitions, and journals this start.

@@ -13,6 +13,7 @@ pub enum Fault {
         /// The file.
         file: String,
         /// What the disk said.
+        #[source]
         error: io::Error,
     },
     /// Bytes that were durable are damaged, missing, or another file's. They are not served; restore them from a backup.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use platform::disk::Disk;
 use record::{Epoch, Offset, PartitionId};
 
@@ -12,7 +13,7 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader};
 use crate::journal::{FrameLocation, directory, scan, survey};
-use crate::segment::{Chunk, Segment, open_segment, path, read_table};
+use crate::segment::{Chunk, Segment, open_segment, path, read_piece, read_table};
 
 /// A frame of the journal: what one flush made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,18 @@ pub enum EntryListing {
         /// This one.
         partition: PartitionId,
     },
+}
+
+impl EntryListing {
+    /// Whose entry it is.
+    #[must_use]
+    pub fn partition(&self) -> PartitionId {
+        match *self {
+            EntryListing::Batch { partition, .. }
+            | EntryListing::Trim { partition, .. }
+            | EntryListing::Delete { partition } => partition,
+        }
+    }
 }
 
 /// A segment and its index.
@@ -218,6 +231,50 @@ fn list_segment(
         chunks: chunks.iter().map(list_chunk).collect(),
         fault,
     }
+}
+
+/// The batches that are stored of a partition that was never trimmed, in order, one behind the other in each element. All of it
+/// is in memory: for partitions that are small. Blocks.
+///
+/// # Errors
+/// Damage, and disk errors.
+pub fn stored_batches(
+    disk: &Arc<dyn Disk>,
+    identity: &JournalIdentity,
+    id: PartitionId,
+) -> Result<Vec<Bytes>, Fault> {
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
+    let held = checkpoint
+        .as_ref()
+        .map_or_else(HashSet::new, Checkpoint::held_files);
+    let logs = checkpoint
+        .into_iter()
+        .flat_map(|checkpoint| checkpoint.partitions);
+    let segments = logs.filter(|log| log.id == id).flat_map(|log| log.segments);
+    let (mut stored, mut reached) = (Vec::new(), i64::MIN);
+    for segment in segments {
+        let file = open_segment(disk, identity, &id, &segment)?;
+        for chunk in read_table(&file, &segment)? {
+            let piece = read_piece(&file, &[chunk])?;
+            let stretches = piece.stretches_from(i64::MIN).iter();
+            stored.extend(stretches.map(|stretch| stretch.content.clone()));
+        }
+        reached = segment.next;
+    }
+    scan(disk, identity, start, &held, &mut |_, frame, entries| {
+        for Entry {
+            header,
+            payload_start,
+        } in entries
+        {
+            if header.kind == EntryKind::Batch && header.partition == id && header.first.0 >= reached {
+                stored.push(frame.slice(*payload_start..payload_start + header.payload_bytes as usize));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(stored)
 }
 
 fn list_chunk(chunk: &Chunk) -> ChunkListing {

@@ -25,12 +25,14 @@ pub use check::{CheckProgress, CheckReport, check, stray_directories};
 pub use checksum::JournalIdentity;
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
-pub use inspect::{ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
+pub use inspect::{
+    ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
+};
 pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
-pub use node_file::{DirectoryError, NodeIdentity, identify};
+pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
 pub use partition::SegmentRolling;
 pub use store::{
     Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,
-    Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition, RemovalJob, Store, StoreConfig,
-    StoreStatus,
+    REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition,
+    RemovalJob, Store, StoreConfig, StoreStatus,
 };

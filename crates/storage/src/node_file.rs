@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use platform::disk::Disk;
+use platform::disk::{Disk, RealDisk};
 use platform::random::random_bytes;
 use record::ClusterId;
 
@@ -14,6 +14,8 @@ use crate::checksum::JournalIdentity;
 const NAME: &str = "node.toml";
 const FORMAT: u32 = 1;
 const BYTES_MAX: usize = 64 << 10;
+/// What the file system itself has in the root of a volume (ext4).
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Whose directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,24 @@ impl NodeIdentity {
 /// was made may have left the file half replaced; it says nothing yet.
 fn foreign_name(disk: &dyn Disk) -> io::Result<Option<String>> {
     let names = disk.list(Path::new(""))?;
-    Ok(names.into_iter().find(|name| !name.starts_with(NAME)))
+    let is_foreign = |name: &String| !name.starts_with(NAME) && name != LOST_AND_FOUND;
+    Ok(names.into_iter().find(is_foreign))
+}
+
+/// Refuses a directory of this machine that cannot be a node's, before anything is written to it: opening it to write leaves
+/// files there. What is missing, or no directory, is left to the opening. To be asked again with the lock held.
+///
+/// # Errors
+/// As [`NodeIdentity::read`], but an empty directory is none.
+pub fn look_before_opening(root: &Path) -> Result<(), DirectoryError> {
+    let Ok(disk) = RealDisk::open_to_read(root) else {
+        return Ok(());
+    };
+    match NodeIdentity::read(&disk) {
+        Ok(_) | Err(DirectoryError::Empty { .. }) => Ok(()),
+        Err(DirectoryError::Disk { error, .. }) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// Why a directory cannot be used.
@@ -117,6 +136,7 @@ pub enum DirectoryError {
         /// The directory.
         directory: String,
         /// What the disk said.
+        #[source]
         error: io::Error,
     },
 }
@@ -241,5 +261,45 @@ mod tests {
         );
         let error = identify(&disk, 1, 1).expect_err("it is somebody else's");
         assert!(matches!(error, DirectoryError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_volume_that_was_just_made_is_empty() {
+        let disk = SimulatedDisk::new();
+        disk.create_directory(Path::new(LOST_AND_FOUND))
+            .expect("there is room");
+        let error = NodeIdentity::read(&disk).expect_err("there is nothing");
+        assert!(matches!(error, DirectoryError::Empty { .. }), "{error}");
+        identify(&disk, 1, 1).expect("it is made a node's");
+    }
+
+    #[test]
+    fn looking_refuses_what_is_not_ours_and_leaves_the_rest_to_the_opening() {
+        let parent = tempfile::tempdir().expect("there is room for a temporary directory");
+        let root = |name: &str| parent.path().join(name);
+        let open = |name: &str| RealDisk::open(&root(name)).expect("it can be made");
+        assert!(look_before_opening(&root("absent")).is_ok());
+        let disk = open("other");
+        assert!(look_before_opening(&root("other")).is_ok(), "it is empty");
+        disk.replace(Path::new("photo.jpg"), b"not ours")
+            .expect("there is room");
+        let refused = look_before_opening(&root("other"));
+        assert!(
+            matches!(refused, Err(DirectoryError::Foreign { .. })),
+            "{refused:?}"
+        );
+        let refused = look_before_opening(&root("other/photo.jpg"));
+        assert!(
+            refused.is_ok(),
+            "the opening says that it is no directory: {refused:?}"
+        );
+        for (name, content) in [("newer", "format = 999"), ("torn", "format")] {
+            open(name)
+                .replace(Path::new(NAME), content.as_bytes())
+                .expect("there is room");
+            assert!(look_before_opening(&root(name)).is_err(), "{content}");
+        }
+        identify(&open("ours"), 1, 1).expect("it is empty");
+        assert!(look_before_opening(&root("ours")).is_ok());
     }
 }

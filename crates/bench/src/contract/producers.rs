@@ -20,6 +20,7 @@ pub(crate) use self::produced::Produced;
 use self::producer::{Plan, Producer};
 use super::driver::Events;
 use super::payload::Stamp;
+use super::time::{MachineTime, Time};
 use super::watch::Watch;
 use super::{Append, Done, together};
 
@@ -95,6 +96,11 @@ impl Schedule {
         let ns = before as f64 * 1e9 / self.rate?;
         Some(*self.began.get()? + Duration::from_nanos(ns as u64))
     }
+
+    fn begin(&self, at: Instant) -> Instant {
+        assert!(self.began.set(at).is_ok(), "a schedule serves one run");
+        at
+    }
 }
 
 /// Runs the producers of `append`, each on a thread with the appender that `connect` makes for it (given the producer's
@@ -124,19 +130,31 @@ pub(crate) fn produce<A: Appender>(
     connect: impl Fn(u32) -> Result<A> + Sync,
     watch: &mut dyn Watch,
 ) -> Result<Produced> {
+    produce_by(&MachineTime, append, batches, schedule, connect, watch)
+}
+
+/// The same by any time.
+fn produce_by<A: Appender, T: Time>(
+    time: &T,
+    append: &Append,
+    batches: Batches,
+    schedule: &Schedule,
+    connect: impl Fn(u32) -> Result<A> + Sync,
+    watch: &mut dyn Watch,
+) -> Result<Produced> {
     check(append)?;
     let acknowledged = AtomicU64::new(0);
     let get_ready = |index| {
         let plan = Plan::new(append, batches, index, schedule);
         let appender = connect(index).with_context(|| format!("producer {index} cannot connect"))?;
-        Ok(Producer::warmed_up(plan, appender, &acknowledged))
+        Ok(Producer::warmed_up(plan, time, appender, &acknowledged))
     };
     let outcomes = together::run(
         append.producers,
         "producer",
         get_ready,
         Producer::measure,
-        &schedule.began,
+        || schedule.begin(time.now()),
         &acknowledged,
         watch,
     )?;

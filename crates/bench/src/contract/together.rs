@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use super::watch::Watch;
 
 /// Runs `count` threads called `name`. On its thread, each calls `get_ready` with its number, and `work` with what that gave
-/// once everyone is ready. When that was then stands in `began`, before anybody works. What each did, by its number.
+/// once everyone is ready. When that is, `begin` says, once and before anybody works. What each did, by its number.
 ///
 /// `records` is what the threads count in for `watch`.
 ///
@@ -27,19 +27,19 @@ pub(crate) fn run<R, O: Send>(
     name: &str,
     get_ready: impl Fn(u32) -> Result<R> + Sync,
     work: impl Fn(R, Instant) -> O + Sync,
-    began: &OnceLock<Instant>,
+    begin: impl FnOnce() -> Instant,
     records: &AtomicU64,
     watch: &mut dyn Watch,
 ) -> Result<Vec<O>> {
     // Closed for as long as it is held for writing.
-    let gate = RwLock::new(());
+    let (gate, began) = (RwLock::new(()), OnceLock::new());
     std::thread::scope(|scope| {
         let closed = gate.write().expect("nobody else has it yet");
         let (arrive, arrivals) = mpsc::channel();
         let (finish, finished) = mpsc::channel();
         for index in 0..count {
             let (arrive, finish) = (arrive.clone(), finish.clone());
-            let (gate, get_ready, work) = (&gate, &get_ready, &work);
+            let (gate, began, get_ready, work) = (&gate, &began, &get_ready, &work);
             let life = move || {
                 let (ready, arrived) = match get_ready(index) {
                     Ok(ready) => (Some(ready), Ok(())),
@@ -65,7 +65,7 @@ pub(crate) fn run<R, O: Send>(
             arrived.map_err(|_| anyhow!("a {name} died before it began"))??;
         }
         watch.started()?;
-        assert!(began.set(Instant::now()).is_ok(), "a load begins once");
+        assert!(began.set(begin()).is_ok(), "a load begins once");
         drop(closed);
         let outcomes = wait_for_outcomes(&finished, records, watch);
         watch.done()?;

@@ -45,7 +45,7 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
         "consumer",
         connect,
         |consumer, _| consume(read, consumer, &had),
-        &began,
+        || *began.get_or_init(Instant::now),
         &had,
         &mut &*events,
     )?;

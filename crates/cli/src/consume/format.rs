@@ -169,7 +169,7 @@ fn bytes(of: &Option<impl AsRef<[u8]>>) -> &[u8] {
 }
 
 /// Two digits a byte.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

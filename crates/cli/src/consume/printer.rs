@@ -3,10 +3,10 @@
 //! What is printed stays in the buffer until `flush`: whoever waits for more records has to flush before.
 
 use anyhow::Result;
-use client::{Fetched, Offset, Record};
+use client::{Fetched, Offset, Record, base64};
 use serde_json::{Map, Value, json};
 
-use super::format::{Format, hexadecimal};
+use super::format::Format;
 use super::range::Until;
 use crate::output::Output;
 
@@ -91,16 +91,19 @@ impl Printer {
     }
 }
 
+/// As a node tells a record over HTTP (`crates/server/src/http/record_json.rs`): what one prints, the other takes.
 fn as_json(partition: i32, record: &Record) -> Value {
     let mut object = Map::new();
     object.insert("partition".to_owned(), json!(partition));
     object.insert("offset".to_owned(), json!(record.offset.0));
-    object.insert("timestamp_ms".to_owned(), json!(record.timestamp_ms));
+    // -1 is none.
+    let timestamp_ms = (record.timestamp_ms >= 0).then_some(record.timestamp_ms);
+    object.insert("timestamp_ms".to_owned(), json!(timestamp_ms));
     insert_bytes(&mut object, "key", record.key.as_deref());
     insert_bytes(&mut object, "value", record.value.as_deref());
-    let headers = record.headers.iter().map(|(name, value)| {
+    let headers = record.headers.iter().map(|(key, value)| {
         let mut object = Map::new();
-        insert_bytes(&mut object, "name", Some(name));
+        insert_bytes(&mut object, "key", Some(key));
         insert_bytes(&mut object, "value", value.as_deref());
         Value::Object(object)
     });
@@ -109,12 +112,12 @@ fn as_json(partition: i32, record: &Record) -> Value {
     Value::Object(object)
 }
 
-/// Bytes under `name` if they are text, else in hexadecimal under another name, so that nothing is lost or ambiguous.
+/// Bytes under `name` if they are text, else as Base64 under another name, so that nothing is lost or ambiguous.
 fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
     let (name, value) = match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => (name.to_owned(), Value::Null),
         Some((_, Ok(text))) => (name.to_owned(), text.into()),
-        Some((bytes, Err(_))) => (format!("{name}_hex"), hexadecimal(bytes).into()),
+        Some((bytes, Err(_))) => (format!("{name}_base64"), base64::encode(bytes).into()),
     };
     object.insert(name, value);
 }
@@ -161,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_shown_in_hexadecimal() {
-        let record = Record {
+    fn bytes_that_are_no_text_are_shown_as_base64() {
+        let mut record = Record {
             offset: Offset(7),
             timestamp_ms: 5,
             key: None,
@@ -170,7 +173,9 @@ mod tests {
             headers: vec![("h".into(), Some("v".into()))],
         };
         let shown = as_json(3, &record).to_string();
-        let expected = r#"{"headers":[{"name":"h","value":"v"}],"key":null,"offset":7,"partition":3,"timestamp_ms":5,"value_hex":"ff01"}"#;
+        let expected = r#"{"headers":[{"key":"h","value":"v"}],"key":null,"offset":7,"partition":3,"timestamp_ms":5,"value_base64":"/wE="}"#;
         assert_eq!(shown, expected);
+        record.timestamp_ms = -1;
+        assert_eq!(as_json(3, &record)["timestamp_ms"], Value::Null);
     }
 }

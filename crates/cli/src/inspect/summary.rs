@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use server::TopicNames;
 use storage::{EntryListing, FrameListing, SegmentListing};
 
 use crate::output::{or_dash, table};
 
-/// Sums by partition.
+/// Sums by what partitions are called.
 #[derive(Default)]
 pub(super) struct Summary {
     partitions: BTreeMap<String, Sum>,
@@ -15,6 +16,9 @@ pub(super) struct Summary {
 
 #[derive(Default)]
 struct Sum {
+    /// The partition by its topic's id, as in the names of files.
+    id: String,
+    topic: Option<String>,
     /// The least and the greatest bounds of what is stored; `None` if nothing is.
     first: Option<i64>,
     next: Option<i64>,
@@ -34,15 +38,24 @@ impl Sum {
 
 impl Summary {
     /// Takes a segment in.
-    pub(super) fn add_segment(&mut self, segment: &SegmentListing) {
-        let sum = self.partitions.entry(segment.partition.to_string()).or_default();
+    pub(super) fn add_segment(&mut self, segment: &SegmentListing, names: &TopicNames) {
+        let id = segment.partition;
+        let sum = self.sum(names.partition(id), id.to_string(), names.topic(id));
         sum.reach(segment.first.0, segment.next.0);
         sum.segments += 1;
         sum.segment_bytes += segment.bytes;
     }
 
+    fn sum(&mut self, called: String, id: String, topic: Option<&str>) -> &mut Sum {
+        self.partitions.entry(called).or_insert_with(|| Sum {
+            id,
+            topic: topic.map(str::to_owned),
+            ..Sum::default()
+        })
+    }
+
     /// Takes in what a journal holds.
-    pub(super) fn add_frames(&mut self, frames: &[FrameListing]) {
+    pub(super) fn add_frames(&mut self, frames: &[FrameListing], names: &TopicNames) {
         for entry in frames.iter().flat_map(|frame| &frame.entries) {
             if let EntryListing::Batch {
                 partition,
@@ -52,7 +65,8 @@ impl Summary {
                 ..
             } = entry
             {
-                let sum = self.partitions.entry(partition.to_string()).or_default();
+                let id = *partition;
+                let sum = self.sum(names.partition(id), id.to_string(), names.topic(id));
                 sum.reach(first.0, next.0);
                 sum.batches += 1;
                 sum.batch_bytes += u64::from(*bytes);
@@ -72,6 +86,7 @@ impl Summary {
             "bytes",
             "journaled batches",
             "bytes",
+            "id",
         ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
         rows.extend(self.partitions.iter().map(|(partition, sum)| {
@@ -83,19 +98,20 @@ impl Summary {
                 sum.segment_bytes.to_string(),
                 sum.batches.to_string(),
                 sum.batch_bytes.to_string(),
+                sum.id.clone(),
             ]
         }));
         table(&rows)
     }
 
     pub(super) fn as_json(&self) -> Vec<Value> {
-        let line = |(partition, sum): (&String, &Sum)| {
+        let line = |sum: &Sum| {
             json!({
-                "partition": partition, "first_offset": sum.first, "next_offset": sum.next,
+                "topic": sum.topic, "partition": sum.id, "first_offset": sum.first, "next_offset": sum.next,
                 "segments": sum.segments, "segment_bytes": sum.segment_bytes,
                 "journaled_batches": sum.batches, "journaled_bytes": sum.batch_bytes,
             })
         };
-        self.partitions.iter().map(line).collect()
+        self.partitions.values().map(line).collect()
     }
 }

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use anyhow::{Context, Result, bail};
+use client::base64;
 use serde_json::{Map, Value};
 
 use super::pieces::find;
 
-/// A header's name and value.
+/// A header's key and value.
 pub(super) type Header = (Vec<u8>, Option<Vec<u8>>);
 
 /// A record to be appended.
@@ -15,7 +16,7 @@ pub(super) type Header = (Vec<u8>, Option<Vec<u8>>);
 pub(super) struct Draft<'a> {
     pub(super) key: Option<Cow<'a, [u8]>>,
     pub(super) value: Option<Cow<'a, [u8]>>,
-    /// Names and values in their order.
+    /// Keys and values in their order.
     pub(super) headers: Vec<Header>,
     /// `None` is now.
     pub(super) timestamp_ms: Option<i64>,
@@ -28,7 +29,7 @@ pub(super) enum Reading {
     Value { key: Option<Vec<u8>> },
     /// As key and value with this between.
     KeyAndValue { separator: String },
-    /// As an object of the form that `ropewalk consume --json` prints.
+    /// As an object of the form that `ropewalk consume --json` prints, and a node over HTTP.
     Json,
 }
 
@@ -70,7 +71,7 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
     for name in OF_THE_ORIGINAL {
         object.remove(*name);
     }
-    let has_value = object.contains_key("value") || object.contains_key("value_hex");
+    let has_value = object.contains_key("value") || object.contains_key("value_base64");
     let draft = Draft {
         key: take_bytes(&mut object, "key")?.map(Cow::Owned),
         value: take_bytes(&mut object, "value")?.map(Cow::Owned),
@@ -99,39 +100,35 @@ fn take_headers(object: &mut Map<String, Value>) -> Result<Vec<Header>> {
     };
     let header = |header| {
         let Value::Object(mut header) = header else {
-            bail!("has a header that is no object; write {{\"name\": \"...\", \"value\": \"...\"}}");
+            bail!("has a header that is no object; write {{\"key\": \"...\", \"value\": \"...\"}}");
         };
-        let Some(name) = take_bytes(&mut header, "name")? else {
-            bail!("has a header without a name");
+        let Some(key) = take_bytes(&mut header, "key")? else {
+            bail!("has a header without a key");
         };
         let value = take_bytes(&mut header, "value")?;
-        refuse_rest(&header, "name and value, in a header")?;
-        Ok((name, value))
+        refuse_rest(&header, "key and value, in a header")?;
+        Ok((key, value))
     };
     headers.into_iter().map(header).collect()
 }
 
-/// The text under `name`, or the bytes in hexadecimal under `NAME_hex`.
+/// The text under `name`, or the bytes as Base64 under `NAME_base64`. Null is none under either.
 fn take_bytes(object: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>> {
-    let hex_name = format!("{name}_hex");
-    match (object.remove(name), object.remove(&hex_name)) {
-        (None | Some(Value::Null), None) => Ok(None),
+    let coded_name = format!("{name}_base64");
+    let written = |value: &Value| !value.is_null();
+    let text = object.remove(name).filter(written);
+    let coded = object.remove(&coded_name).filter(written);
+    match (text, coded) {
+        (None, None) => Ok(None),
         (Some(Value::String(text)), None) => Ok(Some(text.into_bytes())),
-        (None, Some(Value::String(digits))) => match bytes_of(&digits) {
+        (None, Some(Value::String(coded))) => match base64::decode(&coded) {
             Some(bytes) => Ok(Some(bytes)),
-            None => bail!("has a {hex_name} that is not hexadecimal"),
+            None => bail!("has a {coded_name} that is not Base64"),
         },
-        (Some(_), Some(_)) => bail!("has both {name} and {hex_name}"),
+        (Some(_), Some(_)) => bail!("has both {name} and {coded_name}"),
         (Some(_), None) => bail!("has a {name} that is no text; put it in quotes"),
-        (None, Some(_)) => bail!("has a {hex_name} that is no text; put it in quotes"),
+        (None, Some(_)) => bail!("has a {coded_name} that is no text; put it in quotes"),
     }
-}
-
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    let is_whole = digits.len().is_multiple_of(2) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let pairs = digits.as_bytes().chunks(2).map(byte);
-    is_whole.then(|| pairs.collect())?
 }
 
 fn refuse_rest(object: &Map<String, Value>, known: &str) -> Result<()> {
@@ -173,8 +170,8 @@ mod tests {
 
     #[test]
     fn what_consume_prints_is_read_again() {
-        let printed = r#"{"headers":[{"name":"h","value":"v"},{"name_hex":"ff","value":null}],
-            "key":null,"offset":7,"partition":3,"timestamp_ms":5,"value_hex":"Ff01"}"#;
+        let printed = r#"{"headers":[{"key":"h","value":"v"},{"key_base64":"/w==","value":null}],
+            "key":null,"offset":7,"partition":3,"timestamp_ms":5,"value_base64":"/wE="}"#;
         let draft = Reading::Json.draft(printed.as_bytes()).expect("an object");
         let expected = Draft {
             key: None,
@@ -183,8 +180,13 @@ mod tests {
             timestamp_ms: Some(5),
         };
         assert_eq!(draft, expected);
-        let tombstone = Reading::Json.draft(br#"{"value":null}"#);
-        assert_eq!(tombstone.expect("an object"), Draft::default());
+        for tombstone in [
+            r#"{"value":null}"#,
+            r#"{"value_base64":null,"timestamp_ms":null}"#,
+        ] {
+            let draft = Reading::Json.draft(tombstone.as_bytes());
+            assert_eq!(draft.expect("an object"), Draft::default(), "{tombstone}");
+        }
     }
 
     #[test]
@@ -201,21 +203,23 @@ mod tests {
             (r#"{"key": "a"}"#, "has no value; null makes it a tombstone"),
             (r#"{"value": 5}"#, "has a value that is no text; put it in quotes"),
             (
-                r#"{"value": "a", "value_hex": "00"}"#,
-                "has both value and value_hex",
+                r#"{"value": "a", "value_base64": "AA=="}"#,
+                "has both value and value_base64",
             ),
-            (r#"{"key_hex": "0"}"#, "has a key_hex that is not hexadecimal"),
-            (r#"{"key_hex": "+1"}"#, "has a key_hex that is not hexadecimal"),
-            (r#"{"key_hex": "é"}"#, "has a key_hex that is not hexadecimal"),
+            (r#"{"key_base64": "A"}"#, "has a key_base64 that is not Base64"),
+            (
+                r#"{"key_base64": 5}"#,
+                "has a key_base64 that is no text; put it in quotes",
+            ),
             (
                 r#"{"timestamp_ms": "5"}"#,
                 "has a timestamp_ms that is no whole number",
             ),
             (r#"{"headers": {}}"#, "has headers that are no array"),
-            (r#"{"headers": [{"value": "x"}]}"#, "has a header without a name"),
+            (r#"{"headers": [{"value": "x"}]}"#, "has a header without a key"),
             (
                 r#"{"headers": ["x"]}"#,
-                r#"has a header that is no object; write {"name": "...", "value": "..."}"#,
+                r#"has a header that is no object; write {"key": "...", "value": "..."}"#,
             ),
         ] {
             let refused = Reading::Json.draft(text.as_bytes()).expect_err(text);

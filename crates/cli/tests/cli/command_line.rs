@@ -100,7 +100,7 @@ fn a_senseless_command_line_exits_with_2() {
         &["check", "one", "two"],
         &["inspect"],
         &["inspect", "data", "everything"],
-        &["inspect", "data", "--partition", "orders"],
+        &["inspect", "data", "--partition", "orders/0"],
         &["topic", "list", "--bootstrap", "127.0.0.1"],
         &["consume", "t", "--bootstrap", "http://127.0.0.1:9092"],
         &["bench", "append", "--rate", "0"],

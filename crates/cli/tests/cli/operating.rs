@@ -256,11 +256,22 @@ fn a_directory_at_rest_is_looked_into() {
     assert!(checked.printed().lines().all(|line| line.ends_with(": sound")));
 
     let text = run(&["inspect", data]).printed();
-    let line = text.lines().find(|line| line.starts_with(&partition));
-    assert!(line.is_some_and(|line| line.contains(" 0      10 ")), "{text}");
-    let only = run(&["inspect", data, "--partition", &partition, "--json"]).printed();
-    assert_eq!(only.lines().count(), 1);
-    assert_eq!(parsed(&only)["next_offset"], 10);
+    let line = text.lines().find(|line| line.starts_with("orders-0 "));
+    let is_right = |line: &str| line.contains(" 0      10 ") && line.ends_with(&partition);
+    assert!(line.is_some_and(is_right), "{text}");
+    assert!(text.contains("\n__cluster_metadata-0 "), "{text}");
+    for name in [&partition[..], "orders-0", "orders", &partition[..32]] {
+        let only = run(&["inspect", data, "--partition", name, "--json"]).printed();
+        assert_eq!(only.lines().count(), 1, "{name}");
+        let only = parsed(&only);
+        assert_eq!(
+            (&only["next_offset"], &only["topic"]),
+            (&10.into(), &"orders".into())
+        );
+        assert_eq!(only["partition"], partition.as_str());
+    }
+    let journal = run(&["inspect", data, "journal", "--partition", "orders-0"]).printed();
+    assert!(journal.contains("batch   orders-0 offsets 0.."), "{journal}");
     for what in ["journal", "segments", "index"] {
         for line in run(&["inspect", data, what, "--json"]).printed().lines() {
             assert!(parsed(line).is_object(), "{what}: {line}");
@@ -279,9 +290,9 @@ fn a_directory_at_rest_is_looked_into() {
             "{refused}"
         );
     }
-    let absent = format!("{}-0", "0".repeat(32));
+    let absent = "orders-1";
     for words in [&["inspect", data][..], &["inspect", data, "journal"]] {
-        let ran = run(&[words, &["--partition", &absent]].concat());
+        let ran = run(&[words, &["--partition", absent]].concat());
         assert_eq!(ran.out, "");
         assert_eq!(
             ran.complaint(),

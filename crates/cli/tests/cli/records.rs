@@ -1,7 +1,8 @@
 //! What produce reads and what consume prints: every form of input and output, and what is refused.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -182,7 +183,7 @@ fn an_offset_is_of_one_partition() {
 fn a_format_says_what_is_printed() {
     let (_directory, node) = node();
     create(&node, "shown", "1");
-    let record = r#"{"key": "k", "value": "v{}", "headers": [{"name": "a", "value": "1"}, {"name": "b"}], "timestamp_ms": 1500}"#;
+    let record = r#"{"key": "k", "value": "v{}", "headers": [{"key": "a", "value": "1"}, {"key": "b"}], "timestamp_ms": 1500}"#;
     node.run_with_input(&["produce", "shown", "--json"], record.as_bytes())
         .printed();
     let format = r"{topic}/{partition}:{offset}\t{time} {timestamp_ms} {key}={value} {key:hex} {value_bytes} {headers} {{}}";
@@ -202,9 +203,9 @@ fn a_topic_is_copied_with_everything_in_it() {
     create(&node, "one", "1");
     create(&node, "two", "1");
     let records = concat!(
-        r#"{"key": "k", "value": "v", "headers": [{"name": "h", "value_hex": "ff"}], "timestamp_ms": 5}"#,
+        r#"{"key": "k", "value": "v", "headers": [{"key": "h", "value_base64": "/w=="}], "timestamp_ms": 5}"#,
         "\n",
-        r#"{"key_hex": "00ff", "value": null, "timestamp_ms": 6}"#,
+        r#"{"key_base64": "AP8=", "value": null, "timestamp_ms": 6}"#,
         "\n",
         r#"{"value": "é\n", "timestamp_ms": 7}"#,
         "\n",
@@ -219,12 +220,55 @@ fn a_topic_is_copied_with_everything_in_it() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(lines[0]["headers"][0]["value_hex"], "ff");
+    assert_eq!(lines[0]["headers"][0]["value_base64"], "/w==");
     assert_eq!(
-        (&lines[1]["key_hex"], &lines[1]["value"]),
-        (&"00ff".into(), &Value::Null)
+        (&lines[1]["key_base64"], &lines[1]["value"]),
+        (&"AP8=".into(), &Value::Null)
     );
     assert_eq!(lines[2]["value"], "é\n");
+}
+
+/// The body of the node's answer to a request over HTTP: method and path, further headers, body.
+fn over_http(node: &RunningNode, asked: &str, header: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("{asked} HTTP/1.0\r\nConnection: close\r\n{header}\r\nContent-Length: {length}");
+    let mut stream = TcpStream::connect(node.http_address()).expect("it listens");
+    write!(stream, "{head}\r\n\r\n{body}").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.contains(" 200 "), "{answer}");
+    body.to_owned()
+}
+
+#[test]
+fn what_is_read_over_http_can_be_produced_and_the_reverse() {
+    let (_directory, node) = node();
+    for topic in ["one", "two", "three"] {
+        create(&node, topic, "1");
+    }
+    let records = concat!(
+        r#"{"key": "k", "value": "v", "headers": [{"key": "h", "value_base64": "/w=="}, {"key_base64": "/g=="}], "timestamp_ms": 5}"#,
+        "\n",
+        r#"{"key_base64": "AP8=", "value": null, "timestamp_ms": 6}"#,
+        "\n",
+        r#"{"value_base64": "/wE=", "timestamp_ms": 7}"#,
+        "\n",
+    );
+    node.run_with_input(&["produce", "one", "--json"], records.as_bytes())
+        .printed();
+    let printed = node.run(&["consume", "one", "--json"]).printed();
+
+    let one = "GET /v1/topics/one/partitions/0/records";
+    let read = over_http(&node, one, "Accept: application/x-ndjson", "");
+    node.run_with_input(&["produce", "two", "--json"], read.as_bytes())
+        .printed();
+    assert_eq!(node.run(&["consume", "two", "--json"]).printed(), printed);
+
+    let three = "POST /v1/topics/three/partitions/0/records";
+    let array = format!("[{}]", printed.trim_end().replace('\n', ","));
+    over_http(&node, three, "Content-Type: application/json", &array);
+    assert_eq!(node.run(&["consume", "three", "--json"]).printed(), printed);
 }
 
 #[test]

@@ -163,6 +163,9 @@ fn configs_are_read_and_changed_while_the_node_runs() {
         node.run(&unset).printed(),
         "topic orders changed: retention.ms has its default again\n"
     );
+    let slip = ["config", "unset", "--topic", "orders", "retention.msec"];
+    let refused = node.run(&slip).complaint();
+    assert!(refused.contains("has no config retention.msec"), "{refused}");
     assert_eq!(node.end_with("-KILL").code, None);
 
     let node = RunningNode::start(&directory);

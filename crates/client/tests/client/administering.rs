@@ -28,7 +28,8 @@ fn an_idle_connection_that_ended_is_made_anew() {
 #[test]
 fn topics_are_created_described_listed_and_deleted() {
     let (broker, mut cluster) = started();
-    let topic = NewTopic::new("hemp", 3).with_config("ropewalk.durability", "memory");
+    let mut topic = NewTopic::new("hemp", 3);
+    topic.configs = vec![("ropewalk.durability".to_owned(), "memory".to_owned())];
     cluster.create_topic(&topic).expect("it is new");
     assert_eq!(
         broker.configs("hemp"),

@@ -22,6 +22,19 @@ fn plain() -> ProducerOptions {
     }
 }
 
+/// Appends one record alone: its offset.
+fn append_one(
+    producer: &mut Producer,
+    cluster: &mut Cluster,
+    value: &[u8],
+) -> Result<Option<Offset>, ClientError> {
+    producer.append(0, None, Some(value), &[]);
+    let batch = producer.send(cluster);
+    let [done] = <[Completion; 1]>::try_from(producer.flush(cluster)).expect("one batch was in flight");
+    assert_eq!(done.batch, batch);
+    done.outcome
+}
+
 /// Gathers `records` records and sends them.
 fn send(producer: &mut Producer, cluster: &mut Cluster, records: i64) -> BatchId {
     for index in 0..records {
@@ -68,8 +81,7 @@ fn one_append_at_a_time_gives_its_offset() {
     };
     let mut producer = producer(&mut cluster, compressed);
     for expected in 0..5 {
-        producer.append(0, None, Some(b"twine"), &[]);
-        let offset = producer.append_now(&mut cluster).expect("appended");
+        let offset = append_one(&mut producer, &mut cluster, b"twine").expect("appended");
         assert_eq!(offset, Some(Offset(expected)));
     }
 }
@@ -131,13 +143,11 @@ fn without_sequence_numbers_an_unknown_outcome_is_reported() {
     let (broker, mut cluster) = started();
     let mut producer = producer(&mut cluster, plain());
     broker.inject(ApiKey::Produce, Fault::Close);
-    producer.append(0, None, Some(b"once"), &[]);
-    let error = producer.append_now(&mut cluster).expect_err("nobody knows");
+    let error = append_one(&mut producer, &mut cluster, b"once").expect_err("nobody knows");
     assert!(matches!(error, ClientError::Disconnected { .. }), "{error}");
     // The broker had it; it must not be there twice.
     assert_eq!(broker.batches("strand", 0).len(), 1);
-    producer.append(0, None, Some(b"twice"), &[]);
-    let offset = producer.append_now(&mut cluster).expect("over a new connection");
+    let offset = append_one(&mut producer, &mut cluster, b"twice").expect("over a new connection");
     assert_eq!(offset, Some(Offset(1)));
 }
 
@@ -146,10 +156,7 @@ fn what_was_surely_not_appended_is_sent_again_without_sequence_numbers() {
     let (broker, mut cluster) = started();
     let mut producer = producer(&mut cluster, plain());
     broker.inject(ApiKey::Produce, Fault::Refuse(ErrorCode::NotLeaderOrFollower));
-    producer.append(0, None, Some(b"once"), &[]);
-    let offset = producer
-        .append_now(&mut cluster)
-        .expect("the second attempt succeeds");
+    let offset = append_one(&mut producer, &mut cluster, b"once").expect("the second attempt succeeds");
     assert_eq!(offset, Some(Offset(0)));
 }
 
@@ -159,11 +166,9 @@ fn a_refused_batch_does_not_stop_the_next() {
         let (broker, mut cluster) = started();
         let mut producer = producer(&mut cluster, options);
         broker.inject(ApiKey::Produce, Fault::Refuse(ErrorCode::MessageTooLarge));
-        producer.append(0, None, Some(b"heavy"), &[]);
-        let error = producer.append_now(&mut cluster).expect_err("too large");
+        let error = append_one(&mut producer, &mut cluster, b"heavy").expect_err("too large");
         assert_eq!(error.code(), Some(ErrorCode::MessageTooLarge));
-        producer.append(0, None, Some(b"light"), &[]);
-        let offset = producer.append_now(&mut cluster).expect("the next is fine");
+        let offset = append_one(&mut producer, &mut cluster, b"light").expect("the next is fine");
         assert_eq!(offset, Some(Offset(0)));
     }
 }

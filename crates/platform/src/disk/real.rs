@@ -10,7 +10,7 @@ mod pace;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, OFlags, flock, fsync, statfs, statvfs};
@@ -44,7 +44,7 @@ pub struct RealDisk {
 impl RealDisk {
     /// Opens the tree at `root`, creating the directory if it is missing, and finds out how durable writes work there.
     pub fn open(root: &Path) -> io::Result<RealDisk> {
-        fs::create_dir_all(root)?;
+        create_durably(root)?;
         let root = root.canonicalize()?;
         let mode = probe(&root)?;
         Ok(RealDisk {
@@ -99,6 +99,30 @@ impl RealDisk {
             self.pace.clone(),
         )))
     }
+}
+
+/// Creates a directory where it is missing, and those above it. Their names are durable on return: without them nothing in the
+/// directory would be found again, however often it was synced.
+fn create_durably(directory: &Path) -> io::Result<()> {
+    // The parent of a single name would be none.
+    let directory = path::absolute(directory)?;
+    let parents = parents_of_missing(&directory);
+    fs::create_dir_all(&directory)?;
+    for parent in parents {
+        match sync_directory_at(parent) {
+            // Whoever may put names into a directory may not always open it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// The directories that get a new name when `directory`, an absolute path, is created, the innermost first; none if it is
+/// there.
+fn parents_of_missing(directory: &Path) -> Vec<&Path> {
+    let missing = directory.ancestors().take_while(|path| !path.exists());
+    missing.filter_map(Path::parent).collect()
 }
 
 /// Writes one block beside the data to see whether O_DIRECT with RWF_DSYNC works in this directory.

@@ -267,6 +267,7 @@ impl Classic {
             member,
             instance,
             generation_or_epoch: generation,
+            knows_epochs: _,
         } = committer;
         if *generation < 0 && self.phase == Phase::Empty {
             return Ok(());

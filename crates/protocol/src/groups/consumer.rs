@@ -9,7 +9,9 @@ mod assign_range;
 mod assign_uniform;
 mod change_over;
 mod classic_face;
+mod committer;
 mod heartbeat;
+mod owners;
 mod reconcile;
 mod room;
 mod saying;
@@ -17,15 +19,14 @@ mod subscription;
 mod target;
 mod timers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
-
-use record::PartitionId;
 
 use super::Assignment;
 use super::context::Context;
-use super::contract::{GroupError, GroupState, Name, OffsetCommitter};
+use super::contract::{GroupError, GroupState, Name};
 use super::records::{Change, ConsumerValue, CurrentValue, MemberValue, Progress, What};
+use owners::Owners;
 use room::said_bytes;
 use subscription::InUse;
 use target::Outlook;
@@ -46,10 +47,11 @@ pub(crate) struct Consumer {
     said_bytes: usize,
     /// The partitions that members have, give up and are to have.
     held_partitions: usize,
-    /// Who has each partition, or may still have it.
-    owners: HashMap<PartitionId, Name>,
-    /// Since when there are no members, milliseconds since 1970.
+    owners: Owners,
+    /// Since when there are no members, milliseconds since 1970; the log does not tell that.
     pub(crate) empty_since_ms: Option<i64>,
+    /// Whether there were members when a change was last looked at.
+    had_members: bool,
     /// The expressions that members have.
     expressions: BTreeMap<Name, InUse>,
     /// The version of the topics at which the wanted ones were last seen to be as they were when the epoch began.
@@ -183,10 +185,8 @@ impl Consumer {
     }
 
     fn set_current(&mut self, name: Name, current: CurrentValue) {
-        self.release(&name);
-        for partition in current.assigned.iter().chain(current.revoking.iter()) {
-            self.owners.insert(partition, Name::clone(&name));
-        }
+        let before = self.members.get(&name).map(|member| &member.current);
+        self.owners.change(&name, before, &current);
         self.change(name, |member| {
             // There is as much time for everything that is to be given up.
             if member.current.revoking != current.revoking {
@@ -198,18 +198,8 @@ impl Consumer {
 
     /// What the member had is free.
     fn release(&mut self, name: &Name) {
-        let Some(member) = self.members.get(name) else {
-            return;
-        };
-        for partition in member
-            .current
-            .assigned
-            .iter()
-            .chain(member.current.revoking.iter())
-        {
-            if self.owners.get(&partition) == Some(name) {
-                self.owners.remove(&partition);
-            }
+        if let Some(member) = self.members.get(name) {
+            self.owners.release(name, &member.current);
         }
     }
 
@@ -245,42 +235,6 @@ impl Consumer {
     /// Whether there is nothing to remember.
     pub(crate) fn is_hollow(&self) -> bool {
         self.epoch == 0 && self.members.is_empty()
-    }
-
-    /// Whether an offset may be committed: by a member at its present epoch, or from outside while there are no members.
-    pub(crate) fn check_committer(&self, committer: &OffsetCommitter) -> Result<(), GroupError> {
-        let epoch = committer.generation_or_epoch;
-        if epoch < 0 && self.members.is_empty() {
-            return Ok(());
-        }
-        self.check_epoch(&committer.member, epoch)
-    }
-
-    /// Whether a member may fetch offsets; one that gives no name may always.
-    pub(crate) fn check_fetcher(&self, member: &Name, epoch: i32) -> Result<(), GroupError> {
-        if member.is_empty() && epoch < 0 {
-            return Ok(());
-        }
-        self.check_epoch(member, epoch)
-    }
-
-    /// Members of the classic protocol count generations, which are their epochs here.
-    fn check_epoch(&self, member: &Name, got: i32) -> Result<(), GroupError> {
-        let known = self
-            .members
-            .get(member)
-            .ok_or_else(|| GroupError::UnknownMember {
-                member: Name::clone(member),
-            })?;
-        let current = known.current.epoch;
-        if got == current {
-            return Ok(());
-        }
-        Err(if known.said.classic.is_some() {
-            GroupError::IllegalGeneration { current, got }
-        } else {
-            GroupError::StaleMemberEpoch { current, got }
-        })
     }
 
     fn check_member(&self, name: &Name, instance: Option<&Name>) -> Result<&Member, GroupError> {

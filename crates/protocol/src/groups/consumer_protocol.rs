@@ -37,7 +37,7 @@ impl Subscription {
         let topics = (0..count)
             .map(|_| bytes.short_text("topic").ok())
             .collect::<Option<_>>()?;
-        skip_user_data(&mut bytes)?;
+        user_data(&mut bytes)?;
         let mut subscription = Subscription {
             topics,
             owned: Vec::new(),
@@ -70,13 +70,11 @@ impl Subscription {
     }
 }
 
-fn skip_user_data(bytes: &mut Reader<'_>) -> Option<()> {
+/// What an assignor adds for itself.
+fn user_data<'a>(bytes: &mut Reader<'a>) -> Option<&'a [u8]> {
     match bytes.i32("user data").ok()? {
-        -1 => Some(()),
-        length => bytes
-            .take_slice("user data", usize::try_from(length).ok()?)
-            .ok()
-            .map(drop),
+        -1 => Some(&[]),
+        length => bytes.take_slice("user data", usize::try_from(length).ok()?).ok(),
     }
 }
 
@@ -121,16 +119,28 @@ pub fn named_assignment(bytes: &[u8]) -> Option<Vec<(Name, Vec<i32>)>> {
     if bytes.is_empty() {
         return Some(Vec::new());
     }
-    let mut bytes = Reader::new(bytes);
-    bytes.i16("version").ok().filter(|version| *version >= 0)?;
-    read_partitions(&mut bytes)
+    read_named(&mut Reader::new(bytes))
 }
 
-/// The partitions in an assignment that a leader of the classic protocol made, of topics that are known here.
+fn read_named(bytes: &mut Reader<'_>) -> Option<Vec<(Name, Vec<i32>)>> {
+    bytes.i16("version").ok().filter(|version| *version >= 0)?;
+    read_partitions(bytes)
+}
+
+/// The partitions in an assignment that a leader of the classic protocol made, of topics that are known here. `None` also if
+/// its assignor says more than that to the member: nobody else could go on with it.
 pub(crate) fn read_assignment(topics: &Topics, bytes: &[u8]) -> Option<Assignment> {
+    if bytes.is_empty() {
+        return Some(Assignment::default());
+    }
+    let mut bytes = Reader::new(bytes);
+    let owned = read_named(&mut bytes)?;
+    if !user_data(&mut bytes)?.is_empty() {
+        return None;
+    }
     let subscription = Subscription {
         topics: Vec::new(),
-        owned: named_assignment(bytes)?,
+        owned,
         rack: None,
     };
     Some(subscription.owned_partitions(topics))

@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use record::whole_ms;
+
 use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, Ticket};
 use super::expressions::Expressions;
 use super::records::Change;
@@ -95,8 +97,7 @@ impl Context {
 
     /// The moment as the clock on the wall would show it: only this goes into records.
     pub(crate) fn unix_ms(&self) -> i64 {
-        let since_start = i64::try_from(self.now.as_millis()).unwrap_or(i64::MAX);
-        self.unix_ms_at_start.saturating_add(since_start)
+        self.unix_ms_at_start.saturating_add(whole_ms(self.now))
     }
 
     /// That what makes groups take more memory may be done.

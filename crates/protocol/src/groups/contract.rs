@@ -4,6 +4,7 @@
 //! The requests of one protocol stand together in one of the modules beneath, each with its answer.
 
 mod admin;
+mod ask;
 mod classic;
 mod consumer;
 mod error;
@@ -14,9 +15,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use admin::{
-    DeleteGroup, DescribeGroup, DescribedClassic, DescribedClassicMember, DescribedConsumer,
-    DescribedConsumerMember, GroupState, GroupType, ListGroups, ListedGroup, NamedPartitions,
+    DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedClassicMember,
+    DescribedConsumer, DescribedConsumerMember, GroupState, GroupType, ListGroups, ListedGroup,
+    NamedPartitions,
 };
+pub use ask::Ask;
 pub use classic::{
     Heartbeat, JoinGroup, Joined, JoinedMember, LeaveGroup, LeavingMember, LeftMember, Protocol, SyncGroup,
     Synced,
@@ -92,9 +95,9 @@ pub enum Request {
     /// ConsumerGroupHeartbeat.
     ConsumerHeartbeat(ConsumerHeartbeat),
     /// DescribeGroups, for one group.
-    DescribeClassic(DescribeGroup),
+    DescribeClassic(DescribeClassic),
     /// ConsumerGroupDescribe, for one group.
-    DescribeConsumer(DescribeGroup),
+    DescribeConsumer(DescribeConsumer),
     /// ListGroups: the groups of this coordinator.
     List(ListGroups),
     /// DeleteGroups, for one group.
@@ -143,7 +146,8 @@ impl Request {
             Request::FetchOffsets(request) => Some(&request.group),
             Request::DeleteOffsets(request) => Some(&request.group),
             Request::ConsumerHeartbeat(request) => Some(&request.group),
-            Request::DescribeClassic(request) | Request::DescribeConsumer(request) => Some(&request.group),
+            Request::DescribeClassic(request) => Some(&request.group),
+            Request::DescribeConsumer(request) => Some(&request.group),
             Request::DeleteGroup(request) => Some(&request.group),
             Request::List(_) => None,
         }

@@ -131,11 +131,7 @@ pub(crate) fn answer_without_group(request: &Request) -> Answer {
             });
             Answer::Leave(Ok(left.collect()))
         }
-        Request::CommitOffsets(commit) => request.refused(GroupError::IllegalGeneration {
-            current: -1,
-            got: commit.committer.generation_or_epoch,
-        }),
-        Request::FetchOffsets(fetch) if fetch.member.is_none() => {
+        Request::FetchOffsets(fetch) => {
             let nothing: Vec<FetchedTopic> =
                 Offsets::default().fetch(&Topics::default(), fetch.topics.as_deref());
             Answer::FetchOffsets(Ok(nothing))

@@ -4,6 +4,7 @@
 //! Whatever an expression and the names of topics are, matching all of them costs a bounded number of steps, and is refused
 //! beyond that: a client must not be able to stop a core.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -212,8 +213,9 @@ fn matching(compiled: &DFA, topics: &Topics) -> Option<Vec<Name>> {
 fn compile(settings: &Settings, regex: &str) -> Result<DFA, GroupError> {
     // Names of topics are ASCII, and so are `\w` and `\d` in the expressions that Kafka takes (RE2).
     let syntax = syntax::Config::new().unicode(false).utf8(false);
+    let regex = without_quotes(regex);
     // By itself first: a text like `a)|(b` becomes an expression only between the parentheses below.
-    syntax::parse_with(regex, &syntax).map_err(|error| invalid(error.to_string()))?;
+    syntax::parse_with(&regex, &syntax).map_err(|error| invalid(error.to_string()))?;
     let limits = DFA::config()
         .cache_capacity(settings.regex_states_bytes_max)
         .minimum_cache_clear_count(Some(0));
@@ -226,6 +228,38 @@ fn compile(settings: &Settings, regex: &str) -> Result<DFA, GroupError> {
         .thompson(size)
         .build(&format!(r"\A(?:{regex})\z"))
         .map_err(|error| invalid(root_cause(&error)))
+}
+
+/// The same expression with each character between `\Q` and `\E` escaped by itself, as the parser knows no quotes. Java makes
+/// them (`Pattern.quote`). One that is not closed goes on to the end.
+fn without_quotes(regex: &str) -> Cow<'_, str> {
+    const META: &str = r"\.+*?()|[]{}^$#&-~";
+    if !regex.contains(r"\Q") {
+        return Cow::Borrowed(regex);
+    }
+    let mut plain = String::with_capacity(2 * regex.len());
+    let mut rest = regex;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        plain.push_str(before);
+        let Some(quoted) = escape.strip_prefix(r"\Q") else {
+            // With what it escapes, which may be a backslash.
+            let end = escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end);
+            plain.push_str(&escape[..end]);
+            rest = &escape[end..];
+            continue;
+        };
+        let (quoted, behind) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
+        for character in quoted.chars() {
+            if META.contains(character) {
+                plain.push('\\');
+            }
+            plain.push(character);
+        }
+        rest = behind;
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 fn invalid(why: String) -> GroupError {
@@ -272,6 +306,37 @@ mod tests {
         drop(again);
         expressions.forget_unused();
         assert_eq!((expressions.known.len(), expressions.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_quoted_stands_for_itself() {
+        for (regex, plain) in [
+            (r"orders\..*", r"orders\..*"),
+            (r"\Qorders.eu\E", r"orders\.eu"),
+            (r"a+\Q(b\E|\Q*\E?", r"a+\(b|\*?"),
+            (r"\Qnot closed[", r"not closed\["),
+            (r"\Q\a\E", r"\\a"),
+            (r"\\Q.", r"\\Q."),
+            (r"\\\Q.\E", r"\\\."),
+            (r"\Q\E", ""),
+            (r"\", r"\"),
+            (r"\Qa\E\", r"a\"),
+            (r"\é\Qé.\E", r"\éé\."),
+        ] {
+            assert_eq!(without_quotes(regex), plain, "{regex}");
+        }
+        let (mut expressions, mut topics) = (Expressions::default(), Topics::default());
+        for (number, name) in (1..).zip(["orders.eu", "ordersXeu"]) {
+            topics.apply(TopicChange::There {
+                topic: Name::from(name),
+                id: TopicId([number; 16]),
+                partition_count: 1,
+            });
+        }
+        let quoted = r"\Qorders.eu\E";
+        let hold = learn(&mut expressions, &topics, quoted);
+        assert_eq!(expressions.topics(&Name::from(quoted)), [Name::from("orders.eu")]);
+        drop(hold);
     }
 
     #[test]

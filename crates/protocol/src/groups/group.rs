@@ -11,7 +11,7 @@ use record::TopicId;
 use super::classic::Classic;
 use super::consumer::Consumer;
 use super::context::Context;
-use super::contract::{Answer, GroupError, GroupState, GroupType, Name, OffsetCommitter, Request, Ticket};
+use super::contract::{Answer, CommitOffsets, GroupError, GroupState, GroupType, Name, Request, Ticket};
 use super::expressions::Expressions;
 use super::offsets::Offsets;
 use super::records::{Change, What};
@@ -188,11 +188,11 @@ impl Group {
     pub(crate) fn check_committer(
         &mut self,
         cx: &mut Context,
-        committer: &OffsetCommitter,
+        commit: &CommitOffsets,
     ) -> Result<(), GroupError> {
         match &mut self.kind {
-            Kind::Classic(classic) => classic.check_committer(cx, committer),
-            Kind::Consumer(consumer) => consumer.check_committer(committer),
+            Kind::Classic(classic) => classic.check_committer(cx, &commit.committer),
+            Kind::Consumer(consumer) => consumer.check_committer(commit),
         }
     }
 
@@ -203,14 +203,22 @@ impl Group {
         }
     }
 
-    /// OffsetDelete is for groups without members, and for consumers, whose topics are known.
-    pub(crate) fn check_offsets_deletable(&self) -> Result<(), GroupError> {
-        if self.member_count() == 0 || self.knows_subscriptions() {
+    /// That nobody is in it, nor about to be: one that prepares a generation may have no members just now.
+    pub(crate) fn check_empty(&self) -> Result<(), GroupError> {
+        if self.state() == GroupState::Empty {
             return Ok(());
         }
         Err(GroupError::NonEmptyGroup {
             members: self.member_count(),
         })
+    }
+
+    /// OffsetDelete is for empty groups, and for consumers, whose topics are known.
+    pub(crate) fn check_offsets_deletable(&self) -> Result<(), GroupError> {
+        if self.knows_subscriptions() {
+            return Ok(());
+        }
+        self.check_empty()
     }
 
     pub(crate) fn knows_subscriptions(&self) -> bool {

@@ -128,11 +128,15 @@ impl Settings {
 
     /// Old clients commit and fetch offsets under the empty name, in no group at all; so does Kafka allow.
     fn check_group(&self, group: &Name, request: &Request) -> Result<(), GroupError> {
+        if group.is_empty() && matches!(request, Request::ConsumerHeartbeat(_)) {
+            return Err(GroupError::InvalidRequest {
+                what: "a group's name must not be empty",
+            });
+        }
         let may_be_empty = matches!(
             request,
             Request::CommitOffsets(_)
                 | Request::FetchOffsets(_)
-                | Request::DeleteOffsets(_)
                 | Request::DescribeClassic(_)
                 | Request::DeleteGroup(_)
         );
@@ -177,6 +181,11 @@ impl Settings {
             self.check_name(name)?;
         }
         self.check_instance(heartbeat.instance.as_ref())?;
+        if heartbeat.rack.as_deref() == Some("") {
+            return Err(GroupError::InvalidRequest {
+                what: "a rack's name must not be empty",
+            });
+        }
         for name in [&heartbeat.rack, &heartbeat.assignor].into_iter().flatten() {
             self.check_name(name)?;
         }

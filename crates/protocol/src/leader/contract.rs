@@ -156,12 +156,6 @@ pub enum Action {
         /// The new tail.
         tail: Offset,
     },
-    /// The log begins at `log_start` now. Storage must make this durable before the trim is answered, and before it
-    /// frees anything.
-    Trim {
-        /// The new first offset.
-        log_start: Offset,
-    },
     /// The epoch was sealed under these appends: their fate is the next leader's to decide. Tell waiting producers
     /// to look for it; they must not be told that their batches are lost. Nothing has to be durable.
     Abandon {

@@ -1,10 +1,12 @@
 //! What a leader starts from: metadata says who the replicas are, storage what the log holds.
 
 use std::fmt;
+use std::time::Duration;
 
-use record::{Epoch, Offset};
+use record::{BatchHeader, Epoch, Offset};
 
-use crate::history::History;
+use crate::history::{BatchFacts, History, RecoverError};
+use crate::producers::ProducerLimits;
 
 /// A node of the cluster (Kafka's broker id). Never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -60,7 +62,48 @@ pub struct LeaderState {
     pub history: History,
 }
 
+/// What recovery found of a partition's log.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// The first offset that has not been given up.
+    pub log_start: Offset,
+    /// The end of the log.
+    pub next_offset: Offset,
+    /// The history as the last checkpoint has it; empty if there was none.
+    pub snapshot: &'a [u8],
+    /// The headers of the batches that the snapshot does not cover, in order.
+    pub batches: &'a [BatchHeader],
+}
+
 impl LeaderState {
+    /// The state of a leader without followers, over what recovery found if the partition is not new. It opens the given
+    /// epoch, or the one after the latest in the log.
+    ///
+    /// # Errors
+    /// What was found contradicts itself, or the metadata.
+    pub fn recover(
+        node: NodeId,
+        epoch: Option<Epoch>,
+        now: Duration,
+        limits: ProducerLimits,
+        found: Option<Found<'_>>,
+    ) -> Result<LeaderState, RecoverError> {
+        let (log_start, next_offset, history) = match found {
+            None => (Offset::ZERO, Offset::ZERO, History::new(limits)),
+            Some(found) => {
+                let batches = found.batches.iter().map(BatchFacts::of);
+                let history = History::recover(now, limits, found.snapshot, found.next_offset, batches)?;
+                (found.log_start, found.next_offset, history)
+            }
+        };
+        let latest = history.epochs.latest();
+        let epoch = epoch.unwrap_or_else(|| latest.map_or(Epoch(0), |latest| Epoch(latest.0 + 1)));
+        match latest.filter(|latest| *latest >= epoch) {
+            Some(latest) => Err(RecoverError::EpochPassed { epoch, latest }),
+            None => Ok(LeaderState::single(node, epoch, log_start, next_offset, history)),
+        }
+    }
+
     /// The state of a leader without followers: its own flush commits.
     #[must_use]
     pub fn single(

@@ -1,7 +1,10 @@
-//! What the scenario files cannot say: mistakes of our own that must stop the process, and two-step appends.
+//! What the scenario files cannot say: mistakes of our own that must stop the process, what takes two steps, and what a
+//! leader starts from.
+
+use record::{BatchBuilder, BatchHeader, Compression};
 
 use super::*;
-use crate::history::History;
+use crate::history::{History, RecoverError};
 use crate::producers::{ProducerId, ProducerLimits, SequenceError, Stamp};
 
 const NOW: Duration = Duration::from_secs(1);
@@ -111,6 +114,75 @@ fn a_number_from_before_the_seal_is_void() {
     let numbered = number(&leader, &append(3, 0));
     leader.handle_seal();
     leader.handle_append(NOW, numbered);
+}
+
+#[test]
+fn a_trim_that_the_journal_refused_leaves_no_trace() {
+    let history = History::new(ProducerLimits::default());
+    let mut leader = Leader::open(LeaderState::single(
+        NodeId(0),
+        Epoch(0),
+        Offset(2),
+        Offset(9),
+        history,
+    ));
+    assert_eq!(leader.check_trim(Offset(5)), Ok(Offset(5)));
+    assert_eq!(leader.log_start(), Offset(2));
+    assert_eq!(leader.check_trim(Offset(1)), Ok(Offset(2)));
+    leader.handle_trim(Offset(5));
+    assert_eq!(leader.log_start(), Offset(5));
+}
+
+#[test]
+#[should_panic(expected = "given up in a sealed epoch")]
+fn a_trim_from_before_the_seal_is_void() {
+    let mut leader = leader();
+    let checked = leader.check_trim(Offset::ZERO);
+    leader.handle_seal();
+    leader.handle_trim(checked.expect("it was not sealed yet"));
+}
+
+/// The header of a batch of one record, written in this epoch.
+fn header(epoch: Epoch) -> BatchHeader {
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(0, None, Some(b"value"), &[]);
+    let mut batch = builder.build().to_vec();
+    record::set_leader_epoch(&mut batch, epoch);
+    BatchHeader::read(&batch).expect("it was just built")
+}
+
+#[test]
+fn an_epoch_that_the_log_has_passed_is_not_opened() {
+    let batches = [header(Epoch(3))];
+    let recover = |epoch| {
+        let found = Found {
+            log_start: Offset::ZERO,
+            next_offset: Offset(1),
+            snapshot: &[],
+            batches: &batches,
+        };
+        LeaderState::recover(NodeId(0), epoch, NOW, ProducerLimits::default(), Some(found))
+    };
+    let latest = Epoch(3);
+    for epoch in [Epoch(2), Epoch(3)] {
+        assert_eq!(
+            recover(Some(epoch)),
+            Err(RecoverError::EpochPassed { epoch, latest })
+        );
+    }
+    for (wanted, opened) in [(Some(Epoch(9)), Epoch(9)), (None, Epoch(4))] {
+        let leader = Leader::open(recover(wanted).expect("it is above all in the log"));
+        assert_eq!((leader.epoch(), leader.tail()), (opened, Offset(1)));
+    }
+}
+
+#[test]
+fn a_new_partition_begins_with_the_first_epoch_or_the_given_one() {
+    for (wanted, opened) in [(Some(Epoch(7)), Epoch(7)), (None, Epoch(0))] {
+        let state = LeaderState::recover(NodeId(0), wanted, NOW, ProducerLimits::default(), None);
+        let leader = Leader::open(state.expect("there is nothing to contradict"));
+        assert_eq!((leader.epoch(), leader.next_offset()), (opened, Offset::ZERO));
+    }
 }
 
 #[test]

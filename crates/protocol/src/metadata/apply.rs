@@ -255,11 +255,7 @@ impl Metadata {
         Ok(())
     }
 
-    pub(super) fn check_replica_sets(
-        &self,
-        first_index: i32,
-        partitions: &[ReplicaSet],
-    ) -> Result<(), ApplyError> {
+    fn check_replica_sets(&self, first_index: i32, partitions: &[ReplicaSet]) -> Result<(), ApplyError> {
         if partitions.is_empty() {
             return Err(ApplyError::NoPartitions);
         }
@@ -310,25 +306,20 @@ impl Metadata {
     ) {
         let mut config = TopicConfig::new();
         config.change(changes).expect("checked");
-        self.insert_topic(id, Arc::clone(name), config);
-        self.add_partitions(id, partitions);
-    }
-
-    /// Adds a topic that has no partitions yet.
-    pub(super) fn insert_topic(&mut self, id: TopicId, name: Arc<str>, config: TopicConfig) {
         let settings = TopicSettings::resolve(&config, &self.defaults);
-        self.names.insert(Arc::clone(&name), id);
-        self.folded_names.insert(folded(&name), id);
+        self.names.insert(Arc::clone(name), id);
+        self.folded_names.insert(folded(name), id);
         self.topics.insert(
             id,
             Topic {
                 id,
-                name,
+                name: Arc::clone(name),
                 config,
                 settings,
                 partitions: Vec::new(),
             },
         );
+        self.add_partitions(id, partitions);
     }
 
     fn delete_topic(&mut self, id: TopicId) {

@@ -246,12 +246,12 @@ fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
     })
 }
 
-pub(super) fn write_address(writer: &mut Writer, address: &Address) {
+fn write_address(writer: &mut Writer, address: &Address) {
     writer.text(&address.host);
     writer.u16(address.port);
 }
 
-pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
+fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
     Ok(Address {
         host: reader.text("host")?.into(),
         port: reader.u16("port")?,
@@ -259,14 +259,14 @@ pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeErr
 }
 
 /// One broker, or all.
-pub(super) fn write_broker(writer: &mut Writer, broker: Option<NodeId>) {
+fn write_broker(writer: &mut Writer, broker: Option<NodeId>) {
     writer.u8(u8::from(broker.is_some()));
     if let Some(broker) = broker {
         writer.i32(broker.0);
     }
 }
 
-pub(super) fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
+fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
     match reader.u8("broker")? {
         0 => Ok(None),
         1 => Ok(Some(NodeId(reader.i32("broker")?))),
@@ -277,12 +277,12 @@ pub(super) fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, Dec
     }
 }
 
-pub(super) fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {
+fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {
     writer.count(replicas.len());
     replicas.iter().for_each(|node| writer.i32(node.0));
 }
 
-pub(super) fn read_replica_set(reader: &mut Reader<'_>) -> Result<ReplicaSet, DecodeError> {
+fn read_replica_set(reader: &mut Reader<'_>) -> Result<ReplicaSet, DecodeError> {
     let count = reader.count("replicas", 4)?;
     (0..count).map(|_| Ok(NodeId(reader.i32("replica")?))).collect()
 }

@@ -154,7 +154,8 @@ impl Metadata {
         let changes = match wish {
             ConfigWish::Replace(values) => self.replaced(target, values)?,
             ConfigWish::Edit(edits) => {
-                let edited = edits.iter().map(|edit| self.edited(target, edit));
+                let edits = edits.iter().filter(|edit| !self.is_done(target, edit));
+                let edited = edits.map(|edit| self.edited(target, edit));
                 edited.collect::<Result<Vec<_>, _>>()?
             }
         };
@@ -196,6 +197,17 @@ impl Metadata {
         let given_up = set_now.into_iter().filter(|name| !is_kept(name));
         let set = values.iter().map(|(name, value)| ConfigChange::set(name, value));
         Ok(given_up.map(ConfigChange::reset).chain(set).collect())
+    }
+
+    /// Whether a config of a topic is to be given up that the topic does not have: whatever it is, that is so already.
+    fn is_done(&self, target: ConfigTarget, edit: &ConfigEdit) -> bool {
+        match (target, edit.operation) {
+            (ConfigTarget::Topic(id), ConfigOperation::Delete) => self
+                .topics
+                .get(&id)
+                .is_some_and(|topic| topic.config.get(&edit.name).is_none()),
+            _ => false,
+        }
     }
 
     fn edited(&self, target: ConfigTarget, edit: &ConfigEdit) -> Result<ConfigChange, PlanError> {

@@ -54,7 +54,7 @@ pub enum PlanError {
     /// The command that grants it would be refused.
     #[error(transparent)]
     Refused(#[from] ApplyError),
-    /// Fewer than one, more than allowed, or not more than there are (Kafka: INVALID_PARTITIONS).
+    /// Fewer than one, or not more than there are (Kafka: INVALID_PARTITIONS); more than allowed (POLICY_VIOLATION).
     #[error("a topic can have from {min} to {max} partitions, not {got}")]
     PartitionCount {
         /// The fewest.

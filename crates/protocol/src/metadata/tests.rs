@@ -346,12 +346,16 @@ proptest! {
     }
 
     #[test]
-    fn images_come_back_and_refused_commands_change_nothing(commands in prop::collection::vec(any_command(), 0..60)) {
-        let mut image = cluster_of(2);
+    fn replayed_logs_give_the_image_again_and_refused_commands_change_nothing(commands in prop::collection::vec(any_command(), 0..60)) {
+        let (mut image, mut replayed) = (cluster_of(2), cluster_of(2));
         for command in &commands {
             let before = image.clone();
-            if image.apply(command).is_err() {
-                prop_assert_eq!(&image, &before);
+            match image.apply(command) {
+                Ok(()) => {
+                    let again = Command::decode(&command.encode()).expect("just written");
+                    replayed.apply(&again).expect("it fitted");
+                }
+                Err(_) => prop_assert_eq!(&image, &before),
             }
             // Epochs of a partition never fall.
             for topic in before.topics() {
@@ -362,22 +366,12 @@ proptest! {
                 }
             }
         }
-        let restored = Metadata::restore(TopicConfig::new(), &image.snapshot()).expect("just written");
-        prop_assert_eq!(restored, image);
+        prop_assert_eq!(replayed, image);
     }
 
     #[test]
-    fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 1..300), at in any::<prop::sample::Index>(), flip in 1u8..) {
+    fn hostile_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 1..300)) {
         bytes[0] = 1;
         let _ = Command::decode(&bytes);
-        let _ = Metadata::restore(TopicConfig::new(), &bytes);
-        let mut image = cluster_of(2);
-        create(&mut image, &new_topic(1, "a", 2, 2));
-        let mut snapshot = image.snapshot().to_vec();
-        let at = at.index(snapshot.len());
-        snapshot[at] ^= flip;
-        if let Ok(image) = Metadata::restore(TopicConfig::new(), &snapshot) {
-            prop_assert!(image.topics().all(|topic| image.partitions(topic).len() > 0));
-        }
     }
 }

@@ -2,8 +2,14 @@
 
 use thiserror::Error;
 
+use super::METADATA_NAME;
+use crate::groups::GROUPS_TOPIC;
+
 /// The longest name, in bytes (all allowed characters are single bytes).
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
+
+/// What Kafka keeps under these names is not here, or no topic: its clients and tools take whatever is called so for that.
+const RESERVED_NAMES: [&str; 3] = [METADATA_NAME, "__transaction_state", "__share_group_state"];
 
 /// Why a name cannot be a topic's (Kafka: INVALID_TOPIC_EXCEPTION).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -26,12 +32,21 @@ pub enum TopicNameError {
         /// The first such character.
         got: char,
     },
+    /// The node keeps something of its own there; whoever wrote to it could have the node lose that.
+    #[error("{GROUPS_TOPIC} is kept by the node itself, which makes it when it is needed")]
+    Internal,
+    /// Kafka keeps something of its own there (Kafka: INVALID_REQUEST).
+    #[error("{name} is reserved; choose another name")]
+    Reserved {
+        /// The name.
+        name: &'static str,
+    },
 }
 
 /// Checks a topic's name.
 ///
 /// # Errors
-/// See [`TopicNameError`].
+/// See [`TopicNameError`]; neither `Internal` nor `Reserved`, for a topic that is there may be called so.
 pub fn check_topic_name(name: &str) -> Result<(), TopicNameError> {
     if name.is_empty() {
         return Err(TopicNameError::Empty);
@@ -49,6 +64,27 @@ pub fn check_topic_name(name: &str) -> Result<(), TopicNameError> {
         Some(got) => Err(TopicNameError::Character { got }),
         None => Ok(()),
     }
+}
+
+/// Checks the name of a topic that a user is about to make.
+///
+/// # Errors
+/// See [`TopicNameError`].
+pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
+    check_topic_name(name)?;
+    if is_internal(name) {
+        return Err(TopicNameError::Internal);
+    }
+    match RESERVED_NAMES.into_iter().find(|reserved| *reserved == name) {
+        Some(name) => Err(TopicNameError::Reserved { name }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a topic is kept by the node itself: its users may read it and not write to it.
+#[must_use]
+pub fn is_internal(name: &str) -> bool {
+    name == GROUPS_TOPIC
 }
 
 /// What Kafka's metrics make of a name: two topics may not come out the same.
@@ -74,6 +110,19 @@ mod tests {
         );
         for (bad, got) in [("a b", ' '), ("grün", 'ü'), ("a/b", '/'), ("a@b", '@')] {
             assert_eq!(check_topic_name(bad), Err(TopicNameError::Character { got }));
+        }
+    }
+
+    #[test]
+    fn users_make_no_topics_with_names_that_the_node_needs() {
+        assert_eq!(check_new_name("orders"), Ok(()));
+        assert_eq!(check_new_name(""), Err(TopicNameError::Empty));
+        assert_eq!(check_new_name(GROUPS_TOPIC), Err(TopicNameError::Internal));
+        for name in RESERVED_NAMES {
+            assert_eq!(check_new_name(name), Err(TopicNameError::Reserved { name }));
+        }
+        for name in [GROUPS_TOPIC, METADATA_NAME] {
+            assert_eq!(check_topic_name(name), Ok(()), "one that is there");
         }
     }
 }

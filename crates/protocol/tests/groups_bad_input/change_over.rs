@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use protocol::groups::{
-    Answer, DescribeGroup, GroupError, GroupState, MemberPresence, Name, Request, Settings,
+    Answer, DescribeClassic, DescribeConsumer, GroupError, GroupState, MemberPresence, Name, Request,
+    Settings,
 };
 
 use crate::{
@@ -42,12 +43,6 @@ fn with_emptied_groups(stand: &mut Stand) -> String {
     stand.ask(heartbeat(EMPTIED_CONSUMER, "ann", MemberPresence::Joining));
     stand.ask(heartbeat(EMPTIED_CONSUMER, "ann", MemberPresence::Leaving));
     readable_group(stand, READABLE, subscription(&["orders"]))
-}
-
-fn describe(group: &str) -> DescribeGroup {
-    DescribeGroup {
-        group: Name::from(group),
-    }
 }
 
 #[test]
@@ -150,6 +145,27 @@ fn a_refused_heartbeat_does_not_age_offsets() {
     assert!(stand.committed(EMPTIED).is_empty());
 }
 
+/// What a leader tells members beside their partitions would be lost with it.
+#[test]
+fn what_an_assignor_says_of_its_own_keeps_a_group_classic() {
+    let mut stand = Stand::new();
+    let both = &BOTH[..BOTH.len() - 4];
+    let user_data: [&[u8]; 2] = [&[0, 0, 0, 1, 7], &[]];
+    for (number, user_data) in user_data.into_iter().enumerate() {
+        let group = format!("group {number}");
+        let joining = join_as(&group, "", "ann", None, subscription(&["orders"]));
+        let Answer::Join(Ok(joined)) = stand.ask(Request::Join(joining)) else {
+            panic!("ann joins");
+        };
+        let assignment = [both, user_data].concat();
+        stand.ask(sync(&group, &joined.member, 1, &[(&joined.member, &assignment)]));
+        let error = stand.refused(heartbeat(&group, "bob", MemberPresence::Joining));
+        assert!(matches!(error, GroupError::GroupNotFound { .. }), "{error}");
+        let heard = stand.ask(beat(&group, &joined.member, 1));
+        assert_eq!(heard, Answer::Heartbeat(Ok(())));
+    }
+}
+
 /// A group is one record by the classic protocol, which has less room.
 #[test]
 fn a_group_turns_back_when_its_members_fit() {
@@ -167,13 +183,17 @@ fn a_group_turns_back_when_its_members_fit() {
         }
     });
     stand.ask(heartbeat(CONSUMER, "ann", MemberPresence::Leaving));
-    let described = stand.ask(Request::DescribeConsumer(describe(CONSUMER)));
+    let described = stand.ask(Request::DescribeConsumer(DescribeConsumer {
+        group: Name::from(CONSUMER),
+    }));
     assert!(
         matches!(&described, Answer::DescribeConsumer(Ok(group)) if group.members.len() == 2),
         "{described:?}"
     );
     stand.ask(leave(CONSUMER, &joined[0], None));
-    let described = stand.ask(Request::DescribeClassic(describe(CONSUMER)));
+    let described = stand.ask(Request::DescribeClassic(DescribeClassic {
+        group: Name::from(CONSUMER),
+    }));
     assert!(
         matches!(&described, Answer::DescribeClassic(Ok(group)) if group.state == GroupState::PreparingRebalance),
         "{described:?}"

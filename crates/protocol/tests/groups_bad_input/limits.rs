@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use protocol::groups::{
-    Answer, ConsumerHeartbeat, DescribeGroup, GroupError, GroupState, ListGroups, MemberPresence, Name,
-    Request, Settings,
+    Answer, ConsumerHeartbeat, DeleteOffsets, DescribeClassic, GroupError, GroupState, ListGroups,
+    MemberPresence, Name, Request, Settings,
 };
 
 use crate::{
@@ -21,12 +21,17 @@ fn names_have_a_length() {
             join(&group, "", "ann"),
             beat(&group, "ann", 1),
             sync(&group, "ann", 1, &[]),
-            heartbeat(&group, "ann", MemberPresence::Joining),
+            Request::DeleteOffsets(DeleteOffsets {
+                group: Name::from(group.as_str()),
+                partitions: Vec::new(),
+            }),
         ] {
             let error = stand.refused(request);
             assert!(matches!(error, GroupError::InvalidGroupId { .. }), "{error}");
         }
     }
+    let error = stand.refused(heartbeat(&"g".repeat(513), "ann", MemberPresence::Joining));
+    assert!(matches!(error, GroupError::InvalidGroupId { .. }), "{error}");
     let long = "n".repeat(2000);
     let joining = |change: &dyn Fn(&mut protocol::groups::JoinGroup)| {
         let mut joining = join_as("new", "", "ann", None, subscription(&["orders"]));
@@ -60,6 +65,24 @@ fn names_have_a_length() {
     let ann = stand.ann.to_string();
     let error = stand.refused(sync(CLASSIC, &ann, 1, &[(&ann, &vec![0; 8 * 1024 * 1024 + 1])]));
     assert!(is_limit(&error), "{error}");
+}
+
+#[test]
+fn what_a_consumer_names_is_not_empty() {
+    let mut stand = Stand::new();
+    let nameless = |change: &dyn Fn(&mut ConsumerHeartbeat)| {
+        let mut hearing = heartbeat_of("new", "ann", MemberPresence::Joining);
+        change(&mut hearing);
+        Request::ConsumerHeartbeat(hearing)
+    };
+    for request in [
+        nameless(&|heard| heard.group = Name::default()),
+        nameless(&|heard| heard.instance = Some(Name::default())),
+        nameless(&|heard| heard.rack = Some(Name::default())),
+    ] {
+        let error = stand.refused(request);
+        assert!(matches!(error, GroupError::InvalidRequest { .. }), "{error}");
+    }
 }
 
 /// The id that a member is given is longer than the name it is made of, and must be taken back.
@@ -183,7 +206,7 @@ fn filters_that_name_nothing_let_nothing_through() {
     assert_eq!(listed(&["stabil", "", "*"], &[]), 0);
     let many = vec!["no such state"; 100_000];
     assert_eq!(listed(&many, &[]), 0);
-    let unknown = stand.ask(Request::DescribeClassic(DescribeGroup {
+    let unknown = stand.ask(Request::DescribeClassic(DescribeClassic {
         group: Name::from(CLASSIC),
     }));
     assert!(

@@ -20,9 +20,9 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::groups::{
     Action, Answer, Assignment, CommitOffsets, CommitPartition, CommittedOffset, ConsumerHeartbeat,
-    Coordinator, DescribeGroup, FetchOffsets, FetchedTopic, GroupError, Heartbeat, JoinGroup, LeaveGroup,
-    LeavingMember, MemberPresence, Name, OffsetCommitter, Protocol, Request, Settings, StoredRecord,
-    SyncGroup, Ticket, TopicChange, TopicPartition,
+    Coordinator, DescribeClassic, DescribeConsumer, FetchOffsets, FetchedTopic, GroupError, Heartbeat,
+    JoinGroup, LeaveGroup, LeavingMember, MemberPresence, Name, OffsetCommitter, Protocol, Request, Settings,
+    StoredRecord, SyncGroup, Ticket, TopicChange, TopicPartition,
 };
 use record::{Offset, TopicId};
 
@@ -149,11 +149,12 @@ impl Stand {
         let written = self.log.len();
         let stored = self.coordinator.image().collect();
         let groups = self.coordinator.group_count();
-        let group = |name| DescribeGroup {
-            group: Name::from(name),
-        };
-        let classic = self.ask(Request::DescribeClassic(group(CLASSIC)));
-        let consumer = self.ask(Request::DescribeConsumer(group(CONSUMER)));
+        let classic = self.ask(Request::DescribeClassic(DescribeClassic {
+            group: Name::from(CLASSIC),
+        }));
+        let consumer = self.ask(Request::DescribeConsumer(DescribeConsumer {
+            group: Name::from(CONSUMER),
+        }));
         (written, stored, groups, format!("{classic:?} {consumer:?}"))
     }
 
@@ -288,6 +289,7 @@ fn commit(group: &str, member: &str, generation: i32, partitions: &[(i32, i64, u
             member: Name::from(member),
             instance: None,
             generation_or_epoch: generation,
+            knows_epochs: true,
         },
         partitions: partitions.collect(),
     }

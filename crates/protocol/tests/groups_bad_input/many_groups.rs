@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::groups::{Action, Answer, DescribeGroup, MemberPresence, Name, Request, TopicChange};
+use protocol::groups::{Action, Answer, DescribeConsumer, MemberPresence, Name, Request, TopicChange};
 use record::TopicId;
 
 use crate::{Stand, at_once, commit, heartbeat_of};
@@ -59,7 +59,7 @@ fn all_groups_see_new_topics_but_not_at_once() {
     }
     stand.settle();
     for number in 0..GROUPS {
-        let describe = DescribeGroup {
+        let describe = DescribeConsumer {
             group: Name::from(name_of(number)),
         };
         let Answer::DescribeConsumer(Ok(group)) = stand.ask(Request::DescribeConsumer(describe)) else {

@@ -1,11 +1,15 @@
 //! Members that are not there, and members of another time.
 
+use std::time::Duration;
+
 use protocol::groups::{
-    Answer, DeleteGroup, DeleteOffsets, DescribeGroup, FetchOffsets, GroupError, MemberPresence, Name,
-    Request, TopicPartition,
+    Action, Answer, Coordinator, DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer, FetchOffsets,
+    GroupError, MemberPresence, Name, Request, Settings, Ticket, TopicPartition,
 };
 
-use crate::{CLASSIC, CONSUMER, Stand, beat, commit, heartbeat, heartbeat_of, join, join_as, leave, sync};
+use crate::{
+    CLASSIC, CONSUMER, Stand, at_once, beat, commit, heartbeat, heartbeat_of, join, join_as, leave, sync,
+};
 
 /// Generations and epochs that `ann` is not at.
 const OTHER_TIMES: [i32; 6] = [i32::MIN, -1, 0, 2, 3, i32::MAX];
@@ -83,16 +87,12 @@ fn a_group_that_is_not_there_is_not_made_by_who_thinks_it_is() {
             generation,
             &[(0, 5, 0)],
         )));
-        let expected = GroupError::IllegalGeneration {
-            current: -1,
-            got: generation,
-        };
-        assert_eq!(error, expected);
+        assert!(matches!(error, GroupError::GroupNotFound { .. }), "{error}");
     }
     let group = Name::from("nowhere");
-    let describe = || DescribeGroup {
-        group: Name::clone(&group),
-    };
+    // It has committed nothing, whoever asks.
+    let fetched = stand.ask(as_member("nowhere", "nobody", 1));
+    assert_eq!(fetched, Answer::FetchOffsets(Ok(Vec::new())));
     let clear = DeleteOffsets {
         group: Name::clone(&group),
         partitions: vec![TopicPartition {
@@ -101,8 +101,12 @@ fn a_group_that_is_not_there_is_not_made_by_who_thinks_it_is() {
         }],
     };
     for request in [
-        Request::DescribeClassic(describe()),
-        Request::DescribeConsumer(describe()),
+        Request::DescribeClassic(DescribeClassic {
+            group: Name::clone(&group),
+        }),
+        Request::DescribeConsumer(DescribeConsumer {
+            group: Name::clone(&group),
+        }),
         Request::DeleteOffsets(clear),
         Request::DeleteGroup(DeleteGroup {
             group: Name::clone(&group),
@@ -191,15 +195,59 @@ fn an_instance_id_is_free_when_its_member_has_another() {
     let left = stand.ask(heartbeat("static", "ann", MemberPresence::Leaving));
     assert!(matches!(left, Answer::ConsumerHeartbeat(Ok(_))), "{left:?}");
     // The same by the classic protocol, where the second time there is none.
+    let mut dan = Name::default();
     for instance in [Some("three"), None] {
         let metadata = crate::subscription(&["orders"]);
-        let joined = stand.ask(Request::Join(join_as("static", "dan", "dan", instance, metadata)));
-        assert!(matches!(joined, Answer::Join(Ok(_))), "{joined:?}");
+        let joined = stand.ask(Request::Join(join_as("static", &dan, "dan", instance, metadata)));
+        let Answer::Join(Ok(joined)) = joined else {
+            panic!("{joined:?}");
+        };
+        dan = joined.member;
     }
-    let left = stand.ask(leave("static", "dan", None));
+    let left = stand.ask(leave("static", &dan, None));
     assert_eq!(crate::error_in(&left), None);
     for instance in ["two", "three"] {
         let heard = stand.ask(static_member(instance, Some(instance)));
         assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
     }
+}
+
+/// Who is a member need not look for another coordinator while this one reads its log, and none is silent then.
+#[test]
+fn members_are_heard_before_the_log_is_read() {
+    let mut coordinator = Coordinator::new(at_once(), 0);
+    let mut told = |request: Request| {
+        coordinator.handle_request(Duration::ZERO, Ticket(0), request);
+        match coordinator.next_action() {
+            Some(Action::Answer { answer, .. }) => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told(beat(CLASSIC, "ann", 1)), Answer::Heartbeat(Ok(())));
+    let loading = Answer::Join(Err(GroupError::Loading));
+    assert_eq!(told(join(CLASSIC, "", "ann")), loading);
+    let nowhere = told(beat("", "ann", 1));
+    assert!(
+        matches!(nowhere, Answer::Heartbeat(Err(GroupError::InvalidGroupId { .. }))),
+        "{nowhere:?}"
+    );
+}
+
+/// Its members have left, but its first generation is still to begin, and would be stored behind the deletion.
+#[test]
+fn a_group_that_is_about_to_begin_is_not_deleted() {
+    let mut stand = Stand::empty(Settings::default());
+    let joining = join_as("g", "", "ann", Some("one"), crate::subscription(&["orders"]));
+    stand.send(Request::Join(joining));
+    let left = stand.ask(leave("g", "", Some("one")));
+    assert_eq!(crate::error_in(&left), None);
+    let delete = || {
+        Request::DeleteGroup(DeleteGroup {
+            group: Name::from("g"),
+        })
+    };
+    assert_eq!(stand.refused(delete()), GroupError::NonEmptyGroup { members: 0 });
+    stand.now = Duration::from_secs(5);
+    stand.settle();
+    assert_eq!(stand.ask(delete()), Answer::DeleteGroup(Ok(())));
 }

@@ -1,7 +1,7 @@
 //! Regular expressions that nobody should send: what one costs is bounded, and refused beyond that.
 
 use protocol::groups::{
-    Answer, ConsumerHeartbeat, DescribeGroup, GroupError, MemberPresence, Name, Request, Settings,
+    Answer, ConsumerHeartbeat, DescribeConsumer, GroupError, MemberPresence, Name, Request, Settings,
     TopicChange,
 };
 use record::TopicId;
@@ -129,7 +129,7 @@ fn patterns_and_names_that_cost_too_much_together() {
     let plain = Request::ConsumerHeartbeat(subscribing("dan", "[ab]*"));
     let heard = stand.ask(plain);
     assert!(matches!(heard, Answer::ConsumerHeartbeat(Ok(_))), "{heard:?}");
-    let describe = DescribeGroup {
+    let describe = DescribeConsumer {
         group: Name::from(CONSUMER),
     };
     let Answer::DescribeConsumer(Ok(group)) = stand.ask(Request::DescribeConsumer(describe)) else {

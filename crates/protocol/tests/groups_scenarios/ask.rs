@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::groups::{
     Assignment, CommitOffsets, CommitPartition, CommittedOffset, ConsumerHeartbeat, DeleteGroup,
-    DeleteOffsets, DescribeGroup, FetchOffsets, FetchTopic, Heartbeat, JoinGroup, LeaveGroup, LeavingMember,
-    ListGroups, MemberPresence, Name, OffsetCommitter, Protocol, Request, SyncGroup, TopicPartition,
+    DeleteOffsets, DescribeClassic, DescribeConsumer, FetchOffsets, FetchTopic, Heartbeat, JoinGroup,
+    LeaveGroup, LeavingMember, ListGroups, MemberPresence, Name, OffsetCommitter, Protocol, Request,
+    SyncGroup, TopicPartition,
 };
 use record::{Epoch, Offset, PartitionId, TopicId};
 
@@ -66,8 +67,8 @@ impl Stage {
                 partitions: words.0.iter().copied().map(partition).collect(),
             }),
             "deletes" => Request::DeleteGroup(DeleteGroup { group }),
-            "describes" => Request::DescribeClassic(DescribeGroup { group }),
-            "inspects" => Request::DescribeConsumer(DescribeGroup { group }),
+            "describes" => Request::DescribeClassic(DescribeClassic { group }),
+            "inspects" => Request::DescribeConsumer(DescribeConsumer { group }),
             "lists" => Request::List(ListGroups {
                 states: names(&words, "states"),
                 types: names(&words, "types"),
@@ -182,6 +183,7 @@ impl Stage {
                 (false, Some(generation)) => number(generation),
                 (false, None) => client.generation,
             },
+            knows_epochs: !words.has("without-epochs"),
         };
         CommitOffsets {
             group,

@@ -14,6 +14,14 @@ use super::header::{
 use super::patch::{put, seal_checksum};
 use crate::varint::{put_varint, varint_bytes};
 
+/// What a record without headers takes in a batch beside its key and its value, at most:
+///
+/// ```text
+///  length  attributes  timestamp delta  offset delta  key length  value length  header count
+///     5  +     1     +       10       +      5      +     5     +      5      +      1
+/// ```
+pub const RECORD_OVERHEAD_BYTES_MAX: usize = 32;
+
 /// No producer, epoch, sequence or leader epoch.
 const NONE: i32 = -1;
 
@@ -204,5 +212,26 @@ fn put_field(out: &mut Vec<u8>, field: Option<&[u8]>) {
             out.extend_from_slice(bytes);
         }
         None => put_varint(out, i64::from(NONE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_numbers_of_a_record_are_the_greatest_overhead() {
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(0, None, None, &[]);
+        // As if so many had come: the offset delta of the next one is as long as it can be.
+        builder.record_count = i32::MAX - 1;
+        let (before, field) = (builder.length_bytes(), vec![b'f'; 1 << 20]);
+        builder.append(i64::MIN, Some(&field), Some(&field), &[]);
+        let overhead = builder.length_bytes() - before - 2 * field.len();
+        // The lengths of the record and of its fields take less than they could: nobody has 2 GiB to spare.
+        let length_bytes_max = varint_bytes(i64::from(i32::MAX));
+        let shorter = (length_bytes_max - varint_bytes(field.len() as i64)) * 2 + length_bytes_max
+            - varint_bytes(2 * field.len() as i64 + overhead as i64);
+        assert_eq!(overhead + shorter, RECORD_OVERHEAD_BYTES_MAX);
     }
 }

@@ -5,10 +5,11 @@ use std::thread::JoinHandle;
 
 use platform::disk::SimulatedDisk;
 use platform::threads;
+use record::{BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX};
 
 use super::gate::Gate;
 use super::rig::{check, log, open, value, values};
-use crate::{AppendError, Log, NewRecord, Offset};
+use crate::{AppendError, Bytes, Log, NewRecord, Offset};
 
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     threads::spawn("test", body).expect("the system has threads")
@@ -29,11 +30,7 @@ fn records_come_back_as_they_were_appended() {
     let (orders, users) = (log(&logs, "orders"), log(&logs, "users"));
     assert_eq!(orders.append(b"one"), Ok(Offset(0)));
     assert_eq!(users.append("ann"), Ok(Offset(0)));
-    let keyed = NewRecord {
-        key: Some(b"key"),
-        value: None,
-    };
-    assert_eq!(orders.append(keyed), Ok(Offset(1)));
+    assert_eq!(orders.append(NewRecord::tombstone("key")), Ok(Offset(1)));
     let more = orders.append_batch([b"two".as_slice(), b"three"]);
     assert_eq!(more, Ok(Offset(2)..Offset(4)));
     let found: Vec<_> = orders
@@ -51,6 +48,27 @@ fn records_come_back_as_they_were_appended() {
 }
 
 #[test]
+fn records_are_made_of_what_bytes_are_kept_in() {
+    let plain = NewRecord {
+        key: None,
+        value: Some(b"one"),
+    };
+    assert_eq!(NewRecord::from("one"), plain);
+    assert_eq!(NewRecord::from(&"one".to_owned()), plain);
+    assert_eq!(NewRecord::from(&b"one".to_vec()), plain);
+    assert_eq!(NewRecord::from(&Bytes::from_static(b"one")), plain);
+    let keyed = NewRecord {
+        key: Some(b"ann"),
+        ..plain
+    };
+    assert_eq!(NewRecord::from((&b"ann"[..], &b"one"[..])), keyed);
+    let name = b"ann".to_vec();
+    assert_eq!(NewRecord::keyed(&name, "one"), keyed);
+    let gone = NewRecord { value: None, ..keyed };
+    assert_eq!(NewRecord::tombstone(b"ann"), gone);
+}
+
+#[test]
 fn what_cannot_be_appended_is_refused_and_leaves_no_trace() {
     let logs = open(&SimulatedDisk::new());
     let orders = log(&logs, "orders");
@@ -63,7 +81,9 @@ fn what_cannot_be_appended_is_refused_and_leaves_no_trace() {
         matches!(refused, Err(AppendError::TooLarge { .. })),
         "{refused:?}"
     );
-    assert_eq!(orders.append(&vec![1; 15 << 10]), Ok(Offset(0)));
+    let largest = (16 << 10) - BATCH_OVERHEAD_BYTES - RECORD_OVERHEAD_BYTES_MAX;
+    assert!(orders.append(&vec![1; largest + 1]).is_err());
+    assert_eq!(orders.append(&vec![1; largest]), Ok(Offset(0)));
 }
 
 #[test]
@@ -71,10 +91,7 @@ fn a_compacted_log_takes_only_records_with_keys() {
     let logs = open(&SimulatedDisk::new());
     logs.create_topic("users", &[("cleanup.policy", "compact")]);
     let users = log(&logs, "users");
-    let keyed = NewRecord {
-        key: Some(b"ann"),
-        value: Some(b"1"),
-    };
+    let keyed = NewRecord::keyed("ann", "1");
     let refused = users.append_batch([keyed, NewRecord::from("2")]);
     assert_eq!(refused, Err(AppendError::WithoutKey { place: 1 }));
     assert_eq!(users.append(keyed), Ok(Offset(0)), "and left no trace");

@@ -1,6 +1,6 @@
 //! Whose directory is it, and what is found in it: one opening at a time, damage named, a torn end cut.
 
-use platform::disk::{Disk, SimulatedDisk};
+use platform::disk::{Disk, RealDisk, SimulatedDisk};
 use std::path::Path;
 
 use super::rig::{check, log, open, settings, try_open, try_open_with, value, values};
@@ -81,6 +81,68 @@ fn names_are_topics_names_and_never_lost() {
         ["a.b"],
         "a name is durable when its log is there"
     );
+}
+
+#[test]
+fn a_name_can_be_looked_for_and_nothing_is_made() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let find = |name| logs.find(name).expect("it may be asked for");
+    assert!(find("orders").is_none() && find("no such name").is_none());
+    assert!(logs.names().is_empty());
+    log(&logs, "orders").append(b"one").expect("there is room");
+    let orders = find("orders").expect("it was made");
+    assert_eq!(values(&orders), [b"one"]);
+    orders.append(b"two").expect("there is room");
+    let error = logs.find("__consumer_offsets").expect_err("a node's own");
+    assert!(matches!(error, LogError::NodesOwn { .. }), "{error}");
+    logs.close();
+    let error = logs.find("orders").expect_err("too late");
+    assert!(matches!(error, LogError::Closed), "{error}");
+}
+
+#[test]
+fn the_metadatas_name_is_given_to_no_log_and_opened_where_it_was() {
+    let logs = open(&SimulatedDisk::new());
+    let error = logs.log("__cluster_metadata").expect_err("it is reserved");
+    assert!(matches!(error, LogError::Name { .. }), "{error}");
+    logs.create_topic("__cluster_metadata", &[]);
+    log(&logs, "__cluster_metadata")
+        .append(b"one")
+        .expect("there is room");
+}
+
+#[test]
+fn a_log_is_kept_whole_whatever_topics_have_by_default() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    logs.set_for_all_brokers("log.cleanup.policy", "compact");
+    logs.set_for_all_brokers("log.retention.ms", "1");
+    log(&logs, "orders")
+        .append(b"no key")
+        .expect("it is not compacted");
+    drop(logs);
+    log(&open(&disk), "orders")
+        .append(b"no key")
+        .expect("it is not compacted");
+}
+
+#[test]
+fn a_foreign_directory_on_a_real_disk_is_not_written_to() {
+    let above = tempfile::tempdir().expect("there is room for a temporary directory");
+    // Seen from above, no file of it is left out.
+    let disk = RealDisk::open(above.path()).expect("it is ours");
+    let photo = Path::new("pictures/photo.jpg");
+    disk.create_directory(Path::new("pictures"))
+        .expect("there is room");
+    disk.replace(photo, b"not ours").expect("there is room");
+    let error = Logs::open(above.path().join("pictures")).expect_err("it is somebody else's");
+    assert!(
+        matches!(error, OpenError::Directory(DirectoryError::Foreign { .. })),
+        "{error}"
+    );
+    let left = disk.list(Path::new("pictures")).expect("it is there");
+    assert_eq!(left, ["photo.jpg"]);
 }
 
 #[test]

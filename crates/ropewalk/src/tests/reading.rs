@@ -57,10 +57,11 @@ fn a_follower_gets_each_record_when_it_is_durable_and_ends_with_the_logs() {
     let logs = open(&disk);
     let orders = log(&logs, "orders");
     orders.append(b"0").expect("there is room");
-    let mut polling = orders
-        .follow(Offset(0))
-        .expect("it is kept")
-        .with_timeout(Duration::ZERO);
+    let mut polling = orders.follow(Offset(0)).expect("it is kept");
+    let mut poll = || {
+        let polled = polling.next_timeout(Duration::ZERO).expect("nothing is damaged");
+        polled.map(|record| record.offset)
+    };
     let follower = orders.follow(Offset(0)).expect("it is kept");
     let (seen, offsets) = mpsc::channel();
     let following = threads::spawn("test", move || {
@@ -69,28 +70,22 @@ fn a_follower_gets_each_record_when_it_is_durable_and_ends_with_the_logs() {
                 .expect("the test listens");
         }
     });
-    assert_eq!(
-        polling.next().expect("one is there").expect("it is sound").offset,
-        Offset(0)
-    );
-    assert!(polling.next().is_none(), "none came in time");
+    assert_eq!(poll(), Some(Offset(0)));
+    assert_eq!(poll(), None, "none came in time");
 
     let gate = Gate::before(&disk);
     gate.close();
     let appender = orders.clone();
     let appending = threads::spawn("test", move || appender.append(b"1"));
     gate.until_one_waits();
-    assert!(polling.next().is_none(), "it is staged and not durable");
+    assert_eq!(poll(), None, "it is staged and not durable");
     gate.open();
     appending
         .expect("the system has threads")
         .join()
         .expect("it does not panic")
         .expect("the disk works");
-    assert_eq!(
-        polling.next().expect("it goes on").expect("it is sound").offset,
-        Offset(1)
-    );
+    assert_eq!(poll(), Some(Offset(1)), "it goes on");
 
     for number in 2..50 {
         orders.append(&value(number, 1_000)).expect("there is room");
@@ -109,11 +104,38 @@ fn a_follower_gets_each_record_when_it_is_durable_and_ends_with_the_logs() {
 fn a_follower_that_is_behind_when_the_logs_are_closed_hears_of_it() {
     let logs = open(&SimulatedDisk::new());
     let orders = log(&logs, "orders");
-    let mut follower = orders.follow(Offset(0)).expect("it is kept");
+    let follow = |from| orders.follow(Offset(from)).expect("it is kept");
+    let (mut follower, mut polling) = (follow(0), follow(0));
     orders.append(b"unseen").expect("there is room");
+    let mut at_tail = follow(1);
     logs.close();
     assert!(matches!(follower.next(), Some(Err(ReadError::Closed))));
     assert!(follower.next().is_none());
+    assert!(at_tail.next().is_none(), "it has seen everything");
+    for _ in 0..3 {
+        // However long it would wait.
+        for polling in [&mut polling, &mut at_tail] {
+            let polled = polling.next_timeout(Duration::MAX);
+            assert!(matches!(polled, Err(ReadError::Closed)), "{polled:?}");
+        }
+    }
+}
+
+#[test]
+fn a_follower_waits_as_long_as_it_was_told() {
+    let logs = open(&SimulatedDisk::new());
+    let orders = log(&logs, "orders");
+    let mut follower = orders.follow(Offset(0)).expect("it is kept");
+    let polled = follower.next_timeout(Duration::from_millis(20));
+    assert!(matches!(polled, Ok(None)), "{polled:?}");
+    let following = threads::spawn("test", move || follower.next_timeout(Duration::MAX));
+    orders.append(b"one").expect("there is room");
+    let found = following
+        .expect("the system has threads")
+        .join()
+        .expect("it does not panic")
+        .expect("nothing is damaged");
+    assert_eq!(found.map(|record| record.offset), Some(Offset(0)));
 }
 
 #[test]
@@ -131,12 +153,23 @@ fn what_was_compressed_is_unpacked_up_to_the_limit() {
         ..settings()
     };
     let logs = try_open_with(&disk, less).expect("nothing is wrong with the disk");
-    let refused = log(&logs, "orders").read(Offset(0)).expect("it is kept").next();
-    assert!(matches!(
-        refused,
-        Some(Err(ReadError::Batch {
-            error: BatchError::DecompressedTooLarge { .. },
-            ..
-        }))
-    ));
+    let orders = log(&logs, "orders");
+    let is_too_large = |refused: &ReadError| {
+        let ReadError::Batch { error, .. } = refused else {
+            return false;
+        };
+        matches!(error, BatchError::DecompressedTooLarge { .. })
+    };
+    let refused = orders.read(Offset(0)).expect("it is kept").next();
+    assert!(matches!(&refused, Some(Err(error)) if is_too_large(error)));
+
+    orders.append(b"behind it").expect("there is room");
+    let mut follower = orders.follow(Offset(0)).expect("it is kept");
+    for _ in 0..3 {
+        let refused = follower.next_timeout(Duration::ZERO);
+        let refused = refused.expect_err("it is never passed over");
+        assert!(is_too_large(&refused), "{refused}");
+    }
+    assert!(matches!(follower.next(), Some(Err(_))));
+    assert!(follower.next().is_none(), "after an error an iterator ends");
 }

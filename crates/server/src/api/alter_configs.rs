@@ -13,14 +13,14 @@ use kafka_wire::{
     IncrementalAlterConfigsResponse, Text, alter_configs, incremental_alter_configs,
 };
 use protocol::metadata::{
-    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata,
+    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, is_internal,
 };
 
 use super::config_resource::target;
 use super::topic_change::{Refusal, change, conclude, rehearse};
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
-use crate::groups::{FIXED_CONFIG, is_internal};
+use crate::groups::FIXED_CONFIG;
 
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,6 +1,5 @@
 //! CreatePartitions: makes topics wider.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use kafka_wire::create_partitions::{
@@ -11,7 +10,7 @@ use protocol::metadata::{Metadata, Topic};
 use record::{PartitionId, TopicId};
 
 use super::topic_change::{
-    Planner, Refusal, change, check_not_internal, check_replicas, conclude, patience, rehearse,
+    Planner, Refusal, change, check_not_internal, check_replicas, conclude, each_once, patience, rehearse,
 };
 use crate::core::Core;
 
@@ -23,10 +22,13 @@ pub(super) async fn handle(
     request: CreatePartitionsRequest,
     _version: i16,
 ) -> CreatePartitionsResponse {
-    let mut seen = HashSet::new();
+    let topics = each_once(request.topics, |topic| topic.name.clone());
     let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
-        let topics = request.topics.iter();
-        topics.map(|topic| check(metadata, topic, &mut seen)).collect()
+        let check = |(topic, is_only): &(CreatePartitionsTopic, bool)| match is_only {
+            true => check(metadata, topic),
+            false => Err(Refusal::named_twice()),
+        };
+        topics.iter().map(check).collect()
     });
     let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
     let mut planner = Planner::new(&core.facts.config);
@@ -41,11 +43,10 @@ pub(super) async fn handle(
         false => change(&core, patience(request.timeout_ms), plan).await,
     };
     conclude(&mut outcomes, made);
-    let results = request
-        .topics
+    let results = topics
         .into_iter()
         .zip(outcomes)
-        .map(|(topic, outcome)| told(topic.name, outcome))
+        .map(|((topic, _), outcome)| told(topic.name, outcome))
         .collect();
     CreatePartitionsResponse {
         throttle_time_ms: 0,
@@ -53,17 +54,7 @@ pub(super) async fn handle(
     }
 }
 
-fn check(
-    metadata: &Metadata,
-    wanted: &CreatePartitionsTopic,
-    seen: &mut HashSet<Text>,
-) -> Result<Wanted, Refusal> {
-    if !seen.insert(wanted.name.clone()) {
-        return Err(Refusal::new(
-            ErrorCode::InvalidRequest,
-            "the request names this topic twice",
-        ));
-    }
+fn check(metadata: &Metadata, wanted: &CreatePartitionsTopic) -> Result<Wanted, Refusal> {
     let topic = metadata
         .topic_named(&wanted.name)
         .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;

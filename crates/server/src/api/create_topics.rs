@@ -1,6 +1,6 @@
 //! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,14 +9,17 @@ use kafka_wire::create_topics::{
     CreatableTopicResult,
 };
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
+use platform::random::random_bytes;
 use protocol::ApplyError;
-use protocol::metadata::{ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig};
+use protocol::metadata::{
+    ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig, check_new_name, fresh_topic_id,
+};
 use record::TopicId;
 
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
-    Planner, Refusal, change, check_name, check_replicas, conclude, fresh_topic_id, patience, rehearse,
+    Planner, Refusal, change, check_replicas, conclude, each_once, patience, rehearse,
 };
 use crate::core::Core;
 
@@ -58,37 +61,26 @@ pub(crate) async fn handle(
 
 /// What is wanted under each name, in the order of the names' first appearances.
 fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
-    let mut times: HashMap<Text, usize> = HashMap::new();
-    for topic in &topics {
-        *times.entry(topic.name.clone()).or_default() += 1;
-    }
-    let mut wishes = Vec::new();
-    let mut names = Vec::new();
-    for topic in topics {
-        // Zero: the name has been answered already.
-        let wish = match times.insert(topic.name.clone(), 0) {
-            Some(1) => core.with_metadata(|metadata| {
-                wish(metadata, &topic, core.facts.config.topics.default_partitions)
-            }),
-            Some(0) | None => continue,
-            Some(_) => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "the request names this topic twice",
-            )),
+    let default_partitions = core.facts.config.topics.default_partitions;
+    let topics = each_once(topics, |topic| topic.name.clone()).into_iter();
+    let wished = |(topic, is_only): (CreatableTopic, bool)| {
+        let wished = match is_only {
+            true => core.with_metadata(|metadata| wish(metadata, &topic, default_partitions)),
+            false => Err(Refusal::named_twice()),
         };
-        names.push(topic.name);
-        wishes.push(wish);
-    }
-    (names, wishes)
+        (topic.name, wished)
+    };
+    topics.map(wished).unzip()
 }
 
 fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) -> Result<NewTopic, Refusal> {
-    // Name first: "exists already" is what a client that creates its topic on every start expects.
-    check_name(&topic.name)?;
+    // First: "exists already" is what a client that creates its topic on every start expects, also of one that only the node
+    // itself can create.
     let name: Arc<str> = topic.name.as_str().into();
     if metadata.topic_named(&name).is_some() {
         return Err(ApplyError::TopicExists { name }.into());
     }
+    check_new_name(&name).map_err(ApplyError::from)?;
     check_once(topic.configs.iter().map(|config| &config.name))?;
     let config = topic
         .configs
@@ -107,7 +99,7 @@ fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) ->
         assignments => assigned(metadata, topic, assignments)?,
     };
     Ok(NewTopic {
-        id: fresh_topic_id(),
+        id: fresh_topic_id(random_bytes()),
         name,
         partition_count,
         replica_count,

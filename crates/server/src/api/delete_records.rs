@@ -1,15 +1,16 @@
 //! DeleteRecords: gives up the beginning of partitions, durably.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use kafka_wire::delete_records::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
+use protocol::metadata::is_internal;
 use record::{Offset, PartitionId};
 
+use super::topic_change::patience;
+use crate::append_path::FLUSH_PATIENCE_MIN;
 use crate::core::Core;
 use crate::error_codes::append_code;
-use crate::groups::is_internal;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{AppendRefusal, Shard};
 
@@ -29,14 +30,14 @@ pub(super) async fn handle(
             for wanted in &topic.partitions {
                 let found = match is_internal(&topic.name) {
                     false => find_partition(metadata, &topic.name, wanted.partition_index),
-                    // Kafka's for topics that are only compacted. Groups would be gone with the next start.
-                    true => Err(ErrorCode::PolicyViolation),
+                    // Groups would be gone with the next start.
+                    true => Err(ErrorCode::InvalidTopicException),
                 };
                 questions.push(found.map(|partition| (partition, wanted.offset)));
             }
         }
     });
-    let deadline = tokio::time::Instant::now() + Duration::from_millis(request.timeout_ms.max(0) as u64);
+    let deadline = tokio::time::Instant::now() + patience(request.timeout_ms).max(FLUSH_PATIENCE_MIN);
     let work = move |shard, partition, offset| async move {
         match tokio::time::timeout_at(deadline, trim(&shard, partition, offset)).await {
             Ok(trimmed) => trimmed.map_err(|refusal| append_code(&refusal)),

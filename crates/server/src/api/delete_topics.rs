@@ -1,6 +1,6 @@
 //! DeleteTopics: by name, from version 6 on also by id.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use kafka_wire::delete_topics::{DeletableTopicResult, DeleteTopicState};
@@ -8,7 +8,7 @@ use kafka_wire::{DeleteTopicsRequest, DeleteTopicsResponse, ErrorCode, Text};
 use protocol::metadata::Metadata;
 use record::TopicId;
 
-use super::topic_change::{Refusal, change, check_not_internal, conclude, patience};
+use super::topic_change::{Refusal, change, check_not_internal, conclude, each_once, patience};
 use crate::core::Core;
 
 /// A topic that was found, or why it is not deleted.
@@ -27,6 +27,7 @@ pub(crate) async fn handle(
         ..=5 => request.topic_names.into_iter().map(named).collect(),
         _ => request.topics,
     };
+    let states = each_once(states, |state| (state.name.clone(), state.topic_id));
     let mut found = core.with_metadata(|metadata| find(metadata, &states));
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
     let plan = move |metadata: &Metadata| {
@@ -42,7 +43,7 @@ pub(crate) async fn handle(
     let responses = states
         .into_iter()
         .zip(found)
-        .map(|(state, found)| told(state, found))
+        .map(|((state, _), found)| told(state, found))
         .collect();
     DeleteTopicsResponse {
         throttle_time_ms: 0,
@@ -50,20 +51,24 @@ pub(crate) async fn handle(
     }
 }
 
-/// Finds what is meant. A topic that is meant twice is a mistake; the first time counts.
-fn find(metadata: &Metadata, states: &[DeleteTopicState]) -> Vec<Found> {
-    let mut seen = HashSet::new();
-    let mut find = |state: &DeleteTopicState| {
-        let found = find_one(metadata, state)?;
-        match seen.insert(found.1) {
-            true => Ok(found),
-            false => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "the request names this topic twice",
-            )),
-        }
+/// Finds what is meant, each with whether it is named only once.
+fn find(metadata: &Metadata, states: &[(DeleteTopicState, bool)]) -> Vec<Found> {
+    let find = |(state, is_only): &(DeleteTopicState, bool)| match is_only {
+        true => find_one(metadata, state),
+        false => Err(Refusal::named_twice()),
     };
-    states.iter().map(&mut find).collect()
+    let mut found: Vec<Found> = states.iter().map(find).collect();
+    // A name and an id may mean the same topic.
+    let mut times: HashMap<TopicId, usize> = HashMap::new();
+    for (_, id) in found.iter().flatten() {
+        *times.entry(*id).or_default() += 1;
+    }
+    for one in &mut found {
+        if one.as_ref().is_ok_and(|(_, id)| times[id] > 1) {
+            *one = Err(Refusal::named_twice());
+        }
+    }
+    found
 }
 
 fn find_one(metadata: &Metadata, state: &DeleteTopicState) -> Found {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use kafka_wire::describe_cluster::DescribeClusterBroker;
 use kafka_wire::{DescribeClusterRequest, DescribeClusterResponse, ErrorCode, Text};
 
+use super::authorized::{ON_CLUSTER, if_asked};
 use crate::core::Core;
 
 /// Endpoints that clients talk to. The other sort are those of controllers.
@@ -50,6 +51,7 @@ pub(super) async fn handle(
         cluster_id: Text::from(core.facts.cluster.to_string()),
         controller_id: core.facts.node.0,
         brokers,
+        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, ON_CLUSTER),
         ..DescribeClusterResponse::default()
     }
 }

@@ -172,14 +172,15 @@ fn topic_config(
 
 /// A value with the name under which it was set.
 fn synonym(config: &'static KnownConfig, value: &ConfigValue) -> DescribeConfigsSynonym {
-    let of_brokers = || KnownBrokerConfig::of_topic_config(config.name).map(|known| known.name);
+    let of_brokers = || {
+        let known = KnownBrokerConfig::of_topic_config(config.name);
+        Text::from_static(known.map_or(config.name, |known| known.name))
+    };
     DescribeConfigsSynonym {
         name: match value.source {
-            ConfigSource::Topic | ConfigSource::Default => Text::from_static(config.name),
+            ConfigSource::Topic => Text::from_static(config.name),
             ConfigSource::Started => started_name(config.name),
-            ConfigSource::Broker | ConfigSource::AllBrokers => {
-                Text::from_static(of_brokers().unwrap_or(config.name))
-            }
+            ConfigSource::Broker | ConfigSource::AllBrokers | ConfigSource::Default => of_brokers(),
         },
         value: Some(Text::from(&*value.value)),
         source: source_code(value.source),

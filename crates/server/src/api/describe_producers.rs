@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafka_wire::describe_producers::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_wire::{DescribeProducersRequest, DescribeProducersResponse, ErrorCode, Text};
-use protocol::metadata::check_topic_name;
 use protocol::producers::WrittenBatch;
 use protocol::{Leader, ProducerId};
 use record::PartitionId;
@@ -31,10 +30,7 @@ pub(super) async fn handle(
     core.with_metadata(|metadata| {
         for topic in &request.topics {
             for index in &topic.partition_indexes {
-                let found = match check_topic_name(&topic.name) {
-                    Ok(()) => find_partition(metadata, &topic.name, *index),
-                    Err(_) => Err(ErrorCode::InvalidTopicException),
-                };
+                let found = find_partition(metadata, &topic.name, *index);
                 // Naming a partition a million times must not multiply the answer.
                 questions.push(found.and_then(|id| match seen.insert(id) {
                     true => Ok((id, ())),
@@ -99,7 +95,6 @@ fn told(partition_index: i32, described: Result<Vec<ProducerState>, ErrorCode>) 
     let message = match code {
         ErrorCode::None => None,
         ErrorCode::UnknownTopicOrPartition => Some("there is no such partition"),
-        ErrorCode::InvalidTopicException => Some("no topic can have this name"),
         ErrorCode::InvalidRequest => Some("the request names this partition twice"),
         ErrorCode::PolicyViolation => {
             Some("the answer would hold too many producers; ask for fewer partitions")

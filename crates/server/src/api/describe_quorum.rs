@@ -5,8 +5,8 @@ use std::rc::Rc;
 use kafka_wire::describe_quorum::{Listener, Node, PartitionData, ReplicaState, TopicData, TopicRequest};
 use kafka_wire::{DescribeQuorumRequest, DescribeQuorumResponse, ErrorCode, Text};
 use protocol::Leader;
+use protocol::metadata::METADATA_NAME;
 
-use super::topic_change::METADATA_NAME;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::owner::ask_owners;
 use crate::shard::Shard;
@@ -89,12 +89,13 @@ fn extent(leader: &Leader) -> Extent {
 
 fn told(core: &Core, extent: &Extent) -> DescribeQuorumResponse {
     let own = core.facts.node.0;
+    let now_ms = core.facts.clock.wall_ms();
     let voter = ReplicaState {
         replica_id: own,
         log_end_offset: extent.next,
-        // A leader fetches from nobody and is always caught up.
-        last_fetch_timestamp: -1,
-        last_caught_up_timestamp: core.facts.clock.wall_ms(),
+        // A leader fetches from nobody, and always has what it has.
+        last_fetch_timestamp: now_ms,
+        last_caught_up_timestamp: now_ms,
         ..ReplicaState::default()
     };
     let partition = PartitionData {

@@ -10,8 +10,9 @@ use kafka_wire::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use kafka_wire::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ErrorCode, Text};
-use protocol::metadata::{Metadata, Topic, check_topic_name};
+use protocol::metadata::{Metadata, Topic, check_topic_name, is_internal};
 
+use super::authorized::ON_TOPIC;
 use crate::core::Core;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
@@ -114,7 +115,9 @@ impl<'a> Page<'a> {
         self.response.topics.push(DescribeTopicPartitionsResponseTopic {
             name: Some(Text::from(&*topic.name)),
             topic_id: topic.id,
+            is_internal: is_internal(&topic.name),
             partitions,
+            topic_authorized_operations: ON_TOPIC,
             ..DescribeTopicPartitionsResponseTopic::default()
         });
         ends_at >= topic.partition_count() as usize || self.end(topic, ends_at)
@@ -136,6 +139,8 @@ impl<'a> Page<'a> {
         self.response.topics.push(DescribeTopicPartitionsResponseTopic {
             error_code: error.code(),
             name: Some(name.clone()),
+            is_internal: is_internal(name),
+            topic_authorized_operations: ON_TOPIC,
             ..DescribeTopicPartitionsResponseTopic::default()
         });
         true

@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use kafka_wire::{ErrorCode, Text};
 use platform::random::random_bytes;
-use protocol::groups::{Answer, GroupError, Name, Request};
+use protocol::groups::{Ask, GroupError, Name};
 
 use crate::budget::Room;
 use crate::core::Core;
@@ -64,26 +64,20 @@ impl From<GroupError> for Refusal {
     }
 }
 
-/// Asks the coordinator of one group; `pick` takes the answer of the request's own kind.
-async fn ask<T>(
-    core: &Rc<Core>,
-    request: Request,
-    pick: impl FnOnce(Answer) -> Option<Result<T, GroupError>>,
-) -> Result<T, Refusal> {
-    ask_and_wait(core, request, None, pick).await
+/// Asks the coordinator of one group.
+async fn ask<Q: Ask>(core: &Rc<Core>, request: Q) -> Result<Q::Answer, Refusal> {
+    Ok(ask_and_wait(core, request, None).await??)
 }
 
 /// The same for what may wait for long: `room`, which a large request has taken while it came, is free again as soon as the
-/// coordinator has it.
-async fn ask_and_wait<T>(
+/// coordinator has it. Why the coordinator refused stands inside; outside, why there is none.
+async fn ask_and_wait<Q: Ask>(
     core: &Rc<Core>,
-    request: Request,
+    request: Q,
     room: Option<Room>,
-    pick: impl FnOnce(Answer) -> Option<Result<T, GroupError>>,
-) -> Result<T, Refusal> {
-    let answer = core.hand_to_coordinator(request, room).await?;
-    let answer = pick(answer).expect("an answer is of its request's kind");
-    Ok(answer?)
+) -> Result<Result<Q::Answer, GroupError>, ErrorCode> {
+    let answer = core.hand_to_coordinator(request.into(), room).await?;
+    Ok(Q::take(answer).expect("an answer is of its request's kind"))
 }
 
 /// Marks what a request names first. An answer says everything about a group, whatever the request's length: asked for often

@@ -11,12 +11,15 @@ use kafka_wire::metadata::{
     MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
-use protocol::metadata::{Metadata, NewTopic, Topic, check_topic_name};
+use platform::random::random_bytes;
+use protocol::metadata::{
+    Metadata, NewTopic, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
+};
 use record::TopicId;
 
-use super::topic_change::{Planner, Refusal, change, check_name, conclude, fresh_topic_id};
+use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
+use super::topic_change::{Planner, Refusal, change, conclude};
 use crate::core::Core;
-use crate::groups::is_internal;
 
 /// From here on an empty list of topics means none, not all.
 const NULL_MEANS_ALL_SINCE: i16 = 1;
@@ -36,11 +39,29 @@ enum Named {
 }
 
 pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i16) -> MetadataResponse {
+    let mut topics = tell(&core, &request, version).await;
+    let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
+    // An id that no topic has stands for nothing.
+    for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
+        topic.topic_authorized_operations = operations;
+    }
+    MetadataResponse {
+        brokers: core.with_metadata(brokers),
+        cluster_id: Some(Text::from(core.facts.cluster.to_string())),
+        controller_id: core.facts.node.0,
+        topics,
+        cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, ON_CLUSTER),
+        ..MetadataResponse::default()
+    }
+}
+
+/// The topics that are asked for.
+async fn tell(core: &Rc<Core>, request: &MetadataRequest, version: i16) -> Vec<MetadataResponseTopic> {
     let wanted = match &request.topics {
         Some(topics) if version < NULL_MEANS_ALL_SINCE && topics.is_empty() => None,
         wanted => wanted.as_deref(),
     };
-    let topics = match wanted {
+    match wanted {
         None => core.with_metadata(|metadata| {
             let topics = metadata.topics();
             topics.map(|topic| told(metadata, topic)).collect()
@@ -49,7 +70,7 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
         Some(topics) => {
             let named = distinct(topics);
             let refused = match request.allow_auto_topic_creation && core.facts.config.topics.auto_create {
-                true => create(&core, &named).await,
+                true => create(core, &named).await,
                 false => HashMap::new(),
             };
             core.with_metadata(|metadata| {
@@ -57,13 +78,6 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
                 named.map(|named| look_up(metadata, named, &refused)).collect()
             })
         }
-    };
-    MetadataResponse {
-        brokers: core.with_metadata(brokers),
-        cluster_id: Some(Text::from(core.facts.cluster.to_string())),
-        controller_id: core.facts.node.0,
-        topics,
-        ..MetadataResponse::default()
     }
 }
 
@@ -100,7 +114,7 @@ fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
         Named::Id(_) => None,
     });
     names
-        .filter(|name| metadata.topic_named(name).is_none() && check_name(name).is_ok())
+        .filter(|name| metadata.topic_named(name).is_none() && check_new_name(name).is_ok())
         .cloned()
         .collect()
 }
@@ -120,7 +134,7 @@ async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
     let wanted: Vec<NewTopic> = names
         .iter()
         .map(|name| NewTopic {
-            id: fresh_topic_id(),
+            id: fresh_topic_id(random_bytes()),
             name: name.as_str().into(),
             partition_count,
             replica_count: 1,
@@ -168,6 +182,7 @@ fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>
             };
             MetadataResponseTopic {
                 error_code: error.code(),
+                is_internal: is_internal(&name),
                 name: Some(name),
                 ..MetadataResponseTopic::default()
             }

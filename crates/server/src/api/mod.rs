@@ -1,9 +1,11 @@
 //! Kafka's APIs: which are served in which versions, and how a request finds its handler.
 //!
-//! What is not in `SERVED` is refused by closing the connection, as Kafka does: a client asks ApiVersions first.
+//! All that the codec knows is served. What it does not know is refused by closing the connection, as Kafka does: a client
+//! asks ApiVersions first.
 
 pub(crate) mod alter_configs;
 mod api_versions;
+mod authorized;
 mod broker_configs;
 pub(crate) mod config_resource;
 mod create_partitions;
@@ -26,16 +28,14 @@ mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
 
-pub(crate) use topic_change::fresh_topic_id;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_wire::{
-    ApiKey, Decode, Encode, FetchRequest, Frame, ProduceRequest, Reader, Request, RequestHeader, WireError,
-    frame_response,
+    ApiKey, Decode, Encode, FetchRequest, Frame, ProduceRequest, ProduceResponse, Reader, Request,
+    RequestHeader, frame_response,
 };
 
 use storage::SharedMemory;
@@ -46,8 +46,8 @@ use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
 use crate::fetch_path::{Fetched, fetch};
 
-/// An answer under way; `None` when none is wanted.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Option<Answered>>>>;
+/// An answer under way; `None` when none is wanted. An error ends the connection, when what came before it is answered.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<Answered>, ConnectionError>>>>;
 
 /// An answer that is ready.
 pub(crate) struct Answered {
@@ -65,45 +65,6 @@ pub(crate) enum AnswerKind {
     /// Not counted.
     Other,
 }
-
-/// The APIs this node serves, in all versions that the codec knows.
-pub(crate) const SERVED: &[ApiKey] = &[
-    ApiKey::Produce,
-    ApiKey::Fetch,
-    ApiKey::ListOffsets,
-    ApiKey::Metadata,
-    ApiKey::ApiVersions,
-    ApiKey::CreateTopics,
-    ApiKey::DeleteTopics,
-    ApiKey::DeleteRecords,
-    ApiKey::InitProducerId,
-    ApiKey::OffsetForLeaderEpoch,
-    ApiKey::DescribeConfigs,
-    ApiKey::AlterConfigs,
-    ApiKey::DescribeLogDirs,
-    ApiKey::CreatePartitions,
-    ApiKey::FindCoordinator,
-    ApiKey::JoinGroup,
-    ApiKey::SyncGroup,
-    ApiKey::Heartbeat,
-    ApiKey::LeaveGroup,
-    ApiKey::OffsetCommit,
-    ApiKey::OffsetFetch,
-    ApiKey::OffsetDelete,
-    ApiKey::DescribeGroups,
-    ApiKey::ListGroups,
-    ApiKey::DeleteGroups,
-    ApiKey::ConsumerGroupHeartbeat,
-    ApiKey::ConsumerGroupDescribe,
-    ApiKey::ElectLeaders,
-    ApiKey::IncrementalAlterConfigs,
-    ApiKey::ListPartitionReassignments,
-    ApiKey::DescribeQuorum,
-    ApiKey::DescribeCluster,
-    ApiKey::DescribeProducers,
-    ApiKey::ListConfigResources,
-    ApiKey::DescribeTopicPartitions,
-];
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
 /// answer. `room` is what a large request has taken of its core's memory; an answer that may be long in coming takes it
@@ -127,22 +88,12 @@ pub(crate) fn start(
         reader,
         memory,
     };
-    let version = call.header.api_version;
-    if call.header.api_key == ApiKey::ApiVersions {
-        return Ok(call.api_versions());
-    }
-    if !SERVED.contains(&call.header.api_key) {
-        return Err(WireError::UnsupportedVersion {
-            api: call.header.api_key,
-            version,
-        }
-        .into());
-    }
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(),
         ApiKey::ListOffsets => call.answer(list_offsets::handle),
         ApiKey::Metadata => call.answer(metadata::handle),
+        ApiKey::ApiVersions => Ok(call.api_versions()),
         ApiKey::CreateTopics => call.answer(create_topics::handle),
         ApiKey::DeleteTopics => call.answer(delete_topics::handle),
         ApiKey::DeleteRecords => call.answer(delete_records::handle),
@@ -173,7 +124,6 @@ pub(crate) fn start(
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
-        api => Err(WireError::UnsupportedVersion { api, version }.into()),
     }
 }
 
@@ -228,7 +178,7 @@ impl Call<'_> {
         Ok(Box::pin(async move {
             let frame = encode(&handle(core, request, version).await);
             let kind = AnswerKind::Other;
-            Some(Answered { frame, kind })
+            Ok(Some(Answered { frame, kind }))
         }))
     }
 
@@ -250,7 +200,7 @@ impl Call<'_> {
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     // The core is ending.
-                    Err(_) => None,
+                    Err(_) => Ok(None),
                 },
             }
         }))
@@ -297,11 +247,16 @@ impl Call<'_> {
         let version = header.api_version;
         // They refer to the request's memory.
         drop((header, reader));
+        let is_answered = request.acks != 0;
         let response = produce(core, connection, request, version, memory);
         Ok(Box::pin(async move {
-            let frame = encode(&response.await?);
+            let response = response.await;
+            if !is_answered {
+                return check_unanswered(&response).map(|()| None);
+            }
+            let frame = encode(&response);
             let kind = AnswerKind::Produce;
-            Some(Answered { frame, kind })
+            Ok(Some(Answered { frame, kind }))
         }))
     }
 
@@ -320,7 +275,7 @@ impl Call<'_> {
                 false => AnswerKind::FetchAtOnce,
             };
             let frame = encode(&response);
-            Some(Answered { frame, kind })
+            Ok(Some(Answered { frame, kind }))
         }))
     }
 
@@ -342,7 +297,22 @@ impl Call<'_> {
                 &response,
             );
             let kind = AnswerKind::Other;
-            Some(Answered { frame, kind })
+            Ok(Some(Answered { frame, kind }))
         })
+    }
+}
+
+/// That all of an append was taken whose producer wants no answer. To hang up is the only way to tell it otherwise, as in
+/// Kafka: it looks for the leaders then.
+fn check_unanswered(response: &ProduceResponse) -> Result<(), ConnectionError> {
+    let mut partitions = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partition_responses);
+    match partitions.find(|partition| partition.error_code != 0) {
+        None => Ok(()),
+        Some(refused) => Err(ConnectionError::RefusedUnanswered {
+            code: refused.error_code,
+        }),
     }
 }

@@ -1,11 +1,12 @@
-//! What the APIs that change topics share: new identities, plans that keep within the cluster's limits together, and
-//! answers that say what to do.
+//! What the APIs that change topics share: plans that keep within the cluster's limits together, and answers that say what
+//! to do.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
-use platform::random::random_bytes;
-use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits, check_topic_name};
+use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits, TopicNameError, is_internal};
 use protocol::{ApplyError, NodeId};
 use record::TopicId;
 
@@ -13,7 +14,6 @@ use crate::config::Config;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
-use crate::groups::is_internal;
 
 /// Why something was not done, for one topic or all of a request: a code for the client, a sentence for its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,11 @@ impl Refusal {
             code,
             message: message.into(),
         }
+    }
+
+    /// Of what a request names twice, nothing is done to either.
+    pub(super) fn named_twice() -> Refusal {
+        Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice")
     }
 
     /// The message as responses carry it.
@@ -100,23 +105,23 @@ pub(super) fn conclude<T>(wishes: &mut [Result<T, Refusal>], made: Made) {
     }
 }
 
+/// What a request wants, in the order of first appearances, and whether it names that only once. What is named twice is
+/// answered once: which of the two is meant is for the client to say.
+pub(super) fn each_once<T, K: Hash + Eq>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
+    let mut times: HashMap<K, usize> = HashMap::new();
+    for one in &wanted {
+        *times.entry(key(one)).or_default() += 1;
+    }
+    let wanted = wanted.into_iter().filter_map(|one| {
+        let times = times.remove(&key(&one))?;
+        Some((one, times == 1))
+    });
+    wanted.collect()
+}
+
 /// A request's timeout.
 pub(super) fn patience(timeout_ms: i32) -> Duration {
     Duration::from_millis(timeout_ms.max(0) as u64)
-}
-
-/// A topic's identity as Kafka makes them: a random UUID (RFC 9562, version 4), which none of the reserved ones is, and
-/// whose Base64 form no tool takes for an option.
-pub(crate) fn fresh_topic_id() -> TopicId {
-    loop {
-        let mut bytes = random_bytes::<16>();
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        // Six bits make a Base64 character; 62 is the minus sign.
-        if bytes[0] >> 2 != 62 {
-            return TopicId(bytes);
-        }
-    }
 }
 
 /// Plans the topics of one request. All plans are made on the same image, so what the earlier ones will add is counted
@@ -176,30 +181,11 @@ impl Planner {
     }
 }
 
-/// The name of Kafka's own metadata topic: tools would take a topic of this name for it.
-pub(super) const METADATA_NAME: &str = "__cluster_metadata";
-
-/// Checks that a new topic may have this name.
-pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
-    check_topic_name(name).map_err(ApplyError::from)?;
-    check_not_internal(name)?;
-    match name == METADATA_NAME {
-        false => Ok(()),
-        true => {
-            let message = format!("{METADATA_NAME} is reserved; choose another name");
-            Err(Refusal::new(ErrorCode::InvalidTopicException, message))
-        }
-    }
-}
-
 /// Checks that a topic is not one that the node keeps for itself: clients may read those, and change nothing about them.
 pub(super) fn check_not_internal(name: &str) -> Result<(), Refusal> {
     match is_internal(name) {
         false => Ok(()),
-        true => {
-            let message = format!("{name} is kept by the node itself, which makes it when it is needed");
-            Err(Refusal::new(ErrorCode::InvalidTopicException, message))
-        }
+        true => Err(ApplyError::from(TopicNameError::Internal).into()),
     }
 }
 
@@ -229,20 +215,5 @@ pub(super) fn check_replicas(
             "a partition is assigned {} brokers, another one {replica_count}; all need as many",
             brokers.len()
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn identities_are_random_uuids_that_tools_can_print() {
-        for _ in 0..1000 {
-            let id = fresh_topic_id();
-            assert_eq!((id.0[6] >> 4, id.0[8] >> 6), (4, 2), "{id}");
-            assert_ne!(id.0[0] >> 2, 62, "{id}");
-        }
-        assert_ne!(fresh_topic_id(), fresh_topic_id());
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use protocol::metadata::topic_config::{ConfigChange, ConfigError as TopicConfigError};
+use storage::JournalSizes;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS, find};
 use super::speech::{read_host_port, show_bytes};
@@ -144,7 +145,7 @@ impl Config {
                 origin: self.source("journal.file_bytes"),
             });
         }
-        if journal.bytes_max / file_bytes < JOURNAL_FILES_MIN {
+        if journal.bytes_max / file_bytes < JournalSizes::FILES_MIN as u64 {
             let reason = "a journal needs room for three files";
             return Err(sizes("journal.bytes_max", journal.bytes_max, reason));
         }
@@ -197,8 +198,6 @@ impl Config {
 
 /// The unit of direct I/O, and so of journal files.
 const BLOCK_BYTES: u64 = platform::disk::BLOCK_BYTES as u64;
-/// One that is written, one that is ready, one that is laid out.
-const JOURNAL_FILES_MIN: u64 = 3;
 
 fn unknown(key: &str, origin: Source) -> ConfigError {
     ConfigError::UnknownKey {

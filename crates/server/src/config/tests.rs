@@ -251,6 +251,25 @@ fn every_config_stands_in_the_documentation() {
 }
 
 #[test]
+fn the_documentation_says_what_numbers_may_be() {
+    let text = include_str!("../../../../docs/configs.md");
+    let mut config = Config::default();
+    for key in KEYS {
+        // Such as `a size from 1MiB to 1GiB, such as 64MiB`. What is no number has no range.
+        let expected = (key.slot)(&mut config).expected(key.range);
+        let Some((_, range)) = expected.split_once(" from ") else {
+            continue;
+        };
+        let range = range.split(',').next().unwrap_or_default();
+        let cell = format!("| `{}` |", range.replace(" to ", "`–`"));
+        let row = format!("| `{}` |", key.name);
+        let row = text.lines().find(|line| line.starts_with(&row));
+        let row = row.expect("every key has a row");
+        assert!(row.contains(&cell), "{}: {cell} in {row}", key.name);
+    }
+}
+
+#[test]
 fn limits_that_change_have_the_defaults_of_their_keys() {
     let limits = LimitSettings::default();
     let of = |name| KnownBrokerConfig::find(name).expect("known").rules.default;

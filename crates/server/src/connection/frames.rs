@@ -24,11 +24,16 @@ const PREFIX_BYTES: usize = 4;
 pub(super) const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// Of a large frame, so much is looked at to see whether it is an append of one batch.
 const HEAD_BYTES: usize = 1 << 10;
+const _: () = assert!(
+    SMALL_FRAME_BYTES < BatchMemory::REQUEST_BYTES_MIN,
+    "a frame that may be received into a batch's memory has shown its head before it is received"
+);
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// How long nothing may come of a large request while others wait for the memory that is kept for it.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
+
 /// A request as it came.
 pub(super) struct Received {
     /// The frame without its size prefix.
@@ -103,19 +108,16 @@ impl Frames {
         }))
     }
 
-    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before. Only a frame that holds room
-    /// may not be silent while others wait.
+    /// The frame of `size` bytes whose prefix is in the buffer, and of a large one its head too; `None` if the input ends
+    /// before. Only a frame that holds room may not be silent while others wait.
     async fn receive(
         &mut self,
         size: usize,
         holds_room: bool,
     ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
         if size >= BatchMemory::REQUEST_BYTES_MIN {
-            if !self.fill(PREFIX_BYTES + HEAD_BYTES).await? {
-                return Ok(None);
-            }
-            let head_end = self.buffer.len().min(PREFIX_BYTES + READ_BYTES_MIN);
-            if let Some(position) = lone_batch_position(&self.buffer[PREFIX_BYTES..head_end]) {
+            let head = &self.buffer[PREFIX_BYTES..PREFIX_BYTES + HEAD_BYTES];
+            if let Some(position) = lone_batch_position(head) {
                 return self.receive_batch(BatchMemory::for_request(position, size)).await;
             }
         }
@@ -156,9 +158,6 @@ impl Frames {
     }
 
     /// Reads until the buffer holds `length` bytes; false if the input ends before.
-    ///
-    /// A large frame is read up to its own end and into memory of just its size, so that nothing of it, and little of the
-    /// next one, is ever moved.
     async fn fill(&mut self, length: usize) -> Result<bool, ConnectionError> {
         while self.buffer.len() < length {
             if !self.fill_once(length).await? {
@@ -169,6 +168,9 @@ impl Frames {
     }
 
     /// Reads once towards `length` bytes; false if the input has ended. Nothing is lost if it is dropped while it waits.
+    ///
+    /// A large frame is read up to its own end and into memory of just its size, so that nothing of it, and little of the
+    /// next one, is ever moved.
     async fn fill_once(&mut self, length: usize) -> Result<bool, ConnectionError> {
         if self.buffer.is_empty() {
             // An idle connection holds no buffer.

@@ -55,14 +55,16 @@ pub(super) struct Queued {
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let (frame, kind) = match self.answer.await {
-            Some(Answered { frame, kind }) => (Some(frame), kind),
-            None => (None, AnswerKind::Other),
+        let (frame, kind, end) = match self.answer.await {
+            Ok(Some(Answered { frame, kind })) => (Some(frame), kind, None),
+            Ok(None) => (None, AnswerKind::Other, None),
+            Err(end) => (None, AnswerKind::Other, Some(end)),
         };
         let held = frame.as_ref().map(|frame| answers.hold(frame.total_bytes));
         Ready {
             frame,
             kind,
+            end,
             received_at: self.received_at,
             _held: held,
             _permits: self.permits,
@@ -78,6 +80,8 @@ type Working = LocalBoxFuture<'static, Ready>;
 struct Ready {
     frame: Option<Frame>,
     kind: AnswerKind,
+    /// Why nothing comes behind it.
+    end: Option<ConnectionError>,
     received_at: Duration,
     _held: Option<Held>,
     _permits: RequestPermits,
@@ -100,6 +104,7 @@ impl Ready {
             (frame @ None, more) => *frame = more,
             (Some(_), None) => {}
         }
+        self.end = next.end.take();
         self.others.push(next);
     }
 }
@@ -126,7 +131,11 @@ pub(super) async fn write_answers(
             let queued = answers.try_recv().ok()?;
             Some(queued.ready(budget.clone()).boxed_local())
         });
-        let Some(frame) = ready.frame.take() else { continue };
+        let end = ready.end.take().map_or(Ok(()), Err);
+        let Some(frame) = ready.frame.take() else {
+            end?;
+            continue;
+        };
         count(&core.counters.sent_bytes, frame.total_bytes as u64);
         let writing = write_frame(&mut output, frame, budget);
         ahead = match ahead {
@@ -140,12 +149,17 @@ pub(super) async fn write_answers(
         for answer in std::iter::once(&ready).chain(&ready.others) {
             timer.note(&core.counters, answer.kind, answer.received_at, answered_at);
         }
+        end?;
     }
 }
 
-/// Adds to an answer those behind it that are ready by now and small; gives back the next one, which goes out later.
+/// Adds to an answer those behind it that are ready by now and small; gives back the next one, which goes out later. Behind
+/// one that ends the connection nothing comes.
 fn gather(ready: &mut Ready, mut next: impl FnMut() -> Option<Working>) -> Option<Working> {
     loop {
+        if ready.end.is_some() {
+            return None;
+        }
         let mut working = next()?;
         // Before a large answer is on its way, nothing is done for the one behind it.
         if ready.bytes() >= TOGETHER_BYTES {
@@ -257,7 +271,7 @@ impl Pace {
         if now < self.deadline(patience) {
             return Ok(());
         }
-        Err(ConnectionError::Stalled {
+        Err(ConnectionError::AnswerNotTaken {
             taken_bytes: self.taken_bytes,
             total_bytes: self.total_bytes,
             elapsed: now - self.started,

@@ -4,6 +4,9 @@ use kafka_wire::fetch::{FetchTopic, ForgottenTopic};
 
 use super::*;
 
+/// A version in which topics are named by their names.
+const NAMES: i16 = 12;
+
 /// A Fetch of these partitions of one topic.
 fn fetch((session_id, session_epoch): (i32, i32), topic: &str, partitions: &[i32]) -> FetchRequest {
     let partitions = partitions.iter().map(|index| FetchPartition {
@@ -37,19 +40,19 @@ fn a_connection_has_one_session_at_most() {
     let mut sessions = sessions();
     let own = Cell::new(0);
     for _ in 0..5 {
-        let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]));
+        let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]), NAMES);
         let opened = opened.expect("anybody may begin a session");
         assert_ne!(opened.session, 0, "there is always a place for it");
         assert_eq!((opened.session, sessions.len()), (own.get(), 1));
     }
     // Neither a fetch without a session nor one that is refused loses sight of it.
     let id = own.get();
-    let without = sessions.open(&own, fetch((0, FINAL_EPOCH), "orders", &[0]));
+    let without = sessions.open(&own, fetch((0, FINAL_EPOCH), "orders", &[0]), NAMES);
     assert_eq!(without.map(|opened| opened.session).ok(), Some(0));
-    let refused = sessions.open(&own, fetch((id, 7), "orders", &[]));
+    let refused = sessions.open(&own, fetch((id, 7), "orders", &[]), NAMES);
     assert_eq!(refused.err(), Some(ErrorCode::InvalidFetchSessionEpoch));
     assert_eq!((own.get(), sessions.len()), (id, 1));
-    let ended = sessions.open(&own, fetch((id, FINAL_EPOCH), "orders", &[]));
+    let ended = sessions.open(&own, fetch((id, FINAL_EPOCH), "orders", &[]), NAMES);
     assert_eq!(ended.map(|opened| opened.session).ok(), Some(0));
     assert_eq!((own.get(), sessions.len()), (0, 0));
 }
@@ -58,13 +61,13 @@ fn a_connection_has_one_session_at_most() {
 fn a_session_is_found_by_its_own_connection_only() {
     let mut sessions = sessions();
     let (own, other) = (Cell::new(0), Cell::new(0));
-    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1]));
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1]), NAMES);
     let id = began.expect("anybody may begin a session").session;
-    let foreign = sessions.open(&other, fetch((id, 1), "orders", &[]));
+    let foreign = sessions.open(&other, fetch((id, 1), "orders", &[]), NAMES);
     assert_eq!(foreign.err(), Some(ErrorCode::FetchSessionIdNotFound));
-    let ended = sessions.open(&other, fetch((id, FINAL_EPOCH), "orders", &[]));
+    let ended = sessions.open(&other, fetch((id, FINAL_EPOCH), "orders", &[]), NAMES);
     assert!(ended.is_ok());
-    let opened = sessions.open(&own, fetch((id, 1), "orders", &[2]));
+    let opened = sessions.open(&own, fetch((id, 1), "orders", &[2]), NAMES);
     let opened = opened.expect("it is there as before");
     assert_eq!((wanted(&opened), opened.incremental), (vec![0, 1, 2], true));
 }
@@ -73,7 +76,7 @@ fn a_session_is_found_by_its_own_connection_only() {
 fn partitions_come_and_go() {
     let mut sessions = sessions();
     let own = Cell::new(0);
-    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 1]));
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 1]), NAMES);
     let id = began.expect("anybody may begin a session").session;
     let forgotten = ForgottenTopic {
         topic: "orders".into(),
@@ -84,7 +87,7 @@ fn partitions_come_and_go() {
         forgotten_topics_data: vec![forgotten],
         ..fetch((id, 1), "orders", &[3])
     };
-    let opened = sessions.open(&own, request).expect("it is there");
+    let opened = sessions.open(&own, request, NAMES).expect("it is there");
     assert_eq!(wanted(&opened), [2, 1, 3]);
 }
 
@@ -93,12 +96,12 @@ fn a_session_that_outgrows_its_bound_ends() {
     let mut sessions = sessions();
     let own = Cell::new(0);
     let first: Vec<i32> = (0..PARTITIONS_MAX as i32).collect();
-    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &first));
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &first), NAMES);
     let id = began.expect("anybody may begin a session").session;
     // What it has already may be named again.
-    let opened = sessions.open(&own, fetch((id, 1), "orders", &[0, 5]));
+    let opened = sessions.open(&own, fetch((id, 1), "orders", &[0, 5]), NAMES);
     assert!(opened.is_ok());
-    let outgrown = sessions.open(&own, fetch((id, 2), "orders", &[-1]));
+    let outgrown = sessions.open(&own, fetch((id, 2), "orders", &[-1]), NAMES);
     assert_eq!(outgrown.err(), Some(ErrorCode::FetchSessionIdNotFound));
     assert_eq!((own.get(), sessions.len()), (0, 0));
 }
@@ -114,7 +117,7 @@ fn who_wants_too_much_is_served_without_a_session() {
         fetch((0, INITIAL_EPOCH), &long_name, &[0]),
     ] {
         let asked = request.topics[0].partitions.len();
-        let opened = sessions.open(&own, request).expect("it is served");
+        let opened = sessions.open(&own, request, NAMES).expect("it is served");
         assert_eq!((opened.session, opened.wanted.len()), (0, asked));
     }
     assert_eq!((own.get(), sessions.len()), (0, 0));
@@ -124,17 +127,17 @@ fn who_wants_too_much_is_served_without_a_session() {
 fn no_partition_waits_behind_those_that_always_have_records() {
     let mut sessions = sessions();
     let own = Cell::new(0);
-    let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 3]));
+    let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0, 1, 2, 3]), NAMES);
     let id = opened.expect("anybody may begin a session").session;
     // Each answer has room for two of them.
     for (epoch, expected) in [[0, 1, 2, 3], [2, 3, 0, 1], [0, 1, 2, 3]].iter().enumerate() {
-        let opened = sessions.open(&own, fetch((id, epoch as i32 + 1), "orders", &[]));
+        let opened = sessions.open(&own, fetch((id, epoch as i32 + 1), "orders", &[]), NAMES);
         let opened = opened.expect("it is in order");
         assert_eq!(wanted(&opened), expected);
         let answered = opened.wanted.into_iter().enumerate().map(|(place, wanted)| Told {
             topic: wanted.topic,
             partition: wanted.partition.partition,
-            stands: (10, 0),
+            stands: Some((10, 0)),
             brings_records: place < 2,
         });
         sessions.told(id, answered.collect());
@@ -148,6 +151,61 @@ fn no_partition_waits_behind_those_that_always_have_records() {
         }],
         ..fetch((id, 4), "orders", &[])
     };
-    let opened = sessions.open(&own, last).expect("it is in order");
+    let opened = sessions.open(&own, last, NAMES).expect("it is in order");
     assert_eq!(wanted(&opened), [0]);
+}
+
+#[test]
+fn a_session_names_its_topics_in_one_way() {
+    let mut sessions = sessions();
+    for (began, other) in [(NAMES, TOPIC_IDS_SINCE), (TOPIC_IDS_SINCE, NAMES)] {
+        let own = Cell::new(0);
+        let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]), began);
+        let id = opened.expect("anybody may begin a session").session;
+        let refused = sessions.open(&own, fetch((id, 1), "orders", &[]), other);
+        assert_eq!(refused.err(), Some(ErrorCode::FetchSessionTopicIdError));
+        let opened = sessions.open(&own, fetch((id, 1), "orders", &[]), began);
+        assert!(opened.is_ok(), "it goes on as it was");
+    }
+}
+
+#[test]
+fn a_session_that_has_nothing_left_ends() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]), NAMES);
+    let id = began.expect("anybody may begin a session").session;
+    let last = FetchRequest {
+        forgotten_topics_data: vec![ForgottenTopic {
+            topic: "orders".into(),
+            partitions: vec![0],
+            ..ForgottenTopic::default()
+        }],
+        topics: Vec::new(),
+        ..fetch((id, 1), "orders", &[])
+    };
+    let ended = sessions.open(&own, last, NAMES).expect("it is in order");
+    assert_eq!((ended.session, ended.wanted.len()), (0, 0));
+    assert_eq!((own.get(), sessions.len()), (0, 0));
+}
+
+#[test]
+fn what_comes_behind_an_error_is_news() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let began = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]), NAMES);
+    let id = began.expect("anybody may begin a session").session;
+    let stands = Some((10, 0));
+    for (epoch, told_before, stands) in [(1, None, stands), (2, stands, None), (3, None, stands)] {
+        let opened = sessions.open(&own, fetch((id, epoch), "orders", &[]), NAMES);
+        let wanted = opened.expect("it is in order").wanted.remove(0);
+        assert_eq!(wanted.told, told_before);
+        let told = Told {
+            topic: wanted.topic,
+            partition: 0,
+            stands,
+            brings_records: false,
+        };
+        sessions.told(id, vec![told]);
+    }
 }

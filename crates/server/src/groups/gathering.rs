@@ -5,12 +5,10 @@
 
 use bytes::Bytes;
 use protocol::groups::{PersistId, StoredRecord};
-use record::{BatchBuilder, Compression};
+use record::{BatchBuilder, Compression, RECORD_OVERHEAD_BYTES_MAX};
 
 /// Changes ride together up to this size.
 const BATCH_BYTES: usize = 512 << 10;
-/// What a record takes in a batch beside its key and its value, at most.
-const RECORD_BYTES: usize = 40;
 
 /// Changes that wait for their batch.
 pub(super) struct Gathering {
@@ -54,8 +52,9 @@ impl Gathering {
 }
 
 fn bytes_of(records: &[StoredRecord]) -> usize {
-    let of_record =
-        |record: &StoredRecord| RECORD_BYTES + record.key.len() + record.value.as_ref().map_or(0, Bytes::len);
+    let of_record = |record: &StoredRecord| {
+        RECORD_OVERHEAD_BYTES_MAX + record.key.len() + record.value.as_ref().map_or(0, Bytes::len)
+    };
     records.iter().map(of_record).sum()
 }
 

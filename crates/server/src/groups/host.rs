@@ -11,17 +11,16 @@ use std::time::Duration;
 use protocol::groups::{
     Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
 };
-use record::PartitionId;
+use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::gathering::{Gathered, Gathering};
-use super::replay::replay;
-use crate::shard::{Acks, AppendOutcome, AppendRefusal, AppendRequest, Shard};
+use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard};
 
 /// A batch on its way into the log, and the changes in it.
 struct Appending {
     ids: Vec<PersistId>,
-    outcome: oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>,
+    outcome: AppendAnswer,
 }
 
 /// See the module.
@@ -51,8 +50,7 @@ impl GroupHost {
         topics: Vec<TopicChange>,
     ) -> Rc<GroupHost> {
         let now = shard.clock.monotonic();
-        let elapsed_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let unix_ms_at_start = shard.clock.wall_ms().saturating_sub(elapsed_ms);
+        let unix_ms_at_start = shard.clock.wall_ms().saturating_sub(whole_ms(now));
         let mut coordinator = Coordinator::new(settings, unix_ms_at_start);
         coordinator.handle_topics(now, topics);
         let (appending, appended) = mpsc::unbounded_channel();
@@ -77,7 +75,8 @@ impl GroupHost {
 
     /// Reads the log back, then takes requests.
     async fn load(self: Rc<Self>) {
-        match replay(&self.shard, self.partition, &self.coordinator).await {
+        let mut take = |record: &Record| self.replay(record);
+        match self.shard.replay(self.partition, &mut take).await {
             Ok(()) => {
                 self.coordinator.borrow_mut().handle_loaded(self.now());
                 self.act();
@@ -87,6 +86,13 @@ impl GroupHost {
                 self.close();
             }
         }
+    }
+
+    /// Has the coordinator take a record of its log. One without a key says nothing about any group.
+    fn replay(&self, record: &Record) -> Result<(), String> {
+        let Some(key) = &record.key else { return Ok(()) };
+        let replayed = self.coordinator.borrow_mut().replay(key, record.value.as_deref());
+        replayed.map_err(|error| error.to_string())
     }
 
     /// Gives the coordinator a request, and tells where its answer comes; `None`, or nothing there, if it never will.
@@ -162,14 +168,9 @@ impl GroupHost {
     /// Sends a batch to the log; `report` hears what became of it.
     fn append(&self, gathered: Gathered) {
         let Gathered { ids, batch } = gathered;
-        let (reply, outcome) = oneshot::channel();
+        let (request, outcome) = AppendRequest::new(self.partition, batch, Acks::Quorum);
         self.under_way.set(self.under_way.get() + 1);
-        self.shard.append(AppendRequest {
-            partition: self.partition,
-            batch: batch.into(),
-            acks: Acks::Quorum,
-            reply,
-        });
+        self.shard.append(request);
         // The other end lives as long as this host does.
         let _ = self.appending.send(Appending { ids, outcome });
     }

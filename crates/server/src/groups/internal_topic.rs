@@ -5,8 +5,7 @@
 
 use std::borrow::Cow;
 
-use protocol::groups::GROUPS_TOPIC;
-use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings};
+use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal};
 
 /// The last record of each key, durable before anybody acts by it, and no change of a group refused. A group's record grows
 /// with its members.
@@ -21,11 +20,6 @@ pub(crate) const FIXED_CONFIG: [(&str, &str); 6] = [
 /// In segments that are soon complete, unless clients want others: only those are compacted (Kafka's
 /// `offsets.topic.segment.bytes`).
 const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "104857600");
-
-/// Whether a topic is kept by the node itself: clients may read it and not write to it.
-pub(crate) fn is_internal(topic: &str) -> bool {
-    topic == GROUPS_TOPIC
-}
 
 /// What the topic is made with.
 pub(super) fn first_config() -> Vec<ConfigChange> {
@@ -70,6 +64,7 @@ mod tests {
     use std::time::Duration;
 
     use protocol::Durability;
+    use protocol::groups::GROUPS_TOPIC;
     use protocol::leader::NodeId;
     use protocol::metadata::{Address, Command, NewTopic, PlanLimits};
     use record::{ClusterId, TopicId};

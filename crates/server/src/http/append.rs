@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::append_path::AppendAnswer;
 use crate::budget::Room;
+use crate::shard::AppendAnswer;
 
 use super::App;
 use super::body::{self, busy};

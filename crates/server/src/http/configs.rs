@@ -10,7 +10,7 @@ use axum::extract::{Path, Request, State};
 use kafka_wire::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
 use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 use kafka_wire::{DescribeConfigsRequest, IncrementalAlterConfigsRequest, Text};
-use protocol::metadata::ConfigSource;
+use protocol::metadata::{ConfigSource, topic_config};
 use serde::Serialize;
 
 use crate::api::config_resource::{BROKER, TOPIC, source_code};
@@ -110,6 +110,18 @@ impl Resource {
         }
     }
 
+    /// That what a topic is to give up exists. Kafka's clients may give up anything; here it is a slip of the pen.
+    fn check_given_up(&self, changes: &[(String, Option<String>)]) -> Result<(), Problem> {
+        let mut given_up = changes.iter().filter(|(_, value)| value.is_none());
+        let unknown = given_up.find_map(|(name, _)| topic_config::find(name).err());
+        match unknown.filter(|_| self.number == TOPIC) {
+            None => Ok(()),
+            Some(error) => {
+                Err(Problem::new(Kind::InvalidConfig, error.to_string()).with("topic", self.name.as_str()))
+            }
+        }
+    }
+
     /// Why one of Kafka's handlers refused, if it did.
     fn check(&self, code: i16, message: Option<&Text>) -> Result<(), Problem> {
         if code == 0 {
@@ -182,6 +194,7 @@ async fn change(
     let dry_run = query.switch("dry_run")?;
     let (Members(changes), _room) =
         take_json::<Members<Option<String>, CHANGES_MAX>>(app, request, BODY_BYTES_MAX).await?;
+    changed.check_given_up(&changes)?;
     let names = changes.iter().map(|(name, _)| name.clone()).collect();
     alter(app, changed, changes, dry_run).await?;
     let configs = describe(app, told, Some(names)).await?;

@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_wire::ErrorCode;
-use protocol::metadata::{Metadata, Topic};
+use protocol::metadata::{Metadata, Topic, is_internal};
 use record::{Offset, PartitionId, TopicId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::append_path::{AppendAnswer, append_from_outside};
+use crate::append_path::append_from_outside;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::read_code;
-use crate::groups::is_internal;
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
-use crate::shard::{Acks, AppendRefusal, ReadRefusal, ReadRequest, Shard};
+use crate::shard::{Acks, AppendAnswer, AppendRefusal, ReadRefusal, ReadRequest, Shard};
 
 use super::problem::{Kind, Problem};
 

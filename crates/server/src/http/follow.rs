@@ -49,7 +49,7 @@ pub(super) async fn follow(
     headers: &HeaderMap,
     line: Line,
 ) -> Result<Response, Problem> {
-    let query = Query::read(query, &["offset", "timestamp"])?;
+    let query = Query::read(query, &["offset", "timestamp_ms"])?;
     let start = match resumed(headers)? {
         Some(start) => start,
         None => Start::read(&query, Start::Latest)?,

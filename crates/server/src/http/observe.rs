@@ -1,10 +1,11 @@
 //! What is done with every request, whichever path it asks for: its path and origin are checked, it is counted, and it
 //! has a line in the log, also if its client does not wait for the answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use super::App;
 use super::problem::{Kind, Problem};
 use super::uri::check_path;
+use crate::config::Config;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +31,9 @@ pub(super) async fn observe(State(app): State<Arc<App>>, request: Request, next:
         peer: request.extensions().get::<Peer>().map(|peer| peer.0),
         status: None,
     };
-    let checked = check_path(&asked.path).and_then(|()| check_origin(&asked.method, request.headers()));
+    let config = &asked.app.cores.facts.config;
+    let checked =
+        check_path(&asked.path).and_then(|()| check_origin(&asked.method, request.headers(), config));
     let response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
@@ -73,39 +77,105 @@ impl Drop for Asked {
 }
 
 /// Refuses changes that a browser sends on behalf of a page of another origin: whoever opens a page must not thereby append
-/// to, or delete from, a node that the page's author cannot reach.
-fn check_origin(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+/// to, or delete from, a node that the page's author cannot reach. Nor does it help to have the name that the page came from
+/// lead here afterwards (DNS rebinding): it must be one that is this node's.
+fn check_origin(method: &Method, headers: &HeaderMap, config: &Config) -> Result<(), Problem> {
     let Some(origin) = headers.get(header::ORIGIN).filter(|_| !method.is_safe()) else {
         return Ok(());
     };
+    let refused = |detail: &str| Err(Problem::new(Kind::CrossOrigin, detail));
     let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    match authority.is_some_and(|(_, authority)| Some(authority) == host) {
-        true => Ok(()),
-        false => Err(Problem::new(
-            Kind::CrossOrigin,
-            "pages of other origins may not change anything here",
-        )),
+    match (authority, host) {
+        (Some((_, authority)), Some(host)) if authority == host => match is_own(host, config) {
+            true => Ok(()),
+            false => refused(
+                "pages may change something here only under an IP address, localhost, or the host of http.listen or \
+                 kafka.advertised: another origin may have this name",
+            ),
+        },
+        _ => refused("pages of other origins may not change anything here"),
     }
+}
+
+/// Whether `authority` names this node, and nobody else can have made it do so.
+fn is_own(authority: &str, config: &Config) -> bool {
+    let Some(host) = host_of(authority) else {
+        return false;
+    };
+    let listens = host_of(&config.http.listen);
+    let advertised = config.kafka.advertised.as_ref();
+    let names = [
+        Some("localhost"),
+        listens.as_deref(),
+        advertised.map(|advertised| advertised.host.as_str()),
+    ];
+    let is_name = |name: &str| name.eq_ignore_ascii_case(&host);
+    host.parse::<IpAddr>().is_ok() || names.into_iter().flatten().any(is_name)
+}
+
+/// The host of `host:port`, IPv6 without its brackets.
+fn host_of(authority: &str) -> Option<String> {
+    let authority: Authority = authority.parse().ok()?;
+    Some(authority.host().trim_matches(['[', ']']).to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::HostPort;
+
+    fn may_post(config: &Config, host: &str, origin: &str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().expect("sound"));
+        headers.insert(header::ORIGIN, origin.parse().expect("sound"));
+        assert!(check_origin(&Method::GET, &headers, config).is_ok(), "{origin}");
+        check_origin(&Method::POST, &headers, config).is_ok()
+    }
 
     #[test]
     fn only_a_page_of_this_origin_may_change_something() {
+        let config = Config::default();
         let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, "node:8092".parse().expect("sound"));
-        assert!(check_origin(&Method::POST, &headers).is_ok(), "no browser");
+        headers.insert(header::HOST, "localhost:8092".parse().expect("sound"));
+        assert!(
+            check_origin(&Method::POST, &headers, &config).is_ok(),
+            "no browser"
+        );
         for (origin, allowed) in [
-            ("http://node:8092", true),
+            ("http://localhost:8092", true),
+            ("http://localhost", false),
             ("http://evil", false),
             ("null", false),
         ] {
-            headers.insert(header::ORIGIN, origin.parse().expect("sound"));
-            assert_eq!(check_origin(&Method::POST, &headers).is_ok(), allowed, "{origin}");
-            assert!(check_origin(&Method::GET, &headers).is_ok(), "{origin}");
+            assert_eq!(may_post(&config, "localhost:8092", origin), allowed, "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_made_to_lead_here_is_no_origin() {
+        let mut config = Config::default();
+        config.http.listen = "log.internal:8092".to_owned();
+        config.kafka.advertised = Some(HostPort {
+            host: "log.example".to_owned(),
+            port: 9092,
+        });
+        for (host, allowed) in [
+            ("127.0.0.1:8092", true),
+            ("10.1.2.3", true),
+            ("[::1]:8092", true),
+            ("LocalHost:8092", true),
+            ("log.internal:8092", true),
+            ("log.example", true),
+            ("evil.example:8092", false),
+            ("log.example.evil:8092", false),
+            ("127.0.0.1.evil:8092", false),
+        ] {
+            assert_eq!(
+                may_post(&config, host, &format!("http://{host}")),
+                allowed,
+                "{host}"
+            );
         }
     }
 }

@@ -7,24 +7,27 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::App;
 use super::media_type::MediaType;
 use super::problem::{self, Kind};
+use super::read::BYTES;
 use super::routes::{OPERATIONS, Operation};
 
 /// Answers `GET /v1/openapi.json`.
 pub(super) async fn document(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(describe(app.body_bytes_max()))
+    Json(describe(&app))
 }
 
 /// The whole document.
-pub(super) fn describe(body_bytes_max: usize) -> Value {
+fn describe(app: &App) -> Value {
+    let body_bytes_max = app.body_bytes_max();
     let mut paths = Map::new();
     for operation in OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method.as_str().to_lowercase()] = describe_operation(operation);
+        path[operation.method.as_str().to_lowercase()] = describe_operation(operation, app);
     }
     json!({
         "openapi": "3.1.0",
@@ -34,7 +37,7 @@ pub(super) fn describe(body_bytes_max: usize) -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
             "description": format!(
                 "The log over HTTP. A body may have {body_bytes_max} bytes. Every refusal is a problem (RFC 9457) \
-                 whose `type` says of which kind it is."
+                 whose `type` says of which kind it is; one of the method (405) has `Allow`. Answers may gain members."
             ),
         },
         "paths": paths,
@@ -42,9 +45,33 @@ pub(super) fn describe(body_bytes_max: usize) -> Value {
     })
 }
 
-fn describe_operation(operation: &Operation) -> Value {
+fn describe_operation(operation: &Operation, app: &App) -> Value {
     let mut described = (operation.describe)();
-    let path_parameters = [
+    let mut parameters = path_parameters(operation.path);
+    if let Some(Value::Array(own)) = described.get("parameters") {
+        parameters.extend(own.clone());
+    }
+    set_bytes_max(&mut parameters, app.cores.facts.config.limits.fetch_bytes);
+    described["parameters"] = parameters.into();
+    let mut kinds: Vec<Kind> = usual_problems(operation);
+    if let Some(Value::Array(own)) = described["responses"].get("problems") {
+        let own = own.iter().filter_map(Value::as_str);
+        kinds.extend(own.filter_map(Kind::named));
+    }
+    let responses = described["responses"]
+        .as_object_mut()
+        .expect("every operation has answers");
+    responses.remove("problems");
+    for (status, response) in problem_responses(&kinds) {
+        // What says itself what it answers with this status (readiness) is not a problem.
+        responses.entry(status).or_insert(response);
+    }
+    described
+}
+
+/// The parameters that stand in braces in a path.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let known = [
         (
             "group",
             "The group's name, percent-encoded. One with a slash cannot be named in a path.",
@@ -64,34 +91,25 @@ fn describe_operation(operation: &Operation) -> Value {
             json!(0),
         ),
     ];
-    let mut parameters: Vec<Value> = path_parameters
+    known
         .into_iter()
-        .filter(|(name, ..)| operation.path.contains(&format!("{{{name}}}")))
+        .filter(|(name, ..)| path.contains(&format!("{{{name}}}")))
         .map(|(name, what, schema, example)| {
             json!({
                 "name": name, "in": "path", "required": true,
                 "description": what, "schema": schema, "example": example,
             })
         })
-        .collect();
-    if let Some(Value::Array(own)) = described.get("parameters") {
-        parameters.extend(own.clone());
+        .collect()
+}
+
+/// How much an answer may hold is the node's own setting.
+fn set_bytes_max(parameters: &mut [Value], bytes_max: usize) {
+    let of_bytes = |parameter: &&mut Value| parameter["name"] == "bytes";
+    for parameter in parameters.iter_mut().filter(of_bytes) {
+        parameter["schema"]["maximum"] = bytes_max.into();
+        parameter["schema"]["default"] = BYTES.min(bytes_max).into();
     }
-    described["parameters"] = parameters.into();
-    let mut kinds: Vec<Kind> = usual_problems(operation);
-    if let Some(Value::Array(own)) = described["responses"].get("problems") {
-        let own = own.iter().filter_map(Value::as_str);
-        kinds.extend(own.filter_map(Kind::named));
-    }
-    let responses = described["responses"]
-        .as_object_mut()
-        .expect("every operation has answers");
-    responses.remove("problems");
-    for (status, response) in problem_responses(&kinds) {
-        // What says itself what it answers with this status (readiness) is not a problem.
-        responses.entry(status).or_insert(response);
-    }
-    described
 }
 
 /// What can happen to any request like this one.
@@ -128,6 +146,11 @@ fn problem_responses(kinds: &[Kind]) -> Map<String, Value> {
                 "content": { problem::MEDIA_TYPE: { "schema": reference("Problem") } },
             })
         });
+        if kind.status() == StatusCode::SERVICE_UNAVAILABLE {
+            let seconds = json!({ "type": "integer", "minimum": 0 });
+            response["headers"] =
+                json!({ "Retry-After": always("Seconds to wait before trying again.", seconds) });
+        }
         let said = response["description"].as_str().unwrap_or_default();
         let said = if said.is_empty() {
             "Problem: ".to_owned()
@@ -137,6 +160,11 @@ fn problem_responses(kinds: &[Kind]) -> Map<String, Value> {
         response["description"] = format!("{said}{}", kind.slug()).into();
     }
     responses
+}
+
+/// A header that every such answer has.
+fn always(what: &str, schema: Value) -> Value {
+    json!({ "description": what, "required": true, "schema": schema })
 }
 
 /// A schema by its name.

@@ -70,6 +70,8 @@ kinds! {
     TopicExists = "topic-exists", CONFLICT;
     /// A group has members that would be in the way.
     GroupNotEmpty = "group-not-empty", CONFLICT;
+    /// The topic's records go by their keys, not by their offsets.
+    OnlyCompacted = "only-compacted", CONFLICT;
     /// Beyond the limit of requests, or of the topic's batches.
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE;

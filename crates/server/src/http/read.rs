@@ -34,10 +34,10 @@ use page::{Form, Page, Unpaged, make_page};
 /// What records can be given as.
 pub(super) const PRODUCES: &[MediaType] = &[MediaType::Json, MediaType::JsonLines, MediaType::EventStream];
 /// Records in one answer, unless asked otherwise, and the most.
-const RECORDS: usize = 1_000;
-const RECORDS_MAX: usize = 100_000;
+pub(super) const RECORDS: usize = 1_000;
+pub(super) const RECORDS_MAX: usize = 100_000;
 /// Bytes in one answer, unless asked otherwise.
-const BYTES: usize = 1 << 20;
+pub(super) const BYTES: usize = 1 << 20;
 /// How long finding the first offset and room for the answer may take.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
@@ -54,9 +54,9 @@ pub(super) enum Start {
 }
 
 impl Start {
-    /// Reads `offset` and `timestamp`.
+    /// Reads `offset` and `timestamp_ms`.
     pub(super) fn read(query: &Query, unless_said: Start) -> Result<Start, Problem> {
-        let since = query.number("timestamp", 0..=i64::MAX)?.map(Start::Since);
+        let since = query.number("timestamp_ms", 0..=i64::MAX)?.map(Start::Since);
         let at = match query.get("offset") {
             None => None,
             Some("earliest") => Some(Start::Earliest),
@@ -71,8 +71,8 @@ impl Start {
         };
         match (at, since) {
             (Some(_), Some(_)) => {
-                let detail = "give offset or timestamp, not both".to_owned();
-                Err(bad_parameter("timestamp", detail))
+                let detail = "give offset or timestamp_ms, not both".to_owned();
+                Err(bad_parameter("timestamp_ms", detail))
             }
             (at, since) => Ok(at.or(since).unwrap_or(unless_said)),
         }
@@ -143,7 +143,7 @@ pub(super) async fn from_partition(
     if media_type == MediaType::EventStream {
         return follow::follow(app, partition, query, request.headers(), line).await;
     }
-    let query = Query::read(query, &["offset", "timestamp", "limit", "bytes", "wait_ms"])?;
+    let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
     let wish = Wish::read(&app, &query)?;
     let form = match media_type {
         MediaType::JsonLines => Form::Lines,

@@ -1,14 +1,15 @@
 //! One record as JSON, in and out. Text stays text; what is not UTF-8 goes by `key_base64` and `value_base64`.
 //!
-//! What is read can be appended again: the names are the same both ways.
+//! What is read can be appended again: the names are the same both ways, and those of the command line
+//! (`crates/cli/src/consume/printer.rs`, `crates/cli/src/produce/draft.rs`).
 
 use std::io;
 
 use bytes::Bytes;
-use record::Record;
+use record::{Record, base64};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::base64;
 use super::json_body::Items;
 
 /// Headers of a record. One that says nothing takes three bytes of a body, and far more than that in memory.
@@ -30,7 +31,14 @@ pub(super) struct NewRecord {
     #[serde(default)]
     headers: Items<NewHeader, HEADERS_MAX, 0>,
     /// Milliseconds since 1970; without it, the moment of the append.
-    pub(super) timestamp: Option<i64>,
+    pub(super) timestamp_ms: Option<i64>,
+    // Where a record that was read stood. This one will stand elsewhere, so these are left aside.
+    #[serde(default, rename = "topic")]
+    _topic: IgnoredAny,
+    #[serde(default, rename = "partition")]
+    _partition: IgnoredAny,
+    #[serde(default, rename = "offset")]
+    _offset: IgnoredAny,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,7 +110,7 @@ fn field(name: &str, text: Option<String>, base64: Option<String>) -> Result<Opt
 #[derive(Serialize)]
 struct ToldRecord<'a> {
     offset: i64,
-    timestamp: Option<i64>,
+    timestamp_ms: Option<i64>,
     #[serde(flatten)]
     key: ToldKey<'a>,
     #[serde(flatten)]
@@ -166,7 +174,7 @@ pub(super) fn write(out: impl io::Write, record: &Record) -> serde_json::Result<
     });
     let told = ToldRecord {
         offset: record.offset.0,
-        timestamp: (record.timestamp_ms != NO_TIME).then_some(record.timestamp_ms),
+        timestamp_ms: (record.timestamp_ms != NO_TIME).then_some(record.timestamp_ms),
         key: ToldKey::of(record.key.as_ref()),
         value: ToldValue::of(record.value.as_ref()),
         headers: headers.collect(),
@@ -197,7 +205,7 @@ mod tests {
         };
         assert_eq!(
             written(&record),
-            r#"{"offset":7,"timestamp":5,"key":"k","value":"li\nne \"é\""}"#
+            r#"{"offset":7,"timestamp_ms":5,"key":"k","value":"li\nne \"é\""}"#
         );
         record.key = Some(Bytes::from_static(b"\xff"));
         record.value = None;
@@ -205,8 +213,27 @@ mod tests {
         record.headers = vec![(Bytes::from_static(b"h"), Some(Bytes::from_static(b"\xfe")))];
         assert_eq!(
             written(&record),
-            r#"{"offset":7,"timestamp":null,"key_base64":"/w==","value":null,"headers":[{"key":"h","value_base64":"/g=="}]}"#
+            r#"{"offset":7,"timestamp_ms":null,"key_base64":"/w==","value":null,"headers":[{"key":"h","value_base64":"/g=="}]}"#
         );
+    }
+
+    #[test]
+    fn what_is_told_can_be_appended_again() {
+        let record = Record {
+            offset: Offset(7),
+            timestamp_ms: 5,
+            key: Some(Bytes::from_static(b"\xff")),
+            value: Some(Bytes::from_static(b"v")),
+            headers: vec![(Bytes::from_static(b"h"), None)],
+        };
+        let read: NewRecord = serde_json::from_str(&written(&record)).expect("its own words");
+        assert_eq!(read.timestamp_ms, Some(5));
+        let bytes = read.into_bytes().expect("a record");
+        assert_eq!(
+            (bytes.key, bytes.value),
+            (Some(b"\xff".to_vec()), Some(b"v".to_vec()))
+        );
+        assert_eq!(bytes.headers, [(b"h".to_vec(), None)]);
     }
 
     #[test]
@@ -226,7 +253,9 @@ mod tests {
             let told = record.into_bytes().expect_err(text);
             assert!(told.contains(why), "{text}: {told}");
         }
-        assert!(serde_json::from_str::<NewRecord>(r#"{"valeu":"v"}"#).is_err());
+        for text in [r#"{"valeu":"v"}"#, r#"{"value":"v","timestamp":5}"#] {
+            assert!(serde_json::from_str::<NewRecord>(text).is_err(), "{text}");
+        }
         for tombstone in [
             r#"{"key":"k","value":null}"#,
             r#"{"key":"k","value_base64":null}"#,

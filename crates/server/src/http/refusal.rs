@@ -23,9 +23,11 @@ impl From<AppendRefusal> for Problem {
         let kind = match &refusal {
             AppendRefusal::UnknownPartition => Kind::UnknownPartition,
             AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => Kind::BodyTooLarge,
-            AppendRefusal::Batch(_) | AppendRefusal::Timestamp { .. } | AppendRefusal::WithoutKey { .. } => {
-                Kind::InvalidRecord
-            }
+            AppendRefusal::Batch(_)
+            | AppendRefusal::BaseOffset { .. }
+            | AppendRefusal::Timestamp { .. }
+            | AppendRefusal::WithoutKey { .. } => Kind::InvalidRecord,
+            AppendRefusal::OnlyCompacted => Kind::OnlyCompacted,
             AppendRefusal::Trim(TrimError::OutOfRange { .. }) => Kind::OffsetOutOfRange,
             // What is appended here has no producer whose sequence could be wrong.
             AppendRefusal::Leader(_) => Kind::Unavailable,
@@ -120,6 +122,7 @@ impl From<GroupError> for Problem {
             | GroupError::OffsetMetadataTooLarge { .. }
             | GroupError::FencedMemberEpoch { .. }
             | GroupError::StaleMemberEpoch { .. }
+            | GroupError::CommitWithoutEpoch
             | GroupError::UnsupportedAssignor { .. }
             | GroupError::InvalidRegex { .. } => problem(Kind::Internal),
         }

@@ -18,7 +18,7 @@ use crate::http::HttpCounters;
 use crate::mailbox::{Mailboxes, Stopping};
 use crate::shard::Shard;
 
-use super::{CompactionFigures, CoreAnswer, CoreFigures, JournalFigures, Silence, Snapshot};
+use super::{CoreAnswer, CoreFigures, JournalFigures, Silence, Snapshot};
 
 /// A core that answers nothing for this long is not well: its longest turn is a matter of milliseconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
@@ -137,19 +137,10 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         disk_reads: counters.disk_reads.get(),
         layout_rounds: counters.layout_rounds.get(),
         faults: counters.faults.get(),
-        compaction: CompactionFigures {
-            passes: counters.compaction_passes.get(),
-            failures: counters.compaction_failures.get(),
-            read_bytes: counters.compaction_read_bytes.get(),
-            written_bytes: counters.compaction_written_bytes.get(),
-            time: counters.compaction_time.get(),
-            removed_records: counters.compacted_records.get(),
-            removed_tombstones: counters.compacted_tombstones.get(),
-            freed_bytes: counters.compacted_bytes.get(),
-            waiting_bytes: shard.compaction_waiting_bytes(),
-        },
-        stalled_appends: shard.stalled_appends(),
+        compaction: shard.compaction_figures(),
+        stalled_appends: shard.appends_without_room(),
         store: shard.store_status(),
         refusal: shard.refuses(),
+        disk_full: shard.is_disk_full(),
     }
 }

@@ -64,6 +64,7 @@ fn journal(index: usize) -> JournalFigures {
             chunk_cache_misses: 16,
         },
         refusal: None,
+        disk_full: false,
     }
 }
 
@@ -231,8 +232,10 @@ fn a_refusing_journal_shows_why() {
         refusal: Some(AppendRefusal::JournalDead("flush failed".into())),
         ..journal(0)
     };
+    // A full disk shows, also where appends are refused for another reason.
     let full = JournalFigures {
-        refusal: Some(AppendRefusal::DiskFull),
+        refusal: Some(AppendRefusal::Starting),
+        disk_full: true,
         ..journal(1)
     };
     let text = render(snapshot(vec![Ok(core(vec![dead, full]))]));

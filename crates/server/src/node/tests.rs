@@ -7,11 +7,13 @@ use kafka_wire::describe_configs::DescribeConfigsResource;
 use platform::disk::SimulatedDisk;
 use protocol::Durability;
 use protocol::groups::GROUPS_TOPIC;
-use protocol::metadata::{ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits};
+use protocol::metadata::{
+    ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits, fresh_topic_id,
+};
 
 use super::*;
 use crate::api::config_resource::TOPIC;
-use crate::api::{describe_configs, fresh_topic_id};
+use crate::api::describe_configs;
 
 fn node(cores: usize) -> Node {
     start_on(&SimulatedDisk::new(), cores).expect("the node starts")
@@ -140,7 +142,7 @@ fn told(node: &Node, config: &'static str) -> String {
 fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
     let disk = SimulatedDisk::new();
     let node = start_careless(&disk);
-    let topic = fresh_topic_id();
+    let topic = fresh_topic_id([7; 16]);
     let made_otherwise = NewTopic {
         id: topic,
         name: GROUPS_TOPIC.into(),
@@ -167,4 +169,15 @@ fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
     }
     assert!(node.drain(Duration::from_secs(3_600)));
     check(&start_careless(&disk));
+}
+
+#[test]
+fn a_limit_on_open_files_that_connections_can_reach_is_told_of() {
+    assert_eq!(too_few_descriptors(12_048, 10_000, 2), None);
+    assert_eq!(too_few_descriptors(u64::MAX, usize::MAX, usize::MAX), None);
+    let told = too_few_descriptors(12_047, 10_000, 2).expect("a warning");
+    assert!(
+        told.contains("12047 open files") && told.contains("limits.connections is 10000"),
+        "{told}"
+    );
 }

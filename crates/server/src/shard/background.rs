@@ -10,17 +10,10 @@ use std::time::Duration;
 
 use platform::threads;
 use record::PartitionId;
-use storage::Flush;
+use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::sync::oneshot;
 
 use super::{AppendRefusal, Phase, Shard, count};
-
-/// How long the background rests after a failure before it tries again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// The least time after the removal of a whole journal file. Where a file system tells the disk of freed blocks at once, many
-/// large files removed together make flushes wait for hundreds of milliseconds. Far more than a core appends meanwhile.
-const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -150,7 +143,7 @@ impl Shard {
             }
             Err(error) => self.step_down(&error.to_string()),
         }
-        self.append_stalled();
+        self.append_waiting();
         self.flushed.notify_waiters();
         self.background.notify_one();
     }
@@ -169,7 +162,7 @@ impl Shard {
             partition.leader.handle_seal();
             partition.act();
         }
-        self.refuse_stalled(&refusal);
+        self.refuse_waiting_for_room(&refusal);
     }
 
     /// Runs background jobs one at a time, whenever one is due.
@@ -193,7 +186,7 @@ impl Shard {
         let prepared = self.store.borrow_mut().prepared(job, result);
         match prepared {
             Ok(()) => {
-                self.append_stalled();
+                self.append_waiting();
                 self.staged.notify_one();
             }
             Err(error) => self.rest_after(&error).await,
@@ -234,19 +227,21 @@ impl Shard {
             self.store.borrow_mut().begin_checkpoint(&mut state)
         };
         self.staged.notify_one();
-        while !self.store.borrow().checkpoint_may_run(&job) {
-            self.flushed.notified().await;
-            if self.store.borrow().dead().is_some() {
-                // What the checkpoint claims will never be durable: it is not written, and nothing more is laid out.
-                return false;
-            }
+        let staged_before = self.store.borrow().staged_before();
+        if self.until_flushed(staged_before).await.is_err() {
+            // What the checkpoint claims will never be durable: it is not written, and nothing more is laid out.
+            return false;
         }
+        assert!(
+            self.store.borrow().checkpoint_may_run(&job),
+            "everything that the checkpoint reflects is durable"
+        );
         let (job, result) = run(job, |job| job.run()).await;
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
         match checkpointed {
-            Ok(()) => self.append_stalled(),
+            Ok(()) => self.append_waiting(),
             Err(error) => self.rest_after(&error).await,
         }
         true
@@ -284,7 +279,7 @@ impl Shard {
     async fn rest_after(&self, error: &dyn std::fmt::Display) {
         count(&self.counters.faults, 1);
         tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
-        if self.stalled_appends() > 0 {
+        if self.appends_without_room() > 0 {
             self.starved.notify_one();
         }
         tokio::time::sleep(RETRY_AFTER).await;
@@ -305,19 +300,11 @@ impl Shard {
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
         self.phase.set(Phase::Draining);
-        self.refuse_stalled(&AppendRefusal::Stopping);
+        self.refuse_waiting_for_room(&AppendRefusal::Stopping);
         self.staged.notify_one();
-        loop {
-            let flushed = self.flushed.notified();
-            let idle = {
-                let store = self.store.borrow();
-                store.status().unflushed_bytes == 0 || store.dead().is_some()
-            };
-            if idle {
-                return;
-            }
-            flushed.await;
-        }
+        let staged_before = self.store.borrow().staged_before();
+        // After a flush that failed nothing more becomes durable.
+        let _ = self.until_flushed(staged_before).await;
     }
 }
 

@@ -4,6 +4,7 @@
 //! took: what flushes and readers lose to it is bounded whatever there is to compact. The core decides when a core's shards
 //! take turns (`maintenance`).
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use super::{Phase, Shard, count};
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// How long to wait at most before looking again whether a checkpoint has been written.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
-/// How long to wait while appends are stalled: layout needs the disk more then.
-const STALLED_PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait while there is no room for appends: layout needs the disk more then.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 /// What compaction may use.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,34 @@ pub(crate) struct CompactionMeans {
     pub(crate) bytes_per_second: u64,
     /// Free bytes that the disk must keep.
     pub(crate) disk_reserve_bytes: u64,
+}
+
+/// What compaction has done in one shard.
+#[derive(Default)]
+pub(crate) struct CompactionCounters {
+    passes: Cell<u64>,
+    failures: Cell<u64>,
+    read_bytes: Cell<u64>,
+    written_bytes: Cell<u64>,
+    time: Cell<Duration>,
+    removed_records: Cell<u64>,
+    removed_tombstones: Cell<u64>,
+    freed_bytes: Cell<u64>,
+}
+
+/// The same as figures, with what is still to be done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CompactionFigures {
+    pub(crate) passes: u64,
+    pub(crate) failures: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) time: Duration,
+    pub(crate) removed_records: u64,
+    pub(crate) removed_tombstones: u64,
+    pub(crate) freed_bytes: u64,
+    /// Bytes of complete segments that wait for a pass that is due.
+    pub(crate) waiting_bytes: u64,
 }
 
 /// What a pass has come to.
@@ -63,10 +92,20 @@ impl Shard {
             .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
-    /// Bytes of complete segments that wait for a pass that is due.
-    pub(crate) fn compaction_waiting_bytes(&self) -> u64 {
+    pub(crate) fn compaction_figures(&self) -> CompactionFigures {
+        let counters = &self.counters.compaction;
         let needs = self.compaction_needs();
-        needs.iter().map(|(_, need)| need.dirty_bytes).sum()
+        CompactionFigures {
+            passes: counters.passes.get(),
+            failures: counters.failures.get(),
+            read_bytes: counters.read_bytes.get(),
+            written_bytes: counters.written_bytes.get(),
+            time: counters.time.get(),
+            removed_records: counters.removed_records.get(),
+            removed_tombstones: counters.removed_tombstones.get(),
+            freed_bytes: counters.freed_bytes.get(),
+            waiting_bytes: needs.iter().map(|(_, need)| need.dirty_bytes).sum(),
+        }
     }
 
     fn compaction_needs(&self) -> Vec<(PartitionId, CompactionNeed)> {
@@ -103,7 +142,7 @@ impl Shard {
         self.background.notify_one();
         match ended {
             Some(Compacted::Done) => {
-                count(&self.counters.compaction_passes, 1);
+                count(&self.counters.compaction.passes, 1);
                 tracing::info!(
                     shard = self.index,
                     partition = %id,
@@ -171,8 +210,8 @@ impl Shard {
         means: &CompactionMeans,
         outcome: &mut Outcome,
     ) -> Option<Compacted> {
-        if self.stalled_appends() > 0 {
-            tokio::time::sleep(STALLED_PAUSE).await;
+        if self.appends_without_room() > 0 {
+            tokio::time::sleep(NO_ROOM_PAUSE).await;
             return Some(Compacted::More);
         }
         let job = self.store.borrow_mut().next_compaction();
@@ -200,7 +239,7 @@ impl Shard {
     }
 
     fn compaction_failed(&self, id: PartitionId, fault: &Fault) {
-        count(&self.counters.compaction_failures, 1);
+        count(&self.counters.compaction.failures, 1);
         count(&self.counters.faults, 1);
         tracing::warn!(
             shard = self.index,
@@ -221,15 +260,13 @@ impl Shard {
         .await
         .expect("a storage job does not panic, and is not cancelled while its shard lives");
         let took = self.clock.monotonic() - began;
-        let counters = &self.counters;
-        counters
-            .compaction_time
-            .set(counters.compaction_time.get() + took);
+        let counters = &self.counters.compaction;
+        counters.time.set(counters.time.get() + took);
         if let Ok(done) = &result {
             outcome.bytes_read += done.bytes_read;
             outcome.bytes_written += done.bytes_written;
-            count(&counters.compaction_read_bytes, done.bytes_read);
-            count(&counters.compaction_written_bytes, done.bytes_written);
+            count(&counters.read_bytes, done.bytes_read);
+            count(&counters.written_bytes, done.bytes_written);
         }
         let now_ms = self.clock.wall_ms();
         let compacted = self.store.borrow_mut().compacted(job, result, now_ms);
@@ -241,9 +278,9 @@ impl Shard {
         {
             outcome.records_removed += records_removed;
             outcome.bytes_freed += bytes_freed;
-            count(&counters.compacted_records, records_removed);
-            count(&counters.compacted_tombstones, tombstones_removed);
-            count(&counters.compacted_bytes, bytes_freed);
+            count(&counters.removed_records, records_removed);
+            count(&counters.removed_tombstones, tombstones_removed);
+            count(&counters.freed_bytes, bytes_freed);
         }
         compacted
     }

@@ -9,7 +9,8 @@ mod background;
 mod compaction;
 mod partition;
 mod read;
-mod stalled;
+mod replay;
+mod waiting_room;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,22 +19,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::clock::Clock;
-use protocol::leader::{NodeId, TrimError};
+use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
-use protocol::{Action, BatchFacts, History, Leader, LeaderState, ProducerLimits};
-use record::{Epoch, Offset, PartitionId};
+use protocol::{Found, Leader, LeaderState, ProducerLimits};
+use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::{RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
 use crate::latency::Histogram;
 
 use answered::Answered;
-pub(crate) use append::{Acks, AppendOutcome, AppendRefusal, AppendRequest};
+pub(crate) use append::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
-pub(crate) use compaction::CompactionMeans;
+use compaction::CompactionCounters;
+pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
-use stalled::Stalled;
+pub(crate) use replay::replay_batches;
+use waiting_room::WaitingRoom;
 
 /// What a shard needs to know of its node.
 pub(crate) struct ShardSettings {
@@ -61,14 +64,7 @@ pub(crate) struct ShardCounters {
     pub(crate) disk_reads: Cell<u64>,
     pub(crate) layout_rounds: Cell<u64>,
     pub(crate) faults: Cell<u64>,
-    pub(crate) compaction_passes: Cell<u64>,
-    pub(crate) compaction_failures: Cell<u64>,
-    pub(crate) compaction_read_bytes: Cell<u64>,
-    pub(crate) compaction_written_bytes: Cell<u64>,
-    pub(crate) compaction_time: Cell<Duration>,
-    pub(crate) compacted_records: Cell<u64>,
-    pub(crate) compacted_tombstones: Cell<u64>,
-    pub(crate) compacted_bytes: Cell<u64>,
+    pub(crate) compaction: CompactionCounters,
 }
 
 /// Adds to a counter.
@@ -92,10 +88,10 @@ pub(crate) struct Shard {
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     /// Appends that the journal had no room for. While there are any, all others queue behind.
-    stalled: RefCell<Stalled>,
+    waiting_for_journal: RefCell<WaitingRoom>,
     /// Appends to topics in memory that are too far ahead of their flushes. Only those of the same partitions queue behind.
-    /// None here came after one of its partition in the other queue.
-    ahead: RefCell<Stalled>,
+    /// None here came after one of its partition in the other room.
+    waiting_for_memory: RefCell<WaitingRoom>,
     /// Of topics in memory alone: others are not answered before they are flushed.
     answered: RefCell<Answered>,
     /// Partitions given up whose deletion the journal had no room for.
@@ -117,7 +113,7 @@ pub(crate) struct Shard {
     /// The disk has less than its reserve left: appends are refused.
     disk_full: Cell<bool>,
     phase: Cell<Phase>,
-    /// Background work failed while appends are stalled: they may be for long.
+    /// Background work failed while appends wait for room: they may for long.
     starved: Notify,
     /// A checkpoint was written, or failed to be.
     checkpointed: Notify,
@@ -143,8 +139,8 @@ impl Shard {
             counters: ShardCounters::default(),
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
-            stalled: RefCell::new(Stalled::default()),
-            ahead: RefCell::new(Stalled::default()),
+            waiting_for_journal: RefCell::new(WaitingRoom::default()),
+            waiting_for_memory: RefCell::new(WaitingRoom::default()),
             answered: RefCell::new(Answered::default()),
             refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
@@ -168,7 +164,7 @@ impl Shard {
     /// Opens an epoch of a partition here, over what recovery found of it: the given one, or the one after the last.
     ///
     /// # Errors
-    /// What recovery found contradicts itself: a sentence for the operator.
+    /// What recovery found contradicts itself, or the metadata: a sentence for the operator.
     pub(crate) fn open_partition(
         &self,
         id: PartitionId,
@@ -176,41 +172,28 @@ impl Shard {
         topic: TopicSettings,
         recovered: Option<&RecoveredPartition>,
     ) -> Result<(), String> {
+        let found = recovered.map(|found| Found {
+            log_start: found.log_start,
+            next_offset: found.next,
+            snapshot: &found.state,
+            batches: &found.replay,
+        });
+        let (now, limits) = (self.clock.monotonic(), self.settings.producer_limits);
+        let state = LeaderState::recover(self.settings.node, epoch, now, limits, found)
+            .map_err(|error| format!("{id}: {error}"))?;
+        let mut leader = Leader::open(LeaderState {
+            durability: topic.durability,
+            ..state
+        });
+        // On opening, everything that was found is committed; nobody waits for that.
+        while leader.next_action().is_some() {}
         self.store
             .borrow_mut()
             .open_partition(id, partition::rolling(&topic));
-        let (log_start, next) = recovered.map_or((Offset::ZERO, Offset::ZERO), |found| {
-            (found.log_start, found.next)
-        });
-        let history = self.history(recovered).map_err(|what| format!("{id}: {what}"))?;
-        let next_epoch = || {
-            history
-                .epochs
-                .latest()
-                .map_or(Epoch(0), |latest| Epoch(latest.0 + 1))
-        };
-        let epoch = epoch.unwrap_or_else(next_epoch);
-        let state = LeaderState {
-            durability: topic.durability,
-            ..LeaderState::single(self.settings.node, epoch, log_start, next, history)
-        };
-        let mut leader = Leader::open(state);
-        // On opening, everything that was found is committed; nobody waits for that.
-        while leader.next_action().is_some() {}
         self.partitions
             .borrow_mut()
             .insert(id, Partition::new(leader, topic));
         Ok(())
-    }
-
-    fn history(&self, recovered: Option<&RecoveredPartition>) -> Result<History, String> {
-        let limits = self.settings.producer_limits;
-        let Some(found) = recovered else {
-            return Ok(History::new(limits));
-        };
-        let batches = found.replay.iter().map(BatchFacts::of);
-        History::recover(self.clock.monotonic(), limits, &found.state, found.next, batches)
-            .map_err(|error| error.to_string())
     }
 
     /// Gives a partition up: waiting clients are told, its files go in the background.
@@ -274,6 +257,11 @@ impl Shard {
         }
     }
 
+    /// Whether the disk has less than its reserve left, whatever else appends are refused for.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        self.disk_full.get()
+    }
+
     /// Accepts clients' appends from now on: the epochs that this start opened are committed.
     pub(crate) fn start_serving(&self) {
         if self.phase.get() == Phase::Starting {
@@ -281,7 +269,7 @@ impl Shard {
         }
     }
 
-    /// Returns when appends are stalled and the background failed to make room for them.
+    /// Returns when appends wait for room and the background failed to make some.
     pub(crate) async fn until_starved(&self) {
         self.starved.notified().await;
     }
@@ -297,7 +285,7 @@ impl Shard {
         }
         let (log_start, frame) = self.stage_trim(id, first_kept)?;
         self.staged.notify_one();
-        self.until_durable(frame).await?;
+        self.until_flushed(frame + 1).await?;
         self.background.notify_one();
         Ok(log_start)
     }
@@ -306,37 +294,27 @@ impl Shard {
     fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Offset, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
+        if partition.topic.is_only_compacted() {
+            return Err(AppendRefusal::OnlyCompacted);
+        }
         let leader = &mut partition.leader;
-        let tail = leader.tail();
-        if first_kept < Offset::ZERO || first_kept > tail {
-            return Err(AppendRefusal::Trim(TrimError::OutOfRange {
-                log_start: leader.log_start(),
-                tail,
-                got: first_kept,
-            }));
-        }
-        let frame = self
-            .store
-            .borrow_mut()
-            .trim(id, first_kept.max(leader.log_start()))?;
-        let log_start = leader.handle_trim(first_kept).map_err(AppendRefusal::Trim)?;
-        while let Some(action) = leader.next_action() {
-            debug_assert!(
-                matches!(action, Action::Trim { .. }),
-                "a trim leads to nothing else"
-            );
-        }
+        let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
+        let frame = self.store.borrow_mut().trim(id, log_start)?;
+        leader.handle_trim(log_start);
         Ok((log_start, frame))
     }
 
-    async fn until_durable(&self, frame: u64) -> Result<(), AppendRefusal> {
+    /// Returns when the frames before this one are durable.
+    ///
+    /// # Errors
+    /// `JournalDead`: they never will be.
+    async fn until_flushed(&self, before: u64) -> Result<(), AppendRefusal> {
         loop {
+            // Listened for from here on: a flush that ends after the look is heard.
             let flushed = self.flushed.notified();
-            tokio::pin!(flushed);
-            flushed.as_mut().enable();
             {
                 let store = self.store.borrow();
-                if store.is_durable(frame) {
+                if before == 0 || store.is_durable(before - 1) {
                     return Ok(());
                 }
                 if let Some(reason) = store.dead() {
@@ -353,10 +331,7 @@ impl Shard {
         let store = self.store.borrow();
         let expire = |(id, partition): (&PartitionId, &mut Partition)| {
             partition.leader.handle_time(now);
-            let age_ms = partition
-                .topic
-                .retention
-                .map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+            let age_ms = partition.topic.retention.map(whole_ms);
             let oldest_ms = age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
             let start = store.retention_start(*id, oldest_ms, partition.topic.retention_bytes)?;
             // Only committed records can be given up.
@@ -377,8 +352,8 @@ impl Shard {
     }
 
     /// How many appends wait for room, in the journal or in memory.
-    pub(crate) fn stalled_appends(&self) -> usize {
-        self.stalled.borrow().len() + self.ahead.borrow().len()
+    pub(crate) fn appends_without_room(&self) -> usize {
+        self.waiting_for_journal.borrow().len() + self.waiting_for_memory.borrow().len()
     }
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
-use record::Offset;
+use record::{Offset, whole_ms};
 use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::{Notify, oneshot};
 
@@ -31,15 +30,11 @@ pub(crate) struct Partition {
     readers_swept: usize,
 }
 
-/// The store's rolling rule out of a topic's settings. As in Kafka, a segment that is to be compacted in time is complete in
-/// time.
+/// The store's rolling rule out of a topic's settings.
 pub(super) fn rolling(topic: &TopicSettings) -> SegmentRolling {
-    let lag_max = topic
-        .compaction
-        .map_or(Duration::MAX, |compaction| compaction.lag_max);
     SegmentRolling {
         bytes: topic.segment_bytes_max,
-        age_ms: whole_ms(topic.segment_age_max.min(lag_max)),
+        age_ms: whole_ms(topic.segment_age()),
     }
 }
 
@@ -51,10 +46,6 @@ pub(super) fn compaction_policy(topic: &TopicSettings) -> Option<CompactionPolic
         dirty_ratio_min: compaction.dirty_share_min.as_share(),
         delete_retention_ms: whole_ms(compaction.tombstone_retention),
     })
-}
-
-fn whole_ms(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Partition {
@@ -79,8 +70,6 @@ impl Partition {
                     self.wake_readers();
                 }
                 Action::DurableHere { next_offset } => answer(&mut self.waiting_durable, next_offset),
-                // The store was told by whoever trimmed.
-                Action::Trim { .. } => {}
                 Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
             }
         }

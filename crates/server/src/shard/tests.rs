@@ -1,18 +1,16 @@
-//! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; and what the
-//! caches have no room for is found all the same.
+//! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; what the
+//! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
 use platform::clock::SystemClock;
 use platform::disk::{Applied, Disk, FaultKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
-use record::{BatchBuilder, ClusterId, Compression, Limits, TopicId};
+use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
 use storage::{JournalIdentity, JournalSizes, StoreConfig};
-use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use super::append::AppendOutcome;
 use super::*;
-
-type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
@@ -64,6 +62,13 @@ fn shard() -> Rc<Shard> {
 
 /// A shard that serves, and does not flush yet what it stages.
 fn unflushed_shard(disk: &SimulatedDisk) -> Rc<Shard> {
+    let shard = starting_shard(disk);
+    shard.start_serving();
+    shard
+}
+
+/// A shard that has its partitions open, and does not serve yet.
+fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let (store, _) = Store::open(disk, CONFIG).expect("it is new");
     let settings = ShardSettings {
@@ -81,7 +86,6 @@ fn unflushed_shard(disk: &SimulatedDisk) -> Rc<Shard> {
             .expect("it is new");
     }
     prepare(&shard);
-    shard.start_serving();
     shard
 }
 
@@ -96,40 +100,35 @@ fn prepare(shard: &Shard) {
     }
 }
 
-fn append_as(shard: &Shard, partition: PartitionId, value_bytes: usize, acks: Acks) -> Answer {
+fn append_as(shard: &Shard, partition: PartitionId, value_bytes: usize, acks: Acks) -> AppendAnswer {
     let mut builder = BatchBuilder::new(Compression::None);
     let value = vec![b'v'; value_bytes];
     builder.append(shard.clock.wall_ms(), None, Some(&value), &[]);
-    let (reply, answer) = oneshot::channel();
-    shard.append(AppendRequest {
-        partition,
-        batch: builder.build().into(),
-        acks,
-        reply,
-    });
+    let (request, answer) = AppendRequest::new(partition, builder.build(), acks);
+    shard.append(request);
     answer
 }
 
-fn append(shard: &Shard, partition: PartitionId) -> Answer {
+fn append(shard: &Shard, partition: PartitionId) -> AppendAnswer {
     append_as(shard, partition, 1_000, Acks::Quorum)
 }
 
-async fn outcome(answer: Answer) -> Result<AppendOutcome, AppendRefusal> {
+async fn outcome(answer: AppendAnswer) -> Result<AppendOutcome, AppendRefusal> {
     let answered = timeout(PATIENCE, answer).await;
     answered
         .expect("it is answered in time")
         .expect("the shard lives")
 }
 
-async fn offset(answer: Answer) -> i64 {
+async fn offset(answer: AppendAnswer) -> i64 {
     outcome(answer).await.expect("it was appended").first_offset.0
 }
 
 /// Appends until the journal has no room for the smallest frame; the answer to the append that waits for some.
-async fn fill_journal(shard: &Shard) -> Answer {
+async fn fill_journal(shard: &Shard) -> AppendAnswer {
     loop {
         let answer = append(shard, FLUSHED);
-        if !shard.stalled.borrow().is_empty() {
+        if !shard.waiting_for_journal.borrow().is_empty() {
             return answer;
         }
         offset(answer).await;
@@ -137,20 +136,20 @@ async fn fill_journal(shard: &Shard) -> Answer {
 }
 
 /// Appends, flushed or not, until one waits for room in the journal; the answer to that one.
-fn append_until_stalled(shard: &Shard) -> Answer {
+fn append_until_journal_is_full(shard: &Shard) -> AppendAnswer {
     loop {
         let answer = append(shard, FLUSHED);
-        if !shard.stalled.borrow().is_empty() {
+        if !shard.waiting_for_journal.borrow().is_empty() {
             return answer;
         }
     }
 }
 
 /// Appends in memory, where nothing is flushed yet, until one waits for that; the answer to that one.
-async fn append_until_ahead(shard: &Shard) -> Answer {
+async fn append_until_memory_is_full(shard: &Shard) -> AppendAnswer {
     loop {
         let answer = append(shard, MEMORY);
-        if shard.stalled_appends() > 0 {
+        if shard.appends_without_room() > 0 {
             return answer;
         }
         offset(answer).await;
@@ -161,15 +160,15 @@ async fn append_until_ahead(shard: &Shard) -> Answer {
 async fn only_topics_in_memory_wait_for_what_they_answered_to_be_flushed() {
     let test = async {
         let shard = unflushed_shard(&SimulatedDisk::new());
-        let first = append_until_ahead(&shard).await;
+        let first = append_until_memory_is_full(&shard).await;
         let flushed = append(&shard, FLUSHED);
-        assert_eq!(shard.stalled_appends(), 1, "it does not wait");
+        assert_eq!(shard.appends_without_room(), 1, "it does not wait");
         let second = append(&shard, MEMORY);
-        assert_eq!(shard.stalled_appends(), 2);
+        assert_eq!(shard.appends_without_room(), 2);
         shard.start_flushing();
         assert_eq!(offset(flushed).await, 0);
         assert_eq!(offset(first).await + 1, offset(second).await);
-        assert_eq!(shard.stalled_appends(), 0);
+        assert_eq!(shard.appends_without_room(), 0);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -181,7 +180,7 @@ async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_st
         while shard.store.borrow().unflushed_bytes() <= MEMORY_UNFLUSHED_BYTES_MAX {
             let _answer = append(&shard, FLUSHED);
         }
-        let beyond = append_until_ahead(&shard).await;
+        let beyond = append_until_memory_is_full(&shard).await;
         let answered_bytes = shard.answered.borrow().bytes();
         let one_more = MEMORY_UNFLUSHED_BYTES_MAX + 2_000;
         assert!((MEMORY_UNFLUSHED_BYTES_MAX..one_more).contains(&answered_bytes));
@@ -195,10 +194,10 @@ async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_st
 async fn who_is_not_in_memory_any_more_waits_behind_what_came_before() {
     let test = async {
         let shard = unflushed_shard(&SimulatedDisk::new());
-        let first = append_until_ahead(&shard).await;
+        let first = append_until_memory_is_full(&shard).await;
         shard.configure_partition(MEMORY, topic("fsync"));
         let second = append(&shard, MEMORY);
-        assert_eq!(shard.stalled_appends(), 2);
+        assert_eq!(shard.appends_without_room(), 2);
         shard.start_flushing();
         assert_eq!(offset(first).await + 1, offset(second).await);
     };
@@ -209,12 +208,12 @@ async fn who_is_not_in_memory_any_more_waits_behind_what_came_before() {
 async fn what_waits_in_either_queue_keeps_its_order() {
     let test = async {
         let shard = unflushed_shard(&SimulatedDisk::new());
-        let mut answers = vec![append_until_ahead(&shard).await];
-        let _stalled = append_until_stalled(&shard);
+        let mut answers = vec![append_until_memory_is_full(&shard).await];
+        let _waiting = append_until_journal_is_full(&shard);
         shard.configure_partition(MEMORY, topic("fsync"));
         answers.extend([append(&shard, MEMORY), append(&shard, MEMORY)]);
-        assert_eq!(shard.stalled.borrow().len(), 3, "all wait for a full journal");
-        assert_eq!(shard.ahead.borrow().len(), 1);
+        assert_eq!(shard.waiting_for_journal.borrow().len(), 3);
+        assert_eq!(shard.waiting_for_memory.borrow().len(), 1);
         shard.start_flushing();
         shard.start_background();
         let mut offsets = Vec::new();
@@ -231,7 +230,7 @@ async fn nobody_waits_for_a_flush_that_failed() {
     let test = async {
         let disk = SimulatedDisk::new();
         let shard = unflushed_shard(&disk);
-        let waiting = append_until_ahead(&shard).await;
+        let waiting = append_until_memory_is_full(&shard).await;
         disk.fail_when(|_| {
             Some(FaultKind::Error {
                 errno: INPUT_OUTPUT_ERROR,
@@ -244,7 +243,7 @@ async fn nobody_waits_for_a_flush_that_failed() {
             matches!(refused, Err(AppendRefusal::JournalDead(_))),
             "{refused:?}"
         );
-        assert_eq!(shard.stalled_appends(), 0);
+        assert_eq!(shard.appends_without_room(), 0);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -253,14 +252,14 @@ async fn nobody_waits_for_a_flush_that_failed() {
 async fn whoever_waits_is_told_that_the_shard_stops() {
     let test = async {
         let shard = unflushed_shard(&SimulatedDisk::new());
-        let ahead = append_until_ahead(&shard).await;
-        let stalled = append_until_stalled(&shard);
+        let for_memory = append_until_memory_is_full(&shard).await;
+        let for_journal = append_until_journal_is_full(&shard);
         shard.start_flushing();
         shard.drain().await;
-        for answer in [ahead, stalled] {
+        for answer in [for_memory, for_journal] {
             assert_eq!(outcome(answer).await, Err(AppendRefusal::Stopping));
         }
-        assert_eq!(shard.stalled_appends(), 0);
+        assert_eq!(shard.appends_without_room(), 0);
     };
     LocalSet::new().run_until(test).await;
 }
@@ -269,14 +268,14 @@ async fn whoever_waits_is_told_that_the_shard_stops() {
 async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
     let test = async {
         let shard = shard();
-        let stalled = fill_journal(&shard).await;
+        let waiting = fill_journal(&shard).await;
         let log_start = || shard.with_leader(FLUSHED, Leader::log_start);
         let refused = shard.trim(FLUSHED, Offset(1)).await;
         assert_eq!(refused, Err(AppendRefusal::JournalFull));
         assert_eq!(log_start(), Some(Offset(0)));
         prepare(&shard);
-        shard.append_stalled();
-        offset(stalled).await;
+        shard.append_waiting();
+        offset(waiting).await;
         assert_eq!(shard.trim(FLUSHED, Offset(1)).await, Ok(Offset(1)));
         assert_eq!(log_start(), Some(Offset(1)));
     };
@@ -287,15 +286,50 @@ async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
 async fn a_deletion_that_the_journal_has_no_room_for_is_made_when_it_has_some() {
     let test = async {
         let shard = shard();
-        let _stalled = fill_journal(&shard).await;
+        let _waiting = fill_journal(&shard).await;
         shard.delete_partition(MEMORY);
         assert!(shard.with_leader(MEMORY, |_| ()).is_none());
         assert!(shard.partition_bytes(MEMORY).is_some(), "that is not journaled");
         prepare(&shard);
-        shard.append_stalled();
+        shard.append_waiting();
         assert!(shard.partition_bytes(MEMORY).is_none());
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[test]
+fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
+    let shard = starting_shard(&SimulatedDisk::new());
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(0, None, Some(b"value"), &[]);
+    let mut batch = builder.build().to_vec();
+    record::set_leader_epoch(&mut batch, Epoch(3));
+    let id = PartitionId { index: 1, ..FLUSHED };
+    let recovered = RecoveredPartition {
+        id,
+        log_start: Offset(0),
+        next: Offset(1),
+        state: Vec::new(),
+        replay: vec![BatchHeader::read(&batch).expect("it was just built")],
+    };
+    let open = |epoch| shard.open_partition(id, Some(epoch), topic("fsync"), Some(&recovered));
+    let refused = open(Epoch(3)).expect_err("the log has come to it already");
+    let expected = format!("{id}: the metadata opens epoch 3, which the log has passed");
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert!(shard.with_leader(id, |_| ()).is_none());
+    assert_eq!(open(Epoch(4)), Ok(()));
+}
+
+#[test]
+fn a_full_disk_is_told_whatever_else_appends_are_refused_for() {
+    let shard = starting_shard(&SimulatedDisk::new());
+    shard.set_disk_full(true);
+    assert_eq!(shard.refuses(), Some(AppendRefusal::Starting));
+    assert!(shard.is_disk_full());
+    shard.start_serving();
+    assert_eq!(shard.refuses(), Some(AppendRefusal::DiskFull));
+    shard.set_disk_full(false);
+    assert_eq!((shard.refuses(), shard.is_disk_full()), (None, false));
 }
 
 #[tokio::test]

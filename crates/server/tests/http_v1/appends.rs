@@ -15,7 +15,7 @@ fn what_is_appended_in_each_form_is_read_by_a_kafka_client() {
     let http = Http::of(&node);
     http.create("t", 1);
     let before = now_ms();
-    let json = r#"[{"key":"k","value":"v","headers":[{"key":"h","value":"x"}],"timestamp":5},
+    let json = r#"[{"key":"k","value":"v","headers":[{"key":"h","value":"x"}],"timestamp_ms":5},
                    {"key_base64":"/w==","value":null}]"#;
     let answer = http.post(RECORDS, "application/json", json);
     assert_eq!(
@@ -147,7 +147,10 @@ fn log_append_time_is_the_brokers() {
     let topic = r#"{"name":"t","configs":{"message.timestamp.type":"LogAppendTime"}}"#;
     assert_eq!(http.post("/v1/topics", "application/json", topic).status, 201);
     let before = now_ms();
-    http.post(RECORDS, "application/json", r#"[{"value":"v","timestamp":5}]"#);
+    http.post(RECORDS, "application/json", r#"[{"value":"v","timestamp_ms":5}]"#);
     let page = http.get(RECORDS).json();
-    assert!(page["records"][0]["timestamp"].as_i64() >= Some(before), "{page}");
+    assert!(
+        page["records"][0]["timestamp_ms"].as_i64() >= Some(before),
+        "{page}"
+    );
 }

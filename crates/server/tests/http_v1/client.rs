@@ -154,6 +154,7 @@ impl Http {
             "{method} {path}: {status} is not described: {}",
             answer.text()
         );
+        check_headers(response, answer, &format!("{method} {path}: {status}"));
         let Some(content) = response["content"].as_object() else {
             assert!(
                 answer.body.is_empty(),
@@ -168,6 +169,25 @@ impl Http {
         if matches!(media_type, "application/json" | "application/problem+json") {
             schema::check(&self.document, &described["schema"], &answer.json(), path);
         }
+    }
+}
+
+/// That headers of our own are described, and that those that an answer always has are there.
+fn check_headers(response: &Value, answer: &Answer, place: &str) {
+    let described = response["headers"].as_object();
+    let described: Vec<(String, &Value)> = described
+        .into_iter()
+        .flatten()
+        .map(|(name, header)| (name.to_lowercase(), header))
+        .collect();
+    for (name, _) in &answer.headers {
+        let is_own = name.starts_with("ropewalk-") || ["location", "retry-after"].contains(&name.as_str());
+        let is_described = described.iter().any(|(known, _)| known == name);
+        assert!(!is_own || is_described, "{place}: {name} is not described");
+    }
+    for (name, header) in described {
+        let is_needed = header["required"] == true;
+        assert!(!is_needed || answer.header(&name).is_some(), "{place}: no {name}");
     }
 }
 

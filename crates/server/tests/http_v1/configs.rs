@@ -149,6 +149,11 @@ fn what_cannot_be_set_changes_nothing() {
         (OF_TOPIC, r#"{"retention.ms":"soon"}"#, "retention.ms"),
         (
             OF_TOPIC,
+            r#"{"retention.ms":"1","retention.millis":null}"#,
+            "retention.millis",
+        ),
+        (
+            OF_TOPIC,
             r#"{"retention.ms":"1","segment.bytes":"-5"}"#,
             "segment.bytes",
         ),

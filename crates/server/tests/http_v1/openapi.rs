@@ -164,3 +164,28 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
         );
     }
 }
+
+#[test]
+fn what_is_configured_is_described_as_it_is() {
+    let node = TestNode::start_with(&[("limits.fetch_bytes", "128KiB")]);
+    let http = Http::of(&node);
+    let path = "/v1/topics/{topic}/partitions/{partition}/records";
+    let parameters = &http.document()["paths"][path]["get"]["parameters"];
+    let mut parameters = parameters.as_array().expect("parameters").iter();
+    let bytes = parameters.find(|parameter| parameter["name"] == "bytes");
+    let schema = &bytes.expect("one of them")["schema"];
+    assert_eq!(schema["maximum"], 128 << 10);
+    assert_eq!(schema["default"], 128 << 10);
+}
+
+#[test]
+fn answers_may_gain_members_and_bodies_may_not() {
+    let node = TestNode::start();
+    let http = Http::of(&node);
+    let schemas = http.document()["components"]["schemas"].as_object();
+    for (name, schema) in schemas.expect("schemas") {
+        // The members of `NewConfigs` are names of configs.
+        let is_closed_body = name.starts_with("New") && name != "NewConfigs";
+        assert_eq!(schema["additionalProperties"] == false, is_closed_body, "{name}");
+    }
+}

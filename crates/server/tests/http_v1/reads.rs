@@ -52,9 +52,9 @@ fn a_read_begins_and_ends_where_it_is_told() {
         ("?offset=3&limit=4", 3..7, 7),
         ("?limit=1", 0..1, 1),
         ("?bytes=1", 0..1, 1),
-        (&format!("?timestamp={}", first_ms + 5), 5..10, 10),
-        (&format!("?timestamp={}", first_ms + 500), 0..0, 10),
-        ("?timestamp=0", 0..10, 10),
+        (&format!("?timestamp_ms={}", first_ms + 5), 5..10, 10),
+        (&format!("?timestamp_ms={}", first_ms + 500), 0..0, 10),
+        ("?timestamp_ms=0", 0..10, 10),
     ] {
         let page = http.get(&format!("{RECORDS}{query}")).json();
         assert_eq!(offsets(&page), expected.collect::<Vec<_>>(), "{query}");

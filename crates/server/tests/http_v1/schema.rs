@@ -21,9 +21,12 @@ pub(crate) fn operation<'a>(document: &'a Value, method: &str, path: &str) -> Op
     operations.get(&method)
 }
 
-/// Checks a value against a schema.
+/// Checks a value against a schema. Answers may gain members, but none that is not described.
 pub(crate) fn check(document: &Value, schema: &Value, value: &Value, place: &str) {
     let members = schema.as_object().unwrap_or_else(|| panic!("{place}: no schema"));
+    if members.contains_key("properties") && !members.contains_key("additionalProperties") {
+        check_others(document, members, &Value::Bool(false), value, place);
+    }
     for (keyword, rule) in members {
         match keyword.as_str() {
             "$ref" => {

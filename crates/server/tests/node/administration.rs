@@ -5,11 +5,11 @@ use kafka_wire::elect_leaders::TopicPartitions;
 use kafka_wire::list_partition_reassignments::ListPartitionReassignmentsTopics;
 use kafka_wire::{
     DescribeClusterRequest, DescribeLogDirsRequest, DescribeProducersRequest, DescribeQuorumRequest,
-    ElectLeadersRequest, ErrorCode, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
-    describe_producers, describe_quorum,
+    DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode, ListConfigResourcesRequest,
+    ListPartitionReassignmentsRequest, MetadataRequest, describe_producers, describe_quorum,
 };
 
-use crate::ask::code;
+use crate::ask::{code, named};
 use crate::support::{TestNode, Wire, batch, now_ms, stamped_batch};
 
 #[test]
@@ -43,6 +43,43 @@ fn the_cluster_is_its_one_node() {
         assert_eq!((code(told.error_code), told.brokers.len()), (expected, 0));
         assert!(told.error_message.is_some());
     }
+}
+
+#[test]
+fn what_clients_may_do_is_told_to_who_asks() {
+    // Kafka's bits: of a topic, of the cluster, and of what was not asked for.
+    const ON_TOPIC: i32 = 3_576;
+    const ON_CLUSTER: i32 = 8_096;
+    const NOT_ASKED: i32 = i32::MIN;
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    for version in 8..=13 {
+        let has_cluster = version <= 10;
+        let request = MetadataRequest {
+            include_topic_authorized_operations: true,
+            include_cluster_authorized_operations: has_cluster,
+            ..named(&["orders"])
+        };
+        let told = wire.call(version, &request);
+        assert_eq!(told.topics[0].topic_authorized_operations, ON_TOPIC);
+        let expected = if has_cluster { ON_CLUSTER } else { NOT_ASKED };
+        assert_eq!(told.cluster_authorized_operations, expected, "version {version}");
+        let told = wire.call(version, &named(&["orders"]));
+        assert_eq!(told.topics[0].topic_authorized_operations, NOT_ASKED);
+        assert_eq!(told.cluster_authorized_operations, NOT_ASKED);
+    }
+    for (is_asked, expected) in [(true, ON_CLUSTER), (false, NOT_ASKED)] {
+        let request = DescribeClusterRequest {
+            include_cluster_authorized_operations: is_asked,
+            ..DescribeClusterRequest::default()
+        };
+        let told = wire.call(1, &request);
+        assert_eq!(told.cluster_authorized_operations, expected);
+    }
+    // Whoever asks for this has asked for that, too.
+    let all = DescribeTopicPartitionsRequest::default();
+    assert_eq!(wire.call(0, &all).topics[0].topic_authorized_operations, ON_TOPIC);
 }
 
 #[test]
@@ -194,7 +231,7 @@ fn producers_are_told() {
     );
     assert_eq!(
         code(told.topics[1].partitions[0].error_code),
-        ErrorCode::InvalidTopicException
+        ErrorCode::UnknownTopicOrPartition
     );
 }
 
@@ -202,6 +239,7 @@ fn producers_are_told() {
 fn the_metadata_has_a_quorum_of_one() {
     let node = TestNode::start();
     let mut wire = node.connect();
+    let began_ms = now_ms();
     let request = |name: &str, partition_index| DescribeQuorumRequest {
         topics: vec![describe_quorum::TopicRequest {
             topic_name: name.into(),
@@ -227,6 +265,9 @@ fn the_metadata_has_a_quorum_of_one() {
                 partition.high_watermark
             );
             assert_eq!(told.nodes.len(), usize::from(version >= 2));
+            if version >= 1 {
+                assert!(partition.current_voters[0].last_fetch_timestamp >= began_ms);
+            }
             partition.high_watermark
         };
         let before = tail(&mut wire);

@@ -2,9 +2,6 @@
 
 mod refused;
 
-use std::thread::sleep;
-use std::time::Duration;
-
 use kafka_wire::{AlterConfigsRequest, ErrorCode, IncrementalAlterConfigsRequest};
 
 use crate::ask::code;
@@ -100,6 +97,7 @@ fn brokers_configs_come_in_layers() {
     let (value, source, synonyms) = told(&mut wire, TOPIC, "orders", "retention.ms");
     assert_eq!((value.as_str(), source), ("30000", 3));
     assert_eq!(synonyms[..2], layers[1..]);
+    assert_eq!(synonyms[2..], [("log.retention.ms".to_owned(), 5)]);
     set(&mut wire, BROKER, "1", "log.retention.ms", "20000");
     let (value, source, synonyms) = told(&mut wire, TOPIC, "orders", "retention.ms");
     assert_eq!((value.as_str(), source), ("20000", 2));
@@ -212,13 +210,26 @@ fn no_default_of_topics_takes_the_metadata_away() {
         ("topics.defaults.retention.ms", "1"),
         ("topics.defaults.retention.bytes", "1"),
         ("topics.defaults.max.message.bytes", "10"),
+        ("topics.defaults.cleanup.policy", "compact,delete"),
         ("topics.defaults.ropewalk.durability", "memory"),
     ];
     let node = TestNode::start_with(&sets);
     let mut wire = node.connect();
     wire.create_topic("orders", 3, &[("segment.ms", "5000")]);
     set(&mut wire, BROKER, "", "log.retention.ms", "1");
-    sleep(Duration::from_millis(300));
+    // More partitions than cores: what goes shows that each core has looked. At its second look it is through with the first.
+    wire.create_topic(
+        "canary",
+        4,
+        &[("cleanup.policy", "delete"), ("max.message.bytes", "1000000")],
+    );
+    for (look, index) in (0..2).flat_map(|look| (0..4).map(move |index| (look, index))) {
+        let old = batch(&[(now_ms() - 60_000, "old")]);
+        assert_eq!(wire.produce("canary", index, old).error_code, 0);
+        eventually("the old record goes", || {
+            wire.fetch("canary", index, look).error_code == ErrorCode::OffsetOutOfRange.code()
+        });
+    }
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     assert_eq!(told(&mut wire, TOPIC, "orders", "segment.ms").0, "5000");

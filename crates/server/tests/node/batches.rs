@@ -1,12 +1,12 @@
 //! Records in and out: Produce and Fetch in every version.
 
 use bytes::Bytes;
-use kafka_wire::{ApiVersionsRequest, ErrorCode, FetchRequest};
+use kafka_wire::{ApiVersionsRequest, ErrorCode, FetchRequest, ProduceRequest};
 use record::Compression;
 
 use crate::ask::look;
 use crate::support::{
-    TestNode, Wire, batch, compressed_batch, fetch_request, now_ms, produce_request, records_of,
+    TestNode, Wire, batch, compressed_batch, eventually, fetch_request, now_ms, produce_request, records_of,
 };
 
 /// Where a batch's magic byte stands; before it is what the broker sets.
@@ -111,10 +111,8 @@ fn acks_are_none_leader_or_all_and_nothing_else() {
         &produce_request("orders", 0, batch(&[(now_ms(), "leader")]), 1),
     );
     assert_eq!(leader.responses[0].partition_responses[0].base_offset, 0);
-    // Nobody answers these; the next answer is that of the next request.
+    // Nobody answers this; the next answer is that of the next request.
     let none = wire.frame(9, &produce_request("orders", 0, batch(&[(now_ms(), "none")]), 0));
-    wire.send(&none);
-    let none = wire.frame(9, &produce_request("nowhere", 0, Bytes::new(), 0));
     wire.send(&none);
     assert_eq!(wire.call(3, &ApiVersionsRequest::default()).error_code, 0);
     assert_eq!(
@@ -122,6 +120,37 @@ fn acks_are_none_leader_or_all_and_nothing_else() {
         2
     );
     assert_eq!(wire.read_values("orders", 0), ["leader", "none", "all"]);
+}
+
+#[test]
+fn who_wants_no_answer_is_hung_up_on_when_an_append_is_refused() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 2, &[]);
+    let sound = || batch(&[(now_ms(), "x")]);
+    for (topic, index, refused) in [
+        ("nowhere", 0, sound()),
+        // On either core.
+        ("orders", 0, Bytes::new()),
+        ("orders", 1, Bytes::new()),
+    ] {
+        let mut producer = node.connect();
+        let frames = [
+            producer.frame(9, &produce_request("orders", 0, sound(), -1)),
+            producer.frame(9, &produce_request("orders", 1, sound(), 0)),
+            producer.frame(9, &produce_request(topic, index, refused, 0)),
+            producer.frame(9, &produce_request("orders", 0, sound(), -1)),
+        ];
+        producer.send(&frames[..3].concat());
+        let (_, answered) = producer.receive::<ProduceRequest>(9);
+        let told = answered.responses[0].partition_responses[0].error_code;
+        assert_eq!(told, 0, "what came before is answered");
+        producer.send(&frames[3]);
+        producer.expect_hang_up();
+    }
+    eventually("what was not refused is there", || {
+        wire.read_values("orders", 1).len() == 3
+    });
 }
 
 #[test]

@@ -307,23 +307,3 @@ fn a_topic_that_is_only_compacted_keeps_old_records() {
     });
     assert_eq!(wire.read_all("table", 0, 0).len(), 1);
 }
-
-#[test]
-fn the_nodes_own_metadata_outlives_every_default() {
-    let node = TestNode::start_with(&[
-        ("retention.check_interval", "10ms"),
-        ("topics.defaults.retention.ms", "1"),
-        ("topics.defaults.cleanup.policy", "compact,delete"),
-    ]);
-    let mut wire = node.connect();
-    wire.create_topic("kept", 3, &[]);
-    std::thread::sleep(Duration::from_millis(200));
-    let node = node.restart();
-    let mut wire = node.connect();
-    let told = wire.produce(
-        "kept",
-        2,
-        keyed_batch(None, Compression::None, now_ms(), &[("key".into(), None)]),
-    );
-    assert_eq!(told.error_code, 0);
-}

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use server::{DirectoryError, Node, StartError};
+use server::{Node, StartError};
+use storage::DirectoryError;
 
 use crate::support::{TestNode, batch, config, now_ms};
 
@@ -69,18 +70,8 @@ fn a_foreign_directory_is_left_alone() {
         "{error}"
     );
     assert!(error.to_string().contains("photo.jpg"), "{error}");
-    let found: Vec<String> = fs::read_dir(directory.path())
-        .expect("it can be listed")
-        .map(|entry| {
-            entry
-                .expect("it can be listed")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .filter(|name| name != "photo.jpg")
-        .collect();
-    assert!(found.len() <= 1, "at most the lock: {found:?}");
+    let found = content(directory.path());
+    assert_eq!(found.len(), 1, "not even a lock was made: {found:?}");
 }
 
 #[test]

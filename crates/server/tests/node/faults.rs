@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
-use kafka_wire::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, ProduceRequest};
+use kafka_wire::{
+    CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, ProduceRequest,
+    ProduceResponse,
+};
 use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use crate::ask::{deletion, look_at_all, trim, widening};
@@ -137,6 +140,36 @@ fn appends_of_one_connection_time_out_together() {
     // One after the other they take 100 seconds.
     assert!(began.elapsed() < Duration::from_secs(50));
     drop(held_up);
+}
+
+#[test]
+fn who_gives_no_time_waits_for_a_flush_all_the_same() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "");
+    let node = TestNode::start_on(&disk, &[("cores", "1")]);
+    let mut wires = [node.connect(), node.connect()];
+    prepare(&mut wires[0], 1);
+    let append = |acks| ProduceRequest {
+        timeout_ms: 0,
+        ..produce_request("orders", 0, batch(&[(now_ms(), "x")]), acks)
+    };
+    let code = |told: ProduceResponse| told.responses[0].partition_responses[0].error_code;
+    for acks in [-1, 1] {
+        assert_eq!(code(wires[0].call(9, &append(acks))), 0, "acks={acks}");
+    }
+    assert_eq!(trim_code(&mut wires[0], 0, 1, 0), 0);
+
+    // No client's time is about the leader's own disk.
+    let held_up = flushes.hold_up();
+    for (wire, acks) in wires.iter_mut().zip([1, -1]) {
+        let frame = wire.frame(9, &append(acks));
+        wire.send(&frame);
+    }
+    let (_, of_quorum) = wires[1].receive::<ProduceRequest>(9);
+    assert_eq!(code(of_quorum), ErrorCode::RequestTimedOut.code());
+    drop(held_up);
+    let (_, of_leader) = wires[0].receive::<ProduceRequest>(9);
+    assert_eq!(code(of_leader), 0);
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 use kafka_wire::describe_producers;
 use kafka_wire::describe_topic_partitions;
-use kafka_wire::{DescribeProducersRequest, DescribeTopicPartitionsRequest, ErrorCode};
+use kafka_wire::{CreateTopicsRequest, DescribeProducersRequest, DescribeTopicPartitionsRequest, ErrorCode};
 
 use crate::ask::configs::{
     APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, change, described, edit, replacement, set,
 };
 use crate::ask::{code, named};
 use crate::groups::{GROUPS, ORDERS, commit, committed, find_coordinator};
-use crate::support::{TestNode, Wire};
+use crate::support::{TestNode, Wire, creatable};
 
 /// What it is answered that the topic shall have these configs and no others.
 fn replace(wire: &mut Wire, configs: &[(&str, &str)]) -> ErrorCode {
@@ -98,12 +98,23 @@ fn what_groups_need_of_their_topic_stays() {
     assert_eq!(committed(&mut node.connect(), "readers"), [(0, 7)]);
 }
 
-/// What Metadata, DescribeTopicPartitions and DescribeProducers tell of a topic.
-fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
-    let partitions = DescribeTopicPartitionsRequest {
+fn about_partitions(name: &str) -> DescribeTopicPartitionsRequest {
+    DescribeTopicPartitionsRequest {
         topics: vec![describe_topic_partitions::TopicRequest { name: name.into() }],
         ..DescribeTopicPartitionsRequest::default()
-    };
+    }
+}
+
+/// Whether a topic is internal by Metadata and by DescribeTopicPartitions.
+fn internal(wire: &mut Wire, name: &str) -> [bool; 2] {
+    [
+        wire.call(12, &named(&[name])).topics[0].is_internal,
+        wire.call(0, &about_partitions(name)).topics[0].is_internal,
+    ]
+}
+
+/// What Metadata, DescribeTopicPartitions and DescribeProducers tell of a topic.
+fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
     let producers = DescribeProducersRequest {
         topics: vec![describe_producers::TopicRequest {
             name: name.into(),
@@ -112,7 +123,7 @@ fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
     };
     [
         wire.call(12, &named(&[name])).topics[0].error_code,
-        wire.call(0, &partitions).topics[0].error_code,
+        wire.call(0, &about_partitions(name)).topics[0].error_code,
         wire.call(0, &producers).topics[0].partitions[0].error_code,
     ]
     .map(code)
@@ -122,11 +133,39 @@ fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
 fn reserved_names_are_looked_up_like_others() {
     let node = TestNode::start();
     let mut wire = node.connect();
-    for name in [GROUPS, "__cluster_metadata"] {
+    for name in [
+        GROUPS,
+        "__cluster_metadata",
+        "__transaction_state",
+        "__share_group_state",
+    ] {
         let told = looked_up(&mut wire, name);
         assert_eq!(told, [ErrorCode::UnknownTopicOrPartition; 3], "{name}");
     }
-    assert_eq!(looked_up(&mut wire, "a/b"), [ErrorCode::InvalidTopicException; 3]);
+    let invalid = ErrorCode::InvalidTopicException;
+    assert_eq!(
+        looked_up(&mut wire, "a/b"),
+        [invalid, invalid, ErrorCode::UnknownTopicOrPartition]
+    );
     find_coordinator(&mut wire);
     assert_eq!(looked_up(&mut wire, GROUPS), [ErrorCode::None; 3]);
+}
+
+#[test]
+fn what_the_node_keeps_for_itself_is_told_to_be_internal() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    // Also while it is not there yet.
+    assert_eq!(internal(&mut wire, GROUPS), [true; 2]);
+    find_coordinator(&mut wire);
+    assert_eq!(internal(&mut wire, GROUPS), [true; 2]);
+    assert_eq!(internal(&mut wire, "orders"), [false; 2]);
+    // Whoever wants to make it is told that it is there.
+    let request = CreateTopicsRequest {
+        topics: vec![creatable(GROUPS, 1)],
+        ..CreateTopicsRequest::default()
+    };
+    let refused = wire.call(7, &request).topics.remove(0);
+    assert_eq!(code(refused.error_code), ErrorCode::TopicAlreadyExists);
 }

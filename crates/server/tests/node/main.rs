@@ -16,6 +16,7 @@ mod configs;
 mod creation;
 mod directories;
 mod faults;
+mod fetches;
 mod frames;
 mod groups;
 mod insync_replicas;

@@ -3,9 +3,9 @@
 use kafka_wire::list_offsets::ListOffsetsPartitionResponse;
 use kafka_wire::offset_for_leader_epoch::{EpochEndOffset, OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest};
-use record::Compression;
+use record::{BatchBuilder, Compression};
 
-use crate::ask::{EARLIEST, LATEST, NEWEST, list_offsets, trim};
+use crate::ask::{EARLIEST, LATEST, NEWEST, code, list_offsets, trim};
 use crate::support::{TestNode, Wire, batch, compressed_batch, now_ms, produce_request, records_of};
 
 const EARLIEST_LOCAL: i64 = -4;
@@ -258,6 +258,28 @@ fn records_are_given_up_from_the_start_and_never_beyond_the_tail() {
     let mut wire = node.connect();
     assert_eq!(list(&mut wire, 5, 0, EARLIEST).offset, 4);
     assert_eq!(list(&mut wire, 5, 1, EARLIEST).offset, 2);
+}
+
+#[test]
+fn what_goes_by_its_keys_does_not_go_by_its_offsets() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    for (topic, policy, expected) in [
+        ("table", "compact", ErrorCode::PolicyViolation),
+        ("both", "compact,delete", ErrorCode::None),
+        ("log", "delete", ErrorCode::None),
+        ("archive", "", ErrorCode::None),
+    ] {
+        wire.create_topic(topic, 1, &[("cleanup.policy", policy)]);
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(now_ms(), Some(b"key"), Some(b"value"), &[]);
+        assert_eq!(wire.produce(topic, 0, builder.build()).error_code, 0);
+        let told = wire.call(2, &trim(topic, &[(0, -1)], 10_000));
+        let told = code(told.topics[0].partitions[0].error_code);
+        assert_eq!(told, expected, "{policy}");
+        let is_trimmed = wire.fetch(topic, 0, 0).error_code != 0;
+        assert_eq!(is_trimmed, expected == ErrorCode::None, "{policy}");
+    }
 }
 
 #[test]

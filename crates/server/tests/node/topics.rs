@@ -207,8 +207,8 @@ fn deleted_topics_are_gone_with_their_records_and_come_back_empty() {
         wire.create_topic(&name, 2, &[]);
         let first_id = look(&mut wire, &name).topic_id;
         assert_eq!(wire.produce(&name, 0, batch(&[(now_ms(), "x")])).base_offset, 0);
-        let by_name = DeleteTopicState {
-            name: Some(name.as_str().into()),
+        let unknown = DeleteTopicState {
+            name: Some("nowhere".into()),
             ..DeleteTopicState::default()
         };
         let by_id = DeleteTopicState {
@@ -217,7 +217,7 @@ fn deleted_topics_are_gone_with_their_records_and_come_back_empty() {
         };
         let request = DeleteTopicsRequest {
             topics: if name.ends_with('6') {
-                vec![by_id, by_name]
+                vec![by_id, unknown]
             } else {
                 Vec::new()
             },
@@ -230,12 +230,8 @@ fn deleted_topics_are_gone_with_their_records_and_come_back_empty() {
             .iter()
             .map(|topic| topic.error_code)
             .collect();
-        let second = if version == 6 {
-            ErrorCode::InvalidRequest
-        } else {
-            ErrorCode::UnknownTopicOrPartition
-        };
-        assert_eq!(told, [NONE, second.code()], "version {version}");
+        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        assert_eq!(told, [NONE, unknown], "version {version}");
         assert_eq!(
             look(&mut wire, &name).error_code,
             ErrorCode::UnknownTopicOrPartition.code()
@@ -271,4 +267,60 @@ fn deleted_topics_are_gone_with_their_records_and_come_back_empty() {
     let invalid = Some(ErrorCode::InvalidRequest);
     assert_eq!(told, [Some(ErrorCode::UnknownTopicId), invalid, invalid]);
     assert_eq!(look(&mut wire, "doomed-1").error_code, NONE);
+}
+
+#[test]
+fn a_topic_that_is_named_twice_is_not_deleted() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    let topic = |wire: &mut Wire, name: &str| {
+        wire.create_topic(name, 1, &[]);
+        look(wire, name).topic_id
+    };
+    let by_name = |name: &str| DeleteTopicState {
+        name: Some(name.into()),
+        ..DeleteTopicState::default()
+    };
+    let by_id = |topic_id| DeleteTopicState { name: None, topic_id };
+    let [_, b, c, d] = ["a", "b", "c", "d"].map(|name| topic(&mut wire, name));
+    let request = DeleteTopicsRequest {
+        topics: vec![
+            by_name("a"),
+            by_id(b),
+            by_id(c),
+            by_name("a"),
+            by_name("c"),
+            by_id(b),
+            by_id(d),
+        ],
+        timeout_ms: 5000,
+        ..DeleteTopicsRequest::default()
+    };
+    let told = wire.call(6, &request).responses;
+    let told: Vec<_> = told
+        .iter()
+        .map(|topic| (topic.name.as_deref(), topic.topic_id, topic.error_code))
+        .collect();
+    let none = TopicId::default();
+    let twice = ErrorCode::InvalidRequest.code();
+    let expected = [
+        (Some("a"), none, twice),
+        (None, b, twice),
+        // By its id and by its name.
+        (None, c, twice),
+        (Some("c"), none, twice),
+        (Some("d"), d, NONE),
+    ];
+    assert_eq!(told, expected);
+    for (name, is_there) in [("a", true), ("b", true), ("c", true), ("d", false)] {
+        assert_eq!(look(&mut wire, name).error_code == NONE, is_there, "{name}");
+    }
+    let names = DeleteTopicsRequest {
+        topic_names: vec!["a".into(), "a".into()],
+        timeout_ms: 5000,
+        ..DeleteTopicsRequest::default()
+    };
+    let told = wire.call(5, &names).responses;
+    assert_eq!((told.len(), told[0].error_code), (1, twice));
+    assert_eq!(look(&mut wire, "a").error_code, NONE);
 }

@@ -7,6 +7,7 @@ use record::{BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, checksum};
 use crate::support::{TestNode, batch, compressed_batch, now_ms, produce_request, stamped_batch};
 
 // Where the fields of a batch stand.
+const BASE_OFFSET: usize = 0;
 const LENGTH: usize = 8;
 const MAGIC: usize = 16;
 const CRC: usize = 17;
@@ -42,34 +43,27 @@ fn unsound_batches_are_refused_and_leave_nothing_behind() {
     transactional.append(now_ms(), None, Some(b"x"), &[]);
     let (corrupt, invalid) = (ErrorCode::CorruptMessage, ErrorCode::InvalidRecord);
     let cases = [
-        ("nothing", Bytes::new(), corrupt),
-        ("one byte", good.slice(..1), corrupt),
+        ("nothing", Bytes::new(), invalid),
+        ("one byte", good.slice(..1), invalid),
         (
             "cut in the header",
             good.slice(..BATCH_OVERHEAD_BYTES - 1),
-            corrupt,
+            invalid,
         ),
-        ("cut in the records", good.slice(..good.len() - 1), corrupt),
+        ("cut in the records", good.slice(..good.len() - 1), invalid),
         ("a flipped bit", flipped.into(), corrupt),
         ("a length too small", short.into(), corrupt),
-        ("a length too great", long.into(), corrupt),
+        ("a length too great", long.into(), invalid),
+        (
+            "an offset of its own",
+            changed(&good, BASE_OFFSET, &5i64.to_be_bytes()),
+            invalid,
+        ),
         ("two batches", [&good[..], &good[..]].concat().into(), invalid),
         ("trailing bytes", [&good[..], b"x"].concat().into(), invalid),
-        (
-            "format 0",
-            changed(&good, MAGIC, &[0]),
-            ErrorCode::UnsupportedForMessageFormat,
-        ),
-        (
-            "format 1",
-            changed(&good, MAGIC, &[1]),
-            ErrorCode::UnsupportedForMessageFormat,
-        ),
-        (
-            "format 3",
-            changed(&good, MAGIC, &[3]),
-            ErrorCode::UnsupportedForMessageFormat,
-        ),
+        ("format 0", changed(&good, MAGIC, &[0]), invalid),
+        ("format 1", changed(&good, MAGIC, &[1]), invalid),
+        ("format 3", changed(&good, MAGIC, &[3]), corrupt),
         (
             "no records",
             changed(&good, RECORD_COUNT, &0i32.to_be_bytes()),
@@ -177,13 +171,96 @@ fn unsound_batches_are_refused_and_leave_nothing_behind() {
         .remove(0)
         .partition_responses
         .remove(0);
-    assert_eq!(told.error_code, corrupt.code());
+    assert_eq!(told.error_code, invalid.code());
     assert_eq!(
         wire.produce("orders", 0, good).base_offset,
         0,
         "nothing else was stored"
     );
     assert_eq!(wire.read_values("orders", 0), ["a", "b"]);
+}
+
+/// Records with these times, some with a key.
+fn timed_batch(codec: Compression, records: &[(Option<&str>, i64)]) -> Bytes {
+    let mut builder = BatchBuilder::new(codec);
+    for (key, time_ms) in records {
+        builder.append(*time_ms, key.map(str::as_bytes), Some(b"value"), &[]);
+    }
+    builder.build()
+}
+
+#[test]
+fn one_record_has_its_batch_refused_and_is_named() {
+    const HOUR_MS: i64 = 3_600_000;
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("recent", 1, &[("message.timestamp.before.max.ms", "600000")]);
+    wire.create_topic("table", 1, &[("cleanup.policy", "compact")]);
+    wire.create_topic("log", 1, &[]);
+    let now = now_ms();
+    let (key, time) = (ErrorCode::InvalidRecord, ErrorCode::InvalidTimestamp);
+    let cases = [
+        (
+            "recent",
+            vec![(None, now), (None, now - HOUR_MS)],
+            Some((time, 1)),
+        ),
+        (
+            "recent",
+            vec![(None, now - HOUR_MS), (None, now), (None, 0)],
+            Some((time, 0)),
+        ),
+        ("recent", vec![(None, now), (None, now - 1)], None),
+        // Without a time: that is not the year 1969.
+        ("recent", vec![(None, now), (None, -1)], None),
+        ("recent", vec![(None, -1)], None),
+        ("log", vec![(None, now), (None, now - HOUR_MS)], None),
+        (
+            "log",
+            vec![(None, now), (None, now), (None, now + 2 * HOUR_MS)],
+            Some((time, 2)),
+        ),
+        ("table", vec![(Some("a"), now), (None, now)], Some((key, 1))),
+        // A time goes before a key.
+        (
+            "table",
+            vec![(None, now), (Some("a"), now + 2 * HOUR_MS)],
+            Some((time, 1)),
+        ),
+        ("table", vec![(Some("a"), now), (Some(""), now)], None),
+    ];
+    for (topic, records, expected) in cases {
+        for codec in [Compression::None, Compression::Lz4] {
+            let told = wire.produce(topic, 0, timed_batch(codec, &records));
+            let what = format!("{topic} {records:?}: {:?}", told.error_message);
+            let to_blame: Vec<i32> = told.record_errors.iter().map(|it| it.batch_index).collect();
+            match expected {
+                None => assert_eq!((told.error_code, to_blame), (0, vec![]), "{what}"),
+                Some((error, place)) => {
+                    assert_eq!((told.error_code, to_blame), (error.code(), vec![place]), "{what}");
+                    assert!(told.record_errors[0].batch_index_error_message.is_some());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zstd_is_for_those_whose_version_knows_it() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    for version in 3..=9 {
+        let zstd = compressed_batch(Compression::Zstd, &[(now_ms(), "x")]);
+        let told = wire.call(version, &produce_request("orders", 0, zstd, -1));
+        let told = &told.responses[0].partition_responses[0];
+        let expected = match version {
+            ..=6 => ErrorCode::UnsupportedCompressionType,
+            _ => ErrorCode::None,
+        };
+        assert_eq!(told.error_code, expected.code(), "version {version}");
+    }
+    assert_eq!(wire.read_values("orders", 0).len(), 3);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(crate) fn sync_request(
         group_id: Text::from(group),
         generation_id: generation,
         member_id: Text::from(member),
+        protocol_type: Some(Text::from("consumer")),
+        protocol_name: Some(Text::from("range")),
         assignments: vec![SyncGroupRequestAssignment {
             member_id: Text::from(member),
             assignment,

@@ -6,7 +6,9 @@ use platform::disk::{Disk, File, SimulatedDisk};
 use record::Offset;
 
 use super::*;
-use crate::inspect::{EntryListing, FrameListing, SegmentListing, list_frames, list_segments};
+use crate::inspect::{
+    EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
+};
 use crate::journal::JournalSizes;
 use crate::store::StoreConfig;
 use crate::store::testing::{Rig, batch, config, copy, partition, stage};
@@ -291,6 +293,19 @@ fn listings_show_what_was_stored() {
         assert_eq!(segment.chunks[0].first, segment.first);
         assert_eq!(segment.chunks.last().map(|chunk| chunk.next), Some(segment.next));
     }
+}
+
+#[test]
+fn the_batches_of_a_partition_are_found_in_segments_and_in_the_journal() {
+    let disk: Arc<dyn Disk> = Arc::new(stored());
+    let found = stored_batches(&disk, &config().identity, partition(0)).expect("all is sound");
+    let offsets = found.iter().flat_map(|bytes| batches(bytes)).map(|batch| {
+        let (header, _) = batch.expect("it is whole");
+        header.base_offset.0
+    });
+    assert_eq!(offsets.collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
+    let none = stored_batches(&disk, &config().identity, partition(9)).expect("all is sound");
+    assert!(none.is_empty());
 }
 
 #[test]

@@ -49,6 +49,12 @@ pub struct JournalSizes {
     pub files_max: usize,
 }
 
+impl JournalSizes {
+    /// The least `files_max` to configure: one file that is written, one that is ready, one that is laid out. With two the
+    /// journal goes on as well, but has none ready while one is laid out.
+    pub const FILES_MIN: usize = 3;
+}
+
 /// Why an entry could not be staged. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StageError {
@@ -149,6 +155,8 @@ pub(crate) struct Journal {
     in_flight: bool,
     /// Frames before this one are durable.
     durable_before: u64,
+    /// Bytes of sealed frames that are not.
+    sealed_bytes: usize,
     /// Frames before this one are of no use to recovery any more.
     released_before: u64,
     /// Frames before this one are no longer in memory.
@@ -190,13 +198,7 @@ impl Journal {
 
     /// Bytes of sealed and pending frames that are not yet durable.
     pub(crate) fn unflushed_bytes(&self) -> usize {
-        let sealed: usize = (self.durable_before..self.pending_frame())
-            .map(|frame| {
-                self.record(frame)
-                    .map_or(0, |record| record.location.total_bytes as usize)
-            })
-            .sum();
-        sealed + self.slab.filled()
+        self.sealed_bytes + self.slab.filled()
     }
 
     /// The next durable write, if there is something to flush and no flush is on its way.
@@ -243,7 +245,11 @@ impl Journal {
         }
         self.durable_before += 1;
         let index = (flush.frame - self.first_record) as usize;
-        Ok(std::mem::take(&mut self.records[index].appended))
+        let record = &mut self.records[index];
+        let frame_bytes = record.location.total_bytes as usize;
+        let left = self.sealed_bytes.checked_sub(frame_bytes);
+        self.sealed_bytes = left.expect("a frame counts from its seal until it is durable");
+        Ok(std::mem::take(&mut record.appended))
     }
 
     /// A range of a frame, if it is in memory. Of the frame being built the bytes are copied, since they may not be shared yet.

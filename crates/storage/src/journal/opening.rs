@@ -69,6 +69,7 @@ impl Journal {
             next_flush: next_frame,
             in_flight: false,
             durable_before: next_frame,
+            sealed_bytes: 0,
             released_before: first_record,
             resident_from: next_frame,
             resident_bytes: 0,

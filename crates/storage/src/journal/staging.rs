@@ -113,6 +113,7 @@ impl Journal {
         appended: Vec<(PartitionId, i64)>,
     ) {
         self.resident_bytes += bytes.len();
+        self.sealed_bytes += location.total_bytes as usize;
         self.records.push_back(FrameRecord {
             location,
             bytes,

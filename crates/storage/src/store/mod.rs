@@ -17,6 +17,7 @@ mod returning;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use platform::disk::Disk;
 use quick_cache::unsync::Cache;
@@ -29,7 +30,7 @@ pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
-pub use removal::RemovalJob;
+pub use removal::{REMOVAL_PAUSE, RemovalJob};
 
 use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
@@ -42,6 +43,10 @@ use layout::Round;
 use pieces::{ByteWeight, PieceCache, SegmentKey};
 use read_ahead::ReadAhead;
 use returning::Returning;
+
+/// How long the owner of a store rests after one of its jobs has failed, before it tries another: a disk does not mend at
+/// once, and each failure is told.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Segment files kept open for reading.
 const OPEN_SEGMENTS_MAX: usize = 256;

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use platform::disk::Disk;
 use record::{Epoch, Offset, PartitionId};
@@ -15,6 +16,10 @@ use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::journal::{self, JournalFile, StageError};
 use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
+
+/// The least time between removals of whole journal files. Where a file system tells the disk of freed blocks at once, many
+/// large files removed together make flushes wait for hundreds of milliseconds. Far more than a core appends meanwhile.
+pub const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Removes files that nothing refers to, or gets a journal file ready to go back to the journal; to be run anywhere, then
 /// given to `removed`. Blocks.
@@ -33,7 +38,7 @@ enum Doomed {
 }
 
 impl RemovalJob {
-    /// Whether it frees a whole journal file, which is large.
+    /// Whether it frees a whole journal file, which is large: the next removal then waits for [`REMOVAL_PAUSE`].
     pub fn frees_journal_file(&self) -> bool {
         match &self.doomed {
             Doomed::GivenUp { removal, keep } => removal.adopted.is_some() && !keep,

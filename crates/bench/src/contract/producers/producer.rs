@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use super::{Appender, Batches, Completed, Schedule, UNTIL_SOMETHING, share};
 use crate::contract::Append;
 use crate::contract::payload::Stamp;
+use crate::contract::time::Time;
 use crate::latency::LatencyRecorder;
 
 /// How long before a due time a producer stops sleeping and watches the clock: about what waking up takes.
@@ -127,8 +128,9 @@ struct End {
     at: Option<Instant>,
 }
 
-pub(super) struct Producer<'a, A> {
+pub(super) struct Producer<'a, A, T> {
     plan: Plan<'a>,
+    time: &'a T,
     appender: A,
     /// Measured records of all producers, for `progress`.
     acknowledged: &'a AtomicU64,
@@ -149,9 +151,14 @@ pub(super) struct Producer<'a, A> {
     outcome: Outcome,
 }
 
-impl<'a, A: Appender> Producer<'a, A> {
+impl<'a, A: Appender, T: Time> Producer<'a, A, T> {
     /// A producer that has sent its warm-up, and heard what became of it.
-    pub(super) fn warmed_up(plan: Plan<'a>, appender: A, acknowledged: &'a AtomicU64) -> Producer<'a, A> {
+    pub(super) fn warmed_up(
+        plan: Plan<'a>,
+        time: &'a T,
+        appender: A,
+        acknowledged: &'a AtomicU64,
+    ) -> Producer<'a, A, T> {
         // Timers that are late by less than the default 50 µs; where the system refuses, the rate is a little less even.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let end = End {
@@ -160,6 +167,7 @@ impl<'a, A: Appender> Producer<'a, A> {
         };
         let mut producer = Producer {
             plan,
+            time,
             appender,
             acknowledged,
             sent: VecDeque::new(),
@@ -167,7 +175,7 @@ impl<'a, A: Appender> Producer<'a, A> {
             next_record: 0,
             in_flight: 0,
             completed: Vec::new(),
-            looked: Instant::now(),
+            looked: time.now(),
             silent: Duration::ZERO,
             failures_in_a_row: 0,
             has_gap: false,
@@ -199,7 +207,7 @@ impl<'a, A: Appender> Producer<'a, A> {
         let first = self.next_record;
         loop {
             self.wait_for_room();
-            let now = Instant::now();
+            let now = self.time.now();
             let records = self.next_unit(end);
             let is_late = end.is_reached(now) && self.next_record > first;
             if records.is_empty() || is_late || self.is_hopeless() {
@@ -221,7 +229,7 @@ impl<'a, A: Appender> Producer<'a, A> {
             }
             self.wait_until(due);
             self.wait_for_room();
-            let records = self.due_unit(end, Instant::now());
+            let records = self.due_unit(end, self.time.now());
             self.send(records, Since::Due);
         }
         self.drain();
@@ -255,7 +263,7 @@ impl<'a, A: Appender> Producer<'a, A> {
 
     /// Takes acknowledgements until `due`: asleep for most of the time, awake for the last of it.
     fn wait_until(&mut self, due: Instant) {
-        let mut now = Instant::now();
+        let mut now = self.time.now();
         if now >= due {
             self.look(now);
         }
@@ -264,11 +272,11 @@ impl<'a, A: Appender> Producer<'a, A> {
             if self.in_flight > 0 {
                 self.take(asleep);
             } else if !asleep.is_zero() {
-                std::thread::sleep(asleep);
+                self.time.sleep(asleep);
             } else {
-                std::hint::spin_loop();
+                self.time.spin();
             }
-            now = Instant::now();
+            now = self.time.now();
         }
     }
 
@@ -307,7 +315,7 @@ impl<'a, A: Appender> Producer<'a, A> {
         if let Err(error) = self.appender.send(shard, records) {
             self.settle(Completed {
                 unit,
-                at: Instant::now(),
+                at: self.time.now(),
                 failure: Some(format!("{error:#}")),
             });
             self.forget_settled();

@@ -1,5 +1,7 @@
 //! The real disk in a temporary directory, and on a file system in memory where there is one.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::file::{continue_short_reads, continue_short_writes};
 use super::*;
 
@@ -68,6 +70,37 @@ fn a_file_system_in_memory_falls_back() {
     let disk = RealDisk::open(directory.path()).expect("it exists");
     assert_eq!(disk.durable_write_mode(), DurableWriteMode::Buffered);
     exercise(&disk);
+}
+
+#[test]
+fn what_names_a_new_root_is_found_from_the_root_up() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let above = directory.path();
+    let parents = |path: &Path| -> Vec<PathBuf> {
+        let parents = parents_of_missing(path).into_iter();
+        parents.map(Path::to_path_buf).collect()
+    };
+    assert_eq!(
+        parents(&above.join("a/b/c")),
+        [above.join("a/b"), above.join("a"), above.to_path_buf()]
+    );
+    fs::create_dir(above.join("a")).expect("a sound disk");
+    assert_eq!(parents(&above.join("a/b")), [above.join("a")]);
+    assert!(parents(&above.join("a")).is_empty());
+}
+
+#[test]
+fn a_root_is_made_where_names_can_be_put_and_not_read() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let above = directory.path().join("above");
+    fs::create_dir(&above).expect("a sound disk");
+    let set_mode = |mode| {
+        fs::set_permissions(&above, fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    set_mode(0o300);
+    let opened = RealDisk::open(&above.join("root"));
+    set_mode(0o700);
+    opened.expect("a parent that cannot be opened is no failure");
 }
 
 #[test]

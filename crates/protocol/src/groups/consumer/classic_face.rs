@@ -74,19 +74,7 @@ impl Consumer {
         group: &Name,
         request: JoinGroup,
     ) -> Result<(Joined, Plan), GroupError> {
-        let protocol = request
-            .protocols
-            .first()
-            .filter(|_| &*request.protocol_type == CONSUMER_TYPE)
-            .map(|protocol| (Name::clone(&protocol.name), protocol.metadata.clone()));
-        let (protocol, metadata) = protocol.ok_or(GroupError::InconsistentProtocol)?;
-        let subscription = Subscription::parse(&metadata).ok_or(GroupError::InconsistentProtocol)?;
-        if subscription.topics.len() > cx.settings.subscription_topics_max {
-            return Err(GroupError::LimitReached {
-                what: "topics",
-                max: cx.settings.subscription_topics_max,
-            });
-        }
+        let (protocol, subscription) = self.read_join(cx, &request)?;
         let owned = subscription.owned_partitions(&cx.topics);
         let name = self.joining_name(&request)?;
         let replaces = self.find_replaced(&request, &name)?;
@@ -110,6 +98,45 @@ impl Consumer {
             members: Vec::new(),
         };
         Ok((joined, plan))
+    }
+
+    /// The assignor that the joining member likes best, and what it says for that.
+    fn read_join(&self, cx: &Context, request: &JoinGroup) -> Result<(Name, Subscription), GroupError> {
+        let best = request
+            .protocols
+            .first()
+            .filter(|_| &*request.protocol_type == CONSUMER_TYPE && self.fits_classic_members(request))
+            .ok_or(GroupError::InconsistentProtocol)?;
+        let subscription = Subscription::parse(&best.metadata).ok_or(GroupError::InconsistentProtocol)?;
+        if subscription.topics.len() > cx.settings.subscription_topics_max {
+            return Err(GroupError::LimitReached {
+                what: "topics",
+                max: cx.settings.subscription_topics_max,
+            });
+        }
+        Ok((Name::clone(&best.name), subscription))
+    }
+
+    /// Whether the joining member's assignors leave the members of the classic protocol one that all know: without it the
+    /// group could not be classic again.
+    fn fits_classic_members(&self, request: &JoinGroup) -> bool {
+        let holder = request
+            .instance
+            .as_ref()
+            .and_then(|instance| self.instances.get(instance));
+        let joins_as = holder.unwrap_or(&request.member);
+        let others = || {
+            self.members
+                .iter()
+                .filter(|(name, _)| *name != joins_as)
+                .filter_map(|(_, member)| member.said.classic.as_ref())
+        };
+        let all_others_know =
+            |name: &Name| others().all(|face| face.protocols.iter().any(|known| known.name == *name));
+        request
+            .protocols
+            .iter()
+            .any(|protocol| all_others_know(&protocol.name))
     }
 
     /// One that joins again is alive, and is to come for its assignment next.
@@ -144,6 +171,10 @@ impl Consumer {
             Some(_) if !request.member.is_empty() => Err(GroupError::FencedInstance {
                 instance: Name::clone(instance),
             }),
+            // It was put out; under a new id it may come back.
+            None if !request.member.is_empty() => Err(GroupError::UnknownMember {
+                member: Name::clone(name),
+            }),
             holder => Ok(holder.cloned()),
         }
     }
@@ -155,7 +186,7 @@ impl Consumer {
             _ if member.current.epoch < self.epoch => true,
             Progress::Stable => false,
             Progress::Unrevoked => true,
-            Progress::Unreleased => self.can_get_more(&request.member, member),
+            Progress::Unreleased => self.can_get_the_rest(&request.member, member),
         };
         self.touch_session(cx, &request.member);
         if must_join {
@@ -197,11 +228,11 @@ impl Consumer {
         })
     }
 
-    fn can_get_more(&self, name: &Name, member: &Member) -> bool {
-        member.target.iter().any(|partition| {
-            !member.current.assigned.contains(partition)
-                && self.owners.get(&partition).is_none_or(|owner| owner == name)
-        })
+    /// Whether all that the member is still to get is free: each join stops it from working, so it joins once for all of it.
+    fn can_get_the_rest(&self, name: &Name, member: &Member) -> bool {
+        let rest = member.target.without(&member.current.assigned);
+        rest.iter()
+            .all(|partition| self.owners.is_free_for(name, partition))
     }
 
     fn check_classic(

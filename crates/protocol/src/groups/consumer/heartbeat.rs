@@ -162,7 +162,7 @@ impl Consumer {
         }
         let target = new_target.as_ref().unwrap_or(&sender.target);
         let next = reconcile(&sender.current, target, target_epoch, owned, |partition| {
-            let owner = self.owners.get(&partition);
+            let owner = self.owners.of(partition);
             owner.is_none_or(|owner| *owner == sender.name || sender.replaces.as_ref() == Some(owner))
         });
         let takes_a_place = sender.replaces.is_some();

@@ -1,5 +1,7 @@
 //! Whether a group of the consumer protocol has room for what a member says: limits come before memory.
 
+use record::RECORD_OVERHEAD_BYTES_MAX;
+
 use super::super::context::Context;
 use super::super::contract::{GroupError, Name};
 use super::super::records::MemberValue;
@@ -13,8 +15,10 @@ use super::{Consumer, Member};
 const MEMBER_BYTES: usize = 512;
 /// What a name in a list takes beside its text.
 const LISTED_BYTES: usize = 32;
+/// What a key takes beside the names in it, at most: a type and two lengths.
+const KEY_BYTES: usize = 16;
 /// What a record of a member takes in a batch beside the names in its key, and how many a member has.
-const RECORD_BYTES: usize = 48;
+const RECORD_BYTES: usize = RECORD_OVERHEAD_BYTES_MAX + KEY_BYTES;
 const MEMBER_RECORDS: usize = 3;
 /// What a partition takes wherever it stands: in an assignment, or with its owner's name.
 const PARTITION_BYTES: usize = 64;

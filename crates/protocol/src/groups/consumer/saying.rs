@@ -100,7 +100,8 @@ pub(super) fn merge(before: &MemberValue, request: &ConsumerHeartbeat) -> Member
     }
 }
 
-/// Whether what a member wants differs, so that the group must be assigned anew.
+/// Whether what a member wants differs, so that the group must be assigned anew. Another assignor alone is no reason, as in
+/// Kafka: it has its vote the next time.
 pub(super) fn wishes_differ(before: &MemberValue, now: &MemberValue) -> bool {
-    before.topics != now.topics || before.regex != now.regex || before.assignor != now.assignor
+    before.topics != now.topics || before.regex != now.regex
 }

@@ -31,11 +31,19 @@ impl Group {
         None
     }
 
-    /// Durable changes are in: sets the timers of the members they touched.
+    /// Durable changes are in: sets the timers of the members they touched, and lets the group be classic again if only members
+    /// of that protocol are left.
     pub(crate) fn note_applied(&mut self, cx: &mut Context) {
         match &mut self.kind {
             Kind::Consumer(consumer) => {
+                let members_changed = !consumer.touched.is_empty();
                 consumer.note_applied(cx);
+                // A static member may have come back by the classic protocol, as the last one of the other.
+                if members_changed
+                    && let Some(changes) = consumer.plan_downgrade(cx, &self.name, &BTreeSet::new())
+                {
+                    cx.persist(&self.name, changes, Gate::Closed, Then::Answer(Vec::new()));
+                }
             }
             Kind::Classic(classic) => classic.rebalance_if_changed_over(cx, &self.name),
         }
@@ -73,10 +81,11 @@ impl Consumer {
             // They changed while this was under way.
             cx.wake_at(cx.now);
         }
-        if self.members.is_empty() {
-            self.empty_since_ms.get_or_insert(cx.unix_ms());
-        } else {
+        if !self.members.is_empty() {
+            self.had_members = true;
             self.empty_since_ms = None;
+        } else if std::mem::take(&mut self.had_members) {
+            self.empty_since_ms = Some(cx.unix_ms());
         }
     }
 

@@ -76,9 +76,16 @@ impl GroupState {
     }
 }
 
-/// DescribeGroups or ConsumerGroupDescribe, for one group.
+/// DescribeGroups, for one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DescribeGroup {
+pub struct DescribeClassic {
+    /// The group.
+    pub group: Name,
+}
+
+/// ConsumerGroupDescribe, for one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribeConsumer {
     /// The group.
     pub group: Name,
 }

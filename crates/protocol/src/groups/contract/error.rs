@@ -35,8 +35,8 @@ pub enum GroupError {
         /// The group.
         group: Name,
     },
-    /// NON_EMPTY_GROUP: the group has members.
-    #[error("the group has {members} members")]
+    /// NON_EMPTY_GROUP: the group has members, or is about to have some.
+    #[error("the group is in use ({members} members)")]
     NonEmptyGroup {
         /// How many.
         members: usize,
@@ -131,8 +131,7 @@ pub enum GroupError {
         /// The request's.
         got: i32,
     },
-    /// STALE_MEMBER_EPOCH (KIP-848): heartbeat first, then retry. OffsetCommit and OffsetFetch before version 9 do
-    /// not know it: there the code is UNSUPPORTED_VERSION.
+    /// STALE_MEMBER_EPOCH (KIP-848): heartbeat first, then retry.
     #[error("the member is at epoch {current}, not {got}")]
     StaleMemberEpoch {
         /// The coordinator's.
@@ -140,6 +139,9 @@ pub enum GroupError {
         /// The request's.
         got: i32,
     },
+    /// UNSUPPORTED_VERSION: the member is of the consumer protocol, and its version of the request knows no member epochs.
+    #[error("members of the consumer protocol commit by versions that know member epochs")]
+    CommitWithoutEpoch,
     /// UNSUPPORTED_ASSIGNOR (KIP-848).
     #[error("there is no server-side assignor {assignor}; there are uniform and range")]
     UnsupportedAssignor {

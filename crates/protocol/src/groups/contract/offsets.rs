@@ -33,6 +33,9 @@ pub struct OffsetCommitter {
     pub instance: Option<Name>,
     /// Its generation, or with the consumer protocol its epoch; negative for one that is in no group.
     pub generation_or_epoch: i32,
+    /// Whether its version of the request knows member epochs (from version 9 on): one that does not cannot be of the
+    /// consumer protocol.
+    pub knows_epochs: bool,
 }
 
 /// OffsetCommit. Whether the topics exist is the server's to check, as it must find their ids and names anyway.

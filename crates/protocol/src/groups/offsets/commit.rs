@@ -10,7 +10,7 @@ use super::super::records::{Change, OffsetValue, What};
 impl Group {
     /// Handles OffsetCommit. The answer comes when the offsets are durable.
     pub(crate) fn commit_offsets(&mut self, cx: &mut Context, ticket: Ticket, request: CommitOffsets) {
-        if let Err(error) = self.check_committer(cx, &request.committer) {
+        if let Err(error) = self.check_committer(cx, &request) {
             cx.answer(ticket, Answer::CommitOffsets(Err(error)));
             return;
         }

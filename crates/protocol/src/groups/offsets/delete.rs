@@ -43,12 +43,8 @@ impl Group {
 
     /// Handles DeleteGroups for this group.
     pub(crate) fn delete(&mut self, cx: &mut Context, ticket: Ticket, request: DeleteGroup) {
-        let members = self.member_count();
-        if members > 0 {
-            cx.answer(
-                ticket,
-                Answer::DeleteGroup(Err(GroupError::NonEmptyGroup { members })),
-            );
+        if let Err(error) = self.check_empty() {
+            cx.answer(ticket, Answer::DeleteGroup(Err(error)));
             return;
         }
         let removals = self.offsets.removals(cx, &self.name, |_, _| true);

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use record::whole_ms;
+
 use super::super::context::{Context, Gate, Then};
 use super::super::group::Group;
 use super::super::topics::Topics;
@@ -22,7 +24,7 @@ impl Group {
         // A connector's or a schema registry's topics are not known from here: nothing is too old while it has members.
         let may_be_old = !has_members || self.knows_subscriptions();
         let subscribed = if may_be_old { self.subscribed(cx) } else { None };
-        let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_millis(time);
+        let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_ms(time);
         let removals = self.offsets.removals(cx, &self.name, |partition, value| {
             let is_read = subscribed
                 .as_ref()
@@ -75,8 +77,4 @@ impl Group {
 /// Whether the topic is not there. One without an id is known by its name alone, and may come again.
 fn is_lost(topics: &Topics, value: &OffsetValue) -> bool {
     value.topic_id.0 != [0; 16] && topics.with_id(value.topic_id).is_none()
-}
-
-fn whole_millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -163,6 +163,38 @@ fn another_brokers_value_does_not_go_here() {
 }
 
 #[test]
+fn what_a_topic_does_not_have_can_be_given_up() {
+    let mut log = Log::new(&[]);
+    let topic = ConfigTarget::Topic(TOPIC);
+    for name in ["nonsense", "file.delete.delay.ms", "retention.ms"] {
+        log.wish(topic, &delete(name)).expect("it is so already");
+        let wish = ConfigWish::Edit(vec![
+            edit(name, ConfigOperation::Delete, ""),
+            edit("segment.ms", ConfigOperation::Set, "6"),
+        ]);
+        log.wish(topic, &wish).expect("the rest is sound");
+        assert_eq!(log.told("segment.ms"), ("6".into(), ConfigSource::Topic));
+        log.set(topic, "segment.ms", "5");
+    }
+    let gone = ConfigTarget::Topic(TopicId([7; 16]));
+    log.wish(gone, &delete("nonsense"))
+        .expect_err("there is no such topic");
+    log.wish(ConfigTarget::AllBrokers, &delete("nonsense"))
+        .expect_err("brokers have no such config");
+}
+
+#[test]
+fn the_last_word_of_a_list_can_be_taken_away() {
+    let mut log = Log::new(&[]);
+    let taken = edit("cleanup.policy", ConfigOperation::Subtract, "delete");
+    log.wish(ConfigTarget::Topic(TOPIC), &ConfigWish::Edit(vec![taken]))
+        .expect("an empty list is one");
+    assert_eq!(log.told("cleanup.policy"), (String::new(), ConfigSource::Topic));
+    let settings = log.settings();
+    assert_eq!((settings.retention, settings.compaction), (None, None));
+}
+
+#[test]
 fn replacing_gives_up_what_is_not_named() {
     let mut log = Log::new(&[]);
     let topic = ConfigTarget::Topic(TOPIC);
@@ -345,10 +377,6 @@ fn what_is_replayed_is_what_was_done() {
         again.apply(&command).expect("it fitted");
     }
     assert_eq!(again, log.image);
-    let mut defaults = TopicConfig::new();
-    defaults.change(&started_with).expect("valid");
-    let restored = Metadata::restore(defaults, &log.image.snapshot()).expect("just written");
-    assert_eq!(restored.of_node(NODE), log.image);
     assert_eq!(
         again.topic(TOPIC).expect("it is there").settings.batch_bytes_max,
         2000

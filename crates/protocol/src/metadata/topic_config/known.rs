@@ -27,7 +27,7 @@ enum Rule {
         max: i64,
     },
     OneOf(&'static [&'static str]),
-    /// Some of these words, each once, with commas between.
+    /// Some of these words, each once, with commas between; or none.
     SomeOf(&'static [&'static str]),
     /// From 0 to 1.
     Share,
@@ -91,7 +91,7 @@ impl KnownConfig {
                 let is_new = |(index, word): (usize, &&str)| !named[..index].contains(word);
                 let fits =
                     named.iter().all(|word| allowed.contains(word)) && named.iter().enumerate().all(is_new);
-                fits.then_some(()).ok_or_else(refused)
+                (fits || value.is_empty()).then_some(()).ok_or_else(refused)
             }
             Rule::Share => {
                 let refused = || ConfigError::NoShare {
@@ -182,7 +182,7 @@ pub static KNOWN: &[KnownConfig] = &[
         name: "cleanup.policy",
         default: "delete",
         kind: ConfigKind::List,
-        documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both.",
+        documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both. Empty: they stay.",
         rule: Rule::SomeOf(&["compact", "delete"]),
     },
     word(

@@ -47,6 +47,8 @@ pub struct TopicSettings {
     pub retention: Option<Duration>,
     /// `retention.bytes` of each partition; `None` keeps all, likewise.
     pub retention_bytes: Option<u64>,
+    /// Whether `cleanup.policy` says `delete`.
+    pub deletes: bool,
     /// Set if `cleanup.policy` says `compact`: then each record must have a key.
     pub compaction: Option<CompactionSettings>,
     /// `segment.bytes`.
@@ -79,6 +81,7 @@ impl TopicSettings {
         TopicSettings {
             retention: deletes.then(retention).flatten(),
             retention_bytes: deletes.then(retention_bytes).flatten(),
+            deletes,
             compaction: policy("compact").then(|| values.compaction()),
             segment_bytes_max: values.natural("segment.bytes"),
             segment_age_max: Duration::from_millis(values.natural("segment.ms")),
@@ -95,6 +98,22 @@ impl TopicSettings {
                 _ => Durability::Flushed,
             },
         }
+    }
+
+    /// Whether a record goes only when a later one of its key has come: then nobody gives up the beginning of a partition.
+    #[must_use]
+    pub fn is_only_compacted(&self) -> bool {
+        self.compaction.is_some() && !self.deletes
+    }
+
+    /// How old a segment may become before it is complete. As in Kafka, one that is to be compacted in time is complete in
+    /// time.
+    #[must_use]
+    pub fn segment_age(&self) -> Duration {
+        let lag_max = self
+            .compaction
+            .map_or(Duration::MAX, |compaction| compaction.lag_max);
+        self.segment_age_max.min(lag_max)
     }
 }
 

@@ -32,7 +32,8 @@ fn what_is_not_served_is_refused() {
         ("cleanup.policy", "archive"),
         ("cleanup.policy", "compact,archive"),
         ("cleanup.policy", "compact,compact"),
-        ("cleanup.policy", ""),
+        ("cleanup.policy", ","),
+        ("cleanup.policy", "delete,"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("min.cleanable.dirty.ratio", "NaN"),
         ("min.cleanable.dirty.ratio", "half"),
@@ -122,13 +123,32 @@ fn what_a_policy_means() {
         ("delete", age, bytes, None),
         ("compact", None, None, compaction),
         ("compact,delete", age, bytes, compaction),
+        ("", None, None, None),
         (" delete , compact ", age, bytes, compaction),
     ] {
         let settings = settings(policy);
         assert_eq!(settings.retention, retention, "{policy}");
         assert_eq!(settings.retention_bytes, retention_bytes, "{policy}");
         assert_eq!(settings.compaction, compaction, "{policy}");
+        assert_eq!(settings.deletes, retention.is_some(), "{policy}");
+        assert_eq!(settings.is_only_compacted(), policy == "compact", "{policy}");
     }
+}
+
+#[test]
+fn a_segment_to_be_compacted_in_time_is_complete_in_time() {
+    let age_ms = |policy: &str, lag_max_ms: &str| {
+        let topic = config(&[
+            ("cleanup.policy", policy),
+            ("segment.ms", "9"),
+            ("max.compaction.lag.ms", lag_max_ms),
+        ]);
+        let settings = TopicSettings::resolve(&topic.expect("valid"), &TopicConfig::new());
+        settings.segment_age().as_millis()
+    };
+    assert_eq!(age_ms("compact", "5"), 5);
+    assert_eq!(age_ms("compact", "50"), 9);
+    assert_eq!(age_ms("delete", "5"), 9);
 }
 
 #[test]

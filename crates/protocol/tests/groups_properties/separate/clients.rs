@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use protocol::groups::{
-    Answer, CommitOffsets, CommitPartition, CommittedOffset, ConsumerHeartbeat, DeleteGroup, DescribeGroup,
-    GroupError, JoinGroup, Name, OffsetCommitter, Request, TopicPartition,
+    Answer, CommitOffsets, CommitPartition, CommittedOffset, ConsumerHeartbeat, DeleteGroup,
+    DescribeConsumer, GroupError, JoinGroup, Name, OffsetCommitter, Request, TopicPartition,
 };
 use record::{Offset, TopicId};
 
@@ -142,6 +142,7 @@ impl World {
                     member: Name::clone(&member.id),
                     instance: member.instance.clone(),
                     generation_or_epoch: member.epoch,
+                    knows_epochs: true,
                 };
                 Request::CommitOffsets(commit(CLASSICS, committer))
             }
@@ -157,7 +158,7 @@ impl World {
             0 => Request::DeleteGroup(DeleteGroup {
                 group: Name::from(group),
             }),
-            1 => Request::DescribeConsumer(DescribeGroup {
+            1 => Request::DescribeConsumer(DescribeConsumer {
                 group: Name::from(group),
             }),
             _ => {
@@ -165,6 +166,7 @@ impl World {
                     member: Name::default(),
                     instance: None,
                     generation_or_epoch: -1,
+                    knows_epochs: true,
                 };
                 Request::CommitOffsets(commit(group, committer))
             }

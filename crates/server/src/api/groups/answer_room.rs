@@ -8,7 +8,7 @@
 use std::rc::Rc;
 
 use kafka_wire::ErrorCode;
-use protocol::groups::{Answer, GroupError, Request};
+use protocol::groups::Ask;
 
 use super::{Refusal, ask};
 use crate::answer_budget::{AnswerBudget, Held};
@@ -43,23 +43,20 @@ impl AnswerRoom {
         }
     }
 
-    /// Asks the coordinator of one group; `pick` takes the answer of the request's own kind. Takes the room that telling it
-    /// needs, which `measure` says in bytes.
+    /// Asks the coordinator of one group. Takes the room that telling the answer needs, which `measure` says in bytes.
     ///
     /// # Errors
     /// What the coordinator says, or that nothing is left beside what the answer says already.
-    pub(super) async fn ask<T>(
+    pub(super) async fn ask<Q: Ask + Clone>(
         &mut self,
         core: &Rc<Core>,
         asked: Asked,
-        request: Request,
-        pick: impl Fn(Answer) -> Option<Result<T, GroupError>>,
-        measure: impl Fn(&T) -> usize,
-    ) -> Result<T, Refusal> {
+        request: Q,
+        measure: impl Fn(&Q::Answer) -> usize,
+    ) -> Result<Q::Answer, Refusal> {
         // If it has to be made, the disk has to be waited for: in nobody's turn.
         core.groups_topic().await?;
-        self.take(asked, || ask(core, request.clone(), &pick), measure)
-            .await
+        self.take(asked, || ask(core, request.clone()), measure).await
     }
 
     /// The same for whatever else is found.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use kafka_wire::consumer_group_heartbeat::{Assignment as WireAssignment, TopicPartitions};
 use kafka_wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ErrorCode};
-use protocol::groups::{Answer, Assignment, ConsumerHeartbeat, Heard, MemberPresence, Request};
+use protocol::groups::{Assignment, ConsumerHeartbeat, Heard, MemberPresence};
 use record::PartitionId;
 
 use super::{Client, Refusal, ask, name, names, optional_name, random, text, time};
@@ -20,13 +20,7 @@ pub(in crate::api) async fn consumer_group_heartbeat(
     client: Client,
 ) -> ConsumerGroupHeartbeatResponse {
     let outcome = match read(&request, version, client) {
-        Ok(heartbeat) => {
-            let pick = |answer| match answer {
-                Answer::ConsumerHeartbeat(answer) => Some(answer),
-                _ => None,
-            };
-            ask(&core, Request::ConsumerHeartbeat(heartbeat), pick).await
-        }
+        Ok(heartbeat) => ask(&core, heartbeat).await,
         Err(refusal) => Err(refusal),
     };
     match outcome {

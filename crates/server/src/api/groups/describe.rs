@@ -15,10 +15,11 @@ use kafka_wire::{
     DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
 };
 use protocol::groups::{
-    self, Answer, DeleteGroup, DescribeGroup, DescribedClassic, DescribedConsumer, DescribedConsumerMember,
-    GroupState, ListGroups, Name, NamedPartitions, Request,
+    self, Ask, DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedConsumer,
+    DescribedConsumerMember, GroupState, ListGroups, Name, NamedPartitions, Request,
 };
 
+use super::super::authorized::{ON_GROUP, if_asked};
 use super::answer_room::{AnswerRoom, Asked};
 use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
@@ -41,10 +42,15 @@ pub(in crate::api) async fn describe_groups(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
+    let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.groups.len());
     for (group, is_first) in once(request.groups, |group| group) {
-        groups.push(describe_group(&core, &mut room, group, is_first, version).await);
+        let mut group = describe_group(&core, &mut room, group, is_first, version).await;
+        if group.error_code == 0 {
+            group.authorized_operations = operations;
+        }
+        groups.push(group);
     }
     DescribeGroupsResponse {
         throttle_time_ms: 0,
@@ -59,16 +65,11 @@ async fn describe_group(
     is_first: bool,
     version: i16,
 ) -> DescribedGroup {
-    let describe = DescribeGroup {
+    let describe = DescribeClassic {
         group: name(&group_id),
     };
-    let pick = |answer| match answer {
-        Answer::DescribeClassic(answer) => Some(answer),
-        _ => None,
-    };
-    let request = Request::DescribeClassic(describe);
     let described = match is_first {
-        true => room.ask(core, Asked::Much, request, pick, classic_bytes).await,
+        true => room.ask(core, Asked::Much, describe, classic_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -130,10 +131,15 @@ pub(in crate::api) async fn consumer_group_describe(
     request: ConsumerGroupDescribeRequest,
     _version: i16,
 ) -> ConsumerGroupDescribeResponse {
+    let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.group_ids.len());
     for (group, is_first) in once(request.group_ids, |group| group) {
-        groups.push(describe_consumer_group(&core, &mut room, group, is_first).await);
+        let mut group = describe_consumer_group(&core, &mut room, group, is_first).await;
+        if group.error_code == 0 {
+            group.authorized_operations = operations;
+        }
+        groups.push(group);
     }
     ConsumerGroupDescribeResponse {
         throttle_time_ms: 0,
@@ -147,16 +153,11 @@ async fn describe_consumer_group(
     group_id: Text,
     is_first: bool,
 ) -> DescribedConsumerGroup {
-    let describe = DescribeGroup {
+    let describe = DescribeConsumer {
         group: name(&group_id),
     };
-    let pick = |answer| match answer {
-        Answer::DescribeConsumer(answer) => Some(answer),
-        _ => None,
-    };
-    let request = Request::DescribeConsumer(describe);
     let described = match is_first {
-        true => room.ask(core, Asked::Much, request, pick, consumer_bytes).await,
+        true => room.ask(core, Asked::Much, describe, consumer_bytes).await,
         false => Err(named_twice()),
     };
     match described {
@@ -261,10 +262,7 @@ pub(in crate::api) async fn list_groups(
 async fn find_groups(core: &Rc<Core>, list: &Request) -> Result<Vec<groups::ListedGroup>, Refusal> {
     let mut found = Vec::new();
     for answer in core.ask_all_coordinators(list).await? {
-        let Answer::List(listed) = answer else {
-            unreachable!("an answer is of its request's kind");
-        };
-        found.extend(listed?);
+        found.extend(ListGroups::take(answer).expect("an answer is of its request's kind")?);
     }
     Ok(found)
 }
@@ -300,11 +298,7 @@ async fn delete_group(core: &Rc<Core>, group_id: Text) -> DeletableGroupResult {
     let delete = DeleteGroup {
         group: name(&group_id),
     };
-    let pick = |answer| match answer {
-        Answer::DeleteGroup(answer) => Some(answer),
-        _ => None,
-    };
-    let outcome = ask(core, Request::DeleteGroup(delete), pick).await;
+    let outcome = ask(core, delete).await;
     DeletableGroupResult {
         group_id,
         error_code: outcome.err().map_or(0, |refusal| refusal.code.code()),

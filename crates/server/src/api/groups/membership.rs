@@ -6,12 +6,11 @@ use bytes::Bytes;
 use kafka_wire::join_group::JoinGroupResponseMember;
 use kafka_wire::leave_group::MemberResponse;
 use kafka_wire::{
-    HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    ErrorCode, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
     LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse, Text,
 };
 use protocol::groups::{
-    Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol,
-    Request, SyncGroup,
+    GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol, SyncGroup,
 };
 
 use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, random, text, time};
@@ -20,11 +19,12 @@ use crate::core::Core;
 use crate::error_codes::group_code;
 
 /// From these versions on: a new member comes back with an id (KIP-394), a leader may be told not to assign (KIP-814), the
-/// rebalance timeout has a field of its own, several members may leave at once.
+/// rebalance timeout has a field of its own, several members may leave at once, who syncs names its protocol (KIP-559).
 const FIRST_WITH_KNOWN_MEMBERS: i16 = 4;
 const FIRST_WITH_SKIPPED_ASSIGNMENT: i16 = 9;
 const FIRST_WITH_REBALANCE_TIMEOUT: i16 = 1;
 const FIRST_WITH_LEAVING_TOGETHER: i16 = 3;
+const FIRST_WITH_NAMED_PROTOCOL: i16 = 5;
 
 /// In place of a generation where there is none.
 const NO_GENERATION: i32 = -1;
@@ -62,20 +62,16 @@ pub(in crate::api) async fn join_group(
     };
     let member_id = request.member_id.detached();
     drop(request);
-    let pick = |answer| match answer {
-        Answer::Join(Err(GroupError::MemberIdRequired { member })) => Some(Ok(Err(member))),
-        Answer::Join(answer) => Some(answer.map(Ok)),
-        _ => None,
-    };
-    match ask_and_wait(&core, Request::Join(join), room, pick).await {
+    match ask_and_wait(&core, join, room).await {
         Ok(Ok(joined)) => told_joined(joined),
-        Ok(Err(member)) => {
-            let code = group_code(&GroupError::MemberIdRequired {
-                member: member.clone(),
-            });
-            not_joined(text(&member), code.code())
+        Ok(Err(error)) => {
+            let member_id = match &error {
+                GroupError::MemberIdRequired { member } => text(member),
+                _ => member_id,
+            };
+            not_joined(member_id, group_code(&error))
         }
-        Err(refusal) => not_joined(member_id, refusal.code.code()),
+        Err(code) => not_joined(member_id, code),
     }
 }
 
@@ -98,9 +94,9 @@ fn told_joined(joined: Joined) -> JoinGroupResponse {
     }
 }
 
-fn not_joined(member_id: Text, error_code: i16) -> JoinGroupResponse {
+fn not_joined(member_id: Text, code: ErrorCode) -> JoinGroupResponse {
     JoinGroupResponse {
-        error_code,
+        error_code: code.code(),
         generation_id: NO_GENERATION,
         protocol_type: None,
         protocol_name: None,
@@ -112,9 +108,13 @@ fn not_joined(member_id: Text, error_code: i16) -> JoinGroupResponse {
 pub(in crate::api) async fn sync_group(
     core: Rc<Core>,
     request: SyncGroupRequest,
-    _version: i16,
+    version: i16,
     room: Option<Room>,
 ) -> SyncGroupResponse {
+    let names_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
+    if version >= FIRST_WITH_NAMED_PROTOCOL && !names_protocol {
+        return not_synced(ErrorCode::InconsistentGroupProtocol);
+    }
     let assignments = request
         .assignments
         .iter()
@@ -129,24 +129,25 @@ pub(in crate::api) async fn sync_group(
         assignments: assignments.collect(),
     };
     drop(request);
-    let pick = |answer| match answer {
-        Answer::Sync(answer) => Some(answer),
-        _ => None,
-    };
-    match ask_and_wait(&core, Request::Sync(sync), room, pick).await {
-        Ok(synced) => SyncGroupResponse {
+    match ask_and_wait(&core, sync, room).await {
+        Ok(Ok(synced)) => SyncGroupResponse {
             throttle_time_ms: 0,
             error_code: 0,
             protocol_type: optional_text(synced.protocol_type.as_ref()),
             protocol_name: optional_text(synced.protocol.as_ref()),
             assignment: synced.assignment,
         },
-        Err(refusal) => SyncGroupResponse {
-            error_code: refusal.code.code(),
-            protocol_type: None,
-            protocol_name: None,
-            ..SyncGroupResponse::default()
-        },
+        Ok(Err(error)) => not_synced(group_code(&error)),
+        Err(code) => not_synced(code),
+    }
+}
+
+fn not_synced(code: ErrorCode) -> SyncGroupResponse {
+    SyncGroupResponse {
+        error_code: code.code(),
+        protocol_type: None,
+        protocol_name: None,
+        ..SyncGroupResponse::default()
     }
 }
 
@@ -161,11 +162,7 @@ pub(in crate::api) async fn heartbeat(
         instance: optional_name(request.group_instance_id.as_ref()),
         generation: request.generation_id,
     };
-    let pick = |answer| match answer {
-        Answer::Heartbeat(answer) => Some(answer),
-        _ => None,
-    };
-    let outcome = ask(&core, Request::Heartbeat(heartbeat), pick).await;
+    let outcome = ask(&core, heartbeat).await;
     HeartbeatResponse {
         throttle_time_ms: 0,
         error_code: outcome.err().map_or(0, |refusal| refusal.code.code()),
@@ -195,11 +192,7 @@ pub(in crate::api) async fn leave_group(
         group: name(&request.group_id),
         members,
     };
-    let pick = |answer| match answer {
-        Answer::Leave(answer) => Some(answer),
-        _ => None,
-    };
-    match ask(&core, Request::Leave(leave), pick).await {
+    match ask(&core, leave).await {
         Ok(left) if version < FIRST_WITH_LEAVING_TOGETHER => LeaveGroupResponse {
             error_code: left.first().map_or(0, |left| outcome_code(&left.outcome)),
             ..LeaveGroupResponse::default()

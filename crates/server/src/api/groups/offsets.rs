@@ -6,7 +6,6 @@ mod commit;
 mod delete;
 mod fetch;
 
-use kafka_wire::ErrorCode;
 use protocol::groups::PartitionOutcome;
 
 use super::Refusal;
@@ -16,7 +15,7 @@ pub(in crate::api) use commit::offset_commit;
 pub(in crate::api) use delete::offset_delete;
 pub(in crate::api) use fetch::offset_fetch;
 
-/// From these versions on: topics by id, codes of the consumer protocol.
+/// From these versions on: topics by id, members with epochs.
 const FIRST_WITH_TOPIC_IDS: i16 = 10;
 const FIRST_WITH_MEMBER_EPOCHS: i16 = 9;
 
@@ -24,19 +23,17 @@ const FIRST_WITH_MEMBER_EPOCHS: i16 = 9;
 struct Outcomes {
     each: std::vec::IntoIter<PartitionOutcome>,
     all: Option<i16>,
-    version: i16,
 }
 
 impl Outcomes {
-    fn new(outcomes: Result<Vec<PartitionOutcome>, Refusal>, version: i16) -> Outcomes {
+    fn new(outcomes: Result<Vec<PartitionOutcome>, Refusal>) -> Outcomes {
         let (each, all) = match outcomes {
             Ok(each) => (each, None),
-            Err(refusal) => (Vec::new(), Some(known_code(refusal.code, version).code())),
+            Err(refusal) => (Vec::new(), Some(refusal.code.code())),
         };
         Outcomes {
             each: each.into_iter(),
             all,
-            version,
         }
     }
 
@@ -47,18 +44,8 @@ impl Outcomes {
                 .next()
                 .expect("one outcome for each partition asked")
                 .outcome;
-            outcome
-                .err()
-                .map_or(0, |error| known_code(group_code(&error), self.version).code())
+            outcome.err().map_or(0, |error| group_code(&error).code())
         };
         self.all.unwrap_or_else(next)
-    }
-}
-
-/// Old clients do not know the consumer protocol's code for "heartbeat first": Kafka tells them that their version does not do.
-fn known_code(code: ErrorCode, version: i16) -> ErrorCode {
-    match code {
-        ErrorCode::StaleMemberEpoch if version < FIRST_WITH_MEMBER_EPOCHS => ErrorCode::UnsupportedVersion,
-        code => code,
     }
 }

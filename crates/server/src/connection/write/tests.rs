@@ -61,7 +61,7 @@ async fn written(
 }
 
 fn is_cut_off(outcome: &Result<(), ConnectionError>) -> bool {
-    matches!(outcome, Err(ConnectionError::Stalled { .. }))
+    matches!(outcome, Err(ConnectionError::AnswerNotTaken { .. }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,6 +147,7 @@ fn answer(number: u8, bytes: usize) -> Ready {
     Ready {
         frame: (bytes > 0).then_some(frame),
         kind: AnswerKind::Other,
+        end: None,
         received_at: Duration::ZERO,
         _held: None,
         _permits: (permit.expect("it is free"), None),
@@ -183,6 +184,18 @@ fn what_is_ready_goes_out_together_and_in_order_up_to_the_first_that_is_not() {
     let (sent, next, _) = gathered(answer(0, 0), vec![done(answer(1, 1)), done(answer(0, 0))]);
     assert_eq!(sent, [1], "an append that wants no answer stops none");
     assert!(next.is_none());
+}
+
+#[test]
+fn nothing_comes_behind_an_answer_that_ends_the_connection() {
+    let mut last = answer(0, 0);
+    last.end = Some(ConnectionError::RefusedUnanswered { code: 3 });
+    let mut behind = VecDeque::from([done(answer(2, 2)), done(last), done(answer(3, 1))]);
+    let mut first = answer(1, 1);
+    let next = gather(&mut first, || behind.pop_front());
+    assert!(next.is_none() && first.end.is_some());
+    assert_eq!(first.bytes(), 3, "what came before goes out");
+    assert_eq!(behind.len(), 1);
 }
 
 #[test]

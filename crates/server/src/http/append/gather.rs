@@ -159,10 +159,10 @@ struct Records<'a, 'f> {
 
 impl Records<'_, '_> {
     fn add<E: Error>(&mut self, index: usize, record: NewRecord) -> Result<(), E> {
-        let timestamp_ms = record.timestamp.unwrap_or(self.gathering.form.now_ms);
+        let timestamp_ms = record.timestamp_ms.unwrap_or(self.gathering.form.now_ms);
         if timestamp_ms < 0 {
             return Err(E::custom(format!(
-                "record {index}: a timestamp cannot lie before 1970"
+                "record {index}: a timestamp_ms cannot lie before 1970"
             )));
         }
         let bytes = record

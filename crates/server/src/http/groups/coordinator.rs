@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use protocol::groups::{
-    Answer, CommitOffsets, DeleteGroup, DeleteOffsets, DescribeGroup, DescribedClassic, DescribedConsumer,
-    FetchOffsets, FetchTopic, FetchedTopic, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name,
-    PartitionOutcome, Request,
+    Answer, Ask, CommitOffsets, DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer,
+    DescribedClassic, DescribedConsumer, FetchOffsets, FetchTopic, FetchedTopic, GROUPS_TOPIC, GroupError,
+    ListGroups, ListedGroup, Name, PartitionOutcome, Request,
 };
 use tokio::time::{Instant, sleep};
 
@@ -54,10 +54,7 @@ pub(super) async fn list(app: &App, paging: &Paging) -> Result<Vec<ListedGroup>,
             let all = Request::List(ListGroups::default());
             let mut groups = Vec::new();
             for answer in core.ask_all_coordinators(&all).await.map_err(no_coordinator)? {
-                let Answer::List(listed) = answer else {
-                    unreachable!("an answer is of its request's kind");
-                };
-                groups.extend(listed?);
+                groups.extend(ListGroups::take(answer).expect("an answer is of its request's kind")?);
             }
             Ok(paging.first_by_name(groups, |group| &group.group))
         });
@@ -68,24 +65,18 @@ pub(super) async fn list(app: &App, paging: &Paging) -> Result<Vec<ListedGroup>,
 
 /// A group as it stands.
 pub(super) async fn describe(app: &App, group: &Name) -> Result<DescribedGroup, GroupRefusal> {
-    let about = || DescribeGroup {
+    let classic = DescribeClassic {
         group: Name::clone(group),
     };
-    let classic = |answer| match answer {
-        Answer::DescribeClassic(answer) => Some(answer),
-        _ => None,
-    };
-    match ask(app, Request::DescribeClassic(about()), classic).await {
+    match ask(app, classic).await {
         // Perhaps it is of the other type.
         Err(GroupRefusal::Group(GroupError::GroupNotFound { .. })) => {}
         described => return described.map(DescribedGroup::Classic),
     }
-    let consumer = |answer| match answer {
-        Answer::DescribeConsumer(answer) => Some(answer),
-        _ => None,
+    let consumer = DescribeConsumer {
+        group: Name::clone(group),
     };
-    let described = ask(app, Request::DescribeConsumer(about()), consumer).await;
-    described.map(DescribedGroup::Consumer)
+    ask(app, consumer).await.map(DescribedGroup::Consumer)
 }
 
 /// What a group has committed: of these topics, or of all. A group that is not there has committed nothing.
@@ -99,11 +90,7 @@ pub(super) async fn fetch_offsets(
         member: None,
         topics,
     };
-    let pick = |answer| match answer {
-        Answer::FetchOffsets(answer) => Some(answer),
-        _ => None,
-    };
-    ask(app, Request::FetchOffsets(fetch), pick).await
+    ask(app, fetch).await
 }
 
 /// Commits offsets; durable on return, an outcome for each in order.
@@ -111,11 +98,7 @@ pub(super) async fn commit_offsets(
     app: &App,
     commit: CommitOffsets,
 ) -> Result<Vec<PartitionOutcome>, GroupRefusal> {
-    let pick = |answer| match answer {
-        Answer::CommitOffsets(answer) => Some(answer),
-        _ => None,
-    };
-    ask(app, Request::CommitOffsets(commit), pick).await
+    ask(app, commit).await
 }
 
 /// Takes offsets away; durable on return, an outcome for each in order.
@@ -123,11 +106,7 @@ pub(super) async fn delete_offsets(
     app: &App,
     delete: DeleteOffsets,
 ) -> Result<Vec<PartitionOutcome>, GroupRefusal> {
-    let pick = |answer| match answer {
-        Answer::DeleteOffsets(answer) => Some(answer),
-        _ => None,
-    };
-    ask(app, Request::DeleteOffsets(delete), pick).await
+    ask(app, delete).await
 }
 
 /// Deletes a group with its offsets; durable on return.
@@ -135,22 +114,14 @@ pub(super) async fn delete(app: &App, group: &Name) -> Result<(), GroupRefusal> 
     let delete = DeleteGroup {
         group: Name::clone(group),
     };
-    let pick = |answer| match answer {
-        Answer::DeleteGroup(answer) => Some(answer),
-        _ => None,
-    };
-    ask(app, Request::DeleteGroup(delete), pick).await
+    ask(app, delete).await
 }
 
-/// Has the coordinator of the request's group answer it; `pick` takes the answer of the request's own kind.
-async fn ask<T>(
-    app: &App,
-    request: Request,
-    pick: fn(Answer) -> Option<Result<T, GroupError>>,
-) -> Result<T, GroupRefusal> {
+/// Has the coordinator of the request's group answer it.
+async fn ask<Q: Ask + Clone>(app: &App, request: Q) -> Result<Q::Answer, GroupRefusal> {
     patiently(|| async {
-        let answer = ask_once(app, request.clone()).await?;
-        let answer = pick(answer).expect("an answer is of its request's kind");
+        let answer = ask_once(app, request.clone().into()).await?;
+        let answer = Q::take(answer).expect("an answer is of its request's kind");
         Ok(answer?)
     })
     .await

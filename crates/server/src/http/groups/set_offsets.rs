@@ -194,6 +194,7 @@ async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> 
             member: Name::default(),
             instance: None,
             generation_or_epoch: NO_MEMBER,
+            knows_epochs: true,
         },
         partitions: partitions.collect(),
     };

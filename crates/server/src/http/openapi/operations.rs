@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::media_type::MediaType;
 use super::super::problem::Kind;
-use super::{answers, no_content, reference};
+use super::super::read::{RECORDS, RECORDS_MAX};
+use super::{always, answers, no_content, reference};
 
 /// What reading and changing a partition can come to.
 const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
@@ -96,6 +97,15 @@ pub(in super::super) fn list_topics() -> Value {
 }
 
 pub(in super::super) fn create_topic() -> Value {
+    let problems = [
+        Kind::TopicExists,
+        Kind::InvalidTopic,
+        Kind::MalformedQuery,
+        Kind::OutcomeUnknown,
+    ];
+    let mut responses = answers("201", "The topic is there, on every core.", "Topic", &problems);
+    responses["201"]["headers"] =
+        json!({ "Location": always("The topic's path.", json!({ "type": "string" })) });
     json!({
         "operationId": "createTopic",
         "summary": "Create a topic",
@@ -103,8 +113,7 @@ pub(in super::super) fn create_topic() -> Value {
             "schema": reference("NewTopic"),
             "example": { "name": "payments", "partitions": 3, "configs": { "retention.ms": "86400000" } },
         } } },
-        "responses": answers("201", "The topic is there, on every core; `Location` is its path.", "Topic",
-            &[Kind::TopicExists, Kind::InvalidTopic, Kind::MalformedQuery, Kind::OutcomeUnknown]),
+        "responses": responses,
     })
 }
 
@@ -203,34 +212,68 @@ pub(in super::super) fn read() -> Value {
         &[OF_PARTITION, &own].concat(),
     );
     let text = |what: &str| json!({ "schema": { "type": "string", "description": what } });
-    responses["200"]["content"][MediaType::JsonLines.name()] = text(
-        "One record a line. The headers Ropewalk-Next-Offset, Ropewalk-First-Offset and Ropewalk-Tail say the rest.",
-    );
+    responses["200"]["content"][MediaType::JsonLines.name()] =
+        text("One record a line. The headers say where the partition stands.");
     responses["200"]["content"][MediaType::EventStream.name()] = text(
         "The partition is followed: an event for each record, its id the offset; comments in between; an event `end` \
-         with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset` and `timestamp` are \
+         with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset` and `timestamp_ms` are \
          taken, and Last-Event-ID, behind which it goes on.",
     );
-    let natural = |max: u64| json!({ "type": "integer", "minimum": 1, "maximum": max });
+    let stands = |what: &str| {
+        let description = format!("{what} A stream of events does not have it.");
+        json!({ "description": description, "schema": { "type": "integer", "minimum": 0 } })
+    };
+    responses["200"]["headers"] = json!({
+        "Ropewalk-Next-Offset": stands("Where to go on."),
+        "Ropewalk-First-Offset": stands("The first offset that is kept."),
+        "Ropewalk-Tail": stands("The first offset that is not committed yet."),
+    });
     json!({
         "operationId": "readRecords",
         "summary": "Read a partition, wait at its tail, or follow it",
-        "parameters": [
-            query("offset", "Where to begin: an offset, `earliest` (default) or `latest` (default of following).",
-                json!({ "type": "string", "pattern": "^([0-9]+|earliest|latest)$" }), json!("earliest")),
-            query("timestamp", "Begin at the first record of this time or a later one instead: milliseconds since 1970.",
-                json!({ "type": "integer", "minimum": 0 }), Value::Null),
-            query("limit", "Records in the answer.", natural(100_000), json!(10)),
-            query("bytes", "Bytes of text in the answer; at least one record is told.", natural(1 << 30), json!(65536)),
-            query("wait_ms", "How long to wait for the first record.",
-                json!({ "type": "integer", "minimum": 0, "maximum": 60000 }), json!(0)),
-        ],
+        "parameters": read_parameters(),
         "responses": responses,
     })
 }
 
+fn read_parameters() -> Value {
+    let records = json!({ "type": "integer", "minimum": 1, "maximum": RECORDS_MAX, "default": RECORDS });
+    json!([
+        query(
+            "offset",
+            "Where to begin: an offset, `earliest` (default) or `latest` (default of following).",
+            json!({ "type": "string", "pattern": "^([0-9]+|earliest|latest)$" }),
+            json!("earliest")
+        ),
+        query(
+            "timestamp_ms",
+            "Begin at the first record of this time or a later one instead: milliseconds since 1970.",
+            json!({ "type": "integer", "minimum": 0 }),
+            Value::Null
+        ),
+        query("limit", "Records in the answer.", records, json!(10)),
+        query(
+            "bytes",
+            "Bytes of text in the answer; at least one record is told.",
+            json!({ "type": "integer", "minimum": 1 }),
+            json!(65536)
+        ),
+        query(
+            "wait_ms",
+            "How long to wait for the first record.",
+            json!({ "type": "integer", "minimum": 0, "maximum": 60000, "default": 0 }),
+            json!(0)
+        ),
+    ])
+}
+
 pub(in super::super) fn trim() -> Value {
-    let own = [Kind::InternalTopic, Kind::OffsetOutOfRange, Kind::OutcomeUnknown];
+    let own = [
+        Kind::InternalTopic,
+        Kind::OnlyCompacted,
+        Kind::OffsetOutOfRange,
+        Kind::OutcomeUnknown,
+    ];
     json!({
         "operationId": "trim",
         "summary": "Give up the beginning of a partition",

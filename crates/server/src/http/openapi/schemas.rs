@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::super::record_json::HEADERS_MAX;
 use super::reference;
 
-/// An object of these members and no others, all of them there but for the optional.
+/// An object of these members, all of them there but for the optional. Answers may gain others.
 fn object(members: &[(&str, Value)], optional: &[&str]) -> Value {
     let required: Vec<&str> = members
         .iter()
@@ -18,9 +18,14 @@ fn object(members: &[(&str, Value)], optional: &[&str]) -> Value {
         .iter()
         .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
         .collect();
-    json!({
-        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-    })
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+/// The same of a body, where any other member is refused.
+fn closed(members: &[(&str, Value)], optional: &[&str]) -> Value {
+    let mut object = object(members, optional);
+    object["additionalProperties"] = false.into();
+    object
 }
 
 fn text() -> Value {
@@ -67,20 +72,17 @@ fn records() -> Vec<(&'static str, Value)> {
             ("value_base64", coded(bytes)),
         ]
     };
-    let header = object(&key_and_value(), &["key", "key_base64", "value", "value_base64"]);
+    let of_header = ["key", "key_base64", "value", "value_base64"];
     let with = |more: &[(&'static str, Value)]| [key_and_value(), more.to_vec()].concat();
-    let headers = list(reference("Header"));
-    let mut new_headers = headers.clone();
+    let mut new_headers = list(reference("NewHeader"));
     new_headers["maxItems"] = HEADERS_MAX.into();
     let record = with(&[
         ("offset", whole()),
-        ("timestamp", or_null("integer")),
-        ("headers", headers),
+        ("timestamp_ms", or_null("integer")),
+        ("headers", list(reference("Header"))),
     ]);
     let optional = ["key", "key_base64", "value", "value_base64", "headers"];
-    let new = with(&[("timestamp", whole()), ("headers", new_headers)]);
-    let new_optional = [&optional[..], &["timestamp"]].concat();
-    let mut new = object(&new, &new_optional);
+    let mut new = new_record(&with(&[("headers", new_headers)]), &optional);
     new["description"] =
         json!("`value` or `value_base64` is needed; with a key, a `value` of null is a tombstone.");
     let appended = [
@@ -95,7 +97,8 @@ fn records() -> Vec<(&'static str, Value)> {
         ("tail", whole()),
     ];
     vec![
-        ("Header", header),
+        ("Header", object(&key_and_value(), &of_header)),
+        ("NewHeader", closed(&key_and_value(), &of_header)),
         ("Record", object(&record, &optional)),
         ("NewRecord", new),
         ("Appended", object(&appended, &[])),
@@ -109,6 +112,23 @@ fn records() -> Vec<(&'static str, Value)> {
             object(&[("partition", whole()), ("first_offset", whole())], &[]),
         ),
     ]
+}
+
+/// What is appended: with what reading tells of a record besides, so that it can be appended again.
+fn new_record(members: &[(&'static str, Value)], optional: &[&str]) -> Value {
+    let when = json!({
+        "type": ["integer", "null"], "minimum": 0,
+        "description": "Milliseconds since 1970; without it, or with null, the moment of the append.",
+    });
+    let stood = |kind: &str| json!({ "type": kind, "description": "Where a record that was read stood. Left aside." });
+    let more = [
+        ("timestamp_ms", when),
+        ("topic", stood("string")),
+        ("partition", stood("integer")),
+        ("offset", stood("integer")),
+    ];
+    let names: Vec<&str> = more.iter().map(|(name, _)| *name).collect();
+    closed(&[members, &more].concat(), &[optional, &names[..]].concat())
 }
 
 fn topics() -> Vec<(&'static str, Value)> {
@@ -155,7 +175,7 @@ fn topics() -> Vec<(&'static str, Value)> {
         ),
         ("Partition", object(&partition, &[])),
         ("Topic", object(&topic, &[])),
-        ("NewTopic", object(&new, &["partitions", "replicas", "configs"])),
+        ("NewTopic", closed(&new, &["partitions", "replicas", "configs"])),
     ]
 }
 
@@ -214,7 +234,7 @@ fn node() -> Vec<(&'static str, Value)> {
                     "type": text(), "title": text(), "detail": text(),
                     "status": { "type": "integer" },
                 },
-                "required": ["type", "title", "status", "detail"],
+                "required": ["type", "title", "status", "detail"], "additionalProperties": true,
             }),
         ),
     ]

@@ -196,7 +196,7 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
     gauge(
         "disk_full",
         None,
-        |journal| known(matches!(journal.refusal, Some(AppendRefusal::DiskFull))),
-        "1 if appends are refused because the disk has less than its reserve left.",
+        |journal| known(journal.disk_full),
+        "1 while the disk has less than its reserve left; clients' appends are refused then.",
     ),
 ];

@@ -60,6 +60,8 @@ fn documentation() -> String {
          ```yaml\n\
          scrape_configs:\n  - job_name: ropewalk\n    static_configs:\n      - targets: [\"localhost:8092\"]\n\
          ```\n\n\
+         Not here: the lag of consumer groups (`ropewalk top --json`, `GET /v1/groups/NAME`), figures by topic, by kind of\n\
+         request or by error code.\n\n\
          | metric | kind | labels | what it is |\n|---|---|---|---|\n",
     );
     for (name, kind, labels, help) in described() {

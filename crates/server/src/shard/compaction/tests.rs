@@ -128,8 +128,11 @@ async fn a_pass_that_came_to_its_end_counts() {
     let shard = shard();
     let (id, _) = shard.compaction_need().expect("all of it is dirty");
     shard.compact(id, &MEANS).await;
-    assert_eq!(shard.counters.compaction_passes.get(), 1);
-    assert_eq!(shard.counters.compacted_records.get(), RECORDS as u64 - 1);
+    assert_eq!(shard.counters.compaction.passes.get(), 1);
+    assert_eq!(
+        shard.counters.compaction.removed_records.get(),
+        RECORDS as u64 - 1
+    );
     assert!(shard.compaction_need().is_none() && !rests(&shard));
 }
 
@@ -161,8 +164,8 @@ async fn a_pass_that_has_no_room_beside_the_reserve_waits() {
         ..MEANS
     };
     shard.compact(ID, &careful).await;
-    assert_eq!(shard.counters.compaction_passes.get(), 0);
-    assert_eq!(shard.counters.compaction_failures.get(), 0);
-    assert_eq!(shard.counters.compaction_written_bytes.get(), 0);
+    assert_eq!(shard.counters.compaction.passes.get(), 0);
+    assert_eq!(shard.counters.compaction.failures.get(), 0);
+    assert_eq!(shard.counters.compaction.written_bytes.get(), 0);
     assert!(rests(&shard));
 }

@@ -69,7 +69,7 @@ fn before_of(first: &Value) -> Value {
 fn a_time_is_its_first_record_or_the_tail() {
     let (_node, http) = start();
     let at = |timestamp_ms: i64| {
-        let entries = json!([{ "topic": "orders", "partition": 0, "timestamp": timestamp_ms }]);
+        let entries = json!([{ "topic": "orders", "partition": 0, "timestamp_ms": timestamp_ms }]);
         ok(&set(&http, &entries))["offsets"][0]["offset"].clone()
     };
     assert_eq!(at(now_ms() - 600_000 + 3 * 60_000 - 30_000), 2);
@@ -193,10 +193,10 @@ fn bodies_that_set_nothing() {
             "expected an offset",
         ),
         (
-            r#"[{"topic":"orders","partition":0,"offset":1,"timestamp":1}]"#,
+            r#"[{"topic":"orders","partition":0,"offset":1,"timestamp_ms":1}]"#,
             "not both",
         ),
-        (r#"[{"topic":"orders","partition":0,"timestamp":-1}]"#, "1970"),
+        (r#"[{"topic":"orders","partition":0,"timestamp_ms":-1}]"#, "1970"),
         (
             r#"[{"topic":"orders","partition":99999999999,"offset":1}]"#,
             "99999999999",

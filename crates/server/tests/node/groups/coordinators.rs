@@ -71,7 +71,7 @@ fn the_groups_topic_cannot_be_trimmed_or_widened() {
     assert_eq!(told, [ErrorCode::None]);
     let everything = trim(GROUPS, &[(0, -1), (1, -1), (2, -1)], TIMEOUT_MS);
     for partition in &wire.call(2, &everything).topics[0].partitions {
-        assert_eq!(code(partition.error_code), ErrorCode::PolicyViolation);
+        assert_eq!(code(partition.error_code), ErrorCode::InvalidTopicException);
     }
     let widened = wire.call(3, &widening(GROUPS, 50, TIMEOUT_MS)).results.remove(0);
     assert_eq!(code(widened.error_code), ErrorCode::InvalidTopicException);

@@ -1,10 +1,11 @@
 //! What operators see of groups, and how they delete one.
 
 use kafka_wire::{
-    DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode, LeaveGroupRequest, ListGroupsRequest, Text,
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode, LeaveGroupRequest,
+    ListGroupsRequest, Text,
 };
 
-use super::{code, member, start};
+use super::{code, hear, joining, member, start};
 use crate::support::Wire;
 
 #[test]
@@ -71,4 +72,29 @@ fn operators_list_describe_and_delete() {
     wire.call(1, &leave);
     assert_eq!(codes(&mut wire), [ErrorCode::None, ErrorCode::GroupIdNotFound]);
     assert!(wire.call(5, &ListGroupsRequest::default()).groups.is_empty());
+}
+
+#[test]
+fn who_asks_is_told_what_may_be_done_with_a_group() {
+    let (_node, mut wire) = start();
+    member(&mut wire);
+    let heard = hear(&mut wire, &joining("ann"));
+    assert_eq!(code(heard.error_code), ErrorCode::None);
+    let and_nobody = |group: &str| vec![Text::from(group), Text::from("nobody")];
+    for (asks, expected) in [(true, 3_400), (false, i32::MIN)] {
+        let classic = DescribeGroupsRequest {
+            groups: and_nobody("readers"),
+            include_authorized_operations: asks,
+        };
+        let told = wire.call(6, &classic).groups;
+        let told: Vec<i32> = told.iter().map(|group| group.authorized_operations).collect();
+        assert_eq!(told, [expected, i32::MIN]);
+        let consumer = ConsumerGroupDescribeRequest {
+            group_ids: and_nobody("consumers"),
+            include_authorized_operations: asks,
+        };
+        let told = wire.call(1, &consumer).groups;
+        let told: Vec<i32> = told.iter().map(|group| group.authorized_operations).collect();
+        assert_eq!(told, [expected, i32::MIN]);
+    }
 }

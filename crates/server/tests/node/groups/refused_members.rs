@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use kafka_wire::leave_group::MemberIdentity;
-use kafka_wire::{ConsumerGroupHeartbeatRequest, ErrorCode, LeaveGroupRequest, ListGroupsRequest, Text};
+use kafka_wire::{
+    ConsumerGroupHeartbeatRequest, ErrorCode, LeaveGroupRequest, ListGroupsRequest, SyncGroupRequest, Text,
+};
 
 use super::{
     ORDERS, beat, code, commit, committed, hear, heartbeat, join_request, joining, member, start,
@@ -57,11 +59,36 @@ fn members_of_the_classic_protocol_that_are_not_or_are_of_another_time() {
     }
     assert_eq!(code(wire.call(4, &beat(&ann, 1)).error_code), ErrorCode::None);
     assert_eq!(committed(&mut wire, "readers"), []);
-    for generation in [0, 1, i32::MAX] {
-        let told = commit(&mut wire, 8, ("nowhere", "", generation), ORDERS, &[(0, 1)]);
-        assert_eq!(told, [ErrorCode::IllegalGeneration], "no such group");
+    for (version, expected) in [(8, ErrorCode::IllegalGeneration), (9, ErrorCode::GroupIdNotFound)] {
+        for generation in [0, 1, i32::MAX] {
+            let told = commit(&mut wire, version, ("nowhere", "", generation), ORDERS, &[(0, 1)]);
+            assert_eq!(told, [expected], "no such group");
+        }
     }
     assert_eq!(wire.call(4, &ListGroupsRequest::default()).groups.len(), 1);
+}
+
+/// Who syncs says which protocol it means, from the version on that has a place for it (KIP-559).
+#[test]
+fn who_syncs_names_the_protocol() {
+    let (_node, mut wire) = start();
+    let ann = member(&mut wire);
+    let named = || sync_request(&ann, 1);
+    for nameless in [
+        SyncGroupRequest {
+            protocol_type: None,
+            ..named()
+        },
+        SyncGroupRequest {
+            protocol_name: None,
+            ..named()
+        },
+    ] {
+        let told = wire.call(5, &nameless);
+        assert_eq!(code(told.error_code), ErrorCode::InconsistentGroupProtocol);
+        assert_eq!(code(wire.call(4, &nameless).error_code), ErrorCode::None);
+    }
+    assert_eq!(code(wire.call(5, &named()).error_code), ErrorCode::None);
 }
 
 #[test]
@@ -96,6 +123,9 @@ fn members_of_the_consumer_protocol_that_are_not_or_are_of_another_time() {
             assert_eq!(told, [expected], "{at}");
         }
     }
+    // A version without member epochs is none for her, whatever it says.
+    let told = commit(&mut wire, 8, ("consumers", "ann", 1), ORDERS, &[(0, 1)]);
+    assert_eq!(told, [ErrorCode::UnsupportedVersion]);
     let told = commit(&mut wire, 9, ("consumers", "nobody", 1), ORDERS, &[(0, 1)]);
     assert_eq!(told, [ErrorCode::UnknownMemberId]);
     assert_eq!(committed(&mut wire, "consumers"), []);
@@ -131,13 +161,25 @@ fn patterns_that_nobody_can_use_are_refused_in_words() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_in_its_place() {
+fn what_is_too_long_or_empty_is_refused_in_its_place() {
     let (_node, mut wire) = start();
     member(&mut wire);
     let long = "g".repeat(600);
     for group in ["", &long] {
         let joined = wire.call(5, &join_request(group, ""));
         assert_eq!(code(joined.error_code), ErrorCode::InvalidGroupId);
+    }
+    let nowhere = ConsumerGroupHeartbeatRequest {
+        group_id: Text::EMPTY,
+        ..joining("ann")
+    };
+    let rackless = ConsumerGroupHeartbeatRequest {
+        rack_id: Some(Text::EMPTY),
+        ..joining("ann")
+    };
+    for empty in [nowhere, rackless] {
+        let heard = wire.call(1, &empty);
+        assert_eq!(code(heard.error_code), ErrorCode::InvalidRequest);
     }
     let told = commit(&mut wire, 8, (&long, "", -1), ORDERS, &[(0, 1), (1, 1)]);
     assert_eq!(told, [ErrorCode::InvalidGroupId; 2]);

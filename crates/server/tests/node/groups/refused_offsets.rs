@@ -8,7 +8,7 @@ use kafka_wire::{
 };
 use record::TopicId;
 
-use super::{ORDERS, code, commit, committed, member, start};
+use super::{ORDERS, code, commit, committed, member, patiently, start};
 
 #[test]
 fn offsets_are_of_partitions_that_are_there() {
@@ -43,12 +43,12 @@ fn offsets_are_of_partitions_that_are_there() {
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     assert_eq!(committed(&mut wire, "readers"), [(0, 7), (1, i64::MAX)]);
-    // Deleting goes by the same rule for topics; a partition without an offset is deleted already.
+    // Deleting goes by the same rule; a partition without an offset is deleted already.
     let delete = |topic: &str| OffsetDeleteRequest {
         group_id: Text::from("readers"),
         topics: vec![OffsetDeleteRequestTopic {
             name: Text::from(topic),
-            partitions: [0, 5, -1]
+            partitions: [0, 2, -1]
                 .map(|partition_index| OffsetDeleteRequestPartition { partition_index })
                 .to_vec(),
         }],
@@ -60,8 +60,44 @@ fn offsets_are_of_partitions_that_are_there() {
         partitions.map(|partition| code(partition.error_code)).collect()
     };
     assert_eq!(codes(&delete("nowhere")), [unknown; 3]);
-    assert_eq!(codes(&delete("orders")), [none; 3]);
+    for _ in 0..2 {
+        assert_eq!(codes(&delete("orders")), [none, unknown, unknown]);
+    }
     assert_eq!(committed(&mut wire, "readers"), [(1, i64::MAX)]);
+    let nameless = OffsetDeleteRequest {
+        group_id: Text::EMPTY,
+        ..delete("orders")
+    };
+    let refused = wire.call(0, &nameless);
+    assert_eq!(code(refused.error_code), ErrorCode::InvalidGroupId);
+}
+
+#[test]
+fn a_group_that_is_not_there_has_committed_nothing_to_tell_its_members() {
+    let (_node, mut wire) = start();
+    let request = OffsetFetchRequest {
+        groups: vec![OffsetFetchRequestGroup {
+            group_id: Text::from("nowhere"),
+            member_id: Some(Text::from("ann")),
+            member_epoch: 1,
+            topics: Some(vec![OffsetFetchRequestTopics {
+                name: Text::from("orders"),
+                partition_indexes: vec![0],
+                ..OffsetFetchRequestTopics::default()
+            }]),
+        }],
+        ..OffsetFetchRequest::default()
+    };
+    let fetched = patiently(|| wire.call(9, &request), |answer| answer.groups[0].error_code);
+    let [group] = &fetched.groups[..] else {
+        panic!("one group: {fetched:?}");
+    };
+    assert_eq!(code(group.error_code), ErrorCode::None);
+    let found = &group.topics[0].partitions[0];
+    assert_eq!(
+        (code(found.error_code), found.committed_offset),
+        (ErrorCode::None, -1)
+    );
 }
 
 /// An answer says everything about a group: a short request must not have it said without end.

@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 
 use super::super::{Appender, Completed};
 use super::{Producer, Since, State};
+use crate::contract::time::Time;
 
 /// After so many failures in a row there is nothing to measure.
 const FAILURES_MAX: u64 = 100;
 /// How long a system may be silent while units wait: after that they count as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-impl<A: Appender> Producer<'_, A> {
+impl<A: Appender, T: Time> Producer<'_, A, T> {
     /// Takes what was acknowledged or failed, waiting for it at most `wait`.
     pub(super) fn take(&mut self, wait: Duration) {
-        let asked = Instant::now();
+        let asked = self.time.now();
         self.looked = asked;
         self.appender.poll(wait, &mut self.completed);
         if self.completed.is_empty() {
             if !wait.is_zero() {
-                self.silent += asked.elapsed();
+                self.silent += self.time.now().saturating_duration_since(asked);
             }
             if self.silent >= PATIENCE {
                 self.give_up();
@@ -96,7 +97,7 @@ impl<A: Appender> Producer<'_, A> {
             if self.sent[(unit - self.first_unit) as usize].state == State::Waiting {
                 self.settle(Completed {
                     unit,
-                    at: Instant::now(),
+                    at: self.time.now(),
                     failure: Some(format!("not acknowledged in {} s", PATIENCE.as_secs())),
                 });
             }

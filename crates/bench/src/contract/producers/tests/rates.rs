@@ -18,11 +18,13 @@ fn a_stall_counts_for_all_that_was_due_meanwhile() {
         rate: None,
         ..paced.clone()
     };
-    let limit = Duration::from_millis(50);
+    let limit = Duration::from_micros(50_500);
     assert_eq!(longer_than(&done(&closed, Batches::ByDriver, stalling), limit), 1);
     // Those that were due in the first 150 ms of 200 waited for more than 50.
-    let late = longer_than(&done(&paced, Batches::ByDriver, stalling), limit);
-    assert!((140..=200).contains(&late), "{late}");
+    assert_eq!(
+        longer_than(&done(&paced, Batches::ByDriver, stalling), limit),
+        150
+    );
 }
 
 #[test]
@@ -37,8 +39,8 @@ fn a_rate_is_kept_and_nothing_is_sent_before_it_is_due() {
     };
     let done = done(&append, Batches::ByDriver, PROMPT);
     assert_eq!((done.records, &done.appended[..]), (1_000, &[500, 500][..]));
-    assert!((0.49..0.7).contains(&done.seconds), "{done:?}");
-    assert_eq!(count(&done), 1_000);
+    assert_eq!(took(&done), Duration::from_micros(499_500), "the last one is due");
+    assert_eq!((count(&done), longer_than(&done, MOMENT)), (1_000, 0));
 }
 
 #[test]
@@ -62,14 +64,11 @@ fn each_record_of_a_batch_counts_from_its_own_due_time() {
         (100, 100),
         "a latency for each record"
     );
-    for (limit_ms, expected) in [(25, 75), (50, 50), (75, 25)] {
-        let longer = longer_than(&done, Duration::from_millis(limit_ms));
-        assert!(
-            (expected - 5..=expected + 20).contains(&longer),
-            "{longer} over {limit_ms} ms"
-        );
+    for (limit_us, expected) in [(25_500, 75), (50_500, 50), (75_500, 25)] {
+        let longer = longer_than(&done, Duration::from_micros(limit_us));
+        assert_eq!(longer, expected, "over {limit_us} us");
     }
-    assert!(ran.log.len() <= 10, "{:?}", ran.log);
+    assert_eq!(ran.log, [(0, 0, 0..1), (0, 0, 1..100)]);
 }
 
 #[test]
@@ -84,9 +83,10 @@ fn nothing_waits_for_a_batch_to_fill() {
     let ran = run_fake(&append, Batches::ByDriver, PROMPT);
     let done = ran.done.expect("it runs");
     assert_eq!((done.records, count(&done)), (50, 50));
-    assert!(longer_than(&done, Duration::from_millis(20)) < 10, "{done:?}");
-    assert!(
-        ran.log.len() > 20,
+    assert_eq!(longer_than(&done, MOMENT), 0, "{done:?}");
+    assert_eq!(
+        ran.log.len(),
+        50,
         "there is room for each record when it is due: {:?}",
         ran.log
     );

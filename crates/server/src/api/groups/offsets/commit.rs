@@ -8,13 +8,13 @@ use kafka_wire::offset_commit::{
 };
 use kafka_wire::{ErrorCode, OffsetCommitRequest, OffsetCommitResponse, Text};
 use protocol::groups::{
-    Answer, CommitOffsets, CommitPartition, CommittedOffset, Name, OffsetCommitter, Request, TopicPartition,
+    CommitOffsets, CommitPartition, CommittedOffset, Name, OffsetCommitter, TopicPartition,
 };
 use protocol::metadata::{Metadata, Topic};
 use record::{Epoch, Offset, TopicId};
 
-use super::super::{ask, name, optional_name};
-use super::{FIRST_WITH_TOPIC_IDS, Outcomes};
+use super::super::{Refusal, ask, name, optional_name};
+use super::{FIRST_WITH_MEMBER_EPOCHS, FIRST_WITH_TOPIC_IDS, Outcomes};
 use crate::core::Core;
 
 pub(in crate::api) async fn offset_commit(
@@ -23,17 +23,25 @@ pub(in crate::api) async fn offset_commit(
     version: i16,
 ) -> OffsetCommitResponse {
     let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
-    let commit = read(&request, &found);
-    let pick = |answer| match answer {
-        Answer::CommitOffsets(answer) => Some(answer),
-        _ => None,
-    };
+    let commit = read(&request, &found, version);
     let outcomes = match commit.partitions.is_empty() {
         // Nothing that could be committed: the coordinator has no say in that.
         true => Ok(Vec::new()),
-        false => ask(&core, Request::CommitOffsets(commit), pick).await,
+        false => ask(&core, commit)
+            .await
+            .map_err(|refusal| as_known(refusal, version)),
     };
-    told(request.topics, &found, Outcomes::new(outcomes, version))
+    told(request.topics, &found, Outcomes::new(outcomes))
+}
+
+/// Where members have no epochs, a group that is not there is one in another generation, as in Kafka.
+fn as_known(refusal: Refusal, version: i16) -> Refusal {
+    match refusal.code {
+        ErrorCode::GroupIdNotFound if version < FIRST_WITH_MEMBER_EPOCHS => {
+            ErrorCode::IllegalGeneration.into()
+        }
+        _ => refusal,
+    }
 }
 
 /// A topic of which offsets are committed.
@@ -69,7 +77,11 @@ fn find_topics(
     topics.iter().map(|topic| find(topic).map(found)).collect()
 }
 
-fn read(request: &OffsetCommitRequest, found: &[Result<FoundTopic, ErrorCode>]) -> CommitOffsets {
+fn read(
+    request: &OffsetCommitRequest,
+    found: &[Result<FoundTopic, ErrorCode>],
+    version: i16,
+) -> CommitOffsets {
     let mut partitions = Vec::new();
     for (topic, found) in request.topics.iter().zip(found) {
         let Ok(found) = found else { continue };
@@ -85,6 +97,7 @@ fn read(request: &OffsetCommitRequest, found: &[Result<FoundTopic, ErrorCode>]) 
             member: name(&request.member_id),
             instance: optional_name(request.group_instance_id.as_ref()),
             generation_or_epoch: request.generation_id_or_member_epoch,
+            knows_epochs: version >= FIRST_WITH_MEMBER_EPOCHS,
         },
         partitions,
     }

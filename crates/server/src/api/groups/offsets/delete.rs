@@ -6,7 +6,7 @@ use kafka_wire::offset_delete::{
     OffsetDeleteRequestTopic, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use kafka_wire::{ErrorCode, OffsetDeleteRequest, OffsetDeleteResponse};
-use protocol::groups::{Answer, DeleteOffsets, Request, TopicPartition};
+use protocol::groups::{DeleteOffsets, TopicPartition};
 
 use super::super::{ask, name};
 use super::Outcomes;
@@ -15,21 +15,17 @@ use crate::core::Core;
 pub(in crate::api) async fn offset_delete(
     core: Rc<Core>,
     request: OffsetDeleteRequest,
-    version: i16,
+    _version: i16,
 ) -> OffsetDeleteResponse {
-    let is_known: Vec<bool> = core.with_metadata(|metadata| {
+    let counts: Vec<i32> = core.with_metadata(|metadata| {
         let topics = request.topics.iter();
-        topics
-            .map(|topic| metadata.topic_named(&topic.name).is_some())
+        let found = topics.map(|topic| metadata.topic_named(&topic.name));
+        found
+            .map(|topic| topic.map_or(0, |topic| topic.partition_count()))
             .collect()
     });
-    let pick = |answer| match answer {
-        Answer::DeleteOffsets(answer) => Some(answer),
-        _ => None,
-    };
-    let delete = Request::DeleteOffsets(read(&request, &is_known));
-    match ask(&core, delete, pick).await {
-        Ok(outcomes) => told(request.topics, &is_known, Outcomes::new(Ok(outcomes), version)),
+    match ask(&core, read(&request, &counts)).await {
+        Ok(outcomes) => told(request.topics, &counts, Outcomes::new(Ok(outcomes))),
         Err(refusal) => OffsetDeleteResponse {
             error_code: refusal.code.code(),
             ..OffsetDeleteResponse::default()
@@ -37,17 +33,16 @@ pub(in crate::api) async fn offset_delete(
     }
 }
 
-fn read(request: &OffsetDeleteRequest, is_known: &[bool]) -> DeleteOffsets {
-    let known = request
-        .topics
-        .iter()
-        .zip(is_known)
-        .filter(|(_, is_known)| **is_known);
-    let partitions = known.flat_map(|(topic, _)| {
+/// The partitions that are there. `counts` says how many each topic has: none, if there is no such topic.
+fn read(request: &OffsetDeleteRequest, counts: &[i32]) -> DeleteOffsets {
+    let topics = request.topics.iter().zip(counts);
+    let partitions = topics.flat_map(|(topic, count)| {
         let topic_name = name(&topic.name);
-        topic.partitions.iter().map(move |partition| TopicPartition {
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        let there = indexes.filter(move |index| (0..*count).contains(index));
+        there.map(move |index| TopicPartition {
             topic: topic_name.clone(),
-            index: partition.partition_index,
+            index,
         })
     });
     DeleteOffsets {
@@ -56,19 +51,19 @@ fn read(request: &OffsetDeleteRequest, is_known: &[bool]) -> DeleteOffsets {
     }
 }
 
-/// What became of each partition; of topics that are known, the outcomes say it.
+/// What became of each partition; of those that are there, the outcomes say it.
 fn told(
     topics: Vec<OffsetDeleteRequestTopic>,
-    is_known: &[bool],
+    counts: &[i32],
     mut outcomes: Outcomes,
 ) -> OffsetDeleteResponse {
-    let topics = topics.into_iter().zip(is_known).map(|(topic, is_known)| {
+    let topics = topics.into_iter().zip(counts).map(|(topic, count)| {
         let partitions = topic
             .partitions
             .iter()
             .map(|partition| OffsetDeleteResponsePartition {
                 partition_index: partition.partition_index,
-                error_code: match is_known {
+                error_code: match (0..*count).contains(&partition.partition_index) {
                     true => outcomes.next_code(),
                     false => ErrorCode::UnknownTopicOrPartition.code(),
                 },

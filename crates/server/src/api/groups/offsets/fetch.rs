@@ -11,12 +11,12 @@ use kafka_wire::offset_fetch::{
     OffsetFetchResponseTopics,
 };
 use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
-use protocol::groups::{Answer, FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name, Request};
+use protocol::groups::{FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name};
 use record::TopicId;
 
 use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
-use super::{FIRST_WITH_TOPIC_IDS, known_code};
+use super::FIRST_WITH_TOPIC_IDS;
 use crate::core::Core;
 
 /// From these versions on: several groups in a request, an error for the whole fetch.
@@ -61,13 +61,8 @@ async fn find(
     room: &mut AnswerRoom,
     fetch: &FetchOffsets,
 ) -> Result<Vec<FetchedTopic>, Refusal> {
-    let pick = |answer| match answer {
-        Answer::FetchOffsets(answer) => Some(answer),
-        _ => None,
-    };
     let asked = asked(fetch.topics.as_deref());
-    let request = Request::FetchOffsets(fetch.clone());
-    room.ask(core, asked, request, pick, |topics| told_bytes(topics))
+    room.ask(core, asked, fetch.clone(), |topics| told_bytes(topics))
         .await
 }
 
@@ -115,7 +110,7 @@ async fn fetch_one(
             topics: fetched.iter().map(|topic| told_topic(topic, 0)).collect(),
             ..OffsetFetchResponse::default()
         },
-        Err(refusal) => refused_fetch(fetch.topics, known_code(refusal.code, version), version),
+        Err(refusal) => refused_fetch(fetch.topics, refusal.code, version),
     }
 }
 
@@ -206,7 +201,7 @@ async fn fetch_group(
                 error_code: 0,
             }
         }
-        Err(refusal) => refused_group(group.group_id, known_code(refusal.code, version)),
+        Err(refusal) => refused_group(group.group_id, refusal.code),
     }
 }
 

@@ -55,7 +55,7 @@ fn other_bytes_are_one_record_whatever_they_are() {
 
 #[test]
 fn json_records_keep_all_they_say() {
-    let body = br#"[{"key":"k","value_base64":"/w==","timestamp":5,
+    let body = br#"[{"key":"k","value_base64":"/w==","timestamp_ms":5,
         "headers":[{"key":"h","value":"x"},{"key":"n"}]}, {"key":"gone","value":null}]"#;
     let gathered = gather(body, &form(MediaType::Json)).expect("sound");
     let records = records(&gathered[0]);
@@ -96,7 +96,7 @@ fn json_that_is_none_is_refused_with_the_place() {
     for body in [
         &b"[]"[..],
         b"[{}]",
-        b"[{\"value\":\"a\",\"timestamp\":-1}]",
+        b"[{\"value\":\"a\",\"timestamp_ms\":-1}]",
         b"[{\"v\":1}]",
     ] {
         assert_eq!(refused(body, &form)["status"], 400);
@@ -175,7 +175,7 @@ fn headers_are_counted_while_they_are_read() {
 
 #[test]
 fn whatever_comes_is_refused_or_makes_sound_batches() {
-    let sound = br#"[{"key":"k","value_base64":"/w==","timestamp":5,"headers":[{"key":"h","value":"x"}]},{"value":""}]"#;
+    let sound = br#"[{"key":"k","value_base64":"/w==","timestamp_ms":5,"headers":[{"key":"h","value":"x"}]},{"value":""}]"#;
     let mut random = SeededRandom::new(7);
     let mut taken = 0;
     for _ in 0..5_000 {

@@ -16,7 +16,7 @@ struct Written {
     topic: String,
     partition: i32,
     offset: Option<WrittenOffset>,
-    timestamp: Option<i64>,
+    timestamp_ms: Option<i64>,
 }
 
 /// One partition, and where its reading is to go on.
@@ -32,11 +32,11 @@ impl TryFrom<Written> for Wanted {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Wanted, &'static str> {
-        let start = match (written.offset, written.timestamp) {
+        let start = match (written.offset, written.timestamp_ms) {
             (Some(WrittenOffset(start)), None) => start,
             (None, Some(timestamp_ms @ 0..)) => Start::Since(timestamp_ms),
-            (None, Some(_)) => return Err("a timestamp cannot lie before 1970"),
-            _ => return Err("each entry needs an offset or a timestamp, and not both"),
+            (None, Some(_)) => return Err("a timestamp_ms cannot lie before 1970"),
+            _ => return Err("each entry needs an offset or a timestamp_ms, and not both"),
         };
         Ok(Wanted {
             topic: written.topic,
@@ -122,18 +122,18 @@ mod tests {
         );
         assert_eq!(start("\"offset\":\"earliest\""), Ok(Start::Earliest));
         assert_eq!(
-            start("\"offset\":\"latest\",\"timestamp\":null"),
+            start("\"offset\":\"latest\",\"timestamp_ms\":null"),
             Ok(Start::Latest)
         );
-        assert_eq!(start("\"timestamp\":7"), Ok(Start::Since(7)));
+        assert_eq!(start("\"timestamp_ms\":7"), Ok(Start::Since(7)));
         for (place, word) in [
             ("\"offset\":-1", "integer `-1`, expected an offset"),
             ("\"offset\":9223372036854775808", "expected an offset"),
             ("\"offset\":\"first\"", "\"first\", expected an offset"),
             ("\"offset\":1.5", "expected an offset"),
-            ("\"offset\":null", "an offset or a timestamp"),
-            ("\"offset\":1,\"timestamp\":1", "not both"),
-            ("\"timestamp\":-1", "1970"),
+            ("\"offset\":null", "an offset or a timestamp_ms"),
+            ("\"offset\":1,\"timestamp_ms\":1", "not both"),
+            ("\"timestamp_ms\":-1", "1970"),
             ("\"offset\":1,\"metadata\":\"x\"", "metadata"),
         ] {
             let error = start(place).expect_err(place);

@@ -57,7 +57,7 @@ pub(in super::super::super) fn set_offsets() -> Value {
             "schema": { "type": "array", "minItems": 1, "maxItems": 10_000, "items": reference("NewOffset") },
             "example": [
                 { "topic": "orders", "partition": 0, "offset": "earliest" },
-                { "topic": "payments", "partition": 2, "timestamp": 1_700_000_000_000_i64 },
+                { "topic": "payments", "partition": 2, "timestamp_ms": 1_700_000_000_000_i64 },
             ],
         } } },
         "responses": answers("200", "The offsets are committed, in the order of the body.", "SetOffsets", &problems),

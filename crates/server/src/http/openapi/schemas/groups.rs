@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::reference;
-use super::{boolean, list, object, or_null, text, whole};
+use super::{boolean, closed, list, object, or_null, text, whole};
 
 pub(super) fn groups() -> Vec<(&'static str, Value)> {
     let kind = json!({ "enum": ["classic", "consumer"] });
@@ -71,12 +71,12 @@ fn offsets() -> Vec<(&'static str, Value)> {
         "type": "integer", "minimum": 0,
         "description": "Instead: the first record of this time or a later one, in milliseconds since 1970; else the tail.",
     });
-    let new = with(&[("offset", wanted), ("timestamp", time)]);
+    let new = with(&[("offset", wanted), ("timestamp_ms", time)]);
     let set = with(&[("before", or_null("integer")), ("offset", whole())]);
     let forgotten = object(&[("partition", whole()), ("offset", whole())], &[]);
     vec![
         ("GroupOffset", object(&told, &[])),
-        ("NewOffset", object(&new, &["offset", "timestamp"])),
+        ("NewOffset", closed(&new, &["offset", "timestamp_ms"])),
         (
             "SetOffsets",
             object(

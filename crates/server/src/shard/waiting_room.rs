@@ -1,5 +1,5 @@
 //! Appends that there is no room for, in the order they came: in the journal, or in memory before what was answered is
-//! flushed. Each of the two has a queue of its own.
+//! flushed. Each of the two has a room of its own.
 //!
 //! What waits here must not keep more memory than its senders were given. Whoever gives up waiting has that room again and may
 //! send as much anew: so what nobody waits for goes, before it is more than all that came before it.
@@ -34,7 +34,7 @@ impl From<AppendRequest> for Attempt {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Stalled {
+pub(super) struct WaitingRoom {
     queue: VecDeque<Attempt>,
     /// How many of each partition are in the queue.
     partitions: HashMap<PartitionId, usize>,
@@ -44,7 +44,7 @@ pub(super) struct Stalled {
     added_bytes: usize,
 }
 
-impl Stalled {
+impl WaitingRoom {
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -157,25 +157,16 @@ mod tests {
     use bytes::BufMut;
     use record::TopicId;
     use storage::BatchMemory;
-    use tokio::sync::oneshot;
 
-    use super::super::{AppendOutcome, AppendRefusal};
+    use super::super::AppendAnswer;
     use super::*;
 
-    type Answer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
-
-    fn attempt(batch: Bytes) -> (Attempt, Answer) {
+    fn attempt(batch: Bytes) -> (Attempt, AppendAnswer) {
         attempt_of(batch.into())
     }
 
-    fn attempt_of(batch: BatchBytes) -> (Attempt, Answer) {
-        let (reply, answer) = oneshot::channel();
-        let request = AppendRequest {
-            partition: partition(0),
-            batch,
-            acks: Acks::Quorum,
-            reply,
-        };
+    fn attempt_of(batch: BatchBytes) -> (Attempt, AppendAnswer) {
+        let (request, answer) = AppendRequest::new(partition(0), batch, Acks::Quorum);
         (request.into(), answer)
     }
 
@@ -196,13 +187,13 @@ mod tests {
         memory.reclaim(batch)
     }
 
-    fn held(stalled: &Stalled) -> usize {
-        stalled.queue.iter().map(held_bytes).sum()
+    fn held(room: &WaitingRoom) -> usize {
+        room.queue.iter().map(held_bytes).sum()
     }
 
     #[test]
     fn what_nobody_waits_for_goes_wherever_it_stands() {
-        let mut stalled = Stalled::default();
+        let mut room = WaitingRoom::default();
         let mut answers = Vec::new();
         let mut waited_for = 0;
         for number in 0..4_000_u32 {
@@ -215,12 +206,12 @@ mod tests {
                 waited_for += held_bytes(&attempt);
                 answers.push(answer);
             }
-            stalled.push(attempt);
+            room.push(attempt);
             let most = waited_for + waited_for.max(SWEEP_BYTES_MIN) + 50_000;
-            assert!(held(&stalled) <= most, "{number}");
+            assert!(held(&room) <= most, "{number}");
         }
         let mut kept = Vec::new();
-        while let Some(Attempt { request, .. }) = stalled.pop_wanted() {
+        while let Some(Attempt { request, .. }) = room.pop_wanted() {
             kept.push(u32::from_be_bytes(
                 request.batch[..4].try_into().expect("four bytes"),
             ));
@@ -234,24 +225,24 @@ mod tests {
         const BATCH_BYTES: usize = 100_000;
         let batch = Bytes::from(vec![7; BATCH_BYTES]);
         for left in [0, 1] {
-            let mut stalled = Stalled::default();
+            let mut room = WaitingRoom::default();
             let mut answers = Vec::new();
             for _ in 0..200 {
                 let (attempt, answer) = attempt(batch.clone());
-                stalled.push(attempt);
+                room.push(attempt);
                 answers.push(answer);
             }
-            while stalled.len() > left {
-                stalled.pop();
+            while room.len() > left {
+                room.pop();
             }
-            if let Some(first) = stalled.pop() {
-                stalled.put_back(first);
+            if let Some(first) = room.pop() {
+                room.put_back(first);
             }
             let most = (left + 2) * (BATCH_BYTES + 1_000) + SWEEP_BYTES_MIN;
             for _ in 0..200 {
                 let (attempt, _) = attempt(batch.clone());
-                stalled.push(attempt);
-                assert!(held(&stalled) <= most, "{} after {left}", held(&stalled));
+                room.push(attempt);
+                assert!(held(&room) <= most, "{} after {left}", held(&room));
             }
         }
     }
@@ -260,12 +251,12 @@ mod tests {
     fn a_batch_does_not_keep_the_request_that_it_shares() {
         let frame = Bytes::from(vec![7; 1 << 20]);
         for batch_bytes in [10, 300_000, 1 << 20] {
-            let mut stalled = Stalled::default();
+            let mut room = WaitingRoom::default();
             let (attempt, _answer) = attempt(frame.slice(..batch_bytes));
             assert!(!frame.is_unique());
-            stalled.push(attempt);
+            room.push(attempt);
             assert!(frame.is_unique(), "{batch_bytes}");
-            let request = stalled.pop().expect("it waits").request;
+            let request = room.pop().expect("it waits").request;
             assert_eq!(request.batch.len(), batch_bytes);
             assert!(request.batch.iter().all(|byte| *byte == 7));
         }
@@ -279,17 +270,17 @@ mod tests {
             (300_000, 600_000, false),
             (10, 300_000, false),
         ] {
-            let mut stalled = Stalled::default();
+            let mut room = WaitingRoom::default();
             let (attempt, _answer) = attempt_of(alone(batch_bytes, rest_bytes));
             assert!(matches!(attempt.request.batch, BatchBytes::Alone(_)));
-            stalled.push(attempt);
+            room.push(attempt);
             let taken = match stays {
                 true => batch_bytes + rest_bytes,
                 false => batch_bytes,
             };
-            let counted = stalled.added_bytes;
+            let counted = room.added_bytes;
             assert!((taken..taken + 10_000).contains(&counted), "{counted} of {taken}");
-            let request = stalled.pop().expect("it waits").request;
+            let request = room.pop().expect("it waits").request;
             assert_eq!(matches!(request.batch, BatchBytes::Alone(_)), stays);
             assert_eq!(request.batch.len(), batch_bytes);
         }
@@ -297,43 +288,43 @@ mod tests {
 
     #[test]
     fn the_first_can_be_given_back_and_all_be_taken() {
-        let mut stalled = Stalled::default();
-        let answers: Vec<Answer> = [b"a", b"b", b"c"]
+        let mut room = WaitingRoom::default();
+        let answers: Vec<AppendAnswer> = [b"a", b"b", b"c"]
             .map(|batch| {
                 let (attempt, answer) = attempt(Bytes::from_static(batch));
-                stalled.push(attempt);
+                room.push(attempt);
                 answer
             })
             .into();
-        let first = stalled.pop().expect("it waits");
-        stalled.put_back(first);
-        let batches = stalled.take_all().map(|request| request.batch[0]);
+        let first = room.pop().expect("it waits");
+        room.put_back(first);
+        let batches = room.take_all().map(|request| request.batch[0]);
         assert_eq!(batches.collect::<Vec<_>>(), b"abc");
-        assert!(stalled.is_empty());
+        assert!(room.is_empty());
         drop(answers);
     }
 
     #[test]
     fn a_partition_is_here_for_as_long_as_one_of_its_appends_is() {
-        let mut stalled = Stalled::default();
-        let answers: Vec<Answer> = [1, 2, 1]
+        let mut room = WaitingRoom::default();
+        let answers: Vec<AppendAnswer> = [1, 2, 1]
             .map(|index| {
                 let (mut attempt, answer) = attempt(Bytes::from_static(b"a"));
                 attempt.request.partition = partition(index);
-                stalled.push(attempt);
+                room.push(attempt);
                 answer
             })
             .into();
-        let here = |stalled: &Stalled| [0, 1, 2].map(|index| stalled.has(partition(index)));
-        let first = stalled.pop().expect("it waits");
-        assert_eq!(here(&stalled), [false, true, true]);
-        stalled.put_back(first);
-        stalled.pop();
-        stalled.pop();
-        assert_eq!(here(&stalled), [false, true, false]);
+        let here = |room: &WaitingRoom| [0, 1, 2].map(|index| room.has(partition(index)));
+        let first = room.pop().expect("it waits");
+        assert_eq!(here(&room), [false, true, true]);
+        room.put_back(first);
+        room.pop();
+        room.pop();
+        assert_eq!(here(&room), [false, true, false]);
         drop(answers);
-        stalled.sweep();
-        assert_eq!(here(&stalled), [false; 3]);
-        assert!(stalled.pop().is_none());
+        room.sweep();
+        assert_eq!(here(&room), [false; 3]);
+        assert!(room.pop().is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Base64 (RFC 4648, section 4: the standard alphabet with padding), for keys and values that are not text.
+//! Base64 (RFC 4648, section 4: the standard alphabet with padding): how keys and values that are not text stand in JSON,
+//! over HTTP and on the command line.
 //!
 //! Decoding takes exactly what encoding gives: no blanks, no other alphabet, no bits left over.
 
@@ -6,7 +7,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const PAD: u8 = b'=';
 
 /// The bytes as text.
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let mut padded = [0; 4];
@@ -24,7 +25,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 }
 
 /// The bytes of a text; `None` if it is not Base64.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let (groups, rest) = text.as_bytes().as_chunks::<4>();
     if !rest.is_empty() {
         return None;

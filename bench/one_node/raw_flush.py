@@ -1,0 +1,41 @@
+"""What the disk itself does at a fixed rate: durable writes of a block each, as the journal makes them, from this process.
+
+Latency counts from when a write was due, so that a write which had to wait for a slow one before it is as late as an append would be.
+"""
+import mmap
+import os
+import time
+
+BLOCK_BYTES = 4096
+FILE_BYTES = 16 << 20
+
+
+class RawFlushes:
+    """A file of zeros of its own in a directory; removed by `close`."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "raw-flushes")
+        self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+        self.block = memoryview(mmap.mmap(-1, BLOCK_BYTES))
+        zeros = mmap.mmap(-1, 1 << 20)
+        for position in range(0, FILE_BYTES, len(zeros)):
+            os.pwritev(self.file, [zeros], position)
+        os.fsync(self.file)
+
+    def window(self, rate, seconds):
+        """Percentiles of the writes of so many seconds, in µs."""
+        latencies, began = [], time.perf_counter()
+        for number in range(int(rate * seconds)):
+            due = began + number / rate
+            wait = due - time.perf_counter()
+            if wait > 0:
+                time.sleep(wait)
+            os.pwritev(self.file, [self.block], number * BLOCK_BYTES % FILE_BYTES, os.RWF_DSYNC)
+            latencies.append((time.perf_counter() - due) * 1e6)
+        latencies.sort()
+        at = lambda share: latencies[min(len(latencies) - 1, int(share * len(latencies)))]
+        return {"p50_us": at(0.5), "p99_us": at(0.99), "p999_us": at(0.999)}
+
+    def close(self):
+        os.close(self.file)
+        os.unlink(self.path)

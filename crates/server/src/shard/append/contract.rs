@@ -1,0 +1,118 @@
+//! What goes into a shard's append and what comes out of it: the request, its answer, the refusals.
+
+use protocol::leader::{AppendError, TrimError};
+use record::{BatchError, Offset, PartitionId};
+use storage::{BatchBytes, StageError};
+use tokio::sync::oneshot;
+
+/// What the producer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Acks {
+    /// Nothing: no answer is wanted.
+    None,
+    /// The leader's own flush.
+    Leader,
+    /// The ack quorum.
+    Quorum,
+}
+
+/// A batch on its way to its partition.
+pub(crate) struct AppendRequest {
+    pub(in crate::shard) partition: PartitionId,
+    pub(in crate::shard) batch: BatchBytes,
+    pub(in crate::shard) acks: Acks,
+    pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
+}
+
+/// What becomes of a batch; nothing comes if the node stops.
+pub(crate) type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+
+impl AppendRequest {
+    /// A request, and where its answer comes.
+    pub(crate) fn new(
+        partition: PartitionId,
+        batch: impl Into<BatchBytes>,
+        acks: Acks,
+    ) -> (AppendRequest, AppendAnswer) {
+        let (reply, answer) = oneshot::channel();
+        let request = AppendRequest {
+            partition,
+            batch: batch.into(),
+            acks,
+            reply,
+        };
+        (request, answer)
+    }
+}
+
+/// Where the batch came to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AppendOutcome {
+    pub(crate) first_offset: Offset,
+    pub(crate) log_start: Offset,
+    /// Set for `LogAppendTime`.
+    pub(crate) append_time_ms: Option<i64>,
+}
+
+/// Why a batch was not appended, or its fate is not known here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AppendRefusal {
+    #[error("this partition is not here")]
+    UnknownPartition,
+    #[error("this node does not lead the partition any more")]
+    NotLeader,
+    #[error("the batch is not sound: {0}")]
+    Batch(BatchError),
+    #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
+    TooLarge { bytes: usize, bytes_max: u32 },
+    #[error("the batch takes {bytes} bytes, a journal file has room for {bytes_max} (journal.file_bytes)")]
+    TooLargeForJournal { bytes: usize, bytes_max: u64 },
+    #[error("a producer's batch begins at offset 0, this one at {base_offset}")]
+    BaseOffset { base_offset: Offset },
+    #[error(
+        "the record at place {place} of the batch has timestamp {timestamp_ms}, \
+         further from the node's time than the topic allows"
+    )]
+    Timestamp { place: i32, timestamp_ms: i64 },
+    #[error("the record at place {place} of the batch has no key; the topic is compacted (cleanup.policy)")]
+    WithoutKey { place: i32 },
+    #[error(transparent)]
+    Leader(AppendError),
+    #[error(transparent)]
+    Trim(TrimError),
+    #[error("the topic is only compacted (cleanup.policy): nobody gives up its beginning")]
+    OnlyCompacted,
+    #[error("the disk is full; free some space, or add retention")]
+    DiskFull,
+    #[error("{0}")]
+    JournalDead(String),
+    #[error("the journal has no room yet; try again")]
+    JournalFull,
+    #[error("the node's start is not journaled yet; if the disk is full, free some space")]
+    Starting,
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl AppendRefusal {
+    /// The place in its batch of the record that is to blame, if one is by itself.
+    pub(crate) fn place(&self) -> Option<i32> {
+        match self {
+            AppendRefusal::Timestamp { place, .. } | AppendRefusal::WithoutKey { place } => Some(*place),
+            _ => None,
+        }
+    }
+}
+
+impl From<StageError> for AppendRefusal {
+    fn from(error: StageError) -> AppendRefusal {
+        match error {
+            StageError::Full => AppendRefusal::JournalFull,
+            StageError::Dead(reason) => AppendRefusal::JournalDead(reason),
+            StageError::TooLarge { bytes, file_bytes } => AppendRefusal::TooLargeForJournal {
+                bytes,
+                bytes_max: file_bytes,
+            },
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Reading back a log that the node keeps for itself: every committed record of its partition, in order.
+//!
+//! Whoever acts by such a log has read all of it: a record that cannot be taken ends the reading, and is never left out.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use record::{BatchError, Limits, Offset, PartitionId, Record};
+
+use super::{ReadRefusal, Shard};
+
+/// Read at a time.
+const REPLAY_BYTES: usize = 4 << 20;
+
+/// Why a log could not be read back. What it is the log of must not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    #[error(transparent)]
+    Read(#[from] ReadRefusal),
+    #[error("the batch at offset {at} is damaged: {error}")]
+    Batch { at: Offset, error: BatchError },
+    #[error("the record at offset {at}: {error}")]
+    Record { at: Offset, error: String },
+}
+
+impl Shard {
+    /// Has `take` take every record that is committed in a partition. Others of the core have turns in between.
+    pub(crate) async fn replay(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        take: &mut dyn FnMut(&Record) -> Result<(), String>,
+    ) -> Result<(), ReplayError> {
+        let (mut from, tail) = self
+            .with_leader(partition, |leader| (leader.log_start(), leader.tail()))
+            .ok_or(ReadRefusal::UnknownPartition)?;
+        while from < tail {
+            let found = self.read_batches(partition, from, tail, REPLAY_BYTES).await?;
+            let before = from;
+            for batches in &found {
+                from = replay_batches(batches, from, &self.settings.batch_limits, take)?;
+            }
+            // Nothing more is there: the last records may have been compacted away.
+            if from == before {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+/// Has `take` take every record of batches that begin at `from`. Returns the offset behind them.
+pub(crate) fn replay_batches(
+    batches: &Bytes,
+    from: Offset,
+    limits: &Limits,
+    take: &mut dyn FnMut(&Record) -> Result<(), String>,
+) -> Result<Offset, ReplayError> {
+    let mut next = from;
+    for batch in record::batches(batches) {
+        let (header, batch) = batch.map_err(|error| ReplayError::Batch { at: next, error })?;
+        let damaged = |error| ReplayError::Batch {
+            at: header.base_offset,
+            error,
+        };
+        for record in record::records(batch, limits).map_err(damaged)? {
+            let record = record.map_err(damaged)?;
+            take(&record).map_err(|error| ReplayError::Record {
+                at: record.offset,
+                error,
+            })?;
+        }
+        next = header.next_offset();
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{BatchBuilder, Compression};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_taken_is_named_by_its_offset() {
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(0, None, Some(b"taken"), &[]);
+        builder.append(0, None, Some(b"refused"), &[]);
+        let batch = builder.build();
+        let replay = |batches: &Bytes, refused: Option<Offset>| {
+            let mut taken = Vec::new();
+            let ended = replay_batches(batches, Offset::ZERO, &Limits::default(), &mut |record| {
+                if Some(record.offset) == refused {
+                    return Err("nobody knows it".to_owned());
+                }
+                taken.push(record.offset);
+                Ok(())
+            });
+            (taken, ended.map_err(|error| error.to_string()))
+        };
+        let both = vec![Offset(0), Offset(1)];
+        assert_eq!(replay(&batch, None), (both.clone(), Ok(Offset(2))));
+        let (taken, ended) = replay(&batch, Some(Offset(1)));
+        assert_eq!(taken, [Offset(0)]);
+        assert_eq!(ended, Err("the record at offset 1: nobody knows it".to_owned()));
+
+        let torn = Bytes::from([&batch[..], &batch[..20]].concat());
+        let (taken, ended) = replay(&torn, None);
+        let error = ended.expect_err("the second batch ends early");
+        assert_eq!(taken, both);
+        assert!(error.starts_with("the batch at offset 2 is damaged: "), "{error}");
+    }
+}

@@ -1,0 +1,72 @@
+//! What the topics of a directory at rest are called: files know them by their ids alone. Reads only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use platform::disk::Disk;
+use protocol::metadata::{METADATA_NAME, METADATA_PARTITION, Metadata, TopicConfig};
+use record::{Limits, Offset, PartitionId, TopicId};
+use storage::{NodeIdentity, stored_batches};
+
+use crate::controller::decode_command;
+use crate::shard::replay_batches;
+
+/// The names of topics that were not deleted.
+#[derive(Debug, Default)]
+pub struct TopicNames {
+    names: HashMap<TopicId, Arc<str>>,
+}
+
+impl TopicNames {
+    /// Reads the metadata of a directory that no node is running on. Blocks.
+    ///
+    /// # Errors
+    /// A sentence: the metadata, or a journal before it, is damaged or cannot be read.
+    pub fn read(disk: &Arc<dyn Disk>, identity: &NodeIdentity) -> Result<TopicNames, String> {
+        let mut commands = Vec::new();
+        for journal in identity.journal_identities() {
+            let stored = stored_batches(disk, &journal, METADATA_PARTITION);
+            for batches in stored.map_err(|fault| fault.to_string())? {
+                replay_batches(&batches, Offset::ZERO, &Limits::default(), &mut |record| {
+                    commands.push(decode_command(record)?);
+                    Ok(())
+                })
+                .map_err(|error| error.to_string())?;
+            }
+        }
+        let mut metadata = Metadata::new(TopicConfig::new());
+        for command in &commands {
+            // What was refused when it was committed is refused again.
+            let _ = metadata.apply(command);
+        }
+        let named = metadata.topics().map(|topic| (topic.id, topic.name.clone()));
+        let own = (METADATA_PARTITION.topic, METADATA_NAME.into());
+        Ok(TopicNames {
+            names: named.chain([own]).collect(),
+        })
+    }
+
+    /// The name of a partition's topic, if it is known.
+    #[must_use]
+    pub fn topic(&self, partition: PartitionId) -> Option<&str> {
+        self.names.get(&partition.topic).map(AsRef::as_ref)
+    }
+
+    /// What a partition is called: `NAME-INDEX`, or `ID-INDEX` if the name is not known.
+    #[must_use]
+    pub fn partition(&self, partition: PartitionId) -> String {
+        match self.topic(partition) {
+            Some(name) => format!("{name}-{}", partition.index),
+            None => partition.to_string(),
+        }
+    }
+
+    /// Whether this partition may be meant by `words`: `NAME`, `NAME-INDEX`, `ID` or `ID-INDEX`.
+    #[must_use]
+    pub fn is_meant(&self, words: &str, partition: PartitionId) -> bool {
+        words == self.partition(partition)
+            || Some(words) == self.topic(partition)
+            || words == partition.to_string()
+            || words == partition.topic.to_string()
+    }
+}

@@ -1,0 +1,147 @@
+//! What a Fetch is answered where it cannot have all that it wants: too little room, partitions that are not there, an epoch
+//! that is over.
+
+use kafka_wire::fetch::FetchPartition;
+use kafka_wire::{ErrorCode, FetchRequest};
+
+use crate::ask::{code, deletion, look};
+use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, records_of};
+
+/// Never awaited: an answer comes before, or the client's own patience is over.
+const LONG_MS: i32 = 600_000;
+
+fn append(wire: &mut Wire, value: &str) {
+    assert_eq!(
+        wire.produce("orders", 0, batch(&[(now_ms(), value)])).error_code,
+        0
+    );
+}
+
+/// A Fetch from an offset of partition 0 that waits for records.
+fn patient(topic: &str, from: i64) -> FetchRequest {
+    FetchRequest {
+        max_wait_ms: LONG_MS,
+        min_bytes: 1,
+        ..fetch_request(topic, 0, from)
+    }
+}
+
+#[test]
+fn the_first_batch_comes_however_little_is_wanted() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    append(&mut wire, "a");
+    append(&mut wire, "b");
+    for (max_bytes, partition_max_bytes) in [(0, 1 << 20), (8 << 20, 0), (0, 0), (-1, -1)] {
+        let mut request = FetchRequest {
+            max_bytes,
+            ..fetch_request("orders", 0, 0)
+        };
+        request.topics[0].partitions[0].partition_max_bytes = partition_max_bytes;
+        let response = wire.call(12, &request);
+        let found = records_of(&response.responses[0].partitions[0]).len();
+        assert_eq!(found, 1, "{max_bytes}, {partition_max_bytes}");
+    }
+}
+
+#[test]
+fn what_is_not_there_keeps_nobody_from_waiting_for_the_rest() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let mut request = patient("orders", 0);
+    let missing = FetchPartition {
+        partition: 7,
+        ..request.topics[0].partitions[0].clone()
+    };
+    request.topics[0].partitions.push(missing);
+    request.topics.extend(fetch_request("nowhere", 0, 0).topics);
+    let mut reader = node.connect();
+    let frame = reader.frame(12, &request);
+    let requests = node.metric("ropewalk_requests_total");
+    reader.send(&frame);
+    eventually("the request has arrived", || {
+        node.metric("ropewalk_requests_total") > requests
+    });
+    append(&mut wire, "a");
+    let (_, response) = reader.receive::<FetchRequest>(12);
+    let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+    let told: Vec<_> = partitions
+        .map(|partition| (code(partition.error_code), records_of(partition).len()))
+        .collect();
+    let unknown = (ErrorCode::UnknownTopicOrPartition, 0);
+    assert_eq!(told, [(ErrorCode::None, 1), unknown, unknown]);
+
+    // Nothing else can come, and what cannot be read does not come by waiting.
+    for (topic, from, expected) in [
+        ("nowhere", 0, ErrorCode::UnknownTopicOrPartition),
+        ("orders", 9, ErrorCode::OffsetOutOfRange),
+    ] {
+        let response = wire.call(12, &patient(topic, from));
+        assert_eq!(code(response.responses[0].partitions[0].error_code), expected);
+    }
+}
+
+#[test]
+fn who_believes_in_an_epoch_that_is_over_is_told_who_leads_now() {
+    let node = TestNode::start();
+    node.connect().create_topic("orders", 1, &[]);
+    let node = node.restart();
+    let mut wire = node.connect();
+    let topic_id = look(&mut wire, "orders").topic_id;
+    for version in 12..=18 {
+        let mut request = fetch_request("orders", 0, 0);
+        request.topics[0].topic_id = topic_id;
+        request.topics[0].partitions[0].current_leader_epoch = 0;
+        let response = wire.call(version, &request);
+        let told = &response.responses[0].partitions[0];
+        assert_eq!(code(told.error_code), ErrorCode::FencedLeaderEpoch);
+        let leader = &told.current_leader;
+        let endpoints = response.node_endpoints.iter();
+        let endpoints: Vec<_> = endpoints.map(|found| (found.node_id, found.port)).collect();
+        let expected = match version {
+            16.. => ((1, 1), vec![(1, i32::from(node.address().port()))]),
+            _ => ((-1, -1), Vec::new()),
+        };
+        let leader = (leader.leader_id, leader.leader_epoch);
+        assert_eq!((leader, endpoints), expected, "version {version}");
+    }
+}
+
+#[test]
+fn behind_an_error_a_session_tells_where_its_partition_stands() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let first = FetchRequest {
+        session_epoch: 0,
+        ..fetch_request("orders", 0, 0)
+    };
+    let session_id = wire.call(12, &first).session_id;
+    let told = |wire: &mut Wire, session_epoch| -> Vec<ErrorCode> {
+        let next = FetchRequest {
+            session_id,
+            session_epoch,
+            topics: Vec::new(),
+            ..fetch_request("orders", 0, 0)
+        };
+        let response = wire.call(12, &next);
+        assert_eq!((response.error_code, response.session_id), (0, session_id));
+        let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+        partitions.map(|partition| code(partition.error_code)).collect()
+    };
+    assert!(told(&mut wire, 1).is_empty(), "nothing is new");
+    assert_eq!(
+        wire.call(5, &deletion("orders", LONG_MS)).responses[0].error_code,
+        0
+    );
+    assert_eq!(told(&mut wire, 2), [ErrorCode::UnknownTopicOrPartition]);
+    wire.create_topic("orders", 1, &[]);
+    assert_eq!(
+        told(&mut wire, 3),
+        [ErrorCode::None],
+        "though it stands as before"
+    );
+    assert!(told(&mut wire, 4).is_empty());
+}
