@@ -6,6 +6,8 @@ import mmap
 import os
 import time
 
+from one_node.percentiles import percentiles_us
+
 BLOCK_BYTES = 4096
 FILE_BYTES = 16 << 20
 
@@ -31,10 +33,8 @@ class RawFlushes:
             if wait > 0:
                 time.sleep(wait)
             os.pwritev(self.file, [self.block], number * BLOCK_BYTES % FILE_BYTES, os.RWF_DSYNC)
-            latencies.append((time.perf_counter() - due) * 1e6)
-        latencies.sort()
-        at = lambda share: latencies[min(len(latencies) - 1, int(share * len(latencies)))]
-        return {"p50_us": at(0.5), "p99_us": at(0.99), "p999_us": at(0.999)}
+            latencies.append(time.perf_counter() - due)
+        return percentiles_us(latencies)
 
     def close(self):
         os.close(self.file)

@@ -120,6 +120,30 @@ def print_compaction(row, phases):
         print_row(phase, what, *(cell(figures[column]) for column in columns))
 
 
+def print_follow(rows):
+    print("\n### follow\nFrom the acknowledgement of a record, sent alone, until `ropewalk consume --follow`, another process, has printed it.\n")
+    columns = ["samples", "p50_us", "p99_us", "p999_us", "max_us"]
+    print_head("partitions", *columns)
+    for row in rows:
+        if "failed" in row:
+            print_row(f"failed: {row['failed']}", *["–"] * len(columns))
+        else:
+            print_row(cell(row["partitions"]), *(figure_cell(row, column) for column in columns))
+
+
+def print_groups(rows):
+    print("\n### groups\nOffset commits of 10,000 groups, then `kill -9`; from the start of the process until it is ready, and until `GET /v1/groups` "
+          "lists all groups. Compactions are counted since the start before.\n")
+    columns = ["commits", "commits_per_s", "compactions", "stored_gb"]
+    times = ["ready_s", "listed_s"]
+    print_head("kill", *columns, *times)
+    for number, row in enumerate(rows, start=1):
+        if "failed" in row:
+            print_row(f"{number} (failed: {row['failed']})", *["–"] * (len(columns) + len(times)))
+        else:
+            print_row(str(number), *(cell(row[column]) for column in columns), *(f"{row[column]:.3f}" for column in times))
+
+
 def print_floor(before, after):
     """Both floors: where they differ, the machine drifted during the rows."""
     print("\n### floor\nBefore → after the rows, p50 / p99 / p99.9 in µs.\n")

@@ -13,14 +13,16 @@ LEAVE_SECONDS = 30
 
 
 class Client:
-    """A client that is installed."""
+    """A client that is installed. `lacks` names the codecs that it does not have; `refusal` is what it says when it is refused a
+    transaction, without regard to case, spaces and underscores."""
 
-    def __init__(self, name):
+    def __init__(self, name, lacks=(), refusal="TransactionalIdAuthorization"):
         done = subprocess.run([CLIENTS / name / "install"], capture_output=True, text=True)
         if done.returncode == SKIPPED:
             skip(f"{name} cannot be fetched: {done.stderr.strip()[-200:]}")
         demand(done.returncode == 0, f"{name} cannot be installed:\n{done.stderr}")
         self.name = name
+        self.lacks, self.refusal = lacks, refusal.lower()
         self.command = done.stdout.splitlines()
 
     def start(self, node, log, *arguments):

@@ -1,5 +1,5 @@
-"""Two more stories of a client's group, told like that of `client_story`: members that are static, and a live group that turns from
-the classic to the consumer protocol and back.
+"""More stories of a client's group, told like that of `client_story`: members that are static, a live group that turns from the
+classic to the consumer protocol and back, and members that ask for a regular expression and an assignor of the coordinator's.
 """
 
 import json
@@ -7,7 +7,7 @@ import urllib.request
 
 from confluent_kafka import KafkaException
 
-from suites_support.client_story import SETTINGS, WITHIN_KILLED_NODE, WITHIN_REBALANCE, Story
+from suites_support.client_story import PARTITIONS, SETTINGS, WITHIN_KILLED_NODE, WITHIN_REBALANCE, Story
 from suites_support.suite import demand
 
 CLASSIC = "cooperative-sticky"
@@ -120,3 +120,41 @@ class ChangeOver(Story):
     def _type(self):
         with urllib.request.urlopen(f"http://{self.node.http}/v1/groups/{self.group}", timeout=10) as answer:
             return json.load(answer)["type"]
+
+
+class Pattern(Story):
+    """Members subscribe by a regular expression before there is a topic that matches. One of them asks for the assignor `range`, the
+    others for none: then it is that of all."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.topic, self.subscription = "ribbons-late", "^ribbons-[a-z]+$"
+
+    def _live(self):
+        self._start_member(f"{CONSUMER}:range")
+        self._start_member(self.protocol)
+        self._wait(lambda: self._owned() == [[], []], "two have joined, and nothing matches yet", WITHIN_REBALANCE)
+        self._ask_until(f"create {self.topic} {PARTITIONS}", lambda words: words == ["ok"])
+        self._wait_for_members("a topic that matches was created")
+        self._demand_runs([[0, 1, 2], [3, 4, 5]])
+        self._write_more()
+        self._settle()
+        self._demand_each_once("subscribed by a regular expression")
+        self.writing = True
+        # The assignor `uniform` would leave each what it has, as far as that is fair.
+        self._join(1)
+        self._demand_runs([[0, 1], [2, 3], [4, 5]])
+        self._kill_the_node_under_load()
+        self._demand_runs([[0, 1], [2, 3], [4, 5]])
+
+    def _owned(self):
+        """The partitions of each member, in order; None while that is not told."""
+        try:
+            found = self.witness.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
+        except KafkaException:
+            return None
+        given = [member.assignment.topic_partitions if member.assignment else [] for member in found.members]
+        return sorted(sorted(place.partition for place in places) for places in given)
+
+    def _demand_runs(self, runs):
+        self._wait(lambda: self._owned() == runs, f"the partitions are cut into {runs}", WITHIN_REBALANCE)

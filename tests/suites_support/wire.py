@@ -4,7 +4,12 @@ more than there is. Only what the suites send; the protocol's guide names the fi
 import socket
 import struct
 
+from suites_support.suite import demand
+
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+
+# The bytes of a batch before its first record.
+BATCH_HEADER = 61
 
 # An answer to it is as long as all topics' names and partitions.
 METADATA_OF_ALL = struct.pack(">i", -1)
@@ -37,6 +42,45 @@ def connect(node, address="127.0.0.1", seconds=10):
     connection.bind((address, 0))
     connection.connect((host, int(port)))
     return connection
+
+
+def batches(node, topic, partition, tail):
+    """The batches of a partition up to `tail` as they are in the log: (first offset, records, number of the codec)."""
+    with connect(node) as connection:
+        offset = 0
+        while offset < tail:
+            connection.sendall(fetch(topic, partition, offset, 1 << 20))
+            answer = _receive(connection, struct.unpack(">i", _receive(connection, 4))[0])
+            for first, last_delta, codec in _batches_in(answer, topic):
+                yield first, last_delta + 1, codec
+                offset = first + last_delta + 1
+
+
+def _batches_in(answer, topic):
+    """The whole batches in the answer to `fetch`, which has one topic with one partition."""
+    # Correlation id, throttle time and the number of topics; the topic; the number of partitions and the partition.
+    at = 4 + 4 + 4 + len(text(topic)) + 4 + 4
+    error, _high_watermark, _stable, aborted = struct.unpack_from(">hqqi", answer, at)
+    demand(error == 0, f"a fetch of {topic} is answered with error {error}")
+    at += 2 + 8 + 8 + 4 + 16 * max(0, aborted)
+    end = at + 4 + struct.unpack_from(">i", answer, at)[0]
+    at += 4
+    demand(at < end, f"a fetch of {topic} is answered with nothing")
+    while at + BATCH_HEADER <= end:
+        # The leader's epoch, magic and checksum stand between the length and the attributes.
+        first, length, attributes, last_delta = struct.unpack_from(">qi9xhi", answer, at)
+        at += 12 + length
+        if at <= end:
+            yield first, last_delta, attributes & 7
+
+
+def _receive(connection, count):
+    found = b""
+    while len(found) < count:
+        piece = connection.recv(count - len(found))
+        demand(piece, f"the connection ended after {len(found)} of {count} bytes")
+        found += piece
+    return found
 
 
 def is_closed(connection):

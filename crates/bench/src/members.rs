@@ -1,24 +1,41 @@
-//! A large consumer group of the next-generation protocol (KIP-848): how long it takes to settle, and whom one more member
-//! disturbs.
+//! A large consumer group, of the next-generation protocol (KIP-848) or of the classic one: how long it takes to settle, and
+//! whom one more member disturbs.
 //!
 //! Members are heartbeats, not consumers: they take what they are given and give up what is taken at once, so that what is
-//! measured is the coordinator. One thread speaks for all of them.
+//! measured is the coordinator. One thread speaks for all of them. Unless told otherwise they send heartbeats back to back:
+//! that is the time the coordinator needs. Members of an application hear of a change with their next heartbeat only, so
+//! with an interval it is the time that an application waits, in which two hops may take two intervals.
 
-use std::collections::BTreeSet;
+mod assignment;
+mod classic;
+mod consumer;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use client::wire::consumer_group_heartbeat::{Assignment, TopicPartitions};
-use client::wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Text};
-use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
+use anyhow::bail;
+use client::wire::Text;
+use client::{Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
+
+use self::classic::ClassicGroup;
+use self::consumer::ConsumerGroup;
 
 /// How long a topic may take to be there.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Heartbeats under way on the one connection.
-const IN_FLIGHT: usize = 64;
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
+
+/// How members speak with the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupProtocol {
+    /// The next generation (KIP-848): the coordinator assigns. All members share a connection.
+    #[default]
+    Consumer,
+    /// Members join and synchronise, one of them assigns. Each has a connection.
+    Classic,
+}
 
 /// The group.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,12 +55,40 @@ pub struct MembersOptions {
     /// The group
     #[arg(long, default_value = "bench-members")]
     pub group: String,
+    /// How members speak with the coordinator
+    #[arg(long, value_enum, default_value_t)]
+    pub protocol: GroupProtocol,
+    /// Seconds between two heartbeats of a member, as a rule 5 (classic 3); 0 sends them back to back
+    #[arg(long, default_value_t = 0.0)]
+    pub heartbeat_interval: f64,
     /// The longest that settling may take
     #[arg(long, default_value_t = 60.0)]
     pub seconds_max: f64,
     /// Report as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+impl MembersOptions {
+    /// How long member `number` rests after its heartbeat: at first so that the members' heartbeats are spread evenly.
+    fn rest(&self, number: u32, is_first: bool) -> Duration {
+        let share = match is_first {
+            true => f64::from(number.saturating_add(1).min(self.members)) / f64::from(self.members),
+            false => 1.0,
+        };
+        Duration::from_secs_f64(self.heartbeat_interval * share)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        // A session of a member that is silent for longer would end.
+        if !(0.0..=30.0).contains(&self.heartbeat_interval) {
+            bail!("--heartbeat-interval must be from 0 to 30 seconds");
+        }
+        if !self.seconds_max.is_finite() || self.seconds_max <= 0.0 {
+            bail!("--seconds-max must be positive");
+        }
+        Ok(())
+    }
 }
 
 /// How the group settled after something had happened to it.
@@ -53,8 +98,8 @@ pub struct Settled {
     pub after: &'static str,
     /// Until every member had, and knew, what it is to have.
     pub seconds: f64,
-    /// Heartbeats that took.
-    pub heartbeats: u64,
+    /// Answers to heartbeats, joins and the like that took, those included by which all were seen to be told nothing new.
+    pub answers: u64,
     /// Members that were given another assignment than they had.
     pub members_changed: usize,
     /// Partitions that went from one member to another.
@@ -66,29 +111,56 @@ pub struct Settled {
 pub struct MembersReport {
     /// Always "members".
     pub workload: &'static str,
+    /// How the members spoke.
+    pub protocol: GroupProtocol,
     /// Members at first.
     pub members: u32,
     /// Partitions of the topic.
     pub partitions: i32,
+    /// Seconds between two heartbeats of a member; 0 is back to back.
+    pub heartbeat_interval: f64,
     /// One by one.
     pub settled: Vec<Settled>,
 }
 
-#[derive(Debug)]
-struct Member {
-    id: Text,
-    epoch: i32,
-    owns: BTreeSet<i32>,
-    /// What it owns has changed since it last said so.
-    tells: bool,
+/// The members of a group, whatever they speak.
+trait Group {
+    /// One more begins to join.
+    fn join(&mut self, number: u32) -> anyhow::Result<()>;
+
+    /// The one that joined first leaves. Answered when it has.
+    fn leave_first(&mut self) -> anyhow::Result<()>;
+
+    /// Lets members speak whose time has come, and tells `heard` of each answer; waits for a while if there are none.
+    fn speak(&mut self, heard: &mut Heard) -> anyhow::Result<()>;
+
+    /// How many members there are.
+    fn size(&self) -> usize;
+
+    /// Who has what.
+    fn owned(&self) -> Vec<(Text, BTreeSet<i32>)>;
+
+    /// Whether all members are in the same epoch, and none is on its way into another.
+    fn agrees(&self) -> bool;
 }
 
-struct Group<'a> {
-    options: &'a MembersOptions,
-    topic: TopicId,
-    connection: Connection,
-    members: Vec<Member>,
-    heartbeats: u64,
+/// What members were told since something happened.
+#[derive(Debug)]
+struct Heard {
+    answers: u64,
+    /// Answers since the last one that told something new.
+    quiet: usize,
+    last_news: Instant,
+}
+
+impl Heard {
+    fn answer(&mut self, is_news: bool) {
+        self.answers += 1;
+        match is_news {
+            true => (self.quiet, self.last_news) = (0, Instant::now()),
+            false => self.quiet += 1,
+        }
+    }
 }
 
 /// Has the members join, one more join, and one leave.
@@ -96,6 +168,24 @@ struct Group<'a> {
 /// # Errors
 /// It could not begin, a member was refused, or the group did not settle in time.
 pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
+    options.check()?;
+    let topic = prepare(options)?;
+    let settled = match options.protocol {
+        GroupProtocol::Consumer => measure(options, &mut ConsumerGroup::new(options, topic)?)?,
+        GroupProtocol::Classic => measure(options, &mut ClassicGroup::new(options)?)?,
+    };
+    Ok(MembersReport {
+        workload: "members",
+        protocol: options.protocol,
+        members: options.members,
+        partitions: options.partitions,
+        heartbeat_interval: options.heartbeat_interval,
+        settled,
+    })
+}
+
+/// Sees to it that the topic and the groups' topic are there.
+fn prepare(options: &MembersOptions) -> anyhow::Result<TopicId> {
     let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
     match cluster.create_topic(&NewTopic::new(&options.topic, options.partitions)) {
         Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
@@ -109,183 +199,106 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
             found.partitions.len()
         );
     }
-    // Makes the groups' topic, if there is none yet.
     cluster.group_offsets(&options.group)?;
-    let mut group = Group {
-        options,
-        topic: found.id,
-        connection: Connection::connect(&options.bootstrap, &ConnectionOptions::default())?,
-        members: Vec::new(),
-        heartbeats: 0,
-    };
-    let mut settled = Vec::new();
-    settled.push(group.settle("all joined", |group| {
-        (0..options.members).try_for_each(|number| group.join(number))
-    })?);
-    settled.push(group.settle("one more joined", |group| group.join(options.members))?);
-    settled.push(group.settle("one left", Group::leave_first)?);
-    while !group.members.is_empty() {
+    Ok(found.id)
+}
+
+fn measure(options: &MembersOptions, group: &mut impl Group) -> anyhow::Result<Vec<Settled>> {
+    let settled = vec![
+        settle(options, group, "all joined", |group| {
+            (0..options.members).try_for_each(|number| group.join(number))
+        })?,
+        settle(options, group, "one more joined", |group| {
+            group.join(options.members)
+        })?,
+        settle(options, group, "one left", |group| group.leave_first())?,
+    ];
+    while group.size() > 0 {
         group.leave_first()?;
     }
-    Ok(MembersReport {
-        workload: "members",
-        members: options.members,
-        partitions: options.partitions,
-        settled,
-    })
+    Ok(settled)
 }
 
-impl Group<'_> {
-    fn join(&mut self, number: u32) -> anyhow::Result<()> {
-        self.members.push(Member {
-            id: Text::from(format!("{}-{number}", self.options.group).as_str()),
-            epoch: 0,
-            owns: BTreeSet::new(),
-            tells: true,
-        });
-        Ok(())
-    }
-
-    fn leave_first(&mut self) -> anyhow::Result<()> {
-        let mut leaving = self.members.remove(0);
-        leaving.epoch = -1;
-        let request = self.heartbeat(&leaving);
-        let response = self.connection.call(&request)?;
-        check(&response)
-    }
-
-    /// Does what happens, then lets all members speak in turn until nothing changes any more: each partition is somebody's,
-    /// nobody was given anything new in a whole round, and all are in the same epoch.
-    fn settle(
-        &mut self,
-        after: &'static str,
-        happens: impl FnOnce(&mut Self) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Settled> {
-        let before: Vec<(Text, BTreeSet<i32>)> = self
-            .members
-            .iter()
-            .map(|member| (member.id.clone(), member.owns.clone()))
-            .collect();
-        let heartbeats_before = self.heartbeats;
-        let began = Instant::now();
-        happens(self)?;
-        while !(self.round()? && self.is_settled()) {
-            if began.elapsed().as_secs_f64() > self.options.seconds_max {
-                bail!("the group has not settled in {} s", self.options.seconds_max);
+/// Does what happens, then lets the members speak until nothing changes any more: each partition is somebody's, nobody was
+/// told anything new for as many answers as there are members, and all are in the same epoch.
+fn settle<G: Group>(
+    options: &MembersOptions,
+    group: &mut G,
+    after: &'static str,
+    happens: impl FnOnce(&mut G) -> anyhow::Result<()>,
+) -> anyhow::Result<Settled> {
+    let before = group.owned();
+    let began = Instant::now();
+    let mut heard = Heard {
+        answers: 0,
+        quiet: 0,
+        last_news: began,
+    };
+    happens(group)?;
+    loop {
+        group.speak(&mut heard)?;
+        if heard.quiet >= group.size() && group.agrees() {
+            let now = group.owned();
+            let owned: usize = now.iter().map(|(_, owned)| owned.len()).sum();
+            if owned == options.partitions as usize {
+                return Ok(Settled::between(&before, &now, after, began, &heard));
             }
         }
-        let seconds = began.elapsed().as_secs_f64();
-        let had = |id: &Text| {
-            before
-                .iter()
-                .find(|(known, _)| known == id)
-                .map(|(_, owned)| owned)
-        };
-        let changed = self
-            .members
-            .iter()
-            .filter(|member| had(&member.id).is_none_or(|owned| *owned != member.owns));
-        let moved = self.members.iter().map(|member| match had(&member.id) {
-            Some(owned) => member.owns.difference(owned).count(),
-            None => member.owns.len(),
+        if began.elapsed().as_secs_f64() > options.seconds_max {
+            bail!("the group has not settled in {} s", options.seconds_max);
+        }
+    }
+}
+
+impl Settled {
+    fn between(
+        before: &[(Text, BTreeSet<i32>)],
+        now: &[(Text, BTreeSet<i32>)],
+        after: &'static str,
+        began: Instant,
+        heard: &Heard,
+    ) -> Settled {
+        let had: HashMap<&str, &BTreeSet<i32>> =
+            before.iter().map(|(id, owned)| (id.as_str(), owned)).collect();
+        let had = |id: &Text| had.get(id.as_str()).copied();
+        let changed = now.iter().filter(|(id, owned)| had(id) != Some(owned));
+        let moved = now.iter().map(|(id, owned)| match had(id) {
+            Some(before) => owned.difference(before).count(),
+            None => owned.len(),
         });
-        Ok(Settled {
+        let seconds = heard.last_news.duration_since(began).as_secs_f64();
+        Settled {
             after,
             seconds: (seconds * 1000.0).round() / 1000.0,
-            heartbeats: self.heartbeats - heartbeats_before,
+            answers: heard.answers,
             members_changed: changed.count(),
             partitions_moved: moved.sum(),
-        })
-    }
-
-    fn is_settled(&self) -> bool {
-        let owned: usize = self.members.iter().map(|member| member.owns.len()).sum();
-        let epochs: BTreeSet<i32> = self.members.iter().map(|member| member.epoch).collect();
-        owned == self.options.partitions as usize && epochs.len() == 1
-    }
-
-    /// One heartbeat of every member; whether nobody was told anything new.
-    fn round(&mut self) -> anyhow::Result<bool> {
-        let mut quiet = true;
-        let mut next = 0;
-        for answered in 0..self.members.len() {
-            while next < self.members.len() && next < answered + IN_FLIGHT {
-                let request = self.heartbeat(&self.members[next]);
-                self.connection.send(&request)?;
-                next += 1;
-            }
-            let response = self.connection.receive::<ConsumerGroupHeartbeatRequest>()?;
-            self.heartbeats += 1;
-            check(&response).with_context(|| format!("member {}", self.members[answered].id))?;
-            quiet &= !self.members[answered].take(&response);
         }
-        Ok(quiet)
-    }
-
-    fn heartbeat(&self, member: &Member) -> ConsumerGroupHeartbeatRequest {
-        let joins = member.epoch == 0;
-        let owned = TopicPartitions {
-            topic_id: self.topic,
-            partitions: member.owns.iter().copied().collect(),
-        };
-        ConsumerGroupHeartbeatRequest {
-            group_id: Text::from(self.options.group.as_str()),
-            member_id: member.id.clone(),
-            member_epoch: member.epoch,
-            rebalance_timeout_ms: if joins { REBALANCE_TIMEOUT_MS } else { -1 },
-            subscribed_topic_names: joins.then(|| vec![Text::from(self.options.topic.as_str())]),
-            topic_partitions: member.tells.then(|| match member.owns.is_empty() {
-                true => Vec::new(),
-                false => vec![owned],
-            }),
-            ..ConsumerGroupHeartbeatRequest::default()
-        }
-    }
-}
-
-impl Member {
-    /// Takes what it is told; whether that was new. A partition that is taken is given up before the next heartbeat.
-    fn take(&mut self, response: &ConsumerGroupHeartbeatResponse) -> bool {
-        let is_new_epoch = self.epoch != response.member_epoch;
-        self.epoch = response.member_epoch;
-        self.tells = false;
-        let Some(Assignment { topic_partitions, .. }) = &response.assignment else {
-            return is_new_epoch;
-        };
-        let given: BTreeSet<i32> = topic_partitions
-            .iter()
-            .flat_map(|topic| topic.partitions.iter().copied())
-            .collect();
-        let is_new = given != self.owns;
-        if is_new {
-            self.owns = given;
-            self.tells = true;
-        }
-        is_new || is_new_epoch
-    }
-}
-
-fn check(response: &ConsumerGroupHeartbeatResponse) -> anyhow::Result<()> {
-    match response.error_code {
-        0 => Ok(()),
-        code => bail!("a heartbeat was refused: {:?}", ErrorCode::from_code(code)),
     }
 }
 
 impl fmt::Display for MembersReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            GroupProtocol::Consumer => "consumer protocol",
+            GroupProtocol::Classic => "classic protocol",
+        };
+        let heartbeats = match self.heartbeat_interval > 0.0 {
+            true => format!("a heartbeat every {} s", self.heartbeat_interval),
+            false => "heartbeats back to back".to_owned(),
+        };
         writeln!(
             f,
-            "members      {} of {} partitions",
+            "members      {} of {} partitions, {protocol}, {heartbeats}",
             self.members, self.partitions
         )?;
         for settled in &self.settled {
             writeln!(
                 f,
-                "{:<16} settled in {} s with {} heartbeats; {} members changed, {} partitions moved",
+                "{:<16} settled in {} s with {} answers; {} members changed, {} partitions moved",
                 settled.after,
                 settled.seconds,
-                settled.heartbeats,
+                settled.answers,
                 settled.members_changed,
                 settled.partitions_moved
             )?;

@@ -62,8 +62,15 @@ The topic stays, and so do the groups bench-0, bench-1 and so on:
 `ropewalk topic delete bench` and `ropewalk group delete bench-0` remove them.")]
     Commit(CommitOptions),
     /// Have many members join a group, one more join and one leave, and measure how long it takes to settle
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   ropewalk bench members --members 1000 --partitions 1000
+  ropewalk bench members --members 1000 --partitions 10000 --heartbeat-interval 5
+  ropewalk bench members --members 1000 --protocol classic
+
+Heartbeats go back to back unless told otherwise: that is the coordinator's own
+time. With an interval it is what an application waits: up to two of them, where
+one member gives a partition up and another gets it. An empty classic group
+waits for more members first (groups.initial_rebalance_delay).
 
 The topic stays, and so does the group: `ropewalk topic delete bench-members`
 and `ropewalk group delete bench-members` remove them.")]

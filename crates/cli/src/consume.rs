@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
         arguments.max,
     );
     if arguments.follow {
-        return follow::run(arguments, &partitions, &mut printer);
+        return follow::run(arguments, &mut cluster, &topic, &partitions, &mut printer);
     }
     for partition in partitions {
         if read_to_tail(arguments, &mut cluster, partition, &mut printer)? == Then::End {
@@ -111,6 +111,7 @@ fn shape(arguments: &ConsumeArguments) -> Shape {
     }
 }
 
+/// Those that are read, in ascending order.
 fn partitions(arguments: &ConsumeArguments, topic: &TopicMetadata) -> Result<Vec<i32>> {
     let all: Vec<i32> = topic.partitions.iter().map(|partition| partition.index).collect();
     let mut wanted = arguments.partition.clone();

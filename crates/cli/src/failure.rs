@@ -18,13 +18,26 @@ const SENSELESS: u8 = 2;
 #[error("{0}")]
 pub(crate) struct Senseless(pub(crate) String);
 
+/// A failure of a command whose log lines programs read: it is told as the last of them.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Logged(pub(crate) anyhow::Error);
+
 /// Says why a command failed, and gives the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(Logged(error)) = error.downcast_ref() {
+        tracing::error!("{}", sentence(error));
+        return exit_code(error);
+    }
     if error.is::<OutputClosed>() {
         // `ropewalk consume … | head` got all that it wanted.
         return ExitCode::SUCCESS;
     }
     say("error", "31", &sentence(error));
+    exit_code(error)
+}
+
+fn exit_code(error: &anyhow::Error) -> ExitCode {
     match is_senseless(error) {
         true => ExitCode::from(SENSELESS),
         false => ExitCode::FAILURE,
@@ -101,8 +114,29 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             message: None,
             ..
         } => Some("no topic can have this name, or only the broker itself writes to it"),
+        ClientError::Broker {
+            code: ErrorCode::PolicyViolation,
+            message: None,
+            ..
+        } => Some(
+            "a topic that is only compacted is not trimmed: `ropewalk config get --topic NAME cleanup.policy` tells",
+        ),
+        // Where a message names another limit, this one is not to blame.
+        ClientError::Broker {
+            code: ErrorCode::MessageTooLarge,
+            message,
+            ..
+        } if message
+            .as_ref()
+            .is_none_or(|text| text.contains("max.message.bytes")) =>
+        {
+            Some("`ropewalk config set --topic NAME max.message.bytes=BYTES` allows more")
+        }
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
+            ErrorCode::TopicAlreadyExists => {
+                Some("`ropewalk topic create NAME --if-absent` leaves it as it is")
+            }
             ErrorCode::GroupIdNotFound => Some("`ropewalk group list` shows what there is"),
             ErrorCode::NonEmptyGroup => Some("stop its consumers first"),
             ErrorCode::InvalidConfig => Some(
@@ -167,6 +201,28 @@ mod tests {
         };
         assert!(told(None).contains("; no topic can have this name, or only"));
         assert!(told(Some("it has a slash")).ends_with("(it has a slash)"));
+    }
+
+    #[test]
+    fn a_limit_is_told_with_what_sets_it_unless_another_is_named() {
+        let told = |code, message: Option<&str>| {
+            let error = ClientError::Broker {
+                operation: "trying".to_owned(),
+                code,
+                message: message.map(str::to_owned),
+            };
+            sentence(&error.into())
+        };
+        let raise = "`ropewalk config set --topic NAME max.message.bytes=BYTES` allows more";
+        let large = |message| told(ErrorCode::MessageTooLarge, message);
+        assert!(large(None).ends_with(raise));
+        assert!(large(Some("100 at most (max.message.bytes)")).ends_with(raise));
+        assert!(large(Some("1 MiB at most (journal.file_bytes)")).ends_with("(journal.file_bytes))"));
+        let policy = |message| told(ErrorCode::PolicyViolation, message);
+        assert!(policy(None).contains("; a topic that is only compacted is not trimmed"));
+        assert!(policy(Some("10000 partitions at most")).ends_with("(10000 partitions at most)"));
+        let exists = told(ErrorCode::TopicAlreadyExists, Some("it does"));
+        assert!(exists.ends_with("(it does); `ropewalk topic create NAME --if-absent` leaves it as it is"));
     }
 
     #[test]

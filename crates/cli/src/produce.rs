@@ -9,6 +9,7 @@ mod draft;
 mod inputs;
 mod pace;
 mod pieces;
+mod report;
 
 use std::io::{IsTerminal, stderr, stdin};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use self::inputs::{Inputs, News};
 use self::pieces::Pieces;
 use crate::escapes::Delimiter;
 use crate::failure::note;
-use crate::output::counted;
+use crate::output::{counted, tell};
 use crate::progress::Progress;
 use crate::remote::{Remote, topic_or_new};
 
@@ -36,6 +37,7 @@ const EXAMPLES: &str = r"Examples:
   ropewalk produce pictures --whole --header type=png a.png b.png
   ropewalk produce load --rate 1000 --compression zstd lines.txt
   ropewalk consume orders --json | ropewalk produce copy --json
+  ropewalk produce orders --report orders.txt | jq .partitions
 
 Each line is one record, or with --whole each input. Records with a key go to
 the partition that Kafka's clients choose for it. --json reads key, value,
@@ -93,6 +95,9 @@ pub(crate) struct ProduceArguments {
     /// Fail if the topic does not exist
     #[arg(long)]
     no_create: bool,
+    /// Print one JSON object at the end: how many records were appended, and the first and last offset in each partition
+    #[arg(long)]
+    report: bool,
 }
 
 fn header(text: &str) -> Result<Header, String> {
@@ -139,9 +144,17 @@ pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
     if arguments.files.is_empty() && stdin().is_terminal() {
         note("each line that you type is a record; Ctrl-D ends");
     }
-    let appended = Intake::new(arguments, &inputs, appender).run()?;
+    let mut intake = Intake::new(arguments, &inputs, appender);
+    let outcome = intake.run();
+    let report = &intake.appender.report;
+    // Also after a failure: what was appended until then stays.
+    let told = match arguments.report {
+        true => tell(true, String::new(), report.as_json(&topic.name)),
+        false => Ok(()),
+    };
+    outcome.and(told)?;
     if stderr().is_terminal() {
-        let appended = usize::try_from(appended).unwrap_or(usize::MAX);
+        let appended = usize::try_from(report.records()).unwrap_or(usize::MAX);
         note(&format!(
             "appended {} to {}",
             counted(appended, "record"),
@@ -202,8 +215,8 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Appends everything, and tells how many records that were.
-    fn run(mut self) -> Result<u64> {
+    /// Appends everything.
+    fn run(&mut self) -> Result<()> {
         // A file's size tells how much is left; of a pipe nothing does.
         let bytes_total = self.inputs.bytes_total;
         let mut progress = bytes_total.map(|bytes| (Progress::new("appending"), bytes));
@@ -225,8 +238,7 @@ impl<'a> Intake<'a> {
                 progress.show(taken_bytes, *bytes, &self.inputs.name(self.input_shown()));
             }
         }
-        self.appender.flush()?;
-        Ok(self.appender.appended)
+        self.appender.flush()
     }
 
     /// The next news. Nothing to gather: then what there is is sent, and what became of it learned, before waiting for more.

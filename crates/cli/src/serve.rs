@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use server::config::Config;
+use server::config::{Config, LogFormat};
 use server::{CoreDied, Node};
 
+use crate::failure::Logged;
 use crate::node_options::NodeOptions;
 use crate::remote::DEFAULT_BOOTSTRAP;
 use crate::signals::Watched;
@@ -39,6 +40,15 @@ pub(crate) struct ServeArguments {
 pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let config = arguments.node.load()?;
     logging::start(&config.log);
+    let format = config.log.format;
+    serve(config).map_err(|error| match format {
+        LogFormat::Text => error,
+        // Whoever reads a JSON object a line is not to meet another line.
+        LogFormat::Json => Logged(error).into(),
+    })
+}
+
+fn serve(config: Config) -> Result<()> {
     // Before the start, so that being told to stop meanwhile is not lost: the node then starts and stops in order.
     let (ends, end) = mpsc::channel();
     let signalled = ends.clone();

@@ -249,8 +249,7 @@ impl Cluster {
             let operation = format!("looking up partition {partition} of topic {topic}");
             return Err(ClientError::broker(operation, code, None));
         };
-        let broker = metadata.leader.and_then(|node_id| self.brokers.get(&node_id));
-        match broker {
+        match self.broker_of(metadata) {
             Some(broker) => Ok(Leader {
                 broker: broker.clone(),
                 topic_id: found.id,
@@ -263,6 +262,11 @@ impl Cluster {
         }
     }
 
+    /// The broker that leads a partition, if it is among those that are up.
+    pub(crate) fn broker_of(&self, partition: &PartitionMetadata) -> Option<&Broker> {
+        partition.leader.and_then(|node_id| self.brokers.get(&node_id))
+    }
+
     /// The partitions of `topic` as each of their leaders has them.
     ///
     /// # Errors
@@ -270,8 +274,7 @@ impl Cluster {
     pub(crate) fn by_leader(&self, topic: &TopicMetadata) -> Result<Vec<(Broker, Vec<i32>)>> {
         let mut by_leader: BTreeMap<i32, (Broker, Vec<i32>)> = BTreeMap::new();
         for partition in &topic.partitions {
-            let broker = partition.leader.and_then(|node_id| self.brokers.get(&node_id));
-            let Some(broker) = broker else {
+            let Some(broker) = self.broker_of(partition) else {
                 return Err(ClientError::NoLeader {
                     topic: topic.name.clone(),
                     partition: partition.index,

@@ -1,7 +1,7 @@
 //! A client of Kafka's protocol over blocking sockets: for benchmarks, tools and tests.
 //!
 //! `Connection` speaks to one broker, `Cluster` finds brokers and administers topics, `Producer` and `Consumer` serve one
-//! partition each, `TopicProducer` and `TopicConsumer` many of one topic. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
+//! partition each, `TopicProducer`, `TopicConsumer` and `TopicFollower` many of one topic. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
 //!
 //! ```text
 //!   Cluster ── metadata, topics, offsets ──► any broker
@@ -10,6 +10,7 @@
 //!   Connection ◄── Producer (batches, a window of requests in flight)
 //!              ◄── Consumer (fetch ahead, batches, records)
 //!              ◄── TopicProducer, TopicConsumer (the same for many partitions, one connection to each leader)
+//!              ◄── TopicFollower (many partitions for ever, few connections to each leader)
 //! ```
 
 mod cluster;
@@ -24,6 +25,7 @@ mod offsets;
 mod position;
 mod producer;
 mod topic_consumer;
+mod topic_follower;
 mod topic_producer;
 mod topics;
 
@@ -36,6 +38,7 @@ pub use groups::{GroupDescription, GroupListing, GroupMember, GroupOffset};
 pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
 pub use topic_consumer::{Stretch, TopicConsumer};
+pub use topic_follower::{Followed, Lost, TopicFollower};
 pub use topic_producer::TopicProducer;
 pub use topics::NewTopic;
 

@@ -155,8 +155,11 @@ impl Log {
             Err(protocol::TrimError::OutOfRange { tail, .. }) => {
                 return Err(TrimError::OutOfRange { wanted: before, tail });
             }
-            // Nothing is left to give up, and so nothing to journal.
-            Ok(start) if start == leader.log_start() => return Ok(start),
+            // Nothing is left to give up, and so nothing to journal. But who gave it up may still wait for the flush.
+            Ok(start) if start == leader.log_start() => {
+                drop(engine.until_all_durable(state).map_err(AppendError::dead)?);
+                return Ok(start);
+            }
             // A leader is sealed when the journal has died: staging says why.
             Ok(_) | Err(protocol::TrimError::Sealed { .. }) => {}
         }

@@ -85,14 +85,16 @@ impl Seats {
     }
 }
 
-/// Accepts until the node drains.
+/// Accepts until the node drains. Never more than `connections_max` at once, whatever limits are set.
 pub(crate) async fn accept_clients(
     core: Rc<Core>,
     listener: tokio::net::TcpListener,
+    connections_max: usize,
     draining: Arc<Semaphore>,
 ) {
     let mut doorman = Doorman {
         core,
+        connections_max,
         seats: Seats::default(),
         next_core: 0,
         draining,
@@ -120,8 +122,8 @@ struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// What clients have set for this node, or what it was started with.
-    fn in_force(core: &Core) -> ConnectionLimits {
+    /// What clients have set for this node, or what it was started with; and what it can bear.
+    fn in_force(core: &Core, connections_max: usize) -> ConnectionLimits {
         let started = &core.facts.config.limits;
         core.with_metadata(|metadata| {
             let number = |name, started| {
@@ -130,7 +132,7 @@ impl ConnectionLimits {
                     .unwrap_or(started)
             };
             ConnectionLimits {
-                all: number(MAX_CONNECTIONS, started.connections),
+                all: number(MAX_CONNECTIONS, started.connections).min(connections_max),
                 per_address: number(MAX_CONNECTIONS_PER_IP, started.connections_per_address),
             }
         })
@@ -139,6 +141,8 @@ impl ConnectionLimits {
 
 struct Doorman {
     core: Rc<Core>,
+    /// More would take the open files that the log needs.
+    connections_max: usize,
     seats: Seats,
     next_core: usize,
     draining: Arc<Semaphore>,
@@ -146,10 +150,10 @@ struct Doorman {
 
 impl Doorman {
     fn let_in(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
-        let limits = ConnectionLimits::in_force(&self.core);
+        let limits = ConnectionLimits::in_force(&self.core, self.connections_max);
         let Some(seat) = self.seats.take(peer.ip(), &limits) else {
             count(&self.core.counters.connections_refused, 1);
-            tracing::debug!(%peer, "a connection was refused: max.connections or max.connections.per.ip");
+            tracing::debug!(%peer, "a connection was refused: max.connections, max.connections.per.ip or open files");
             return;
         };
         count(&self.core.counters.connections_opened, 1);

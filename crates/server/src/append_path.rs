@@ -25,7 +25,7 @@ use crate::error_codes::append_code;
 use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
-const ZSTD_SINCE: i16 = 7;
+const FIRST_WITH_ZSTD: i16 = 7;
 /// What is done is waited for at least so long, however little time a client gives: that is meant for followers, and where
 /// there are none Kafka has done it at the first look. Here a flush lies between.
 pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
@@ -149,7 +149,7 @@ fn acks_of(request: &ProduceRequest) -> Result<Acks, Refused> {
 
 /// That the batch is compressed in no way that came after the request's version.
 fn check_codec(partition: &PartitionProduceData, version: i16) -> Result<(), Refused> {
-    if version >= ZSTD_SINCE {
+    if version >= FIRST_WITH_ZSTD {
         return Ok(());
     }
     // What is no batch at all is refused for that, later.

@@ -23,7 +23,7 @@ pub use error::ConfigError;
 pub use load::{FileText, Flag};
 pub use speech::{HostPort, LogFormat, LogLevel};
 pub use suggest::suggest;
-pub(crate) use suggest::{key_of, name_while_running};
+pub(crate) use suggest::{kafka_names, key_of, name_while_running};
 
 /// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +204,8 @@ pub struct GroupSettings {
     pub members_max: usize,
     /// How long the offsets of a group without members are kept.
     pub offsets_retention: Duration,
+    /// The time between two looks at which offsets these are.
+    pub offsets_check_interval: Duration,
     /// How long a member that speaks the consumer protocol may be silent.
     pub consumer_session_timeout: Duration,
     /// How often such a member is to be heard of.
@@ -309,6 +311,7 @@ impl Default for Config {
                 initial_rebalance_delay: Duration::from_secs(3),
                 members_max: 10_000,
                 offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+                offsets_check_interval: Duration::from_secs(10 * 60),
                 consumer_session_timeout: Duration::from_secs(45),
                 consumer_heartbeat_interval: Duration::from_secs(5),
             },

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kafka_wire::ApiKey;
 use platform::clock::Clock;
 use platform::disk::Disk;
 use protocol::leader::NodeId;
@@ -24,7 +25,7 @@ use crate::idle_poll::IdlePoll;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
-use crate::shard::Shard;
+use crate::shard::{Shard, count};
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
@@ -68,6 +69,35 @@ impl NodeFacts {
     }
 }
 
+/// The numbers of Kafka's APIs are below this.
+const API_CODES: usize = 128;
+const _: () = assert!(ApiKey::ALL[ApiKey::ALL.len() - 1].code() < API_CODES as i16);
+
+/// How often each of Kafka's APIs was asked for.
+pub(crate) struct ApiCounters([Cell<u64>; API_CODES]);
+
+impl Default for ApiCounters {
+    fn default() -> ApiCounters {
+        ApiCounters([const { Cell::new(0) }; API_CODES])
+    }
+}
+
+impl ApiCounters {
+    fn of(&self, api: ApiKey) -> &Cell<u64> {
+        &self.0[api.code() as usize]
+    }
+
+    pub(crate) fn note(&self, api: ApiKey) {
+        count(self.of(api), 1);
+    }
+
+    /// Those that were asked for.
+    pub(crate) fn figures(&self) -> Vec<(ApiKey, u64)> {
+        let all = ApiKey::ALL.iter().map(|api| (*api, self.of(*api).get()));
+        all.filter(|(_, requests)| *requests > 0).collect()
+    }
+}
+
 /// Counters of one core, for metrics.
 #[derive(Default)]
 pub(crate) struct CoreCounters {
@@ -77,6 +107,7 @@ pub(crate) struct CoreCounters {
     /// Sent on to the core that owns what they want.
     pub(crate) connections_moved: Cell<u64>,
     pub(crate) requests: Cell<u64>,
+    pub(crate) requests_by_api: ApiCounters,
     pub(crate) malformed_requests: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,

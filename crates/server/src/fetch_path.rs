@@ -28,7 +28,7 @@ use crate::fetch_session::{Opened, Told, Wanted};
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
 
 /// From here on who believes in an epoch that is over is told who leads now (KIP-951).
-const CURRENT_LEADER_SINCE: i16 = 16;
+const FIRST_WITH_CURRENT_LEADER: i16 = 16;
 
 /// What a partition answered.
 type Outcome = Result<ReadResult, ErrorCode>;
@@ -116,7 +116,7 @@ pub(crate) async fn fetch(
         }
     }
     let mut response = respond(&core, opened, outcomes, committed_only);
-    if version >= CURRENT_LEADER_SINCE {
+    if version >= FIRST_WITH_CURRENT_LEADER {
         core.with_metadata(|metadata| tell_leaders(metadata, &mut response));
     }
     Fetched { response, waited }

@@ -16,7 +16,7 @@ use record::TopicId;
 const PARTITIONS_MAX: usize = 10_000;
 
 /// From here on topics are named by their ids.
-const TOPIC_IDS_SINCE: i16 = 13;
+const FIRST_WITH_TOPIC_IDS: i16 = 13;
 
 /// The request names no session, or ends one.
 const FINAL_EPOCH: i32 = -1;
@@ -106,7 +106,7 @@ impl FetchSessions {
         request: FetchRequest,
         version: i16,
     ) -> Result<Opened, ErrorCode> {
-        let names_ids = version >= TOPIC_IDS_SINCE;
+        let names_ids = version >= FIRST_WITH_TOPIC_IDS;
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             // A new one takes the place of whichever there was.

@@ -37,6 +37,14 @@ pub(crate) struct Groups {
     hosts: RefCell<BTreeMap<i32, Rc<GroupHost>>>,
 }
 
+/// A coordinator that serves its groups no more until the next start.
+#[derive(Debug, Clone)]
+pub(crate) struct ClosedCoordinator {
+    /// Of the groups' topic.
+    pub(crate) partition: i32,
+    pub(crate) reason: String,
+}
+
 impl Groups {
     /// Tells nobody anything any more: whoever waits is sent to look for another coordinator.
     pub(crate) fn close(&self) {
@@ -48,6 +56,18 @@ impl Groups {
     /// How many groups there are here, of the coordinators that have read their logs.
     pub(crate) fn count(&self) -> usize {
         self.hosts.borrow().values().map(|host| host.group_count()).sum()
+    }
+
+    /// The coordinators that have failed, in order of their partitions.
+    pub(crate) fn closed_coordinators(&self) -> Vec<ClosedCoordinator> {
+        let hosts = self.hosts.borrow();
+        let closed = hosts.iter().filter_map(|(partition, host)| {
+            host.failure().map(|reason| ClosedCoordinator {
+                partition: *partition,
+                reason,
+            })
+        });
+        closed.collect()
     }
 
     fn host(&self, partition: i32) -> Option<Rc<GroupHost>> {
@@ -218,6 +238,7 @@ fn settings(config: &crate::config::GroupSettings) -> groups::Settings {
         initial_rebalance_delay: config.initial_rebalance_delay,
         members_max: config.members_max,
         offsets_retention: config.offsets_retention,
+        offsets_check_interval: config.offsets_check_interval,
         consumer_session_timeout: config.consumer_session_timeout,
         consumer_heartbeat_interval: config.consumer_heartbeat_interval,
         ..groups::Settings::default()

@@ -12,9 +12,12 @@ mod tests;
 
 use std::time::Duration;
 
+use kafka_wire::ApiKey;
 use platform::process::ProcessUsage;
+use protocol::groups::GROUPS_TOPIC;
 use storage::StoreStatus;
 
+use crate::groups::ClosedCoordinator;
 use crate::http::HttpFigures;
 use crate::latency::HistogramFigures;
 use crate::shard::{AppendRefusal, CompactionFigures};
@@ -61,6 +64,8 @@ pub(crate) struct CoreFigures {
     pub(crate) connections_moved: u64,
     pub(crate) connections_cut_off: u64,
     pub(crate) requests: u64,
+    /// Only of those APIs that were asked for.
+    pub(crate) requests_by_api: Vec<(ApiKey, u64)>,
     pub(crate) malformed_requests: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
@@ -72,6 +77,8 @@ pub(crate) struct CoreFigures {
     pub(crate) fetch_sessions: usize,
     /// Consumer groups that the core coordinates.
     pub(crate) groups: usize,
+    /// Those that have failed: their groups are not served.
+    pub(crate) closed_coordinators: Vec<ClosedCoordinator>,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
     /// Partitions of these topics, likewise.
@@ -118,8 +125,8 @@ impl Snapshot {
         silent.map(|(core, why)| format!("core {core} {why}")).collect()
     }
 
-    /// Why the node does not serve in full: what ails it, that it is about to stop, and the journals that refuse
-    /// appends. Empty if it does.
+    /// Why the node does not serve in full: what ails it, that it is about to stop, the journals that refuse appends, and
+    /// the coordinators that serve no groups. Empty if it does.
     pub(crate) fn hindrances(&self) -> Vec<String> {
         let draining = self.answered().any(|(_, core)| core.draining);
         let draining = draining.then(|| "the node is draining".to_owned());
@@ -129,10 +136,18 @@ impl Snapshot {
                 .as_ref()
                 .map(|refusal| format!("journal {}: {refusal}", journal.index))
         });
+        let closed = self
+            .answered()
+            .flat_map(|(_, core)| &core.closed_coordinators)
+            .map(|closed| {
+                let ClosedCoordinator { partition, reason } = closed;
+                format!("the groups of {GROUPS_TOPIC}-{partition} are not served: {reason}")
+            });
         self.ailments()
             .into_iter()
             .chain(draining)
             .chain(refusals)
+            .chain(closed)
             .collect()
     }
 

@@ -34,6 +34,8 @@ pub use start_error::StartError;
 /// What is opened for each journal besides the connections of Kafka's clients: its files, those of segments that are read, and
 /// a share of what HTTP needs.
 const DESCRIPTORS_PER_JOURNAL: u64 = 1_024;
+/// Connections that Kafka's clients may have however few files the system lets the node open.
+const CONNECTIONS_MIN: u64 = 64;
 
 /// A running node. Dropping it without `drain` stops it at once, as a kill would.
 pub struct Node {
@@ -93,8 +95,9 @@ impl Node {
             config: Arc::new(config),
         };
         let mut warnings = warnings(&*disk, &facts, cores, cpus.len());
-        let connections = facts.config.limits.connections;
-        warnings.extend(too_few_descriptors(descriptors, connections, facts.shards));
+        let connections_max = connections_max(descriptors, facts.shards);
+        let wanted = facts.config.limits.connections;
+        warnings.extend(too_few_descriptors(descriptors, wanted, connections_max));
         let mut node = Node {
             kafka_address,
             http_address,
@@ -110,7 +113,7 @@ impl Node {
         let pins = facts.config.pin_threads && cores <= cpus.len();
         let doors = receivers.into_iter().zip(death_notices);
         node.start_cores(&facts, &disk, identity, doors, |index| pins.then(|| cpus[index]))?;
-        node.open(&facts, kafka)?;
+        node.open(&facts, kafka, connections_max)?;
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
         Ok(node)
     }
@@ -155,7 +158,7 @@ impl Node {
     }
 
     /// Replays the metadata, opens the partitions on every core, and lets clients in.
-    fn open(&self, facts: &NodeFacts, kafka: TcpListener) -> Result<(), StartError> {
+    fn open(&self, facts: &NodeFacts, kafka: TcpListener, connections_max: usize) -> Result<(), StartError> {
         let (done, outcome) = mpsc::channel();
         let address = advertised(facts, self.kafka_address);
         let (facts, draining) = (facts.clone(), self.draining.clone());
@@ -167,7 +170,8 @@ impl Node {
                     kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
                     let listener =
                         tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
-                    tokio::task::spawn_local(accept_clients(core.clone(), listener, draining));
+                    let clients = accept_clients(core.clone(), listener, connections_max, draining);
+                    tokio::task::spawn_local(clients);
                     maintenance::start_disk_watch(&core);
                     Ok(())
                 });
@@ -305,14 +309,21 @@ fn warnings(disk: &dyn Disk, facts: &NodeFacts, cores: usize, cpus: usize) -> Ve
     warnings
 }
 
-/// What an operator should know if the system allows fewer open files than connections and the log may need.
-fn too_few_descriptors(descriptors: u64, connections: usize, journals: usize) -> Option<String> {
+/// How many connections Kafka's clients may have: what the journals leave of the open files that the system allows, but half
+/// of them where that is more. A log that cannot open a file fails as on a broken disk.
+fn connections_max(descriptors: u64, journals: usize) -> usize {
     let of_journals = DESCRIPTORS_PER_JOURNAL.saturating_mul(journals as u64);
-    let wanted = (connections as u64).saturating_add(of_journals);
-    (descriptors < wanted).then(|| {
+    let left = descriptors.saturating_sub(of_journals);
+    let most = left.max(descriptors / 2).max(CONNECTIONS_MIN);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+/// What an operator should know if the system allows so few open files that clients cannot have the connections they may.
+fn too_few_descriptors(descriptors: u64, wanted: usize, connections_max: usize) -> Option<String> {
+    (connections_max < wanted).then(|| {
         format!(
-            "the system allows {descriptors} open files, limits.connections is {connections}: raise the limit \
-             (LimitNOFILE=) or lower the key"
+            "the system allows {descriptors} open files, limits.connections is {wanted}: clients get {connections_max} \
+             connections at most, so that the log can open its own files; raise the limit (LimitNOFILE=) or lower the key"
         )
     })
 }

@@ -94,6 +94,7 @@ fn a_running_node_tells_how_it_is() {
         ("ropewalk_connections_opened_total", 1.0),
         ("ropewalk_connections_moved_total", 0.0),
         ("ropewalk_requests_total", 1.0),
+        ("ropewalk_api_requests_total", 1.0),
         ("ropewalk_received_bytes_total", 14.0),
         ("ropewalk_malformed_requests_total", 0.0),
         ("ropewalk_partitions", 1.0),

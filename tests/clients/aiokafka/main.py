@@ -7,8 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python"))
 
+import aiokafka.codec
 import contract
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -87,6 +88,30 @@ async def commit(consumer, uncommitted):
         print(f"committing: {error!r}; to be tried again", file=sys.stderr)
 
 
+async def codecs(address, topic):
+    left = 0
+    for codec in contract.CODECS:
+        # The client asks for a library of its users' for each codec but gzip.
+        if codec != "none" and not getattr(aiokafka.codec, f"has_{codec}")():
+            tell("lacks", codec)
+            continue
+        compression = None if codec == "none" else codec
+        settings = {"bootstrap_servers": address, "enable_idempotence": True, "linger_ms": 20, "compression_type": compression}
+        async with AIOKafkaProducer(**settings) as producer:
+            sent = [await producer.send(topic, value, key, headers=headers) for key, value, headers in contract.letters(codec)]
+            await asyncio.gather(*sent)
+        tell("sent", codec)
+        left += len(sent)
+    async with AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        while left > 0:
+            for messages in (await consumer.getmany(timeout_ms=200)).values():
+                for message in messages:
+                    contract.tell_letter(message.offset, message.key, message.value, message.headers)
+                    left -= 1
+    flush()
+
+
 def demand(code):
     if code:
         raise for_code(code)
@@ -140,4 +165,4 @@ def waited_for(work):
     return lambda *arguments: asyncio.run(work(*arguments))
 
 
-contract.run(*map(waited_for, (produce, consume, admin)))
+contract.run(*map(waited_for, (produce, consume, codecs, admin)))

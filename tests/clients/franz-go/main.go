@@ -142,6 +142,62 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 	return nil
 }
 
+var compressions = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+func codecs(address, topic string) error {
+	for _, codec := range contract.Codecs {
+		if err := sendLetters(address, topic, codec); err != nil {
+			return err
+		}
+		contract.Tell("sent", codec)
+	}
+	places := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumePartitions(places))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for left := len(contract.Codecs) * contract.LettersOfCodec; left > 0; {
+		fetches := client.PollFetches(context.Background())
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			var headers []contract.Header
+			for _, header := range record.Headers {
+				headers = append(headers, contract.Header{Name: header.Key, Text: string(header.Value)})
+			}
+			contract.TellLetter(record.Offset, record.Key, record.Value, headers)
+			left--
+		})
+	}
+	return nil
+}
+
+func sendLetters(address, topic, codec string) error {
+	compression := kgo.ProducerBatchCompression(compressions[codec])
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), compression)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var records []*kgo.Record
+	for _, letter := range contract.Letters(codec) {
+		record := &kgo.Record{Key: letter.Key, Value: letter.Value}
+		for _, header := range letter.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: header.Name, Value: []byte(header.Text)})
+		}
+		records = append(records, record)
+	}
+	return client.ProduceSync(context.Background(), records...).FirstErr()
+}
+
 func admin(address string) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address))
 	if err != nil {
@@ -204,5 +260,5 @@ func transact(address, topic string) error {
 }
 
 func main() {
-	contract.Run(produce, consume, admin)
+	contract.Run(produce, consume, codecs, admin)
 }

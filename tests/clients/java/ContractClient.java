@@ -3,6 +3,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.Future;
@@ -14,6 +15,7 @@ import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.*;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.*;
 
 public class ContractClient {
@@ -21,6 +23,10 @@ public class ContractClient {
     static final int SESSION_MS = 3000;
     static final int STATIC_SESSION_MS = 60_000;
     static final int HEARTBEAT_MS = 500;
+    static final List<String> CODECS = List.of("none", "gzip", "snappy", "lz4", "zstd");
+    static final int LETTERS_OF_CODEC = 20;
+    // So long that it pays to compress a letter alone: a client may leave what would not get smaller.
+    static final String WEAVE = "warp-weft-".repeat(20);
     static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in));
     static final PrintStream OUT = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false);
 
@@ -34,6 +40,7 @@ public class ContractClient {
                 String instance = arguments.length > 5 ? arguments[5] : null;
                 new Member(settings, arguments[2], arguments[3], arguments[4], instance).consume();
             }
+            case "codecs" -> codecs(settings, arguments[2]);
             case "admin" -> admin(settings);
             default -> throw new IllegalArgumentException(arguments[1]);
         }
@@ -80,8 +87,10 @@ public class ContractClient {
             settings.put("group.id", group);
             settings.put("auto.offset.reset", "earliest");
             settings.put("enable.auto.commit", false);
-            if (protocol.equals("consumer")) {
+            String[] words = protocol.split(":");
+            if (words[0].equals("consumer")) {
                 settings.put("group.protocol", "consumer");
+                if (words.length > 1) settings.put("group.remote.assignor", words[1]);
             } else {
                 settings.put("group.protocol", "classic");
                 settings.put("session.timeout.ms", instance == null ? SESSION_MS : STATIC_SESSION_MS);
@@ -100,7 +109,8 @@ public class ContractClient {
                 // By itself a machine that is told to end by a signal says so by its exit status.
                 Runtime.getRuntime().halt(left ? 0 : 1);
             }));
-            consumer.subscribe(List.of(topic), this);
+            if (topic.startsWith("^")) consumer.subscribe(new SubscriptionPattern(topic), this);
+            else consumer.subscribe(List.of(topic), this);
             while (!leaving) {
                 read();
                 // What is committed must have been told: a kill may come in between.
@@ -117,7 +127,7 @@ public class ContractClient {
             try {
                 for (var found : consumer.poll(Duration.ofMillis(200))) {
                     tell("read", found.partition(), found.offset(), found.key(), found.value());
-                    uncommitted.put(new TopicPartition(topic, found.partition()), new OffsetAndMetadata(found.offset() + 1));
+                    uncommitted.put(new TopicPartition(found.topic(), found.partition()), new OffsetAndMetadata(found.offset() + 1));
                 }
             } catch (RetriableException passing) {
                 System.err.println("reading: " + passing + "; to be tried again");
@@ -152,6 +162,50 @@ public class ContractClient {
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> places) {}
+    }
+
+    /** Sends letters with each codec and reads them back. */
+    static void codecs(Map<String, Object> settings, String topic) throws Exception {
+        for (String codec : CODECS) {
+            sendLetters(settings, topic, codec);
+            tell("sent", codec);
+        }
+        Map<String, Object> reading = new HashMap<>(settings);
+        reading.put("auto.offset.reset", "earliest");
+        reading.put("enable.auto.commit", false);
+        try (var consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer())) {
+            consumer.assign(List.of(new TopicPartition(topic, 0)));
+            int left = CODECS.size() * LETTERS_OF_CODEC;
+            while (left > 0) {
+                for (var found : consumer.poll(Duration.ofMillis(200))) {
+                    tellLetter(found);
+                    left--;
+                }
+            }
+        }
+    }
+
+    static void sendLetters(Map<String, Object> settings, String topic, String codec) throws Exception {
+        Map<String, Object> writing = new HashMap<>(settings);
+        writing.put("compression.type", codec);
+        try (var producer = new KafkaProducer<>(writing, new StringSerializer(), new StringSerializer())) {
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (int number = 0; number < LETTERS_OF_CODEC; number++) {
+                String value = number % 5 == 4 ? null : codec + ":" + number;
+                var letter = new ProducerRecord<>(topic, codec + "-" + number, value);
+                letter.headers().add("codec", codec.getBytes(StandardCharsets.UTF_8));
+                letter.headers().add("weave", WEAVE.getBytes(StandardCharsets.UTF_8));
+                sent.add(producer.send(letter));
+            }
+            for (var acknowledged : sent) acknowledged.get();
+        }
+    }
+
+    static void tellLetter(ConsumerRecord<String, String> found) {
+        List<Object> words = new ArrayList<>(List.of("read", found.offset(), found.key()));
+        words.add(found.value() == null ? "-" : found.value());
+        for (Header header : found.headers()) words.add(header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8));
+        tell(words.toArray());
     }
 
     interface Deed {

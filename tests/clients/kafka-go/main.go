@@ -138,6 +138,57 @@ func commit(reader *kafka.Reader, messages []kafka.Message) {
 	}
 }
 
+// The client has no name for a writer that does not compress.
+var compressions = map[string]kafka.Compression{
+	"none":   0,
+	"gzip":   kafka.Gzip,
+	"snappy": kafka.Snappy,
+	"lz4":    kafka.Lz4,
+	"zstd":   kafka.Zstd,
+}
+
+func codecs(address, topic string) error {
+	for _, codec := range contract.Codecs {
+		if err := sendLetters(address, topic, codec); err != nil {
+			return err
+		}
+		contract.Tell("sent", codec)
+	}
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: []string{address}, Topic: topic, Partition: 0, MaxWait: 200 * time.Millisecond,
+	})
+	for range len(contract.Codecs) * contract.LettersOfCodec {
+		message, err := reader.ReadMessage(context.Background())
+		if err != nil {
+			return err
+		}
+		var headers []contract.Header
+		for _, header := range message.Headers {
+			headers = append(headers, contract.Header{Name: header.Key, Text: string(header.Value)})
+		}
+		// The client gives nil for an empty value as well.
+		contract.TellLetter(message.Offset, message.Key, message.Value, headers)
+	}
+	return reader.Close()
+}
+
+func sendLetters(address, topic, codec string) error {
+	writer := &kafka.Writer{
+		Addr: kafka.TCP(address), Topic: topic, RequiredAcks: kafka.RequireAll, BatchTimeout: 5 * time.Millisecond,
+		Compression: compressions[codec],
+	}
+	defer writer.Close()
+	var messages []kafka.Message
+	for _, letter := range contract.Letters(codec) {
+		message := kafka.Message{Key: letter.Key, Value: letter.Value}
+		for _, header := range letter.Headers {
+			message.Headers = append(message.Headers, kafka.Header{Key: header.Name, Value: []byte(header.Text)})
+		}
+		messages = append(messages, message)
+	}
+	return writer.WriteMessages(context.Background(), messages...)
+}
+
 func admin(address string) error {
 	ctx, client := context.Background(), &kafka.Client{Addr: kafka.TCP(address), Timeout: 30 * time.Second}
 	ok := []string{"ok"}
@@ -211,5 +262,5 @@ func admin(address string) error {
 }
 
 func main() {
-	contract.Run(produce, consume, admin)
+	contract.Run(produce, consume, codecs, admin)
 }

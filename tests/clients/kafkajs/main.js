@@ -2,9 +2,19 @@
 'use strict'
 
 const readline = require('node:readline')
-const { Kafka, Partitioners, PartitionAssigners, logLevel } = require('kafkajs')
+const {
+  Kafka, Partitioners, PartitionAssigners, CompressionTypes, CompressionCodecs, KafkaJSNotImplemented, logLevel,
+} = require('kafkajs')
 
 const KEYS = 18
+const CODECS = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+}
+const LETTERS_OF_CODEC = 20
 const SESSION_MS = 3000
 const HEARTBEAT_MS = 500
 
@@ -86,6 +96,59 @@ async function consume(topic, group, protocol) {
   })
 }
 
+/** The messages that are sent with a codec; a tombstone has no value. */
+function letters(codec) {
+  // So long that it pays to compress a letter alone: a client may leave what would not get smaller.
+  const headers = { codec, weave: 'warp-weft-'.repeat(20) }
+  return Array.from({ length: LETTERS_OF_CODEC }, (_, number) => ({
+    key: `${codec}-${number}`,
+    value: number % 5 === 4 ? null : `${codec}:${number}`,
+    headers,
+  }))
+}
+
+/** The client leaves all codecs but gzip to its users. */
+function lacks(codec) {
+  if (codec === 'none') return false
+  try {
+    CompressionCodecs[CODECS[codec]]()
+    return false
+  } catch (error) {
+    if (error instanceof KafkaJSNotImplemented) return true
+    throw error
+  }
+}
+
+async function codecs(topic) {
+  const createPartitioner = Partitioners.DefaultPartitioner
+  const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, createPartitioner })
+  await producer.connect()
+  let left = 0
+  for (const codec of Object.keys(CODECS)) {
+    if (lacks(codec)) {
+      tell('lacks', codec)
+      continue
+    }
+    await producer.send({ topic, compression: CODECS[codec], messages: letters(codec) })
+    tell('sent', codec)
+    left += LETTERS_OF_CODEC
+  }
+  await producer.disconnect()
+  // The client reads as a member of a group only.
+  const consumer = kafka.consumer({ groupId: 'letters', maxWaitTimeInMs: 200 })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await new Promise((resolve, reject) => {
+    const eachMessage = async ({ message }) => {
+      const headers = Object.entries(message.headers).map(([name, text]) => `${name}=${text}`)
+      tell('read', message.offset, message.key, message.value === null ? '-' : message.value, ...headers)
+      if (--left === 0) resolve()
+    }
+    consumer.run({ autoCommit: false, eachMessage }).catch(reject)
+  })
+  await consumer.disconnect()
+}
+
 async function admin() {
   const admin = kafka.admin()
   await admin.connect()
@@ -130,7 +193,7 @@ async function admin() {
   await admin.disconnect()
 }
 
-const programs = { produce, consume, admin }
+const programs = { produce, consume, codecs, admin }
 programs[command](...arguments_).catch((error) => {
   console.error(error)
   process.exit(1)

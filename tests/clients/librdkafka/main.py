@@ -6,7 +6,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python"))
 
 import contract
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer,
+                             TopicPartition)
 from confluent_kafka.admin import AdminClient, NewTopic
 from contract import flush, tell
 
@@ -96,6 +97,31 @@ def commit(consumer, uncommitted):
             contract.give_up(uncommitted, list(uncommitted))
 
 
+def codecs(address, topic):
+    for codec in contract.CODECS:
+        producer = Producer(settings(address, compression_codec=codec, linger_ms=20, enable_idempotence=True))
+        for key, value, headers in contract.letters(codec):
+            producer.produce(topic, value, key, headers=headers, on_delivery=sent)
+        producer.flush()
+        tell("sent", codec)
+    consumer = Consumer(settings(address, group_id="none", enable_auto_commit=False))
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    left = len(contract.CODECS) * contract.LETTERS_OF_CODEC
+    while left > 0:
+        for message in consumer.consume(left, timeout=0.2):
+            if message.error():
+                sys.exit(f"reading: {message.error()}")
+            contract.tell_letter(message.offset(), message.key(), message.value(), message.headers())
+            left -= 1
+    consumer.close()
+    flush()
+
+
+def sent(error, message):
+    if error:
+        sys.exit(f"{message.key()} was given up: {error}")
+
+
 def admin(address):
     client = AdminClient(settings(address))
 
@@ -132,4 +158,4 @@ def admin(address):
     })
 
 
-contract.run(produce, consume, admin)
+contract.run(produce, consume, codecs, admin)

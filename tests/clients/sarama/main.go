@@ -103,6 +103,66 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 	return consumer.Close()
 }
 
+var compressions = map[string]sarama.CompressionCodec{
+	"none":   sarama.CompressionNone,
+	"gzip":   sarama.CompressionGZIP,
+	"snappy": sarama.CompressionSnappy,
+	"lz4":    sarama.CompressionLZ4,
+	"zstd":   sarama.CompressionZSTD,
+}
+
+func codecs(address, topic string) error {
+	for _, codec := range contract.Codecs {
+		if err := sendLetters(address, topic, codec); err != nil {
+			return err
+		}
+		contract.Tell("sent", codec)
+	}
+	consumer, err := sarama.NewConsumer([]string{address}, settings())
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	partition, err := consumer.ConsumePartition(topic, 0, sarama.OffsetOldest)
+	if err != nil {
+		return err
+	}
+	defer partition.Close()
+	for range len(contract.Codecs) * contract.LettersOfCodec {
+		message := <-partition.Messages()
+		var headers []contract.Header
+		for _, header := range message.Headers {
+			headers = append(headers, contract.Header{Name: string(header.Key), Text: string(header.Value)})
+		}
+		contract.TellLetter(message.Offset, message.Key, message.Value, headers)
+	}
+	return nil
+}
+
+func sendLetters(address, topic, codec string) error {
+	settings := settings()
+	settings.Producer.Compression = compressions[codec]
+	settings.Producer.RequiredAcks = sarama.WaitForAll
+	settings.Producer.Return.Successes = true
+	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	var messages []*sarama.ProducerMessage
+	for _, letter := range contract.Letters(codec) {
+		message := &sarama.ProducerMessage{Topic: topic, Key: sarama.ByteEncoder(letter.Key)}
+		if letter.Value != nil {
+			message.Value = sarama.ByteEncoder(letter.Value)
+		}
+		for _, header := range letter.Headers {
+			message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(header.Name), Value: []byte(header.Text)})
+		}
+		messages = append(messages, message)
+	}
+	return producer.SendMessages(messages)
+}
+
 func admin(address string) error {
 	admin, err := sarama.NewClusterAdmin([]string{address}, settings())
 	if err != nil {
@@ -181,5 +241,5 @@ func keys[V any](found map[string]V) []string {
 }
 
 func main() {
-	contract.Run(produce, consume, admin)
+	contract.Run(produce, consume, codecs, admin)
 }

@@ -1,134 +1,128 @@
-//! Partitions read for ever, each on a thread of its own: a fetch waits at the broker, and partitions must not wait for
-//! each other.
+//! Partitions read for ever, as their records come, over few connections.
 //!
-//! What came is printed and handed on at once unless more waits already: a followed record never waits for the next one.
+//! What came is printed and handed on at once: a followed record never waits for the next one.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::thread;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use client::{Cluster, Consumer, ConsumerOptions, Fetched};
+use anyhow::Result;
+use client::{Cluster, ConsumerOptions, Lost, Offset, OffsetQuery, Start, TopicFollower, TopicMetadata};
 
 use super::printer::{Printer, Then};
-use super::{ConsumeArguments, start_of};
+use super::{ConsumeArguments, range};
 use crate::failure::note;
+use crate::output::counted;
 
-/// How long a follower waits before it looks for a lost leader again.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
-/// What followers have fetched and is not printed yet, in fetches.
-const FETCHES_WAITING: usize = 4;
-
-/// What a follower brings: its partition, and what it fetched or why it cannot go on.
-type News = (i32, Result<Fetched>);
-
-/// Prints all partitions as records come, until all ends are reached or the process is ended.
-pub(super) fn run(arguments: &ConsumeArguments, partitions: &[i32], printer: &mut Printer) -> Result<()> {
-    let (give, take) = sync_channel(FETCHES_WAITING);
-    let mut open = BTreeMap::new();
-    for partition in partitions.iter().copied() {
-        let ended = Arc::new(AtomicBool::new(false));
-        let mut cluster = arguments.remote.connect()?;
-        let start = start_of(arguments, &mut cluster, partition)?;
-        let options = ConsumerOptions::default();
-        let consumer = Consumer::new(&mut cluster, &arguments.topic, partition, start, options)?;
-        // No record that comes would be printed; waiting for one that says so could take for ever.
-        if arguments
-            .until
-            .is_some_and(|until| until.is_reached(consumer.position()))
-        {
-            continue;
+/// Prints partitions of `topic`, given in ascending order, as records come, until all ends are reached or the process is ended.
+pub(super) fn run(
+    arguments: &ConsumeArguments,
+    cluster: &mut Cluster,
+    topic: &TopicMetadata,
+    partitions: &[i32],
+    printer: &mut Printer,
+) -> Result<()> {
+    let mut starts = starts(arguments, cluster, topic, partitions)?;
+    // No record that comes would be printed; waiting for one that says so could take for ever.
+    if let Some(until) = arguments.until {
+        starts.retain(|(_, start)| !until.is_reached(*start));
+    }
+    let mut follower = TopicFollower::new(cluster, &topic.name, &starts, ConsumerOptions::default())?;
+    while !follower.is_done() {
+        let followed = follower.fetch(cluster)?;
+        if let Some(lost) = &followed.lost {
+            note(&told(lost));
         }
-        let follower = Follower {
-            cluster,
-            consumer,
-            partition,
-            ended: ended.clone(),
+        for (partition, fetched) in &followed.fetched {
+            match printer.print(*partition, fetched, None)? {
+                Then::Continue => {}
+                Then::EndPartition => follower.end(*partition),
+                Then::End => return printer.flush(),
+            }
+        }
+        printer.flush()?;
+    }
+    Ok(())
+}
+
+/// Where to begin in each partition, asked of all at once.
+fn starts(
+    arguments: &ConsumeArguments,
+    cluster: &mut Cluster,
+    topic: &TopicMetadata,
+    partitions: &[i32],
+) -> Result<Vec<(i32, Offset)>> {
+    let mut wanted = topic.clone();
+    wanted
+        .partitions
+        .retain(|partition| partitions.binary_search(&partition.index).is_ok());
+    let mut ask = |query| cluster.offsets(&wanted, query);
+    let or_zero = |(partition, offset): (i32, Option<Offset>)| (partition, offset.unwrap_or(Offset::ZERO));
+    if let Some(count) = arguments.last {
+        let firsts = ask(OffsetQuery::Earliest)?.into_iter().map(or_zero);
+        let tails = ask(OffsetQuery::Latest)?.into_iter().map(or_zero);
+        let starts = firsts
+            .zip(tails)
+            .map(|((partition, first), (_, tail))| (partition, range::before_tail(first, tail, count)));
+        return Ok(starts.collect());
+    }
+    let found = match arguments.from.start() {
+        Start::Offset(offset) => {
+            return Ok(partitions.iter().map(|partition| (*partition, offset)).collect());
+        }
+        Start::Earliest => ask(OffsetQuery::Earliest)?,
+        Start::Latest => ask(OffsetQuery::Latest)?,
+        Start::Timestamp(ms) => {
+            // The tails first: a record that comes in between is not passed over.
+            let tails = ask(OffsetQuery::Latest)?;
+            let found = ask(OffsetQuery::Timestamp(ms))?;
+            tails
+                .into_iter()
+                .zip(found)
+                .map(|((partition, tail), (_, found))| (partition, found.or(tail)))
+                .collect()
+        }
+    };
+    Ok(found.into_iter().map(or_zero).collect())
+}
+
+fn told(lost: &Lost) -> String {
+    let partitions = match lost.partitions[..] {
+        [partition] => format!("partition {partition}"),
+        _ => counted(lost.partitions.len(), "partition"),
+    };
+    format!("{partitions}: {}; trying again", lost.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use client::ApiKey;
+    use client::fake_broker::FakeBroker;
+
+    use crate::{Arguments, Command};
+
+    /// Follows with these words behind the topic, and prints nothing of a record.
+    fn follow(broker: &FakeBroker, words: &[&str]) {
+        let address = broker.address();
+        let all = ["ropewalk", "consume", "t", "--follow", "--bootstrap", &address];
+        let quiet = ["--delimiter", ""];
+        let all = all.iter().chain(&quiet).chain(words).copied();
+        let parsed = Arguments::try_parse_from(all).expect("it makes sense");
+        let Command::Consume(arguments) = parsed.command else {
+            panic!("another command was meant");
         };
-        let give = give.clone();
-        let thread = thread::Builder::new().name(format!("partition-{partition}"));
-        let started = thread.spawn(move || follower.run(&give));
-        started.context("a thread for a partition could not be started")?;
-        open.insert(partition, ended);
-    }
-    drop(give);
-    while !open.is_empty() {
-        let Some((partition, news)) = next(&take, printer)? else {
-            break;
-        };
-        // What an ended partition still had fetched is behind its end.
-        if !open.contains_key(&partition) {
-            continue;
-        }
-        match printer.print(partition, &news?, None)? {
-            Then::Continue => {}
-            Then::EndPartition => {
-                let ended = open.remove(&partition).expect("looked up just now");
-                ended.store(true, Ordering::Relaxed);
-            }
-            Then::End => break,
-        }
-    }
-    printer.flush()
-}
-
-/// The next news, for which nothing printed is held back. `None` when all followers are gone.
-fn next(take: &Receiver<News>, printer: &mut Printer) -> Result<Option<News>> {
-    match take.try_recv() {
-        Ok(news) => Ok(Some(news)),
-        Err(TryRecvError::Disconnected) => Ok(None),
-        Err(TryRecvError::Empty) => {
-            printer.flush()?;
-            Ok(take.recv().ok())
-        }
-    }
-}
-
-struct Follower {
-    cluster: Cluster,
-    consumer: Consumer,
-    partition: i32,
-    /// Set when nothing more of this partition is wanted.
-    ended: Arc<AtomicBool>,
-}
-
-impl Follower {
-    fn run(mut self, give: &SyncSender<News>) {
-        if let Err(error) = self.follow(give) {
-            // If nobody takes it, the command is over.
-            let _ = give.send((self.partition, Err(error)));
-        }
+        crate::consume::run(&arguments).expect("all that is wanted is there");
     }
 
-    fn follow(&mut self, give: &SyncSender<News>) -> Result<()> {
-        while !self.ended.load(Ordering::Relaxed) {
-            let fetched = match self.consumer.fetch() {
-                Ok(fetched) => fetched,
-                Err(error) if error.is_retriable() => {
-                    note(&format!("partition {}: {error}; trying again", self.partition));
-                    self.reconnect()?;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            if !fetched.is_empty() && give.send((self.partition, Ok(fetched))).is_err() {
-                return Ok(());
-            }
+    #[test]
+    fn many_partitions_are_followed_over_few_connections() {
+        let broker = FakeBroker::start();
+        broker.create_topic("t", 200);
+        for partition in 0..200 {
+            broker.append("t", partition, 2);
         }
-        Ok(())
-    }
-
-    fn reconnect(&mut self) -> Result<()> {
-        loop {
-            thread::sleep(RECONNECT_PAUSE);
-            match self.consumer.reconnect(&mut self.cluster) {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_retriable() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        follow(&broker, &["--max", "400"]);
+        // One each for metadata, asking where to begin, and reading.
+        assert_eq!(broker.requests(ApiKey::ApiVersions), 3);
+        follow(&broker, &["--last", "1", "--max", "200"]);
+        follow(&broker, &["--from", "@0", "--max", "400"]);
+        assert_eq!(broker.requests(ApiKey::ApiVersions), 9);
     }
 }

@@ -97,8 +97,13 @@ pub(super) fn last(cluster: &mut Cluster, topic: &str, partition: i32, count: u6
     let mut ask = |query| cluster.offset(topic, partition, query);
     let first = ask(OffsetQuery::Earliest)?.unwrap_or(Offset::ZERO);
     let tail = ask(OffsetQuery::Latest)?.unwrap_or(Offset::ZERO);
+    Ok(Start::Offset(before_tail(first, tail, count)))
+}
+
+/// The offset `count` before `tail`, or `first` if there are fewer.
+pub(super) fn before_tail(first: Offset, tail: Offset, count: u64) -> Offset {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    Ok(Start::Offset(Offset(tail.0.saturating_sub(count).max(first.0))))
+    Offset(tail.0.saturating_sub(count).max(first.0))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use client::{Acks, Cluster, Completion, Producer, ProducerOptions, TopicMetadata
 use super::ProduceArguments;
 use super::draft::Draft;
 use super::pace::Pace;
+use super::report::Report;
 use crate::time::now_ms;
 
 /// What a batch gathers before it is sent: well below the least that brokers accept by default, 1 MiB.
@@ -23,8 +24,8 @@ pub(super) struct Appender<'a> {
     /// The partition that the next record without a key goes to.
     turn: usize,
     pace: Option<Pace>,
-    /// Records that are acknowledged, or sent where nothing is acknowledged.
-    pub(super) appended: u64,
+    /// What is acknowledged, or sent where nothing is acknowledged.
+    pub(super) report: Report,
 }
 
 impl<'a> Appender<'a> {
@@ -50,7 +51,7 @@ impl<'a> Appender<'a> {
             producers,
             turn,
             pace: arguments.rate.map(Pace::new),
-            appended: 0,
+            report: Report::default(),
         })
     }
 
@@ -129,7 +130,7 @@ impl<'a> Appender<'a> {
         if self.arguments.partition.is_none() && partition == self.turn {
             self.turn = (self.turn + 1) % self.producers.len();
         }
-        self.take_in(completions)
+        self.take_in(partition, completions)
     }
 
     /// Sends everything gathered and waits until all of it is acknowledged.
@@ -142,17 +143,17 @@ impl<'a> Appender<'a> {
                 continue;
             };
             let completions = producer.flush(&mut self.cluster);
-            self.take_in(completions)?;
+            self.take_in(partition, completions)?;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, completions: Vec<Completion>) -> Result<()> {
+    fn take_in(&mut self, partition: usize, completions: Vec<Completion>) -> Result<()> {
         for completion in completions {
-            completion
+            let first = completion
                 .outcome
-                .with_context(|| format!("after {} appended records", self.appended))?;
-            self.appended += completion.records as u64;
+                .with_context(|| format!("after {} appended records", self.report.records()))?;
+            self.report.add(partition, completion.records as u64, first);
         }
         Ok(())
     }

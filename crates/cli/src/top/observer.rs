@@ -2,7 +2,7 @@
 //!
 //! It only asks. How fast the node answers is measured from here, with the smallest question of Kafka's protocol.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,10 @@ use crate::time::now_ms;
 const QUESTION_PERIOD: Duration = Duration::from_millis(20);
 /// How long the node may take for a question.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Groups whose lag is looked up each time: what they have committed is one answer.
+/// Groups that are shown: those furthest behind.
 const GROUPS_MAX: usize = 50;
+/// Groups that are asked about at once: many in one answer, and none so large that the node has to hold much for it.
+const GROUPS_PER_QUESTION: usize = 1_000;
 
 /// A node at one moment.
 pub(super) struct Observation {
@@ -35,8 +37,9 @@ pub(super) struct Observation {
 /// How far groups are behind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lag {
+    /// Those furthest behind, in this order.
     pub(super) groups: Vec<GroupLag>,
-    /// Groups that were not looked at.
+    /// Groups that are no further behind than these.
     pub(super) left_out: usize,
     /// Why it is not known.
     pub(super) error: Option<String>,
@@ -131,13 +134,14 @@ impl Observer {
     }
 }
 
-/// Asks once for all groups, however many there are; only topics with what they have committed are asked about each.
+/// Asks for many groups at once; only topics with what they have committed are asked about each.
 fn lag_of(cluster: &mut Cluster) -> Result<Lag> {
-    let mut listed = cluster.groups()?;
-    let left_out = listed.len().saturating_sub(GROUPS_MAX);
-    listed.truncate(GROUPS_MAX);
+    let listed = cluster.groups()?;
     let names: Vec<&str> = listed.iter().map(|group| group.name.as_str()).collect();
-    let offsets = cluster.offsets_of_groups(&names)?;
+    let mut offsets: HashMap<String, Vec<GroupOffset>> = HashMap::new();
+    for names in names.chunks(GROUPS_PER_QUESTION) {
+        offsets.extend(cluster.offsets_of_groups(names)?);
+    }
     let topics: BTreeSet<&str> = offsets
         .values()
         .flatten()
@@ -158,7 +162,10 @@ fn lag_of(cluster: &mut Cluster) -> Result<Lag> {
             state: group.state,
         });
     }
+    // Which are furthest behind is known only when all were looked at.
     groups.sort_by(|one, other| (other.records, &one.name).cmp(&(one.records, &other.name)));
+    let left_out = groups.len().saturating_sub(GROUPS_MAX);
+    groups.truncate(GROUPS_MAX);
     Ok(Lag {
         groups,
         left_out,
@@ -231,6 +238,23 @@ mod tests {
             .collect();
         // The brokers, the names of topics, who leads their partitions; a tail for each topic; and no new connection.
         assert_eq!(grown, [3, 1, 1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn of_all_groups_those_furthest_behind_are_kept() {
+        let (broker, mut cluster) = with_records(&["orders"]);
+        for group in 0..GROUPS_PER_QUESTION {
+            broker.commit(&format!("group-{group:04}"), "orders", 0, Offset(5));
+        }
+        broker.commit("the-last-by-name", "orders", 0, Offset(1));
+        let lag = lag_of(&mut cluster).expect("an answer");
+        let left_out = GROUPS_PER_QUESTION + 1 - GROUPS_MAX;
+        assert_eq!((lag.groups.len(), lag.left_out), (GROUPS_MAX, left_out));
+        assert_eq!(
+            (lag.groups[0].name.as_str(), lag.groups[0].records),
+            ("the-last-by-name", 4)
+        );
+        assert_eq!(broker.requests(ApiKey::OffsetFetch), 2);
     }
 
     #[test]

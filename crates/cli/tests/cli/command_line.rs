@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::Stdio;
 
+use serde_json::Value;
+
 use crate::support::{Ran, ropewalk, run};
 
 #[test]
@@ -288,6 +290,28 @@ fn a_node_that_cannot_start_says_why() {
     assert!(
         complaint.starts_with(&format!("error: cannot listen on {address} (kafka.listen): ")),
         "{complaint}"
+    );
+}
+
+#[test]
+fn a_node_that_logs_json_tells_its_end_as_json() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = occupied.local_addr().expect("bound").to_string();
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("text");
+    let listen = ["--kafka", &address, "--http", "127.0.0.1:0"];
+    let serve = ["serve", "--data", data, "--set", "log.format=json"];
+    let ran = run(&[&serve[..], &listen].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let lines = ran.err.lines().map(serde_json::from_str::<Value>);
+    let lines: Vec<_> = lines.map(|line| line.expect("each is JSON")).collect();
+    let last = lines.last().expect("it says why");
+    let message = last["fields"]["message"].as_str().expect("text");
+    assert!(
+        last["level"] == "ERROR"
+            && message.starts_with(&format!("cannot listen on {address} (kafka.listen): ")),
+        "{last}"
     );
 }
 

@@ -6,6 +6,7 @@ mod embedded;
 mod live;
 mod operating;
 mod records;
+mod reports;
 mod session;
 mod shell;
 mod support;

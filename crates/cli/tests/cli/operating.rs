@@ -1,5 +1,8 @@
 //! What an operator does: groups, growing and trimming, watching a node, and looking into its directory at rest.
 
+use std::collections::HashMap;
+use std::fs;
+
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -301,4 +304,80 @@ fn a_directory_at_rest_is_looked_into() {
             )
         );
     }
+}
+
+/// That chunks cover their segment, lie behind each other in its file, and begin and end with the records that they name.
+fn check_chunks(segment: &Value, chunks: &[&Value], times: &HashMap<&str, i64>) {
+    let number = |value: &Value| value.as_i64().expect("a number");
+    let adopted = segment["adopted_file"].as_str();
+    let file = adopted.or(segment["file"].as_str()).expect("a path");
+    let bytes = fs::read(file).expect("it is there");
+    let partition = segment["partition"].as_str().expect("text");
+    let (_, index) = partition.rsplit_once('-').expect("an id and an index");
+    let (mut next, mut end) = (number(&segment["first_offset"]), 0);
+    for chunk in chunks {
+        let first = number(&chunk["first_offset"]);
+        assert_eq!(first, next, "{chunk}");
+        next = number(&chunk["next_offset"]);
+        let last = format!("{index} {}", next - 1);
+        assert_eq!(number(&chunk["max_timestamp_ms"]), times[&last[..]], "{chunk}");
+        let position = number(&chunk["position"]) as usize;
+        assert!(position >= end, "{chunk}");
+        end = position + number(&chunk["bytes"]) as usize;
+        assert!(end <= bytes.len(), "{chunk}");
+        let checksum = chunk["checksum"].as_str().expect("text");
+        // Where the batches are in a journal file, its frames have the checksums.
+        assert_eq!(checksum == "0000000000000000", adopted.is_some(), "{chunk}");
+        if adopted.is_none() {
+            assert_eq!(bytes[position..position + 8], first.to_be_bytes(), "{chunk}");
+        }
+    }
+    assert_eq!(next, number(&segment["next_offset"]), "{segment}");
+}
+
+#[test]
+fn the_index_tells_where_chunks_lie() {
+    let (directory, node) = node();
+    let keeping = ["--partitions", "4", "--config", "retention.ms=-1"];
+    node.run(&[&["topic", "create", "orders"][..], &keeping].concat())
+        .printed();
+    // More than the journals of both cores hold: the rest is in segments.
+    let value = "x".repeat(10_000);
+    let line = |number: i64| {
+        format!(
+            "{{\"value\": \"{value}\", \"timestamp_ms\": {}}}\n",
+            1_000 * number
+        )
+    };
+    let lines: String = (0..2_400).map(line).collect();
+    node.run_with_input(&["produce", "orders", "--json"], lines.as_bytes())
+        .printed();
+    let format = "{partition} {offset} {timestamp_ms}";
+    let shown = node.run(&["consume", "orders", "--format", format]).printed();
+    let times = shown.lines().map(|line| {
+        let (place, ms) = line.rsplit_once(' ').expect("three words");
+        (place, ms.parse::<i64>().expect("a number"))
+    });
+    let times: HashMap<&str, i64> = times.collect();
+    assert_eq!(node.end_with("-TERM").code, Some(0));
+
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("text");
+    let listed = |what: &str| -> Vec<Value> {
+        let inspect = ["inspect", data, what, "--partition", "orders", "--json"];
+        run(&inspect).printed().lines().map(parsed).collect()
+    };
+    let (segments, chunks) = (listed("segments"), listed("index"));
+    assert!(!segments.is_empty());
+    let mut checked = 0;
+    for segment in &segments {
+        let is_its = |chunk: &&Value| {
+            chunk["partition"] == segment["partition"] && chunk["segment"] == segment["first_offset"]
+        };
+        let its: Vec<&Value> = chunks.iter().filter(is_its).collect();
+        assert_eq!(segment["chunks"], its.len(), "{segment}");
+        check_chunks(segment, &its, &times);
+        checked += its.len();
+    }
+    assert_eq!(checked, chunks.len());
 }

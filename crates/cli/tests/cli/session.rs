@@ -225,7 +225,7 @@ fn configs_are_read_and_changed_while_the_node_runs() {
             "`ropewalk config get --topic orders` shows",
         ),
         (&["config", "get", "--node", "7"], "this is broker 1"),
-        (&["config", "get", "--node", "1", "log.dir"], "mean data?"),
+        (&["config", "get", "--node", "1", "core"], "mean cores?"),
         (
             &["config", "get", "--topic", "orders", "log.retention.ms"],
             "did you mean retention.ms?",
@@ -371,6 +371,30 @@ fn what_the_node_refuses_is_told() {
         .run_with_input(&["produce", "small"], input.as_bytes())
         .complaint();
     assert!(refused.contains("MESSAGE_TOO_LARGE"), "{refused}");
+}
+
+#[test]
+fn a_large_group_settles_in_either_protocol() {
+    let (_directory, node) = node();
+    for (protocol, interval) in [("consumer", "0.02"), ("classic", "0")] {
+        let command = format!(
+            "bench members --members 20 --partitions 50 --protocol {protocol} --group {protocol} \
+             --heartbeat-interval {interval} --json"
+        );
+        let words: Vec<_> = command.split(' ').collect();
+        let report = parsed(&node.run(&words).printed());
+        assert_eq!(report["protocol"], protocol);
+        let moved = |after: usize| report["settled"][after]["partitions_moved"].as_u64();
+        assert_eq!(moved(0), Some(50), "{report}");
+        // 50 among 20 or 21 are two or three for each: those of whoever came or went.
+        for after in [1, 2] {
+            assert!(matches!(moved(after), Some(2..=3)), "{report}");
+        }
+    }
+    let refused = node
+        .run(&["bench", "members", "--heartbeat-interval", "31"])
+        .complaint();
+    assert!(refused.contains("--heartbeat-interval"), "{refused}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod administering;
 mod connecting;
 mod consuming;
+mod following;
 mod groups;
 mod many_partitions;
 mod producing;

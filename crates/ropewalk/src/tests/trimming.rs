@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use platform::disk::SimulatedDisk;
+use platform::threads;
 
+use super::gate::Gate;
 use super::rig::{check, log, open, value, values};
-use crate::{Offset, ReadError, TrimError};
+use crate::{AppendError, Offset, ReadError, TrimError};
 
 #[test]
 fn a_trim_is_for_ever() {
@@ -69,6 +71,31 @@ fn a_trim_is_for_ever() {
             orders.append(b"e"),
             Ok(Offset(4)),
             "offsets go on where they were"
+        );
+    }
+}
+
+#[test]
+fn a_trim_that_another_thread_makes_is_waited_for() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    orders.append_batch([b"a", b"b"]).expect("there is room");
+    let gate = Gate::before(&disk);
+    gate.close();
+    let trimmer = || {
+        let orders = orders.clone();
+        threads::spawn("test", move || orders.trim(Offset(1))).expect("the system has threads")
+    };
+    let first = trimmer();
+    gate.until_one_waits();
+    let second = trimmer();
+    gate.fail();
+    for trimmer in [first, second] {
+        let trimmed = trimmer.join().expect("it does not panic");
+        assert!(
+            matches!(trimmed, Err(TrimError::Refused(AppendError::Dead { .. }))),
+            "what did not become durable is not told: {trimmed:?}"
         );
     }
 }

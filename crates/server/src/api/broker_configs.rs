@@ -1,5 +1,5 @@
-//! A broker's configs as DescribeConfigs tells them: the node's own keys, which only a restart changes, and Kafka's names for
-//! what clients change while it runs.
+//! A broker's configs as DescribeConfigs tells them: the node's own keys, which only a restart changes; the same under Kafka's
+//! names, for tools that look for these; and what clients change while it runs.
 
 use kafka_wire::Text;
 use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsSynonym};
@@ -8,7 +8,7 @@ use protocol::metadata::{ConfigSource, ConfigValue, KnownBrokerConfig, Metadata}
 
 use super::config_resource::{BOOLEAN, LONG, STRING, source_code, type_code};
 use super::describe_configs::{Detail, started_name};
-use crate::config::{KeyDescription, KeyKind, Source, key_of};
+use crate::config::{KeyDescription, KeyKind, Source, kafka_names, key_of};
 use crate::core::Core;
 
 /// What is set for all brokers.
@@ -32,8 +32,12 @@ pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourc
         });
         configs.collect::<Vec<_>>()
     });
-    let keys = keys.into_iter().map(|key| node_config(key, detail));
-    keys.chain(of_clients).collect()
+    let own = keys.iter().map(|key| node_config(key, detail));
+    let under_kafkas_names = keys.iter().flat_map(|key| {
+        let fixed = kafka_names(&key.key).filter(|name| KnownBrokerConfig::find(name).is_err());
+        fixed.map(move |name| kafka_config(name, key, detail))
+    });
+    own.chain(under_kafkas_names).chain(of_clients).collect()
 }
 
 /// The values that a changeable config has for this node, the one in force first and the built-in one last.
@@ -92,8 +96,8 @@ fn changeable(
 }
 
 /// What this node was started with. Changed in its configuration, not through clients.
-fn node_config(described: KeyDescription, detail: Detail) -> DescribeConfigsResourceResult {
-    let name = Text::from(described.key);
+fn node_config(described: &KeyDescription, detail: Detail) -> DescribeConfigsResourceResult {
+    let name = Text::from(described.key.as_str());
     let source = match described.source {
         Source::Default => ConfigSource::Default,
         _ => ConfigSource::Started,
@@ -107,7 +111,7 @@ fn node_config(described: KeyDescription, detail: Detail) -> DescribeConfigsReso
     let built_in = synonym(&described.default, ConfigSource::Default);
     let synonyms = started.into_iter().chain([built_in]);
     DescribeConfigsResourceResult {
-        value: Some(Text::from(described.value)),
+        value: Some(Text::from(described.value.as_str())),
         read_only: true,
         config_source: source_code(source),
         is_sensitive: false,
@@ -123,4 +127,24 @@ fn node_config(described: KeyDescription, detail: Detail) -> DescribeConfigsReso
             .then(|| Text::from_static(described.documentation)),
         name,
     }
+}
+
+/// The same under Kafka's name for it and in Kafka's unit. What it was started with keeps the key's own name among the
+/// synonyms: that is what to change.
+fn kafka_config(
+    name: &'static str,
+    described: &KeyDescription,
+    detail: Detail,
+) -> DescribeConfigsResourceResult {
+    let mut config = node_config(described, detail);
+    config.name = Text::from_static(name);
+    config.value = described.kafka_value(name, &described.value).map(Text::from);
+    if let Some(built_in) = config.synonyms.last_mut() {
+        built_in.name = Text::from_static(name);
+        built_in.value = described.kafka_value(name, &described.default).map(Text::from);
+    }
+    if matches!(described.kind, KeyKind::Bytes | KeyKind::Duration) {
+        config.config_type = LONG;
+    }
+    config
 }

@@ -28,11 +28,7 @@ pub(super) async fn handle(
     core.with_metadata(|metadata| {
         for topic in &request.topics {
             for wanted in &topic.partitions {
-                let found = match is_internal(&topic.name) {
-                    false => find_partition(metadata, &topic.name, wanted.partition_index),
-                    // Groups would be gone with the next start.
-                    true => Err(ErrorCode::InvalidTopicException),
-                };
+                let found = find_partition(metadata, &topic.name, wanted.partition_index);
                 questions.push(found.map(|partition| (partition, wanted.offset)));
             }
         }
@@ -48,7 +44,10 @@ pub(super) async fn handle(
     let topics = request.topics.into_iter().map(|topic| {
         let results = topic.partitions.iter().zip(&mut trimmed);
         let partitions = results
-            .map(|(wanted, trimmed)| told(wanted.partition_index, trimmed))
+            .map(|(wanted, trimmed)| {
+                let trimmed = trimmed.map_err(|code| code_for(&topic.name, code));
+                told(wanted.partition_index, trimmed)
+            })
             .collect();
         DeleteRecordsTopicResult {
             name: topic.name,
@@ -69,6 +68,17 @@ async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<
         offset => Offset(offset),
     };
     shard.trim(partition, first_kept).await
+}
+
+/// Groups would be gone with the next start, so their topic is refused as one that is the node's own; but for a partition whose
+/// groups it cannot serve: the whole of that may be given up.
+fn code_for(topic: &str, code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::PolicyViolation | ErrorCode::UnknownTopicOrPartition if is_internal(topic) => {
+            ErrorCode::InvalidTopicException
+        }
+        code => code,
+    }
 }
 
 fn told(partition_index: i32, trimmed: Result<Offset, ErrorCode>) -> DeleteRecordsPartitionResult {

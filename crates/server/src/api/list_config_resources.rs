@@ -11,7 +11,7 @@ use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
 use crate::core::Core;
 
 /// From here on a request says which sorts it means.
-const SORTS_SINCE: i16 = 1;
+const FIRST_WITH_SORTS: i16 = 1;
 
 pub(super) async fn handle(
     core: Rc<Core>,
@@ -19,7 +19,7 @@ pub(super) async fn handle(
     version: i16,
 ) -> ListConfigResourcesResponse {
     let sorts: BTreeSet<i8> = match request.resource_types.as_slice() {
-        _ if version < SORTS_SINCE => BTreeSet::new(),
+        _ if version < FIRST_WITH_SORTS => BTreeSet::new(),
         [] => [TOPIC, BROKER].into(),
         named => named.iter().copied().collect(),
     };

@@ -22,9 +22,9 @@ use super::topic_change::{Planner, Refusal, change, conclude};
 use crate::core::Core;
 
 /// From here on an empty list of topics means none, not all.
-const NULL_MEANS_ALL_SINCE: i16 = 1;
+const FIRST_WITH_NULL_FOR_ALL: i16 = 1;
 /// From here on topics can be named by their ids.
-const TOPIC_IDS_SINCE: i16 = 12;
+const FIRST_WITH_TOPIC_IDS: i16 = 12;
 /// How long a topic may take to come into being; after that the client asks again.
 const CREATION_PATIENCE: Duration = Duration::from_secs(10);
 /// Topics that one request can bring into being. The others come when the client asks again, as it is told to: nobody
@@ -58,7 +58,7 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
 /// The topics that are asked for.
 async fn tell(core: &Rc<Core>, request: &MetadataRequest, version: i16) -> Vec<MetadataResponseTopic> {
     let wanted = match &request.topics {
-        Some(topics) if version < NULL_MEANS_ALL_SINCE && topics.is_empty() => None,
+        Some(topics) if version < FIRST_WITH_NULL_FOR_ALL && topics.is_empty() => None,
         wanted => wanted.as_deref(),
     };
     match wanted {
@@ -84,8 +84,8 @@ async fn tell(core: &Rc<Core>, request: &MetadataRequest, version: i16) -> Vec<M
 /// Versions 10 and 11 have fields for ids and null names that must not be used yet.
 fn are_well_named(topics: &[MetadataRequestTopic], version: i16) -> bool {
     topics.iter().all(|topic| match topic.name {
-        Some(_) => version >= TOPIC_IDS_SINCE || topic.topic_id == TopicId::default(),
-        None => version >= TOPIC_IDS_SINCE && topic.topic_id != TopicId::default(),
+        Some(_) => version >= FIRST_WITH_TOPIC_IDS || topic.topic_id == TopicId::default(),
+        None => version >= FIRST_WITH_TOPIC_IDS && topic.topic_id != TopicId::default(),
     })
 }
 

@@ -81,6 +81,7 @@ pub(crate) fn start(
 ) -> Result<Answer, ConnectionError> {
     let mut reader = Reader::new(frame);
     let header = RequestHeader::decode(&mut reader)?;
+    core.counters.requests_by_api.note(header.api_key);
     let call = Call {
         core,
         connection,

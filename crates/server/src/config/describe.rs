@@ -3,7 +3,12 @@
 use protocol::metadata::topic_config::{ConfigKind, KNOWN};
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
+use super::speech::{read_bytes, read_duration};
 use super::{Config, Source};
+
+/// The units of Kafka's times: most names end with `.ms`, some with `.minutes`.
+const MS_IN_US: u128 = 1_000;
+const MINUTE_IN_US: u128 = 60_000 * MS_IN_US;
 
 /// What sort of value a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +54,27 @@ pub struct KeyDescription {
     pub documentation: &'static str,
     /// Where the value in force comes from.
     pub source: Source,
+}
+
+impl KeyDescription {
+    /// `value`, as this key shows it, in the way in which Kafka writes it under `kafka_name`: a plain number in the unit of that
+    /// name, rounded up lest a short time becomes none. `None` for an address that is not set.
+    pub(crate) fn kafka_value(&self, kafka_name: &str, value: &str) -> Option<String> {
+        match self.kind {
+            KeyKind::Text if kafka_name.ends_with("listeners") => {
+                (!value.is_empty()).then(|| format!("PLAINTEXT://{value}"))
+            }
+            KeyKind::Text | KeyKind::Switch | KeyKind::Number => Some(value.to_owned()),
+            KeyKind::Bytes => read_bytes(value).map(|bytes| bytes.to_string()),
+            KeyKind::Duration => {
+                let unit_us = match kafka_name.ends_with(".minutes") {
+                    true => MINUTE_IN_US,
+                    false => MS_IN_US,
+                };
+                read_duration(value).map(|time| time.as_micros().div_ceil(unit_us).to_string())
+            }
+        }
+    }
 }
 
 impl Config {

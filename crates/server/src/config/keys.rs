@@ -301,6 +301,12 @@ pub(super) static KEYS: &[Key] = &[
         "How long the offsets of a group without members are kept.",
     ),
     number(
+        "groups.offsets_check_interval",
+        |c| Slot::Time(&mut c.groups.offsets_check_interval),
+        (10, DAY),
+        "How often each coordinator looks for offsets that have outlived their retention, or whose topics are gone.",
+    ),
+    number(
         "groups.consumer_session_timeout",
         |c| Slot::Time(&mut c.groups.consumer_session_timeout),
         (SECOND, HOUR),

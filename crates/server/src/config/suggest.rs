@@ -11,10 +11,12 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "topics.auto_create"),
     ("broker.id", "node.id"),
     ("connections.max.idle.ms", "limits.connection_idle"),
+    ("fetch.max.bytes", "limits.fetch_bytes"),
     (
         "group.consumer.heartbeat.interval.ms",
         "groups.consumer_heartbeat_interval",
     ),
+    ("group.consumer.max.size", "groups.members_max"),
     (
         "group.consumer.session.timeout.ms",
         "groups.consumer_session_timeout",
@@ -33,12 +35,17 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("log.dir", "data"),
     ("log.dirs", "data"),
     ("log.retention.bytes", "topics.defaults.retention.bytes"),
+    ("log.retention.check.interval.ms", "retention.check_interval"),
     ("log.retention.ms", "topics.defaults.retention.ms"),
     ("log.segment.bytes", "topics.defaults.segment.bytes"),
     ("max.connections", "limits.connections"),
     ("max.connections.per.ip", "limits.connections_per_address"),
     ("message.max.bytes", "topics.defaults.max.message.bytes"),
     ("num.partitions", "topics.default_partitions"),
+    (
+        "offsets.retention.check.interval.ms",
+        "groups.offsets_check_interval",
+    ),
     ("offsets.retention.minutes", "groups.offsets_retention"),
     ("producer.id.expiration.ms", "producers.expiration"),
     ("socket.request.max.bytes", "limits.request_bytes"),
@@ -57,6 +64,12 @@ pub(crate) fn key_of(name: &str) -> Option<String> {
     kafka_names
         .find(|(kafka, _)| *kafka == name)
         .map(|(_, ours)| (*ours).to_owned())
+}
+
+/// Kafka's names for what `key` sets.
+pub(crate) fn kafka_names(key: &str) -> impl Iterator<Item = &'static str> {
+    let of_key = KAFKA_NAMES.iter().filter(move |(_, ours)| *ours == key);
+    of_key.map(|(kafka, _)| *kafka)
 }
 
 /// Kafka's name under which what `key` sets is changed while the node runs, if it is.

@@ -299,6 +299,40 @@ fn names_lead_to_the_key_that_a_restart_needs() {
 }
 
 #[test]
+fn values_are_told_in_the_units_of_kafkas_names() {
+    let sets = [
+        ("groups.offsets_retention", "90s"),
+        ("kafka.listen", "[::1]:9092"),
+    ];
+    let keys = from_sets(&sets).expect("sound").describe();
+    let told = |name: &str| {
+        let key = keys
+            .iter()
+            .find(|key| kafka_names(&key.key).any(|known| known == name));
+        let key = key.expect("a key has this name");
+        key.kafka_value(name, &key.value)
+    };
+    let values = [
+        ("offsets.retention.minutes", Some("2")),
+        ("connections.max.idle.ms", Some("600000")),
+        ("log.cleaner.io.max.bytes.per.second", Some("67108864")),
+        ("auto.create.topics.enable", Some("true")),
+        ("broker.id", Some("1")),
+        ("log.dirs", Some("./ropewalk-data")),
+        ("listeners", Some("PLAINTEXT://[::1]:9092")),
+        ("advertised.listeners", None),
+    ];
+    for (name, value) in values {
+        assert_eq!(told(name).as_deref(), value, "{name}");
+    }
+    for key in keys.iter().filter(|key| key.kind == KeyKind::Duration) {
+        for name in kafka_names(&key.key) {
+            assert!(name.ends_with(".ms") || name.ends_with(".minutes"), "{name}");
+        }
+    }
+}
+
+#[test]
 fn keys_lead_to_the_name_that_changes_them_while_the_node_runs() {
     let leads = [
         ("limits.connections", Some("max.connections")),

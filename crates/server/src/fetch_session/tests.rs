@@ -158,7 +158,7 @@ fn no_partition_waits_behind_those_that_always_have_records() {
 #[test]
 fn a_session_names_its_topics_in_one_way() {
     let mut sessions = sessions();
-    for (began, other) in [(NAMES, TOPIC_IDS_SINCE), (TOPIC_IDS_SINCE, NAMES)] {
+    for (began, other) in [(NAMES, FIRST_WITH_TOPIC_IDS), (FIRST_WITH_TOPIC_IDS, NAMES)] {
         let own = Cell::new(0);
         let opened = sessions.open(&own, fetch((0, INITIAL_EPOCH), "orders", &[0]), began);
         let id = opened.expect("anybody may begin a session").session;

@@ -1,7 +1,7 @@
 //! One coordinator at work: requests in, records appended, answers out, and the clock that wakes it.
 //!
-//! Nothing here is answered before the coordinator says so, and it says so only after `handle_persisted`. If an append's
-//! outcome cannot be known, the host closes for good: the log is read anew at the next start.
+//! Nothing here is answered before the coordinator says so, and it says so only after `handle_persisted`. If the log cannot
+//! be read, or an append's outcome cannot be known, the host closes for good: the log is read anew at the next start.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ pub(super) struct GroupHost {
     /// The clock is to look again.
     look_again: Notify,
     closed: Cell<bool>,
+    /// Why it is closed, if the node does not stop.
+    failure: RefCell<Option<String>>,
 }
 
 impl GroupHost {
@@ -66,6 +68,7 @@ impl GroupHost {
             wakes_at: Cell::new(None),
             look_again: Notify::new(),
             closed: Cell::new(false),
+            failure: RefCell::new(None),
         });
         tokio::task::spawn_local(host.clone().load());
         tokio::task::spawn_local(host.clone().report(appended));
@@ -82,8 +85,8 @@ impl GroupHost {
                 self.act();
             }
             Err(error) => {
-                tracing::error!(partition = %self.partition, %error, "the groups of this partition are not served: their log cannot be read");
-                self.close();
+                self.shard.abandon(self.partition);
+                self.fail(format!("their log cannot be read: {error}"));
             }
         }
     }
@@ -123,6 +126,22 @@ impl GroupHost {
         self.closed.set(true);
         self.waiting.borrow_mut().clear();
         self.look_again.notify_one();
+    }
+
+    /// Closes for a reason that operators are told: until the next start the groups are not served.
+    fn fail(&self, why: String) {
+        // Whatever fails while the node stops is no failure of its own.
+        if self.closed.get() {
+            return;
+        }
+        tracing::error!(partition = %self.partition, %why, "the groups of this partition are not served");
+        *self.failure.borrow_mut() = Some(why);
+        self.close();
+    }
+
+    /// Why it has closed, if the node does not stop.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
     }
 
     pub(super) fn group_count(&self) -> usize {
@@ -184,7 +203,13 @@ impl GroupHost {
                     tracing::warn!(partition = %self.partition, %refusal, "a change of a consumer group was not journaled");
                     Err(NotPersisted)
                 }
-                _ => return self.close(),
+                Ok(Err(refusal)) => {
+                    return self.fail(format!(
+                        "it is not known whether a change is in their log: {refusal}"
+                    ));
+                }
+                // The node stops.
+                Err(_) => return self.close(),
             };
             for id in ids {
                 self.coordinator

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use kafka_wire::ApiKey;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Snapshot;
-use super::table::{BUILD, Metric, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE, Value};
+use super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE, Value};
 
 /// What every metric's name begins with.
 pub(super) const PREFIX: &str = "ropewalk";
@@ -16,7 +17,7 @@ pub(super) const PREFIX: &str = "ropewalk";
 /// The media type of what `render` gives.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Which core, which journal; none for the whole node.
+/// Which core, which journal or API; none for the whole node.
 type Labels = Vec<(&'static str, String)>;
 
 /// The snapshot as text.
@@ -49,6 +50,13 @@ impl Collector for Snapshot {
             .map(|(core, figures)| (of_core(core), figures))
             .collect();
         encode_all(&mut encoder, OF_CORE, &cores)?;
+
+        let of_api = |core: usize, api: ApiKey| vec![("core", core.to_string()), ("api", format!("{api:?}"))];
+        let apis = self.answered().flat_map(|(core, figures)| {
+            let counted = figures.requests_by_api.iter();
+            counted.map(move |(api, requests)| (of_api(core, *api), requests))
+        });
+        encode_all(&mut encoder, OF_API, &apis.collect::<Vec<_>>())?;
 
         let of_journal =
             |core: usize, journal: usize| vec![("core", core.to_string()), ("journal", journal.to_string())];

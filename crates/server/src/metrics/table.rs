@@ -287,4 +287,18 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         |core| known(core.groups),
         "Consumer groups that the core coordinates, those without members included.",
     ),
+    gauge(
+        "closed_coordinators",
+        None,
+        |core| known(core.closed_coordinators.len()),
+        "Coordinators of consumer groups that have failed: GET /ready says why. Their groups are refused until the node is started again.",
+    ),
 ];
+
+/// Of one of Kafka's APIs on one core: how often it was asked for.
+pub(super) static OF_API: &[Metric<u64>] = &[counter(
+    "api_requests",
+    None,
+    |requests| known(*requests),
+    "Kafka requests whose header was understood, by what they ask for.",
+)];

@@ -5,10 +5,12 @@ mod documentation;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kafka_wire::ApiKey;
 use platform::clock::ManualClock;
 use platform::process::ProcessUsage;
 use storage::StoreStatus;
 
+use crate::groups::ClosedCoordinator;
 use crate::http::{HttpCounters, HttpFigures};
 use crate::latency::{Histogram, HistogramFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
@@ -76,6 +78,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         connections_moved: 10,
         connections_cut_off: 11,
         requests: 4,
+        requests_by_api: vec![(ApiKey::Produce, 3), (ApiKey::ConsumerGroupHeartbeat, 1)],
         malformed_requests: 5,
         received_bytes: 6,
         sent_bytes: 7,
@@ -84,6 +87,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         answer_bytes: 12,
         fetch_sessions: 8,
         groups: 22,
+        closed_coordinators: Vec::new(),
         topics: 9,
         partitions: 20,
         disk_free_bytes: Some(21),
@@ -140,6 +144,9 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
         "ropewalk_process_resident_memory_bytes 4096\n",
         "ropewalk_core_up{core=\"0\"} 1\nropewalk_core_up{core=\"1\"} 1\n",
         "ropewalk_received_bytes_total{core=\"0\"} 6\nropewalk_received_bytes_total{core=\"1\"} 6\n",
+        "ropewalk_api_requests_total{core=\"0\",api=\"Produce\"} 3\n\
+         ropewalk_api_requests_total{core=\"0\",api=\"ConsumerGroupHeartbeat\"} 1\n\
+         ropewalk_api_requests_total{core=\"1\",api=\"Produce\"} 3\n",
         "ropewalk_flush_seconds_total{core=\"0\",journal=\"0\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"0\",journal=\"2\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"1\",journal=\"1\"} 0.0025\n",
@@ -280,6 +287,26 @@ fn a_node_that_drains_is_well_and_not_ready() {
     assert_eq!(both.ailments(), Vec::<String>::new());
     let one = snapshot(vec![Ok(core(vec![])), Ok(draining)]);
     assert_eq!(one.hindrances(), ["the node is draining"]);
+}
+
+#[test]
+fn a_coordinator_that_has_failed_shows_and_hinders() {
+    let closed = CoreFigures {
+        closed_coordinators: vec![ClosedCoordinator {
+            partition: 3,
+            reason: "their log cannot be read: a chunk is damaged".into(),
+        }],
+        ..core(vec![journal(0)])
+    };
+    let snapshot = snapshot(vec![Ok(core(vec![journal(1)])), Ok(closed)]);
+    assert_eq!(snapshot.ailments(), Vec::<String>::new());
+    assert_eq!(
+        snapshot.hindrances(),
+        ["the groups of __consumer_offsets-3 are not served: their log cannot be read: a chunk is damaged"]
+    );
+    let text = render(snapshot);
+    let lines = "ropewalk_closed_coordinators{core=\"0\"} 0\nropewalk_closed_coordinators{core=\"1\"} 1\n";
+    assert!(text.contains(lines), "{text}");
 }
 
 /// Runs `ask` on a runtime as the HTTP thread has it.

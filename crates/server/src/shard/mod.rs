@@ -245,6 +245,13 @@ impl Shard {
             .map(|partition| look(&partition.leader))
     }
 
+    /// Takes note that whoever acts by a log of the node's own could not read it.
+    pub(crate) fn abandon(&self, id: PartitionId) {
+        if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
+            partition.is_abandoned = true;
+        }
+    }
+
     /// Why appends are refused, if they are.
     pub(crate) fn refuses(&self) -> Option<AppendRefusal> {
         if let Some(reason) = self.store.borrow().dead() {
@@ -294,7 +301,8 @@ impl Shard {
     fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Offset, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-        if partition.topic.is_only_compacted() {
+        let may_go = partition.is_abandoned && first_kept == partition.leader.tail();
+        if partition.topic.is_only_compacted() && !may_go {
             return Err(AppendRefusal::OnlyCompacted);
         }
         let leader = &mut partition.leader;

@@ -21,6 +21,8 @@ pub(super) struct Waiting {
 pub(crate) struct Partition {
     pub(crate) leader: Leader,
     pub(crate) topic: TopicSettings,
+    /// Its log cannot be read, and nobody acts by it: all of it may be given up, even if the topic is only compacted.
+    pub(super) is_abandoned: bool,
     /// Wait for the ack quorum, in the order of their offsets.
     pub(super) waiting_committed: VecDeque<Waiting>,
     /// Wait for the leader's own flush only, likewise.
@@ -53,6 +55,7 @@ impl Partition {
         Partition {
             leader,
             topic,
+            is_abandoned: false,
             waiting_committed: VecDeque::new(),
             waiting_durable: VecDeque::new(),
             readers: Vec::new(),

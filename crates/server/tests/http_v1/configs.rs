@@ -92,7 +92,7 @@ fn what_the_node_needs_of_its_own_topic_stays() {
     }
     let kept = http.get(OF_GROUPS);
     assert_eq!(config(&kept, "cleanup.policy").0, "compact");
-    assert_eq!(config(&kept, "segment.bytes").0, "104857600");
+    assert_eq!(config(&kept, "segment.bytes").0, "16777216");
     let changed = http.patch(OF_GROUPS, r#"{"segment.bytes":"209715200"}"#);
     assert_eq!(config(&changed, "segment.bytes").0, "209715200");
 }

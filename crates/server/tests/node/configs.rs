@@ -194,6 +194,58 @@ fn the_nodes_own_keys_are_read_only() {
 }
 
 #[test]
+fn the_nodes_own_keys_are_found_under_kafkas_names() {
+    let node = TestNode::start_with(&[
+        ("groups.offsets_retention", "2h"),
+        ("topics.default_partitions", "3"),
+    ]);
+    let mut wire = node.connect();
+    let asked = [
+        "num.partitions",
+        "auto.create.topics.enable",
+        "offsets.retention.minutes",
+        "connections.max.idle.ms",
+        "max.connections",
+    ];
+    let result = describe(
+        &mut wire,
+        4,
+        DescribeConfigsResource {
+            configuration_keys: Some(asked.iter().map(|name| (*name).into()).collect()),
+            ..all_of(BROKER, "1")
+        },
+    );
+    assert_eq!(result.configs.len(), asked.len(), "each is told once");
+    let told = |name| {
+        let config = find(&result, name);
+        (config.value.as_deref(), config.read_only, config.config_source)
+    };
+    assert_eq!(told("num.partitions"), (Some("3"), true, 4));
+    assert_eq!(told("auto.create.topics.enable"), (Some("true"), true, 5));
+    assert_eq!(told("offsets.retention.minutes"), (Some("120"), true, 4));
+    assert_eq!(told("connections.max.idle.ms"), (Some("600000"), true, 5));
+    assert!(!told("max.connections").1, "what changes is told as such");
+    let retention = find(&result, "offsets.retention.minutes");
+    assert_eq!(retention.config_type, 5);
+    let synonyms = retention.synonyms.iter();
+    let synonyms: Vec<_> = synonyms
+        .map(|synonym| {
+            (
+                synonym.name.as_str(),
+                synonym.value.as_deref().unwrap_or_default(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        synonyms,
+        [
+            ("groups.offsets_retention", "2h"),
+            ("offsets.retention.minutes", "10080")
+        ]
+    );
+}
+
+#[test]
 fn what_has_no_configs_is_refused_with_a_sentence() {
     let node = TestNode::start();
     let mut wire = node.connect();

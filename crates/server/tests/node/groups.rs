@@ -1,8 +1,10 @@
 //! Consumer groups over the wire. What all these tests ask for stands here; each idea has a file of its own.
 
 mod classic;
+mod compacted;
 mod consumer;
 mod coordinators;
+mod damage;
 mod long_answers;
 mod operators;
 mod refused_members;
@@ -106,6 +108,23 @@ pub(crate) fn commit(
     partitions: &[(i32, i64)],
 ) -> Vec<ErrorCode> {
     send_commit(wire, version, &commit_request(committer, topic, partitions))
+}
+
+/// Commits the same offset of each of the first partitions of `orders`, with a note of some length.
+fn commit_noted(
+    wire: &mut Wire,
+    committer: (&str, &str, i32),
+    partitions: i32,
+    offset: i64,
+    note_bytes: usize,
+) {
+    let offsets: Vec<_> = (0..partitions).map(|index| (index, offset)).collect();
+    let mut request = commit_request(committer, ORDERS, &offsets);
+    for partition in &mut request.topics[0].partitions {
+        partition.committed_metadata = Some(Text::from("x".repeat(note_bytes)));
+    }
+    let told = send_commit(wire, 8, &request);
+    assert!(told.iter().all(|code| *code == ErrorCode::None), "{told:?}");
 }
 
 /// All that a group has committed.

@@ -46,6 +46,50 @@ func EachCommand(obey func(words []string) error) error {
 	return lines.Err()
 }
 
+// Codecs are the codecs in the order in which `codecs` goes through them.
+var Codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+// LettersOfCodec is how many letters are sent with each codec.
+const LettersOfCodec = 20
+
+// Letter is a record that is sent to see whether all of it comes back. A tombstone has no value.
+type Letter struct {
+	Key, Value []byte
+	Headers    []Header
+}
+
+// Header stands beside a record.
+type Header struct{ Name, Text string }
+
+// Letters gives the letters of a codec.
+func Letters(codec string) []Letter {
+	letters := make([]Letter, 0, LettersOfCodec)
+	for number := range LettersOfCodec {
+		letter := Letter{
+			Key: fmt.Appendf(nil, "%s-%d", codec, number),
+			// So long that it pays to compress a letter alone: a client may leave what would not get smaller.
+			Headers: []Header{{"codec", codec}, {"weave", strings.Repeat("warp-weft-", 20)}},
+		}
+		if number%5 != 4 {
+			letter.Value = fmt.Appendf(nil, "%s:%d", codec, number)
+		}
+		letters = append(letters, letter)
+	}
+	return letters
+}
+
+// TellLetter tells of a letter that was read.
+func TellLetter(offset int64, key, value []byte, headers []Header) {
+	words := []any{"read", offset, string(key), "-"}
+	if value != nil {
+		words[3] = string(value)
+	}
+	for _, header := range headers {
+		words = append(words, header.Name+"="+header.Text)
+	}
+	Tell(words...)
+}
+
 var (
 	printing sync.Mutex
 	out      = bufio.NewWriter(os.Stdout)
@@ -82,6 +126,7 @@ func Administer(deeds map[string]func(arguments []string) ([]string, error)) err
 func Run(
 	produce func(address, topic string) error,
 	consume func(leaving context.Context, address, topic, group, protocol string) error,
+	codecs func(address, topic string) error,
 	admin func(address string) error,
 ) {
 	address, arguments := os.Args[1], os.Args[3:]
@@ -93,6 +138,8 @@ func Run(
 		leaving, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		err = consume(leaving, address, arguments[0], arguments[1], arguments[2])
+	case "codecs":
+		err = codecs(address, arguments[0])
 	case "admin":
 		err = admin(address)
 	}

@@ -7,6 +7,8 @@ import threading
 KEYS = 18
 SESSION_MS = 3000
 HEARTBEAT_MS = 500
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+LETTERS_OF_CODEC = 20
 
 
 def commands(lines=sys.stdin):
@@ -22,6 +24,20 @@ def records(words):
     for number in range(first, first + count):
         key = f"k{number % KEYS}"
         yield key.encode(), f"{key}:{number}".encode()
+
+
+def letters(codec):
+    """The (key, value, headers) that are sent with a codec; a tombstone has no value."""
+    # So long that it pays to compress a letter alone: a client may leave what would not get smaller.
+    headers = [("codec", codec.encode()), ("weave", b"warp-weft-" * 20)]
+    for number in range(LETTERS_OF_CODEC):
+        value = None if number % 5 == 4 else f"{codec}:{number}".encode()
+        yield f"{codec}-{number}".encode(), value, headers
+
+
+def tell_letter(offset, key, value, headers):
+    texts = [f"{name}={text.decode()}" for name, text in headers]
+    tell("read", offset, key.decode(), "-" if value is None else value.decode(), *texts)
 
 
 def tell(*words):
@@ -46,9 +62,9 @@ def leaving():
     return told
 
 
-def run(produce, consume, admin):
+def run(produce, consume, codecs, admin):
     address, command, *arguments = sys.argv[1:]
-    {"produce": produce, "consume": consume, "admin": admin}[command](address, *arguments)
+    {"produce": produce, "consume": consume, "codecs": codecs, "admin": admin}[command](address, *arguments)
 
 
 def administer(deeds):

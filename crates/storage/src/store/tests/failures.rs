@@ -228,9 +228,7 @@ fn recover_and_cut(
 
 #[test]
 fn any_call_of_a_run_may_fail() {
-    let runs: usize = (1..=3)
-        .map(|seed| sweep(seed, 90, 5).unwrap_or_else(|why| panic!("{why}")))
-        .sum();
+    let runs = sum((1..=3).map(|seed| sweep(seed, 90, 5)));
     eprintln!("{runs} runs with one failed call each");
     assert!(runs > 500);
 }
@@ -252,27 +250,43 @@ fn any_call_of_a_recovery_may_fail() {
 
 #[test]
 fn the_process_may_be_killed_before_any_call() {
-    let kills: usize = (5..=8)
-        .map(|seed| kill(seed, 100, 3).unwrap_or_else(|why| panic!("{why}")))
-        .sum();
+    let kills = sum((5..=8).map(|seed| kill(seed, 100, 3)));
     eprintln!("{kills} processes killed");
     assert!(kills > 100);
+}
+
+/// How many cases there were in all.
+fn sum(outcomes: impl Iterator<Item = Result<usize, String>>) -> usize {
+    outcomes
+        .map(|outcome| outcome.unwrap_or_else(|why| panic!("{why}")))
+        .sum()
 }
 
 #[test]
 #[ignore = "takes minutes; for changes to recovery"]
 fn every_call_of_many_runs_may_fail() {
-    let sum = |runs: &mut dyn Iterator<Item = Result<usize, String>>| -> usize {
-        runs.map(|outcome| outcome.unwrap_or_else(|why| panic!("{why}")))
-            .sum()
-    };
-    let runs = sum(&mut (100..115).map(|seed| sweep(seed, 120, 1)));
-    let recoveries = sum(&mut (100..110).map(|seed| sweep_recovery(seed, 120, 7)));
-    let kills = sum(&mut (100..140).map(|seed| kill(seed, 150, 1)));
-    let compacting = sum(&mut (100..110).map(|seed| sweep_ops(seed, &draw_compacting(seed, 120), 1)));
-    let compacting_kills = sum(&mut (100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
-    eprintln!(
-        "{compacting} compacting runs with a failed call, {compacting_kills} compacting processes killed"
-    );
-    eprintln!("{runs} runs and {recoveries} recoveries with a failed call, {kills} processes killed");
+    let runs = sum((100..115).map(|seed| sweep(seed, 120, 1)));
+    let recoveries = sum((100..110).map(|seed| sweep_recovery(seed, 120, 7)));
+    eprintln!("{runs} runs and {recoveries} recoveries with a failed call");
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to compaction"]
+fn every_call_of_many_compacting_runs_may_fail() {
+    let runs = sum((100..110).map(|seed| sweep_ops(seed, &draw_compacting(seed, 120), 1)));
+    eprintln!("{runs} compacting runs with a failed call");
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to recovery"]
+fn the_process_may_be_killed_before_every_call_of_many_runs() {
+    let kills = sum((100..140).map(|seed| kill(seed, 150, 1)));
+    eprintln!("{kills} processes killed");
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to compaction"]
+fn the_process_may_be_killed_before_every_call_of_many_compacting_runs() {
+    let kills = sum((100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
+    eprintln!("{kills} compacting processes killed");
 }

@@ -1,0 +1,150 @@
+//! Followers of whole topics: few connections, order within each partition, and what is lost and found again.
+
+use std::collections::BTreeMap;
+
+use client::fake_broker::{FakeBroker, Fault};
+use client::{
+    Advice, ClientError, Cluster, ConnectionOptions, ConsumerOptions, ErrorCode, Offset, TopicFollower,
+};
+use kafka_wire::ApiKey;
+
+/// More than one connection is asked for, and few.
+const PARTITIONS: usize = 1_100;
+
+fn started(partitions: usize) -> (FakeBroker, Cluster) {
+    let broker = FakeBroker::start();
+    broker.create_topic("cords", partitions);
+    let cluster = Cluster::connect(&broker.address(), ConnectionOptions::default());
+    (broker, cluster.expect("it listens"))
+}
+
+/// Follows the first `partitions` from their beginnings.
+fn follower(cluster: &mut Cluster, partitions: usize) -> TopicFollower {
+    let starts: Vec<(i32, Offset)> = (0..partitions as i32)
+        .map(|partition| (partition, Offset::ZERO))
+        .collect();
+    TopicFollower::new(cluster, "cords", &starts, ConsumerOptions::default()).expect("it leads")
+}
+
+/// What a follower brought: the next offset of each partition, and the partitions that it lost on the way.
+#[derive(Debug, Default)]
+struct Seen {
+    next: BTreeMap<i32, i64>,
+    records: usize,
+    lost: Vec<i32>,
+}
+
+impl Seen {
+    /// Follows until `records` have come in all, each the next of its partition.
+    fn follow(&mut self, follower: &mut TopicFollower, cluster: &mut Cluster, records: usize) {
+        while self.records < records {
+            let followed = follower.fetch(cluster).expect("nothing that stays");
+            self.lost
+                .extend(followed.lost.into_iter().flat_map(|lost| lost.partitions));
+            for (partition, fetched) in followed.fetched {
+                for record in fetched.records() {
+                    let next = self.next.entry(partition).or_default();
+                    assert_eq!(record.expect("sound").offset.0, *next, "of partition {partition}");
+                    *next += 1;
+                    self.records += 1;
+                }
+            }
+        }
+        assert_eq!(self.records, records);
+    }
+}
+
+#[test]
+fn many_partitions_are_followed_over_few_connections() {
+    let (broker, mut cluster) = started(PARTITIONS);
+    for partition in 0..PARTITIONS {
+        broker.append("cords", partition, 2);
+    }
+    let mut follower = follower(&mut cluster, PARTITIONS);
+    let mut seen = Seen::default();
+    seen.follow(&mut follower, &mut cluster, 2 * PARTITIONS);
+    // What comes while it waits.
+    for partition in [0, 700, PARTITIONS - 1] {
+        broker.append("cords", partition, 1);
+        let records = seen.records + 1;
+        seen.follow(&mut follower, &mut cluster, records);
+        assert_eq!(seen.next[&(partition as i32)], 3);
+    }
+    assert!(seen.lost.is_empty());
+    // One for metadata, and three for the partitions.
+    assert_eq!(broker.requests(ApiKey::ApiVersions), 4);
+}
+
+#[test]
+fn what_is_lost_is_told_and_found_again_where_it_was() {
+    for fault in [
+        Fault::Close,
+        Fault::Refuse(ErrorCode::NotLeaderOrFollower),
+        Fault::Refuse(ErrorCode::UnknownTopicId),
+    ] {
+        let (broker, mut cluster) = started(3);
+        let mut follower = follower(&mut cluster, 3);
+        let mut seen = Seen::default();
+        broker.append("cords", 1, 5);
+        seen.follow(&mut follower, &mut cluster, 5);
+        broker.inject(ApiKey::Fetch, fault);
+        for partition in 0..3 {
+            broker.append("cords", partition, 5);
+        }
+        seen.follow(&mut follower, &mut cluster, 20);
+        // A fetch that was under way before meets no fault, and may have brought all of them.
+        if seen.lost.is_empty() {
+            let mut followed = std::iter::repeat_with(|| follower.fetch(&mut cluster).expect("retriable"));
+            let lost = followed.find_map(|followed| followed.lost);
+            let lost = lost.expect("fetches do not end");
+            assert_ne!(lost.error.advice(), Advice::Fix);
+            seen.lost = lost.partitions;
+        }
+        seen.lost.sort_unstable();
+        assert_eq!(seen.lost, [0, 1, 2], "{fault:?}");
+        broker.append("cords", 2, 1);
+        seen.follow(&mut follower, &mut cluster, 21);
+        assert_eq!(seen.next, BTreeMap::from([(0, 5), (1, 10), (2, 6)]));
+    }
+}
+
+#[test]
+fn what_came_is_handed_out_before_a_refusal_for_good() {
+    let (broker, mut cluster) = started(2);
+    broker.append("cords", 0, 5);
+    broker.trim("cords", 1, 10);
+    let mut follower = follower(&mut cluster, 2);
+    let mut seen = Seen::default();
+    seen.follow(&mut follower, &mut cluster, 5);
+    assert!(!follower.is_done());
+    let error = follower.fetch(&mut cluster).expect_err("it is trimmed");
+    assert_eq!(error.code(), Some(ErrorCode::OffsetOutOfRange));
+}
+
+#[test]
+fn an_ended_partition_is_not_followed_any_more() {
+    let (broker, mut cluster) = started(2);
+    let mut follower = follower(&mut cluster, 2);
+    let mut seen = Seen::default();
+    broker.append("cords", 0, 1);
+    seen.follow(&mut follower, &mut cluster, 1);
+    follower.end(0);
+    broker.append("cords", 0, 7);
+    broker.append("cords", 1, 1);
+    seen.follow(&mut follower, &mut cluster, 2);
+    assert_eq!(seen.next, BTreeMap::from([(0, 1), (1, 1)]));
+    follower.end(1);
+    assert!(follower.is_done());
+}
+
+#[test]
+fn a_partition_without_a_leader_is_told_at_the_start() {
+    let (_broker, mut cluster) = started(1);
+    let starts = [(0, Offset::ZERO), (1, Offset::ZERO)];
+    let refused = TopicFollower::new(&mut cluster, "cords", &starts, ConsumerOptions::default());
+    let error = refused.expect_err("there is one partition");
+    assert!(
+        matches!(error, ClientError::NoLeader { partition: 1, .. }),
+        "{error}"
+    );
+}
