@@ -1,5 +1,6 @@
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -49,15 +50,29 @@ public final class DriveKafka implements SystemClient {
     private static final long BUFFER_BYTES_MIN = 32 << 20;
 
     private final String address;
+    /** Producers' settings that take the place of this driver's own. */
+    private final Map<String, String> replaced;
     private final Admin admin;
 
-    private DriveKafka(String address) {
+    private DriveKafka(String address, Map<String, String> replaced) {
         this.address = address;
+        this.replaced = replaced;
         admin = Admin.create(Map.of("bootstrap.servers", address));
     }
 
+    /** `[NAME=VALUE ...] ADDRESS`. */
     public static void main(String[] arguments) throws Exception {
-        Driver.run(arguments, DriveKafka::new);
+        int last = Math.max(0, arguments.length - 1);
+        Map<String, String> replaced = new TreeMap<>();
+        for (String setting : Arrays.copyOf(arguments, last)) {
+            String[] parts = setting.split("=", 2);
+            if (parts.length != 2) {
+                System.err.println(setting + " is no setting: NAME=VALUE");
+                System.exit(2);
+            }
+            replaced.put(parts[0], parts[1]);
+        }
+        Driver.run(Arrays.copyOfRange(arguments, last, arguments.length), address -> new DriveKafka(address, replaced));
     }
 
     @Override
@@ -76,6 +91,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("retries", "default; each one counts as an error, and so does each batch that is split");
         settings.put("fetch.max.bytes, max.partition.fetch.bytes", "request_bytes");
         settings.put("java", System.getProperty("java.version"));
+        settings.putAll(replaced);
         return new Description("kafka-clients", AppInfoParser.getVersion(), settings);
     }
 
@@ -181,6 +197,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("buffer.memory", Math.max(BUFFER_BYTES_MIN, outstandingBytes * 2));
         settings.put("request.timeout.ms", 20_000);
         settings.put("delivery.timeout.ms", 30_000);
+        settings.putAll(replaced);
         return settings;
     }
 

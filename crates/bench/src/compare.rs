@@ -2,7 +2,7 @@
 //!
 //! Systems are folders (`bench/peers`), workloads are suites (`suite`), a run is one workload on one system through one
 //! driver (`work`), and everything that was found is one value (`results`) of which all reports are made (`report`).
-//! Apart from the suites, which name those that a publication compares, no system is known by name here.
+//! No system is known by name here but our own, which comes first, and those that a publication compares, which suites name.
 
 mod asking;
 mod assemble;
@@ -33,6 +33,8 @@ mod work;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -55,6 +57,8 @@ use crate::floor::{self, FloorOptions};
 const OWN: &str = "ropewalk";
 /// More than that before the first run, and the figures say little.
 const QUIET_LOAD: f64 = 0.5;
+/// How long measuring the floors may take.
+const FLOORS_WITHIN: Duration = Duration::from_secs(180);
 
 /// Which clients drive a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -188,11 +192,13 @@ fn check(options: &CompareOptions) -> Result<Duration> {
 /// The systems that were asked for and cannot take part, for the report; told at once as well.
 fn broken(peers: &Peers, options: &CompareOptions) -> Vec<results::SystemFacts> {
     let broken = peers.broken_among(&options.systems);
-    let broken = broken.map(|(folder, why)| {
-        eprintln!("{folder} cannot take part: {why}");
-        assemble::broken(folder, why)
+    let broken = broken.map(|(folder, why)| (folder.clone(), why.clone()));
+    let all = broken.chain(peers.unknown_among(&options.systems));
+    let facts = all.map(|(name, why)| {
+        eprintln!("{name} cannot take part: {why}");
+        assemble::broken(&name, &why)
     });
-    broken.collect()
+    facts.collect()
 }
 
 /// Where systems and drivers say what goes wrong.
@@ -286,13 +292,22 @@ fn asked(options: &CompareOptions, data: &Path) -> Result<Asked> {
 }
 
 fn measure_floors(options: &CompareOptions, data: &Path) -> Result<BTreeMap<String, f64>> {
-    let floors = floor::run(&FloorOptions {
+    let asked = FloorOptions {
         dir: data.to_owned(),
         // Floors are measured as long as a run is, about.
         samples: (options.seconds * 200.0).clamp(1.0, 1_000.0) as u32,
         json: false,
+    };
+    let (tell, told) = mpsc::channel();
+    // A disk that hangs keeps a thread of ours, not the comparison; who has stopped listening needs no answer.
+    thread::spawn(move || drop(tell.send(floor::run(&asked))));
+    let floors = told.recv_timeout(FLOORS_WITHIN).with_context(|| {
+        format!(
+            "the floors of disk and loopback were not measured within {} s",
+            FLOORS_WITHIN.as_secs()
+        )
     })?;
-    Ok(assemble::floors(&floors))
+    Ok(assemble::floors(&floors?))
 }
 
 /// The time and the load, before anything of ours adds to it.

@@ -110,11 +110,11 @@ fn a_comparison_is_reported_as_the_golden_files_say() {
         report.plots,
         ["01-appends.png", "03-figure-2.png", "04-fixed-rate.png"]
     );
-    assert_eq!(report.html.matches("<svg ").count(), 3);
+    assert_eq!(report.html.matches("<svg ").count(), 6, "broad and narrow");
     assert_eq!(
         report.html.matches("aria-label=\"").count(),
-        4,
-        "three plots and the contents"
+        7,
+        "three plots, each twice, and the contents"
     );
     let [plain, loses, wins] = ["In plain words", "Where Strand loses", "Where Strand wins"]
         .map(|title| report.html.find(&format!(">{title}</h2>")));
@@ -259,7 +259,13 @@ fn who_promises_less_is_never_set_beside_who_promises_more() {
     // Its memory goes with the process; what Wharf acknowledged does not.
     results.systems[1].survives = Survives::Nothing;
     let page = first_page(&results);
-    assert!(!page.contains("Strand, memory, against"), "{page}");
+    let score = page.split_once("## The score").map_or("", |(_, rest)| rest);
+    let score = score.split_once("## ").map_or("", |(table, _)| table);
+    assert!(
+        score.contains("| Wharf, flush each ◆ |") && !score.contains("memory"),
+        "{score}"
+    );
+    assert!(page.contains("promise more, Strand, memory "), "{page}");
     assert!(
         page.contains("- **Alone.** Strand, memory; and Wharf, default: nothing else"),
         "{page}"

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use bench::compare::diff::{self, Machines};
 use bench::compare::{self, CompareOptions, Interrupt};
 use bench::{
     AppendOptions, CommitOptions, DriveOptions, FloorOptions, MembersOptions, ReadOptions, Report as _,
@@ -91,7 +92,7 @@ and `ropewalk group delete bench-members` remove them.")]
         /// results.json
         results: PathBuf,
     },
-    /// Tell what got better or worse between two comparisons; exit with 1 if something got worse
+    /// Tell what got better or worse between two comparisons; exit with 1 if something got worse, or they are of two machines
     #[command(after_help = "Example:
   ropewalk bench diff before/results.json after/results.json --system ropewalk")]
     Diff(DiffArguments),
@@ -106,6 +107,9 @@ struct DiffArguments {
     /// Only what this system does decides the exit status, for example ropewalk
     #[arg(long)]
     system: Option<String>,
+    /// Judge the figures even if they are of two machines
+    #[arg(long)]
+    any_machine: bool,
     /// Report as one JSON object
     #[arg(long)]
     json: bool,
@@ -165,7 +169,11 @@ fn compare(options: &CompareOptions) -> Result<()> {
 fn diff(arguments: &DiffArguments) -> Result<()> {
     let before = compare::read_results(&arguments.before)?;
     let after = compare::read_results(&arguments.after)?;
-    let diff = compare::diff::run(&before, &after)?;
+    let machines = match arguments.any_machine {
+        true => Machines::Any,
+        false => Machines::Same,
+    };
+    let diff = diff::run(&before, &after, machines)?;
     print(&if arguments.json {
         diff.to_json()?
     } else {
@@ -173,6 +181,9 @@ fn diff(arguments: &DiffArguments) -> Result<()> {
     })?;
     if diff.has_regressions(arguments.system.as_deref()) {
         bail!("something got worse");
+    }
+    if !diff.unlike_machines.is_empty() {
+        bail!("these are of two machines, so nothing was judged: --any-machine judges all the same");
     }
     Ok(())
 }

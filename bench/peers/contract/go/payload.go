@@ -8,15 +8,20 @@ import (
 )
 
 const (
-	letters   = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	poolBytes = 1 << 20
-	poolSeed  = 0x9E3779B97F4A7C15
+	letters      = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	startsLeast  = 1 << 20
+	startsMost   = 1 << 26
+	recordsApart = 64
+	strideLeast  = 4093
+	poolSeed     = 0x9E3779B97F4A7C15
 )
 
 // Payloads makes the records of one size.
 type Payloads struct {
 	recordBytes int
 	pool        []byte
+	// Letters of a record begin below starts, a power of two, and those of the next stride later.
+	starts, stride uint64
 }
 
 // NewPayloads makes the pool of letters for records of recordBytes bytes, at least 16.
@@ -24,7 +29,11 @@ func NewPayloads(recordBytes int) *Payloads {
 	if recordBytes < stampBytes {
 		panic("a record has room for its stamp: " + strconv.Itoa(recordBytes) + " bytes are too few")
 	}
-	pool := make([]byte, poolBytes+recordBytes)
+	starts := uint64(startsLeast)
+	for starts < startsMost && starts < recordsApart*uint64(recordBytes) {
+		starts *= 2
+	}
+	pool := make([]byte, int(starts)+recordBytes)
 	state := uint64(poolSeed) ^ uint64(recordBytes)
 	for i := range pool {
 		state ^= state << 13
@@ -32,14 +41,15 @@ func NewPayloads(recordBytes int) *Payloads {
 		state ^= state << 17
 		pool[i] = letters[(state>>32)%uint64(len(letters))]
 	}
-	return &Payloads{recordBytes: recordBytes, pool: pool}
+	stride := max(strideLeast, uint64(recordBytes)|1)
+	return &Payloads{recordBytes: recordBytes, pool: pool, starts: starts, stride: stride}
 }
 
 // Fill writes record `number` of a producer into a buffer of the record's size.
 func (p *Payloads) Fill(record []byte, producer int, number int64) {
 	writeHex(record[0:4], uint64(producer))
 	writeHex(record[4:stampBytes], uint64(number))
-	from := (number*4093 + int64(producer)*65537) % poolBytes
+	from := (uint64(number)*p.stride + uint64(producer)*65537) & (p.starts - 1)
 	copy(record[stampBytes:p.recordBytes], p.pool[from:])
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	readyPatience = 5 * time.Minute // a start may replay a log
+	readyPatience = 170 * time.Second // the harness waits for 180
 	endPatience   = 20 * time.Second
 	// As contract/shell/look does it for the others: start times are compared.
 	lookPause = 2 * time.Millisecond
@@ -79,13 +79,14 @@ func serve(arguments []string, plan func(Serving) (Cluster, error)) error {
 			return err
 		}
 	}
+	readyBy := time.Now().Add(readyPatience)
 	for _, node := range cluster.Nodes {
-		if over, err := running.waitReady(node, ended); over {
+		if over, err := running.waitReady(node, readyBy, ended); over {
 			return err
 		}
 	}
 	if cluster.Ready != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), readyPatience)
+		ctx, cancel := context.WithDeadline(context.Background(), readyBy)
 		defer cancel()
 		if err := cluster.Ready(ctx); err != nil {
 			return fmt.Errorf("the nodes are healthy but do not serve: %w", err)
@@ -188,9 +189,8 @@ func (p *processes) lastLines(node Node) string {
 }
 
 // waitReady tells whether there is nothing more to wait for: the node failed, or a signal came.
-func (p *processes) waitReady(node Node, signals <-chan os.Signal) (over bool, err error) {
+func (p *processes) waitReady(node Node, deadline time.Time, signals <-chan os.Signal) (over bool, err error) {
 	client := &http.Client{Timeout: 2 * time.Second}
-	deadline := time.Now().Add(readyPatience)
 	said := "nothing"
 	for time.Now().Before(deadline) {
 		response, err := client.Get(node.Health)

@@ -10,7 +10,10 @@ public final class Payloads {
     static final int STAMP_BYTES = 16;
     static final int RECORD_BYTES_MAX = 1 << 30;
 
-    private static final int POOL_BYTES = 1 << 20;
+    private static final long STARTS_MIN = 1 << 20;
+    private static final long STARTS_MAX = 1 << 26;
+    private static final long RECORDS_APART = 64;
+    private static final long STRIDE_MIN = 4093;
     private static final byte[] LETTERS =
             latin("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
     private static final byte[] DIGITS = latin("0123456789abcdef");
@@ -19,10 +22,17 @@ public final class Payloads {
 
     private final int recordBytes;
     private final byte[] pool;
+    /** Letters of a record begin below this, a power of two. */
+    private final long starts;
+    /** So much later begin those of the next record. */
+    private final long stride;
 
     public Payloads(int recordBytes) {
         this.recordBytes = recordBytes;
-        pool = new byte[POOL_BYTES + recordBytes];
+        long apart = Math.max(STARTS_MIN, Math.min(STARTS_MAX, RECORDS_APART * recordBytes));
+        starts = Long.highestOneBit(2 * apart - 1);
+        stride = Math.max(STRIDE_MIN, recordBytes | 1);
+        pool = new byte[(int) starts + recordBytes];
         long state = 0x9E3779B97F4A7C15L ^ recordBytes;
         for (int i = 0; i < pool.length; i++) {
             state ^= state << 13;
@@ -39,7 +49,7 @@ public final class Payloads {
             into[i] = DIGITS[(int) (stamp & 15)];
             stamp >>>= 4;
         }
-        int from = (int) ((number * 4093 + producer * 65537L) % POOL_BYTES);
+        int from = (int) (number * stride + producer * 65537L & starts - 1);
         System.arraycopy(pool, from, into, STAMP_BYTES, recordBytes - STAMP_BYTES);
     }
 

@@ -38,6 +38,8 @@ const LINGER_MS: &str = "5";
 const BATCH_BYTES: usize = 1_048_588;
 /// What a request of a consumer at the tail may bring: more than ever waits there.
 pub(crate) const TAIL_REQUEST_BYTES: u32 = 4 << 20;
+/// For less than this of all partitions together librdkafka does not ask; of each it does.
+const REQUEST_BYTES_MIN: u32 = 1_000;
 /// What a record may need beyond its payload when it is a batch by itself.
 const OVERHEAD_BYTES: usize = 1_024;
 
@@ -68,7 +70,9 @@ pub(crate) fn described() -> Described {
         ),
         (
             "fetch.max.bytes, fetch.message.max.bytes",
-            format!("request_bytes; at the tail {TAIL_REQUEST_BYTES}"),
+            format!(
+                "request_bytes (of all partitions {REQUEST_BYTES_MIN} at least); at the tail {TAIL_REQUEST_BYTES}"
+            ),
         ),
     ] {
         settings.insert(name.to_owned(), value);
@@ -120,9 +124,12 @@ pub(crate) fn consumer(address: &str, request_bytes: u32) -> ClientConfig {
     // librdkafka refuses a smaller request than this, and takes larger records all the same.
     config.set(
         "message.max.bytes",
-        request_bytes.clamp(1_000, 1_000_000).to_string(),
+        request_bytes.clamp(REQUEST_BYTES_MIN, 1_000_000).to_string(),
     );
-    config.set("fetch.max.bytes", request_bytes.to_string());
+    config.set(
+        "fetch.max.bytes",
+        request_bytes.max(REQUEST_BYTES_MIN).to_string(),
+    );
     config.set("fetch.message.max.bytes", request_bytes.to_string());
     config
 }
@@ -160,6 +167,14 @@ mod tests {
         assert_eq!(linger_of(64, None).as_deref(), Some(LINGER_MS));
         assert_eq!(linger_of(1, None).as_deref(), Some("0"));
         assert_eq!(linger_of(64, Some(1_000.0)).as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn a_request_may_be_for_a_single_small_record() {
+        let config = consumer("127.0.0.1:1", 64);
+        assert_eq!(config.get("fetch.message.max.bytes"), Some("64"));
+        let made: Result<rdkafka::consumer::BaseConsumer, _> = config.create();
+        assert!(made.is_ok(), "{:?}", made.err());
     }
 
     #[test]

@@ -9,9 +9,14 @@ use super::runner::Setting;
 
 /// Who is asked in a table, through which drivers.
 pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
-    let is_asked = |system: &&System| match plan.who {
-        Who::Logs => !system.peer.file.serve.is_empty(),
-        Who::Variants(names) => names.contains(&system.variant.name.as_str()),
+    let is_asked = |system: &&System| {
+        let (variant, only) = (&system.variant, &system.variant.only);
+        let is_meant = only.is_empty() || only.iter().any(|name| name == plan.name);
+        is_meant
+            && match plan.who {
+                Who::Logs => !system.peer.file.serve.is_empty(),
+                Who::Variants(names) => names.contains(&variant.name.as_str()),
+            }
     };
     let mut ways = Vec::new();
     for system in setting.systems.iter().filter(is_asked) {
@@ -19,7 +24,7 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
             .variant
             .also
             .iter()
-            .filter(|_| setting.clients == Clients::All);
+            .filter(|_| setting.clients == Clients::All || plan.common_clients);
         for name in std::iter::once(&system.variant.driver).chain(common) {
             ways.push(Way {
                 system: system.clone(),

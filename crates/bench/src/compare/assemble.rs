@@ -7,9 +7,9 @@ use super::figures;
 use super::fleet::Way;
 use super::identity;
 use super::peer::System;
-use super::plan::{Plan, RowPlan};
+use super::plan::{Plan, RowPlan, Who};
 use super::record::{CellKey, Line, Moment, Record, Run};
-use super::results::{Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts};
+use super::results::{Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
 use super::runner::Setting;
 
 /// What is known besides plans and runs.
@@ -87,6 +87,7 @@ fn facts(system: &System, record: &Record, experiments: &[Experiment]) -> System
         survives: variant.survives,
         durability: variant.durability.clone(),
         acknowledges: system.peer.file.acknowledges,
+        note: system.peer.file.note.clone(),
         ..SystemFacts::default()
     };
     for line in &record.lines {
@@ -166,10 +167,31 @@ fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
         };
         cell(way, &key, record.runs(&key, &identity::of(way)).collect())
     });
-    Row {
+    let mut row = Row {
         name: planned.name.clone(),
         parameters: planned.work.parameters(),
         cells: cells.collect(),
+    };
+    if let Who::Variants([first, ..]) = plan.who
+        && plan.metrics.contains(&TIMES_VERSION_1)
+    {
+        put_times_version_1(&mut row, first);
+    }
+    row
+}
+
+/// Puts beside each rate how many times that of the first system it is.
+fn put_times_version_1(row: &mut Row, first: &str) {
+    const RATE: &str = "records_per_s";
+    let first = row.cells.iter().find(|cell| cell.system == first);
+    let Some(one) = first.and_then(|cell| cell.spread(RATE)) else {
+        return;
+    };
+    for run in row.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+        let times = run.get(RATE).map(|rate| rate / one.median);
+        if let Some(times) = times.filter(|times| times.is_finite()) {
+            run.insert(TIMES_VERSION_1.to_owned(), (times * 1e3).round() / 1e3);
+        }
     }
 }
 
@@ -236,6 +258,33 @@ pub(super) fn floors(report: &crate::floor::FloorReport) -> BTreeMap<String, f64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_told_as_multiples_of_the_first_system_s_too() {
+        let cell = |system: &str, rates: &[f64]| Cell {
+            system: system.to_owned(),
+            runs: rates
+                .iter()
+                .map(|rate| BTreeMap::from([("records_per_s".to_owned(), *rate)]))
+                .collect(),
+            ..Cell::default()
+        };
+        let row = |cells: Vec<Cell>| {
+            let mut row = Row {
+                name: "256 B".to_owned(),
+                parameters: BTreeMap::new(),
+                cells,
+            };
+            put_times_version_1(&mut row, "one");
+            let cells = row.cells.iter();
+            let times = cells.map(|cell| cell.spread(TIMES_VERSION_1).map(|spread| spread.median));
+            times.collect::<Vec<_>>()
+        };
+        let cells = vec![cell("one", &[90.0, 100.0, 110.0]), cell("two", &[136.0])];
+        assert_eq!(row(cells), [Some(1.0), Some(1.36)]);
+        assert_eq!(row(vec![cell("two", &[136.0])]), [None], "beside nothing");
+        assert_eq!(row(vec![cell("one", &[]), cell("two", &[136.0])]), [None, None]);
+    }
 
     #[test]
     fn one_table_is_repeated_by_a_command_of_its_own() {

@@ -2,6 +2,7 @@
 //!
 //! A change counts if the ranges of both do not meet. What a metric moved without that is noise, and is said to be.
 
+mod surroundings;
 mod text;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,9 @@ pub struct Diff {
     pub suite: String,
     /// When the earlier and the later one began.
     pub began: [String; 2],
-    /// What else differs between them and may explain a change: machine, versions, nodes.
+    /// What tells that they are of two machines: then no change has a verdict, unless it was asked for.
+    pub unlike_machines: Vec<String>,
+    /// What else differs between them and may explain a change: machine, floors, load, versions, settings, nodes.
     pub surroundings: Vec<String>,
     /// Each metric of each cell that both have.
     pub changes: Vec<Change>,
@@ -47,8 +50,8 @@ pub struct Change {
     pub change_percent: Option<f64>,
     /// How far it may move in that direction and still be noise, in % of what it was.
     pub noise_percent: Option<f64>,
-    /// What it is now beside what it was.
-    pub verdict: Verdict,
+    /// What it is now beside what it was; none between two machines.
+    pub verdict: Option<Verdict>,
 }
 
 /// A cell that had a figure and has none any more.
@@ -74,11 +77,20 @@ pub struct Place {
     pub driver: String,
 }
 
+/// Which machines two comparisons may be of, for their figures to be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machines {
+    /// The same, as far as results tell.
+    Same,
+    /// Any.
+    Any,
+}
+
 /// Compares an earlier comparison with a later one.
 ///
 /// # Errors
 /// If they are not of the same suite, or of a schema that this program does not know.
-pub fn run(before: &Results, after: &Results) -> anyhow::Result<Diff> {
+pub fn run(before: &Results, after: &Results, machines: Machines) -> anyhow::Result<Diff> {
     for (which, results) in [("earlier", before), ("later", after)] {
         anyhow::ensure!(
             results.schema == SCHEMA,
@@ -95,7 +107,11 @@ pub fn run(before: &Results, after: &Results) -> anyhow::Result<Diff> {
     let mut diff = Diff {
         suite: before.suite.clone(),
         began: [before.began.clone(), after.began.clone()],
-        surroundings: surroundings(before, after),
+        unlike_machines: match machines {
+            Machines::Same => surroundings::machines(before, after),
+            Machines::Any => Vec::new(),
+        },
+        surroundings: surroundings::all(before, after),
         changes: Vec::new(),
         broken: Vec::new(),
         only_before: only(before, after),
@@ -116,6 +132,9 @@ pub fn run(before: &Results, after: &Results) -> anyhow::Result<Diff> {
             diff.changes.extend(change(&place, metric, earlier, later));
         }
     }
+    if !diff.unlike_machines.is_empty() {
+        diff.changes.iter_mut().for_each(|change| change.verdict = None);
+    }
     Ok(diff)
 }
 
@@ -130,7 +149,7 @@ impl Diff {
             let rest = place.system.strip_prefix(system);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        let is_worse = |change: &Change| change.verdict == Verdict::Worse && is_meant(&change.place);
+        let is_worse = |change: &Change| change.verdict == Some(Verdict::Worse) && is_meant(&change.place);
         self.changes.iter().any(is_worse) || self.broken.iter().any(|broken| is_meant(&broken.place))
     }
 
@@ -153,10 +172,10 @@ fn change(place: &Place, metric: &str, before: Option<Measured>, after: Option<M
         after: after.median,
         change_percent: percent(after.median - before.median),
         noise_percent: percent(noise(&before, &after)),
-        verdict: match after.can_meet(&before) {
+        verdict: Some(match after.can_meet(&before) {
             true => after.beside(&before, metric),
             false => Verdict::NoDifference,
-        },
+        }),
     })
 }
 
@@ -257,60 +276,4 @@ fn only(these: &Results, others: &Results) -> Vec<String> {
         }
     }
     only
-}
-
-/// The options of a comparison, without those that only say where reports and data go.
-fn options(results: &Results) -> String {
-    let mut words = results.command.split(' ');
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word {
-            "--out" | "--dir" => drop(words.next()),
-            _ if word.starts_with("--out=") || word.starts_with("--dir=") => {}
-            _ => kept.push(word),
-        }
-    }
-    kept.join(" ")
-}
-
-/// What else changed and may be why.
-fn surroundings(before: &Results, after: &Results) -> Vec<String> {
-    let (old, new) = (&before.machine, &after.machine);
-    let mut pairs = vec![
-        ("CPU".to_owned(), old.cpu.clone(), new.cpu.clone()),
-        ("CPUs".to_owned(), old.cpus.to_string(), new.cpus.to_string()),
-        ("kernel".to_owned(), old.kernel.clone(), new.kernel.clone()),
-        (
-            "file system".to_owned(),
-            old.file_system.clone(),
-            new.file_system.clone(),
-        ),
-        (
-            "nodes".to_owned(),
-            before.nodes.to_string(),
-            after.nodes.to_string(),
-        ),
-        (
-            "repetitions".to_owned(),
-            before.repetitions.to_string(),
-            after.repetitions.to_string(),
-        ),
-        ("command".to_owned(), options(before), options(after)),
-    ];
-    for system in &before.systems {
-        if let Some(other) = after.systems.iter().find(|other| other.name == system.name) {
-            let what = format!("version of {}", system.name);
-            pairs.push((what, system.version.clone(), other.version.clone()));
-            for (name, value) in &system.settings {
-                let what = format!("{name} of {}", system.name);
-                let later = other.settings.get(name).cloned().unwrap_or_default();
-                pairs.push((what, value.clone(), later));
-            }
-        }
-    }
-    let differs = |(_, old, new): &(String, String, String)| old != new;
-    let pairs = pairs.into_iter().filter(differs);
-    pairs
-        .map(|(what, old, new)| format!("{what}: {old} before, {new} after"))
-        .collect()
 }

@@ -19,6 +19,11 @@ const DELETED_WITHIN: Duration = Duration::from_secs(300);
 /// How long it may take before its first measured record: connecting and warming up.
 const STARTED_WITHIN: Duration = Duration::from_secs(180);
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+/// A driver's word for how long its load took is held against our clock. So much of that it must tell, less what may pass until its
+/// words are heard and until its producers, or its consumers, are closed.
+const TOLD_SHARE: f64 = 0.8;
+const HEARD_WITHIN: Duration = Duration::from_millis(500);
+const CONSUMERS_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running driver.
 #[derive(Debug)]
@@ -93,21 +98,35 @@ impl Driving {
     /// Appends, watched.
     pub(super) fn append(&mut self, append: &Append, limit: Duration, watch: &mut dyn Watch) -> Result<Done> {
         self.say(&Command::Append(append.clone()))?;
-        self.load(limit, self.silent_max, watch)
+        let (done, took) = self.load(limit, self.silent_max, watch)?;
+        // Those who follow have what they are to have later than the last acknowledgement, however much later.
+        check_time(&done, took, (!append.follow).then_some(HEARD_WITHIN))?;
+        Ok(done)
     }
 
     /// Reads, watched.
     pub(super) fn read(&mut self, read: &Read, limit: Duration, watch: &mut dyn Watch) -> Result<Done> {
         self.say(&Command::Read(read.clone()))?;
         // Readers need not tell how far they are.
-        self.load(limit, limit, watch)
+        let (done, took) = self.load(limit, limit, watch)?;
+        if !read.verify {
+            check_time(&done, took, Some(CONSUMERS_CLOSED_WITHIN))?;
+        }
+        Ok(done)
     }
 
-    fn load(&mut self, limit: Duration, patience_max: Duration, watch: &mut dyn Watch) -> Result<Done> {
-        match self.event(STARTED_WITHIN)? {
-            Event::Started => watch.started()?,
+    /// What came of a load, and how long it took by our clock.
+    fn load(
+        &mut self,
+        limit: Duration,
+        patience_max: Duration,
+        watch: &mut dyn Watch,
+    ) -> Result<(Done, Duration)> {
+        let began = match self.event(STARTED_WITHIN)? {
+            Event::Started => Instant::now(),
             other => return self.unexpected(&other),
-        }
+        };
+        watch.started()?;
         let end = Instant::now() + limit;
         let (mut records, mut advanced) = (0, Instant::now());
         loop {
@@ -133,8 +152,9 @@ impl Driving {
                     watch.progress(so_far);
                 }
                 Event::Done(done) => {
+                    let took = began.elapsed();
                     watch.done()?;
-                    return Ok(*done);
+                    return Ok((*done, took));
                 }
                 other => return self.unexpected(&other),
             }
@@ -168,5 +188,46 @@ impl Driving {
         if self.process.wait(ENDED_WITHIN).is_err() {
             self.process.kill();
         }
+    }
+}
+
+/// That a load which took so long by our clock took about as long by its driver's word: with less it would look faster than it is.
+/// How much less it may be is left open where there is nothing to `spare`.
+fn check_time(done: &Done, took: Duration, spare: Option<Duration>) -> Result<()> {
+    if done.errors > 0 || done.records == 0 {
+        // Something else is wrong with it, and says so.
+        return Ok(());
+    }
+    let took = took.as_secs_f64();
+    let least = spare.map_or(0.0, |spare| took * TOLD_SHARE - spare.as_secs_f64());
+    ensure!(
+        (least..=took + HEARD_WITHIN.as_secs_f64()).contains(&done.seconds),
+        "the driver says that its load took {} s, but {took:.3} s passed between its words",
+        done.seconds
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_tells_less_time_than_passed_is_not_believed() {
+        let is_believed = |seconds: f64, took_ms: u64, spare: Option<Duration>| {
+            let done = Done {
+                seconds,
+                records: 9,
+                ..Done::default()
+            };
+            check_time(&done, Duration::from_millis(took_ms), spare).is_ok()
+        };
+        let appends = Some(HEARD_WITHIN);
+        assert!(is_believed(3.0, 3_000, appends) && is_believed(3.0, 3_400, appends));
+        assert!(is_believed(0.05, 300, appends), "a short load, and a slow word");
+        assert!(!is_believed(0.3, 3_000, appends), "a tenth");
+        assert!(!is_believed(1.5, 3_000, appends) && !is_believed(4.0, 3_000, appends));
+        assert!(is_believed(3.0, 9_000, None), "consumers that follow took longer");
+        assert!(!is_believed(f64::NAN, 3_000, None));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Cost {
     pub(super) load: f64,
     /// How many CPUs were busy with neither the system nor its client nor this program, if that is known.
     pub(super) other_cpus: Option<f64>,
+    /// From when the meters were first read until they were read again.
+    pub(super) seconds: f64,
     /// Processor time of the driver.
     pub(super) client_cpu: Duration,
     /// Whether the system has processes of its own (else all of it is the client's).
@@ -43,6 +45,17 @@ impl Cost {
         self.after.cpu += later.after.cpu.saturating_sub(later.before.cpu);
         self.after.rss_bytes = self.after.rss_bytes.max(later.after.rss_bytes);
         self.client_cpu += later.client_cpu;
+        let peaks = [self.rss_peak_bytes, later.rss_peak_bytes, later.before.rss_bytes];
+        self.rss_peak_bytes = peaks.into_iter().max().unwrap_or_default();
+        self.load = later.load;
+        let seconds = self.seconds + later.seconds;
+        self.other_cpus = match (self.other_cpus, later.other_cpus) {
+            (Some(cpus), Some(others)) if seconds > 0.0 => {
+                Some((cpus * self.seconds + others * later.seconds) / seconds)
+            }
+            (one, other) => one.or(other),
+        };
+        self.seconds = seconds;
     }
 }
 
@@ -224,6 +237,7 @@ mod tests {
             rss_peak_bytes: 7_000_000,
             load: 0.25,
             other_cpus: Some(0.125),
+            seconds: 2.0,
             client_cpu: Duration::from_millis(100),
             has_server: true,
         };
@@ -268,13 +282,28 @@ mod tests {
             has_server: true,
             ..Cost::default()
         };
-        let mut all = pass(10, 12, 7_000_000);
-        all.add(&pass(20, 21, 5_000_000));
+        let mut all = Cost {
+            rss_peak_bytes: 8_000_000,
+            load: 0.5,
+            other_cpus: Some(0.25),
+            seconds: 3.0,
+            ..pass(10, 12, 7_000_000)
+        };
+        all.add(&Cost {
+            rss_peak_bytes: 9_000_000,
+            load: 1.5,
+            other_cpus: Some(1.25),
+            seconds: 1.0,
+            ..pass(20, 21, 5_000_000)
+        });
         let figures = of_load(&done(), 1, &all, false);
         let figure = |name: &str| figures.get(name).copied();
         assert_eq!(figure("server_cpu_s_per_gb"), Some(30_000.0));
         assert_eq!(figure("client_cpu_s_per_gb"), Some(60_000.0));
         assert_eq!(figure("server_rss_mb"), Some(7.0));
+        assert_eq!(figure("server_rss_peak_mb"), Some(9.0), "the most of all passes");
+        assert_eq!(figure("load"), Some(1.5), "at the end of the last");
+        assert_eq!(figure("other_cpus"), Some(0.5), "by how long each took");
     }
 
     #[test]

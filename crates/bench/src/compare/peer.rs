@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::identity;
@@ -44,6 +44,9 @@ pub(super) struct PeerFile {
     /// What one acknowledgement is for, where a request has several records.
     #[serde(default)]
     pub(super) acknowledges: Option<Acknowledges>,
+    /// What readers must know of how it is used here, in a sentence.
+    #[serde(default)]
+    pub(super) note: Option<String>,
     /// The largest records that it is meant for; larger ones are not asked of it.
     #[serde(default)]
     pub(super) record_bytes_max: Option<usize>,
@@ -72,6 +75,9 @@ pub(super) struct VariantFile {
     pub(super) driver: String,
     #[serde(default)]
     pub(super) also: Vec<String>,
+    /// The tables that ask it; empty for all.
+    #[serde(default)]
+    pub(super) only: Vec<String>,
     #[serde(default)]
     pub(super) serve_settings: BTreeMap<String, String>,
     #[serde(default)]
@@ -210,10 +216,10 @@ impl Peers {
     }
 
     /// The systems of those names, in their order; a folder's name stands for all its variants. None at all: everything, the
-    /// `first` folder first.
+    /// `first` folder first. Names that nothing has are passed over (`unknown_among` tells them).
     ///
     /// # Errors
-    /// If there is no such system; the message names those there are.
+    /// If nothing has any of them; the message names what there is.
     pub(super) fn choose(&self, names: &[String], first: &str) -> Result<Vec<System>> {
         if names.is_empty() {
             let (mut chosen, others): (Vec<System>, Vec<System>) =
@@ -222,26 +228,36 @@ impl Peers {
             return Ok(chosen);
         }
         let mut chosen: Vec<System> = Vec::new();
+        let unknown = self.unknown_among(names);
+        if let (Some((name, why)), true) = (unknown.first(), unknown.len() == names.len()) {
+            bail!("{name}: {why}");
+        }
         for name in names {
-            let before = chosen.len();
-            let named = self
-                .systems()
-                .filter(|system| system.variant.name == *name || system.peer.name == *name);
             // A folder's name may also be one of its variants': then it stands for the folder.
-            for system in named {
+            for system in self.named(name) {
                 if !chosen.contains(&system) {
                     chosen.push(system);
                 }
             }
-            let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
-            let is_broken = self.broken_among(std::slice::from_ref(name)).next().is_some();
-            ensure!(
-                chosen.len() > before || is_broken,
-                "there is no system {name:?} (or it is named twice), only: {}",
-                known.join(", ")
-            );
         }
         Ok(chosen)
+    }
+
+    /// Those among the names that nothing here has, and what there is instead.
+    pub(super) fn unknown_among(&self, names: &[String]) -> Vec<(String, String)> {
+        let is_known = |name: &String| {
+            let mut broken = self.broken_among(std::slice::from_ref(name));
+            self.named(name).next().is_some() || broken.next().is_some()
+        };
+        let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
+        let why = format!("there is no such system, only: {}", known.join(", "));
+        let unknown = names.iter().filter(|name| !is_known(name));
+        unknown.map(|name| (name.clone(), why.clone())).collect()
+    }
+
+    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = System> + 'a {
+        self.systems()
+            .filter(move |system| system.variant.name == name || system.peer.name == name)
     }
 
     /// The driver of that name.

@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub(super) rows: Vec<RowPlan>,
     /// Whom it asks.
     pub(super) who: Who,
+    /// Whether the clients that several systems share drive it whatever was asked: where what best clients tell cannot meet.
+    pub(super) common_clients: bool,
     /// Whether all data is kept on a RAM disk.
     pub(super) in_memory: bool,
     /// Why it cannot be measured yet.
@@ -47,7 +49,12 @@ pub(super) enum Work {
     /// Append; measured.
     Append(Load),
     /// Append (unmeasured, once for all repetitions), then read it, pass after pass for a run's seconds; measured.
-    Read { load: Load, consumers: u32 },
+    Read {
+        load: Load,
+        consumers: u32,
+        /// Payloads that one request may bring.
+        request_bytes: u32,
+    },
     /// Append at a rate while a second client reads from the first record on; the appends' latency and the reader's rate are
     /// measured.
     ReadMeanwhile {
@@ -63,15 +70,17 @@ pub(super) enum Work {
 }
 
 /// What is read has so many bytes, whoever wrote it: the fastest readers need a good part of a second for it.
-const READ_BYTES: u64 = 256_000_000;
+pub(super) const READ_BYTES: u64 = 256_000_000;
 /// The same of records of `LARGE` bytes and more, which are read faster.
 const READ_LARGE_BYTES: u64 = 512_000_000;
 const LARGE: usize = 10_000;
-/// Who writes too slowly for that has at least written for so many times a run's seconds.
-const FILL_TIMES: f64 = 4.0;
+/// Who writes too slowly for that has at least written for so many times a run's seconds: with less, readers do not read the same.
+const FILL_TIMES: f64 = 120.0;
 /// What one request of a reader may bring: Kafka's default. Of large records, so many.
 const REQUEST_BYTES: usize = 1 << 20;
 const REQUEST_RECORDS_MIN: usize = 4;
+/// In small requests, what so many of them bring is enough to read: all of it would take minutes.
+const REQUESTS_MAX: u64 = 1 << 16;
 
 /// Payloads that one request for records of a size may bring, in bytes; the same for all systems.
 pub(super) fn request_bytes(record_bytes: usize) -> u32 {
@@ -156,6 +165,12 @@ impl Load {
         self.filled_with(bytes, FILL_TIMES)
     }
 
+    /// The same in requests that bring no more than this: so many of them are enough.
+    pub(super) fn to_read_by(self, request_bytes: u32) -> Load {
+        let bytes = READ_BYTES.min(u64::from(request_bytes) * REQUESTS_MAX);
+        self.filled_with(bytes, FILL_TIMES)
+    }
+
     /// The same until there are so many bytes of payloads, or so many times a run's seconds are over.
     pub(super) fn filled_with(self, bytes: u64, times: f64) -> Load {
         let records = (bytes / self.record_bytes as u64).max(1);
@@ -196,17 +211,29 @@ impl Load {
 }
 
 impl Work {
+    /// Reads in requests that are the same for all tables.
+    pub(super) fn read(load: Load, consumers: u32) -> Work {
+        Work::Read {
+            load,
+            consumers,
+            request_bytes: request_bytes(load.record_bytes),
+        }
+    }
+
     /// Those of the row.
     pub(super) fn parameters(&self) -> BTreeMap<String, f64> {
         match self {
             Work::Append(load) | Work::Restart(load) => load.parameters(),
-            Work::Read { load, consumers } => {
+            Work::Read {
+                load,
+                consumers,
+                request_bytes,
+            } => {
                 let mut parameters = load.parameters();
                 parameters.remove("producers");
                 parameters.remove("in_flight");
-                let request_bytes = f64::from(request_bytes(load.record_bytes));
                 parameters.insert("consumers".to_owned(), f64::from(*consumers));
-                parameters.insert("request_bytes".to_owned(), request_bytes);
+                parameters.insert("request_bytes".to_owned(), f64::from(*request_bytes));
                 parameters
             }
             Work::ReadMeanwhile { load, .. } => load.parameters(),
@@ -265,6 +292,7 @@ impl Plan {
             plot: None,
             rows: Vec::new(),
             who: Who::Logs,
+            common_clients: false,
             in_memory: false,
             left_out: None,
             published: Vec::new(),

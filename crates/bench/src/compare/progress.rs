@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// What a run costs besides its load, for the first estimate.
 const OVERHEAD: f64 = 1.5;
 
+/// Takes away what stands in a terminal's line, however long it is.
+const CLEAR: &str = "\r\x1b[K";
+
 /// The progress of all runs.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -55,7 +58,7 @@ impl Progress {
     pub(super) fn tell(&self, what: &str, records: u64) {
         if self.is_terminal && self.shown.get().elapsed() > Duration::from_millis(500) {
             self.shown.set(Instant::now());
-            let _ = write!(std::io::stderr(), "\r{:100}\r  {what}: {records} records", "");
+            let _ = write!(std::io::stderr(), "{CLEAR}  {what}: {records} records");
         }
     }
 
@@ -81,11 +84,7 @@ impl Progress {
             false => 1.0,
         };
         let left = self.left_s.max(0.0) * pace;
-        let clear = if self.is_terminal {
-            format!("\r{:100}\r", "")
-        } else {
-            String::new()
-        };
+        let clear = if self.is_terminal { CLEAR } else { "" };
         // A terminal that went away is no reason to end a comparison.
         let _ = writeln!(
             std::io::stderr(),

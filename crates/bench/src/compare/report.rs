@@ -9,6 +9,7 @@ mod caveats;
 mod cells;
 mod columns;
 mod comparisons;
+mod contrary;
 mod document;
 mod experiments;
 mod guesses;

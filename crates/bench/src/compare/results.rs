@@ -81,6 +81,9 @@ pub struct SystemFacts {
     /// What one acknowledgement is for, if it is known.
     #[serde(default)]
     pub acknowledges: Option<Acknowledges>,
+    /// What readers must know of how it is used here, in a sentence.
+    #[serde(default)]
+    pub note: Option<String>,
     /// What was set, in the system's own words: of the server and of each log.
     pub settings: BTreeMap<String, String>,
     /// Its clients, by name.
@@ -237,6 +240,9 @@ pub struct Published {
     pub figures: BTreeMap<String, f64>,
 }
 
+/// Records a second as a multiple of what the first system of the table takes in the same row: how one publication tells it.
+pub const TIMES_VERSION_1: &str = "times_version_1";
+
 /// Each metric: its name, its unit as tables show it, and whether more is better.
 pub const METRICS: &[(&str, &str, Better)] = &[
     ("p50_us", "p50, µs", Better::Less),
@@ -254,6 +260,7 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("mb_per_s", "MB/s", Better::More),
     ("records_per_s_each", "records/s each", Better::More),
     ("mb_per_s_each", "MB/s each", Better::More),
+    (TIMES_VERSION_1, "times version 1", Better::Neither),
     ("read_records_per_s", "read, records/s", Better::More),
     ("read_mb_per_s", "read, MB/s", Better::More),
     ("server_cpu_s_per_gb", "server CPU s/GB", Better::Less),
@@ -356,6 +363,15 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_format_names_every_metric() {
+        let format = include_str!("../../../../docs/formats/comparison-results.md");
+        for (name, title, _) in METRICS {
+            let line = format!("| `{name}` | {title} |");
+            assert!(format.contains(&line), "{line}");
+        }
+    }
 
     #[test]
     fn from_five_repetitions_on_one_accident_is_no_spread() {

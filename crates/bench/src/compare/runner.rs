@@ -1,4 +1,5 @@
-//! Makes the runs: each workload on each system in turn, repetition by repetition, so that a machine that drifts harms none.
+//! Makes the runs: each workload on each system in turn, repetition by repetition and each time from another system on, so that
+//! a machine that drifts harms none.
 //!
 //! A run that fails says why and harms no other; what was made before is not made again. Where the repetitions of a cell are far
 //! apart, more are made, up to a limit.
@@ -105,39 +106,20 @@ impl<'a> Runner<'a> {
     }
 
     fn row(&mut self, plan: &Plan, row: &RowPlan) -> Result<()> {
-        let ways = ways(&self.setting, plan);
-        let mut cells: Vec<Measured> = ways
-            .into_iter()
-            .map(|way| {
-                let key = CellKey {
-                    experiment: plan.name.to_owned(),
-                    row: row.name.clone(),
-                    system: way.system.variant.name.clone(),
-                    driver: way.driver.name.clone(),
-                };
-                let identity = identity::of(&way);
-                Measured {
-                    failed: earlier::broke_its_promise(&self.record, &key, &identity),
-                    key,
-                    identity,
-                    way,
-                    stored: None,
-                    known_rate: None,
-                }
-            })
-            .collect();
-        for repetition in 0..self.setting.repetitions {
+        let mut cells = self.cells(plan, row);
+        let asked = self.setting.repetitions;
+        for repetition in 0..asked.max(self.setting.repetitions_max) {
             for cell in &mut cells {
+                if repetition >= asked {
+                    if !self.is_unsteady(plan, cell) {
+                        continue;
+                    }
+                    self.progress.add(row.work.seconds(self.setting.seconds));
+                }
                 self.repetition(row, cell, repetition)?;
             }
-        }
-        for repetition in self.setting.repetitions..self.setting.repetitions_max {
-            for cell in &mut cells {
-                if self.is_unsteady(plan, cell) {
-                    self.progress.add(row.work.seconds(self.setting.seconds));
-                    self.repetition(row, cell, repetition)?;
-                }
-            }
+            // Whom a system comes after, and what that one left to do, is another each time.
+            cells.rotate_left(1.min(cells.len()));
         }
         for cell in cells {
             if let Some(stored) = cell.stored {
@@ -145,6 +127,29 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Those of a row, of which nothing is known but what the record says.
+    fn cells(&self, plan: &Plan, row: &RowPlan) -> Vec<Measured> {
+        let ways = ways(&self.setting, plan).into_iter();
+        ways.map(|way| {
+            let key = CellKey {
+                experiment: plan.name.to_owned(),
+                row: row.name.clone(),
+                system: way.system.variant.name.clone(),
+                driver: way.driver.name.clone(),
+            };
+            let identity = identity::of(&way);
+            Measured {
+                failed: earlier::broke_its_promise(&self.record, &key, &identity),
+                key,
+                identity,
+                way,
+                stored: None,
+                known_rate: None,
+            }
+        })
+        .collect()
     }
 
     /// Whether another repetition is worth its time.

@@ -200,15 +200,19 @@ mod tests {
         for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
             for plan in suite.plans(SCALE) {
                 for row in &plan.rows {
-                    let load = match &row.work {
-                        Work::Read { load, .. } => load,
-                        Work::ReadMeanwhile { stored, .. } => stored,
+                    let (load, requests_bytes) = match &row.work {
+                        // What a publication names, it names for reading, too.
+                        Work::Read { load, .. } if matches!(load.amount, Amount::Records(_)) => continue,
+                        Work::Read {
+                            load, request_bytes, ..
+                        } => (load, u64::from(*request_bytes) << 16),
+                        Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
                         Work::Append(_) | Work::Restart(_) => continue,
                     };
                     let records = load.records().expect("a volume is fixed");
                     let bytes = records * load.record_bytes as u64;
                     assert!(
-                        (255_000_000..1_100_000_000).contains(&bytes),
+                        (requests_bytes.min(255_000_000)..1_100_000_000).contains(&bytes),
                         "{}: {bytes}",
                         plan.name
                     );
@@ -216,6 +220,45 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The works of a table of `papers`.
+    fn works_of(name: &str) -> Vec<Work> {
+        let plans = Suite::Papers.plans(SCALE);
+        let plan = plans.into_iter().find(|plan| plan.name == name);
+        let rows = plan.expect("there is such a table").rows;
+        rows.into_iter().map(|row| row.work).collect()
+    }
+
+    #[test]
+    fn what_logrange_wrote_is_what_it_reads_back() {
+        for record_bytes in [100, 512] {
+            let [written, read] =
+                ["write", "read"].map(|what| works_of(&format!("logrange-{record_bytes}-{what}")));
+            assert_eq!(written.len(), read.len());
+            for pair in written.into_iter().zip(read) {
+                let (Work::Append(written), Work::Read { load, consumers, .. }) = &pair else {
+                    panic!("{pair:?}");
+                };
+                assert_eq!((written.amount, written.producers), (load.amount, *consumers));
+            }
+        }
+    }
+
+    #[test]
+    fn a_subscriber_of_confluo_asks_for_a_batch_as_it_was_written() {
+        let mut batches = BTreeSet::new();
+        for work in works_of("confluo-subscribe") {
+            let Work::Read {
+                load, request_bytes, ..
+            } = &work
+            else {
+                panic!("{work:?}");
+            };
+            assert_eq!(*request_bytes, load.batch_records * 64);
+            batches.insert(load.batch_records);
+        }
+        assert_eq!(batches, BTreeSet::from([1, 16, 256, 4_096, 16_384]));
     }
 
     #[test]

@@ -133,7 +133,11 @@ impl Running<'_> {
     pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),
-            Work::Read { load, consumers } => self.read(load, *consumers),
+            Work::Read {
+                load,
+                consumers,
+                request_bytes,
+            } => self.read(load, *consumers, *request_bytes),
             Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
             Work::Restart(load) => self.restart(load),
         }

@@ -7,8 +7,13 @@ use platform::memory::prefetch;
 
 /// What payloads consist of: no compressor finds more in them than six bits a byte.
 const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/// Where the letters of a record begin is a number below this.
-const STARTS: u64 = 1 << 20;
+/// The letters of consecutive records of one producer begin so far apart, or as far as a record is long: what shares nothing with the
+/// records around it, nobody compresses or finds in a cache.
+const STRIDE_MIN: u64 = 4_093;
+/// So many records of a producer in a row have letters of their own, if that takes no more places to begin at than the most.
+const APART: u64 = 64;
+const STARTS_MIN: u64 = 1 << 20;
+const STARTS_MAX: u64 = 1 << 26;
 /// What the generator of letters starts from, before the record's length is mixed in.
 const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -25,6 +30,10 @@ pub const STAMP_BYTES: usize = 16;
 pub struct Payloads {
     pool: Vec<u8>,
     record_bytes: usize,
+    /// Where the letters of a record begin is below this: a power of two, so that it is found quickly.
+    starts: u64,
+    /// How much later those of the next record begin: odd, so that every place has its turn.
+    stride: u64,
 }
 
 /// Who made a record, and which of its records it is.
@@ -52,7 +61,10 @@ impl Payloads {
     /// The same, also where there is no room for the stamp: then they are letters only.
     #[must_use]
     pub fn of_any_length(record_bytes: usize) -> Payloads {
-        let mut state = SEED ^ record_bytes as u64;
+        let bytes = record_bytes as u64;
+        let apart = bytes.saturating_mul(APART).min(STARTS_MAX);
+        let starts = apart.next_power_of_two().max(STARTS_MIN);
+        let mut state = SEED ^ bytes;
         let letter = |_| {
             state ^= state << 13;
             state ^= state >> 7;
@@ -60,8 +72,10 @@ impl Payloads {
             LETTERS[((state >> 32) % LETTERS.len() as u64) as usize]
         };
         Payloads {
-            pool: (0..STARTS as usize + record_bytes).map(letter).collect(),
+            pool: (0..starts as usize + record_bytes).map(letter).collect(),
             record_bytes,
+            starts,
+            stride: STRIDE_MIN.max(bytes | 1),
         }
     }
 
@@ -112,7 +126,10 @@ impl Payloads {
     }
 
     fn letters(&self, producer: u32, sequence: u64, count: usize) -> &[u8] {
-        let start = (sequence * 4_093 + u64::from(producer) * 65_537) % STARTS;
+        let start = sequence
+            .wrapping_mul(self.stride)
+            .wrapping_add(u64::from(producer) * 65_537)
+            & (self.starts - 1);
         &self.pool[start as usize..start as usize + count]
     }
 }
@@ -160,8 +177,9 @@ mod tests {
             (0, 1, 16, 2_717_936_484),
             (0, 1, 100, 2_735_468_055),
             (3, 1_000, 100, 2_102_778_704_282),
-            (7, 500, 4_096, 1_086_244_737_294),
-            (65_535, 3, 1_000_000, 7_513_812_140),
+            (7, 500, 4_096, 1_041_618_093_517),
+            (1, 100, 50_000, 198_908_973_652),
+            (65_535, 3, 1_000_000, 3_807_115_882),
         ] {
             let payloads = Payloads::new(record_bytes).expect("there is room for the stamp");
             assert_eq!(
@@ -169,6 +187,20 @@ mod tests {
                 sum,
                 "{record_bytes} bytes"
             );
+        }
+    }
+
+    #[test]
+    fn records_of_a_producer_share_nothing_with_those_around_them() {
+        for record_bytes in [100, 4_096, 50_000, 1_000_000] {
+            let payloads = Payloads::new(record_bytes).expect("there is room for the stamp");
+            let letters = |sequence| payloads.letters(3, sequence, record_bytes - STAMP_BYTES);
+            let mut places: Vec<_> = (0..APART)
+                .map(|sequence| letters(sequence).as_ptr_range())
+                .collect();
+            places.sort_by_key(|place| place.start);
+            let are_apart = places.windows(2).all(|pair| pair[0].end <= pair[1].start);
+            assert!(are_apart, "{record_bytes} bytes");
         }
     }
 

@@ -1,12 +1,13 @@
 //! What is chosen: names that do not exist, and what a system is not asked for.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use bench::compare::results::Cell;
-use bench::compare::{self, CompareOptions, Interrupt, Suite};
+use bench::compare::{self, Clients, CompareOptions, Interrupt, Suite};
 
-use super::{Bench, SERVE, cells};
+use super::{Bench, SERVE, cells, is_whole};
 
 #[test]
 fn what_does_not_exist_is_named_with_what_does() {
@@ -47,6 +48,69 @@ fn what_does_not_exist_is_named_with_what_does() {
         },
         "--seconds",
     );
+}
+
+#[test]
+fn a_name_that_nothing_has_is_a_failure_and_harms_no_other() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    let options = CompareOptions {
+        systems: vec!["able".to_owned(), "charlie".to_owned()],
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert!(is_whole(&results, "able"), "{results:#?}");
+    assert_eq!(failures, ["charlie: there is no such system, only: able"]);
+    let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(page.contains("there is no such system, only: able"), "{page}");
+}
+
+/// Adds lines to the end of a system's `peer.toml`: they belong to its variant.
+fn add_lines(bench: &Bench, system: &str, lines: &str) {
+    let folder = bench.directory.path().join("peers").join(system);
+    let path = folder.join("peer.toml");
+    let text = fs::read_to_string(&path).expect("it was written");
+    fs::write(&path, text + lines).expect("there is room");
+}
+
+#[test]
+fn a_variant_for_one_table_is_asked_in_no_other() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("baker", "honest", SERVE, "");
+    add_lines(&bench, "baker", "only = [\"read-back\"]\n");
+    let (failures, results) = bench.run(&bench.options());
+    assert_eq!(failures, [] as [String; 0]);
+    let tables = results.experiments.iter().filter(|table| {
+        let mut cells = table.rows.iter().flat_map(|row| &row.cells);
+        cells.any(|cell| cell.system == "baker")
+    });
+    let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
+    assert_eq!(tables, ["read-back"]);
+}
+
+#[test]
+fn where_best_clients_cannot_meet_the_common_ones_drive_whatever_was_asked() {
+    let bench = Bench::new();
+    bench.add("kafka", "honest", SERVE, "");
+    bench.add("common", "honest", SERVE, "");
+    add_lines(&bench, "kafka", "also = [\"common\"]\n");
+    let asked = |table: &str| {
+        let options = CompareOptions {
+            suite: Suite::Papers,
+            only: vec![table.to_owned()],
+            clients: Clients::Best,
+            out: bench.directory.path().join(table),
+            ..bench.options()
+        };
+        let failures = compare::run(&options, "test", &Interrupt::default()).expect("it runs");
+        assert_eq!(failures, [] as [String; 0]);
+        let results = compare::read_results(&options.out.join("results.json")).expect("it was written");
+        let drivers = cells(&results, "kafka").map(|cell| cell.driver.clone());
+        drivers.collect::<BTreeSet<String>>()
+    };
+    assert_eq!(asked("smf").len(), 2);
+    assert_eq!(asked("shared-logs-2").len(), 1);
 }
 
 #[test]

@@ -55,6 +55,23 @@ fn who_cheats_dies_stalls_or_refuses_is_found_out_and_harms_no_other() {
 }
 
 #[test]
+fn who_tells_less_time_than_passed_is_found_out() {
+    let bench = Bench::new();
+    bench.add("hurry", "hurry", SERVE, "");
+    let options = CompareOptions {
+        only: vec!["one-by-one".to_owned()],
+        // In a moment, nobody tells a late word from a lie.
+        seconds: 1.0,
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    let mut cells = cells(&results, "hurry");
+    assert!(cells.all(|cell| cell.runs.is_empty()), "{results:#?}");
+    let mut failures = failures.iter();
+    assert!(failures.any(|failure| failure.contains("passed between its words")));
+}
+
+#[test]
 fn a_server_that_dies_in_the_middle_fails_its_own_runs_only() {
     let bench = Bench::new();
     bench.add("able", "honest", SERVE, "");

@@ -31,6 +31,50 @@ fn honest_systems_are_measured_and_a_second_time_nothing_is_left_to_do() {
     assert_eq!(again.experiments, results.experiments);
 }
 
+/// Which system was measured after which: a line of the record for each run.
+fn order(record: &str, repetition: u64) -> Vec<String> {
+    let lines = record.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a record has JSON only");
+        line
+    });
+    let runs = lines.filter(|line| line["line"] == "run" && line["repetition"] == repetition);
+    runs.map(|line| line["system"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn nobody_always_comes_first_or_after_the_same_one() {
+    let bench = Bench::new();
+    for name in ["able", "baker", "charlie"] {
+        bench.add(name, "honest", SERVE, "");
+    }
+    let options = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["restart".to_owned()],
+        // Promising nothing after a crash, they are not asked: only their turns are told.
+        repetitions: 3,
+        repetitions_max: 3,
+        ..bench.options()
+    };
+    bench.run(&options);
+    let record = fs::read_to_string(bench.out().join("runs.jsonl")).expect("it was written");
+    for (repetition, turns) in [
+        ["able", "baker", "charlie"],
+        ["baker", "charlie", "able"],
+        ["charlie", "able", "baker"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let order = order(&record, repetition as u64);
+        let rows: Vec<_> = order.chunks(3).collect();
+        assert!(
+            rows.len() == 2 && rows.iter().all(|row| *row == turns),
+            "{repetition}: {order:?}"
+        );
+    }
+}
+
 /// The figures of all runs of a system.
 fn runs<'a>(results: &'a Results, system: &str) -> Vec<&'a BTreeMap<String, f64>> {
     let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
@@ -47,6 +91,8 @@ fn readers_read_pass_after_pass_and_it_is_said_how_much_was_there() {
     bench.add("slow", "slow", SERVE, "");
     let options = CompareOptions {
         only: vec!["read-back".to_owned()],
+        // What is read is written for 120 times as long.
+        seconds: 0.02,
         ..bench.options()
     };
     let (failures, results) = bench.run(&options);

@@ -63,6 +63,7 @@ fn system(name: &str, title: &str, flushed: bool, durability: &str) -> SystemFac
             true => Acknowledges::Batch,
             false => Acknowledges::Record,
         }),
+        note: None,
         settings: BTreeMap::from([("heap".to_owned(), "1 GiB".to_owned())]),
         drivers: BTreeMap::from([
             ("own".to_owned(), driver("Own client 1.2")),

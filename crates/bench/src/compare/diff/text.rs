@@ -19,31 +19,40 @@ impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "suite {}, {} and {}", self.suite, self.began[0], self.began[1])?;
         write_list(f, "Differs around them", self.surroundings.iter())?;
+        write_list(
+            f,
+            "Unlike machines, so no figure is judged (--any-machine judges all the same)",
+            self.unlike_machines.iter(),
+        )?;
         let broken = self
             .broken
             .iter()
             .map(|broken| format!("{}: {}", broken.place, broken.why));
         write_list(f, "Broken", broken)?;
-        write_changes(f, "Worse", &self.of(Verdict::Worse))?;
-        write_changes(f, "Better", &self.of(Verdict::Better))?;
+        write_changes(f, "Worse", &self.of(Some(Verdict::Worse)))?;
+        write_changes(f, "Better", &self.of(Some(Verdict::Better)))?;
         write_list(f, "Only before", self.only_before.iter())?;
         write_list(f, "Only after", self.only_after.iter())?;
-        let counts =
-            [Verdict::Worse, Verdict::Better, Verdict::NoDifference].map(|verdict| self.of(verdict).len());
+        let counts = [Verdict::Worse, Verdict::Better, Verdict::NoDifference]
+            .map(|verdict| self.of(Some(verdict)).len());
         writeln!(
             f,
-            "\n{} worse, {} better, {} without a difference, {} broken",
+            "\n{} worse, {} better, {} without a difference, {} broken{}",
             counts[0],
             counts[1],
             counts[2],
-            self.broken.len()
+            self.broken.len(),
+            match self.of(None).len() {
+                0 => String::new(),
+                unjudged => format!(", {unjudged} not judged"),
+            }
         )
     }
 }
 
 impl Diff {
-    /// The changes with this verdict, the widest first.
-    fn of(&self, verdict: Verdict) -> Vec<&Change> {
+    /// The changes with this verdict, or those with none, the widest first.
+    fn of(&self, verdict: Option<Verdict>) -> Vec<&Change> {
         let mut changes: Vec<&Change> = self
             .changes
             .iter()

@@ -16,6 +16,7 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     let mut points = guarantees(results);
     points.extend(alone(results));
     points.extend(clients::acknowledgements(results));
+    points.extend(clients::notes(results));
     points.extend(failures::points(results));
     points.extend(not_asked(results));
     points.extend(left_out(results));
@@ -82,7 +83,7 @@ fn alone(results: &Results) -> Vec<Text> {
         _ => vec![point(
             "Alone. ",
             format!(
-                "{}: nothing else here promises the same, so it wins and loses nothing.",
+                "{}: nothing else here promises the same, so nothing of it is scored.",
                 join(&alone)
             ),
         )],
@@ -163,15 +164,24 @@ fn without_first(results: &Results) -> Vec<Text> {
 }
 
 fn publications(results: &Results) -> Vec<Text> {
-    let has = |experiment: &Experiment| !experiment.published.is_empty();
-    match results.experiments.iter().any(has) {
-        false => Vec::new(),
-        true => vec![point(
-            "Published figures. ",
-            "They come of other hardware, other versions and often other networks. They stand in columns of their own, to \
-             show what the publication found, and are never set against what was measured here.",
-        )],
+    let mut experiments = results.experiments.iter();
+    if experiments.all(|experiment| experiment.published.is_empty()) {
+        return Vec::new();
     }
+    let without: Vec<String> = results
+        .experiments
+        .iter()
+        .filter(|experiment| experiment.source.is_some() && experiment.published.is_empty())
+        .map(|experiment| format!("“{}”", experiment.title))
+        .collect();
+    let without = match without.is_empty() {
+        true => String::new(),
+        false => format!(" Published without numbers: {}.", join(&without)),
+    };
+    let words = "They come of other hardware, other versions and often other networks. They stand in columns or lines of their own, \
+                 to show what the publication found, and are never set against what was measured here; at most, it is said that a \
+                 ratio points the other way.";
+    vec![point("Published figures. ", format!("{words}{without}"))]
 }
 
 /// All cells, each with its table and its row.

@@ -19,6 +19,8 @@ pub(crate) const BEHIND: &str = "§";
 pub(crate) const FEW_READS: &str = "‖";
 /// Marks what too few repetitions found.
 pub(crate) const FEW_RUNS: &str = "¶";
+/// Marks what was read, or measured beside reads, with less to read than others had.
+pub(crate) const LESS_TO_READ: &str = "◊";
 /// Marks bytes written that cannot be all.
 pub(crate) const UNWRITTEN: &str = "#";
 /// Marks what was never the same twice.
@@ -102,6 +104,7 @@ pub(crate) fn mark(guess: Guess) -> &'static str {
         Guess::Behind => BEHIND,
         Guess::FewReads => FEW_READS,
         Guess::FewRuns => FEW_RUNS,
+        Guess::LessToRead => LESS_TO_READ,
         Guess::Unwritten => UNWRITTEN,
     }
 }

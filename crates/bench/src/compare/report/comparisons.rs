@@ -3,6 +3,8 @@
 //! Only like is set beside like: the same row, the same metric, the best client of both or the same client of both. Metrics that
 //! tell the same in other units count once. Figures of publications never come here.
 
+use std::cmp::Ordering;
+
 use super::measured::{Measured, Verdict, better};
 use super::{columns, number};
 use crate::compare::results::{Better, Cell, Experiment, LoopKind, Results, Row, SystemFacts};
@@ -53,8 +55,8 @@ impl Comparison<'_> {
     }
 }
 
-/// All comparisons: the first system with all others, and its other variants with those whose guarantee they share (if it
-/// is not the first system's).
+/// All comparisons: the first system with all others, and its variants of another guarantee with those whose guarantee is not the
+/// first system's either: who promises what the first does has met it already.
 pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
     let Some(first) = results.systems.first() else {
         return Vec::new();
@@ -69,7 +71,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
             for our in &ours {
                 let is_first = our.name == first.name;
                 let others = others.iter().filter(|other| {
-                    is_first || (our.survives != first.survives && our.survives == other.survives)
+                    is_first || (our.survives != first.survives && other.survives != first.survives)
                 });
                 for other in others {
                     push_pairs(&mut found, results.repetitions, (experiment, row), (our, other));
@@ -78,6 +80,22 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
         }
     }
     found
+}
+
+/// What the others promise beside ours, as the end of "systems that promise".
+pub(crate) fn promise(those: &[&Comparison<'_>]) -> &'static str {
+    let are_all = |ordering: Ordering| {
+        those
+            .iter()
+            .all(|one| one.other_system.survives.cmp(&one.our_system.survives) == ordering)
+    };
+    let words = [
+        (Ordering::Equal, "the same"),
+        (Ordering::Less, "less"),
+        (Ordering::Greater, "more"),
+    ];
+    let words = words.into_iter().find(|(ordering, _)| are_all(*ordering));
+    words.map_or("something else", |(_, words)| words)
 }
 
 /// Whether a system is the first one, or a variant of it: variants are named after their system.

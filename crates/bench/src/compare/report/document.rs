@@ -82,6 +82,8 @@ pub(crate) struct Plot {
     pub(crate) caption: String,
     /// As SVG.
     pub(crate) svg: String,
+    /// The same for a narrow screen: its panels stand below each other.
+    pub(crate) narrow_svg: String,
     /// As PNG.
     pub(crate) png: Vec<u8>,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::{Block, Document, Text, slug};
 use super::guesses::has_own_loads;
 use super::overview::point;
-use super::{columns, number, plots, requests, tables};
+use super::{columns, contrary, number, plots, requests, tables};
 use crate::compare::results::{Experiment, LoopKind, Results, Survives};
 
 /// Adds a section for each experiment.
@@ -67,6 +67,7 @@ fn push_one(
         document.paragraph("Nothing ran.");
     }
     document.paragraph(unlike(results, experiment));
+    document.paragraph(contrary::to_publication(results, experiment));
     document.paragraph(verified(experiment));
     if let Some(plot) = plots::draw(results, experiment, name)? {
         document.blocks.push(Block::Plot(plot));

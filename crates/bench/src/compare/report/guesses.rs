@@ -26,6 +26,12 @@ const SAME_LOAD: f64 = 0.05;
 /// Latency beside reads must have had them beside it for so much of the run.
 const BESIDE_READS_PERCENT: f64 = 90.0;
 
+/// Who has less than this part of what others have to read does not read the same.
+const SAME_TO_READ: f64 = 0.9;
+
+/// How much there is to read.
+const STORED: &str = "stored_mb";
+
 /// What goes to the disk for each byte appended: less than the bytes themselves was not measured.
 const WRITTEN: &str = "written_per_byte";
 
@@ -45,6 +51,8 @@ pub(crate) enum Guess {
     FewReads,
     /// Not even half of the repetitions that were asked succeeded.
     FewRuns,
+    /// Reading, or latency beside it, with less to read than others of the row have.
+    LessToRead,
     /// Bytes written, where somebody wrote less than was appended: the kernel counted them at another time.
     Unwritten,
 }
@@ -98,8 +106,17 @@ pub(crate) fn in_row(row: &Row, cell: &Cell, metric: &str, repetitions: u32) -> 
     if repetitions > 1 && runs * 2 <= repetitions as usize {
         return Some(Guess::FewRuns);
     }
+    if has_less_to_read(row, cell) {
+        return Some(Guess::LessToRead);
+    }
     let is_short = |cell: &Cell| cell.spread(WRITTEN).is_some_and(|written| written.median < 1.0);
     (metric == WRITTEN && row.cells.iter().any(is_short)).then_some(Guess::Unwritten)
+}
+
+fn has_less_to_read(row: &Row, cell: &Cell) -> bool {
+    let stored = |cell: &Cell| cell.spread(STORED).map(|stored| stored.median);
+    let most = row.cells.iter().filter_map(stored).fold(0.0, f64::max);
+    stored(cell).is_some_and(|own| own < most * SAME_TO_READ)
 }
 
 /// Whether a latency was told once for each request of many records, or for each record; none for what is no such latency.
@@ -295,5 +312,15 @@ mod tests {
         assert_eq!(told([2.0, 0.026], WRITTEN), Some(Guess::Unwritten));
         assert_eq!(told([2.0, 1.1], WRITTEN), None);
         assert_eq!(told([2.0, 0.026], "records_per_s"), None);
+    }
+
+    #[test]
+    fn who_has_less_to_read_than_others_wins_and_loses_nothing() {
+        let stored = |mb: f64| cell(&[(STORED, mb), ("mb_per_s", 9.0)]);
+        let row = row([246.9, 256.0, 40.5].map(stored).to_vec());
+        let told = |place: usize, metric: &str| in_row(&row, &row.cells[place], metric, 3);
+        assert_eq!([0, 1].map(|place| told(place, "mb_per_s")), [None, None]);
+        assert_eq!(told(2, "mb_per_s"), Some(Guess::LessToRead));
+        assert_eq!(told(2, STORED), None, "it says so, and decides nothing");
     }
 }

@@ -119,7 +119,7 @@ fn push_titles(out: &mut String, table: &Table) {
         for (title, columns) in &table.groups {
             let title = escape(title);
             out.push_str(&format!(
-                "<th class=\"group\" scope=\"colgroup\" colspan=\"{columns}\">{title}</th>"
+                "<th class=\"group\" scope=\"colgroup\" colspan=\"{columns}\"><span>{title}</span></th>"
             ));
         }
         out.push_str("</tr>\n<tr>");
@@ -141,18 +141,18 @@ fn push_notes(out: &mut String, notes: &[String]) {
     out.push_str("</ol>\n");
 }
 
-/// A plot as it was drawn; only its opening tag is replaced, by one that says what it shows.
+/// A plot as it was drawn, broad and narrow, of which the page shows one; only their opening tags are replaced, by ones that say
+/// what they show.
 fn push_plot(out: &mut String, plot: &Plot) {
+    let alternative = escape(&plot.alternative);
+    let drawn = |svg: &str, kind: &str| {
+        let tag = format!("<svg class=\"plot {kind}\" role=\"img\" aria-label=\"{alternative}\" ");
+        svg.replacen("<svg ", &tag, 1)
+    };
     out.push_str(&format!(
-        "<figure>\n<div class=\"wide\" tabindex=\"0\">\n{}\n</div>\n<figcaption>{}</figcaption>\n</figure>\n",
-        plot.svg.replacen(
-            "<svg ",
-            &format!(
-                "<svg class=\"plot\" role=\"img\" aria-label=\"{}\" ",
-                escape(&plot.alternative)
-            ),
-            1
-        ),
+        "<figure>\n{}\n{}\n<figcaption>{}</figcaption>\n</figure>\n",
+        drawn(&plot.svg, "broad"),
+        drawn(&plot.narrow_svg, "narrow"),
         escape(&plot.caption)
     ));
 }

@@ -115,11 +115,11 @@ fn push_side(document: &mut Document, found: &[Comparison<'_>], side: Side, firs
             continue;
         }
         let those: Vec<&Comparison<'_>> = among.iter().copied().filter(|one| side.has(one)).collect();
-        let whom = match (is_same, first.is_flushed()) {
-            (true, _) => "systems that promise the same",
-            (false, true) => "systems that promise less (not scored)",
-            (false, false) => "systems that promise something else (not scored)",
-        };
+        let whom = format!(
+            "systems that promise {}{}",
+            comparisons::promise(&among),
+            if is_same { "" } else { " (not scored)" }
+        );
         let count = match those.len() {
             0 => Text::strong("None"),
             those => Text::strong(number::count(those as u64)),

@@ -1,9 +1,13 @@
-//! What was found, in about ten sentences: one for each table, those that our system loses first.
+//! What was found, in a sentence or two for each measured table, those that our system loses first.
 //!
-//! Each speaks of the table's first metric in which our system can be set beside one that promises the same.
+//! Each speaks of the table's first metric in which our system can be set beside one that promises the same; else beside one that
+//! promises something else, which is not scored; else of who is best there.
 
+use std::cmp::Reverse;
+
+use super::cells::{self, Standing};
 use super::columns;
-use super::comparisons::Comparison;
+use super::comparisons::{self, Comparison};
 use super::document::{Document, Text};
 use super::guesses::has_own_loads;
 use super::measured::{Verdict, better, title};
@@ -11,13 +15,19 @@ use super::number;
 use super::overview::{join, point};
 use crate::compare::results::{Better, Experiment, Results, SystemFacts};
 
-/// How many points there are at most.
-const SENTENCES: usize = 10;
+/// What is said of one table: how each of our systems stands in it that has to be told of.
+struct Told<'a> {
+    experiment: &'a Experiment,
+    outcomes: Vec<Outcome<'a>>,
+}
 
-/// How our system stands in one table: for each row, beside the best of those that decide it.
+/// How one of our systems stands in one table: for each row, beside the best of those that decide it.
 struct Outcome<'a> {
     experiment: &'a Experiment,
+    our: &'a SystemFacts,
     metric: &'a str,
+    /// What the others promise, if it is not the same: then nothing of it is scored.
+    promise: Option<&'static str>,
     lost: Vec<&'a Comparison<'a>>,
     level: Vec<&'a Comparison<'a>>,
     won: Vec<&'a Comparison<'a>>,
@@ -29,37 +39,79 @@ pub(crate) fn push(document: &mut Document, results: &Results, found: &[Comparis
         return;
     };
     let experiments = results.experiments.iter();
-    let mut outcomes: Vec<Outcome<'_>> = experiments
-        .filter_map(|experiment| Outcome::of(experiment, first, found))
+    let mut told: Vec<Told<'_>> = experiments
+        .filter_map(|experiment| Told::of(experiment, results, found))
         .collect();
-    outcomes.sort_by(|one, other| {
-        let [one, other] = [one, other].map(Outcome::parts);
+    told.sort_by(|one, other| {
+        let [one, other] = [one, other].map(Told::parts);
         other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
     });
-    let whole = match outcomes.len() {
-        0..=SENTENCES => outcomes.len(),
-        _ => SENTENCES - 1,
-    };
-    let (told, rest) = outcomes.split_at(whole);
-    let mut points: Vec<Text> = told.iter().map(|outcome| outcome.sentence(first)).collect();
-    points.extend(summary(rest, first));
-    points.extend(beside_others(found, first));
-    if points.is_empty() {
+    let mut points: Vec<Text> = told.iter().map(|told| told.point(results)).collect();
+    points.extend(beside_others(results, found));
+    if points.is_empty() || results.systems.len() < 2 {
         return;
     }
     document.heading(2, "In plain words", "plain-words");
-    document.paragraph(
-        "A sentence for each table, by its first metric. It speaks of systems that promise the same, each through its best client. \
-         What is lost comes first.",
-    );
+    document.paragraph(format!(
+        "Each table in a sentence or two, by its first metric. They speak of systems that promise the same as {}, each through its best \
+         client; where there are none, of others, and say so. What is lost comes first.",
+        first.title
+    ));
     document.list(points);
 }
 
+impl<'a> Told<'a> {
+    /// None of a table in which nothing was measured.
+    fn of(experiment: &'a Experiment, results: &'a Results, found: &'a [Comparison<'a>]) -> Option<Self> {
+        let first = results.systems.first()?;
+        let mut cells = experiment.rows.iter().flat_map(|row| &row.cells);
+        if !cells.any(|cell| !cell.runs.is_empty()) {
+            return None;
+        }
+        let of = |our: &'a SystemFacts, is_same: bool| Outcome::of(experiment, our, found, is_same);
+        let outcomes = match of(first, true) {
+            Some(outcome) => vec![outcome],
+            None => {
+                let systems = results.systems.iter();
+                let ours = systems.filter(|system| comparisons::is_variant_of(system, first));
+                ours.filter_map(|our| of(our, true).or_else(|| of(our, false)))
+                    .collect()
+            }
+        };
+        Some(Self { experiment, outcomes })
+    }
+
+    /// Which part of the rows is lost at most, and which is level.
+    fn parts(&self) -> (f64, f64) {
+        let parts = self.outcomes.iter().map(Outcome::parts);
+        parts.fold((0.0_f64, 0.0_f64), |most, one| {
+            (most.0.max(one.0), most.1.max(one.1))
+        })
+    }
+
+    fn point(&self, results: &Results) -> Text {
+        let words = match self.outcomes.is_empty() {
+            true => without_ours(results, self.experiment),
+            false => {
+                let sentences: Vec<String> = self.outcomes.iter().map(Outcome::sentence).collect();
+                sentences.join(" ")
+            }
+        };
+        point(&format!("{}. ", self.experiment.title), words)
+    }
+}
+
 impl<'a> Outcome<'a> {
-    fn of(experiment: &'a Experiment, first: &SystemFacts, found: &'a [Comparison<'a>]) -> Option<Self> {
+    /// Beside those that promise the same, or beside all that do not.
+    fn of(
+        experiment: &'a Experiment,
+        our: &'a SystemFacts,
+        found: &'a [Comparison<'a>],
+        is_same: bool,
+    ) -> Option<Self> {
         let is_meant = |one: &&Comparison<'_>| {
-            let is_ours = one.our_system.name == first.name && one.common_client.is_none();
-            is_ours && one.is_same_guarantee() && std::ptr::eq(one.experiment, experiment)
+            let is_ours = one.our_system.name == our.name && one.common_client.is_none();
+            is_ours && one.is_same_guarantee() == is_same && std::ptr::eq(one.experiment, experiment)
         };
         let those: Vec<&'a Comparison<'a>> = found.iter().filter(is_meant).collect();
         let mut metrics = experiment.metrics.iter();
@@ -68,7 +120,9 @@ impl<'a> Outcome<'a> {
             .as_str();
         let mut outcome = Self {
             experiment,
+            our,
             metric,
+            promise: (!is_same).then(|| comparisons::promise(&those)),
             lost: Vec::new(),
             level: Vec::new(),
             won: Vec::new(),
@@ -101,8 +155,12 @@ impl<'a> Outcome<'a> {
         (part(&self.lost), part(&self.level))
     }
 
-    fn sentence(&self, first: &SystemFacts) -> Text {
-        let ours = columns::title(first);
+    fn sentence(&self) -> String {
+        let ours = columns::title(self.our);
+        let ours = match self.promise {
+            Some(promise) => format!("Beside systems that promise {promise} (not scored), {ours}"),
+            None => ours,
+        };
         let load = match has_own_loads(self.experiment) {
             true => ", each system at its own load",
             false => "",
@@ -132,7 +190,7 @@ impl<'a> Outcome<'a> {
             (false, won, level) => format!(" It is first in {won}, and level with the best in {level}."),
         };
         words.push_str(&rest);
-        point(&format!("{}. ", self.experiment.title), words)
+        words
     }
 
     /// The row that is lost by most.
@@ -197,61 +255,68 @@ fn best_rival<'a>(
     }
 }
 
-/// All tables that have no sentence of their own, in one.
-fn summary(rest: &[Outcome<'_>], first: &SystemFacts) -> Option<Text> {
-    if rest.is_empty() {
-        return None;
+/// Who is best in a table in which nothing of ours could be set beside anything.
+fn without_ours(results: &Results, experiment: &Experiment) -> String {
+    let columns = columns::of(results, experiment);
+    for metric in &experiment.metrics {
+        let standings = experiment.rows.iter();
+        let standings: Vec<Vec<Standing>> = standings
+            .map(|row| cells::standings(&columns, row, metric))
+            .filter(|standings| standings.contains(&Standing::Best))
+            .collect();
+        let count = |number: usize| {
+            let is_best = |standings: &&Vec<Standing>| {
+                let mut own = columns.iter().zip(standings.iter());
+                own.any(|(column, standing)| column.number == number && *standing == Standing::Best)
+            };
+            standings.iter().filter(is_best).count()
+        };
+        let systems = results.systems.iter().enumerate();
+        let mut bests: Vec<(&SystemFacts, usize)> = systems
+            .map(|(number, system)| (system, count(number)))
+            .filter(|(_, rows)| *rows > 0)
+            .collect();
+        bests.sort_by_key(|(_, rows)| Reverse(*rows));
+        let bests: Vec<String> = bests
+            .iter()
+            .map(|(system, rows)| {
+                let (title, all) = (columns::title(system), standings.len());
+                format!("{title} in {rows} of {all} rows")
+            })
+            .collect();
+        if !bests.is_empty() {
+            return format!(
+                "Nothing of ours stands beside others here. Best by {}, alone or level with others: {}.",
+                plain_name(metric),
+                join(&bests)
+            );
+        }
     }
-    let sum = |count: fn(&Outcome<'_>) -> usize| rest.iter().map(count).sum::<usize>();
-    let counts = [
-        ("loses", sum(|outcome| outcome.lost.len())),
-        ("is level with the best in", sum(|outcome| outcome.level.len())),
-        ("is first in", sum(|outcome| outcome.won.len())),
-    ];
-    let counts: Vec<String> = counts
-        .into_iter()
-        .filter(|(_, rows)| *rows > 0)
-        .map(|(words, rows)| format!("{words} {rows}"))
-        .collect();
-    let titles: Vec<String> = rest
-        .iter()
-        .map(|outcome| format!("“{}”", outcome.experiment.title))
-        .collect();
-    let words = format!(
-        "Of {} rows in {}, {} {}.",
-        rest.iter().map(Outcome::rows).sum::<usize>(),
-        join(&titles),
-        columns::title(first),
-        join(&counts)
-    );
-    Some(point(&format!("The other {} tables. ", rest.len()), words))
+    "None of its figures could be set beside another.".to_owned()
 }
 
-/// How our system stands beside those that promise something else.
-fn beside_others(found: &[Comparison<'_>], first: &SystemFacts) -> Option<Text> {
-    let is_meant = |one: &&Comparison<'_>| {
-        let is_ours = one.our_system.name == first.name && one.common_client.is_none();
-        is_ours && !one.is_same_guarantee()
-    };
-    let those: Vec<&Comparison<'_>> = found.iter().filter(is_meant).collect();
-    let count = |verdict| number::count(those.iter().filter(|one| one.verdict == verdict).count() as u64);
-    let all = those.len() as u64;
-    let what = match first.is_flushed() {
-        true => "less",
-        false => "something else",
-    };
-    (all > 0).then(|| {
-        point(
-            "Not scored. ",
+/// How our systems stand beside those that promise something else.
+fn beside_others(results: &Results, found: &[Comparison<'_>]) -> Option<Text> {
+    let sentence = |our: &SystemFacts| {
+        let is_meant = |one: &&Comparison<'_>| {
+            let is_ours = one.our_system.name == our.name && one.common_client.is_none();
+            is_ours && !one.is_same_guarantee()
+        };
+        let those: Vec<&Comparison<'_>> = found.iter().filter(is_meant).collect();
+        let count = |verdict| number::count(those.iter().filter(|one| one.verdict == verdict).count() as u64);
+        (!those.is_empty()).then(|| {
             format!(
-                "Beside systems that promise {what}, {} is worse in {} and better in {} of {} figures.",
-                columns::title(first),
+                "Beside systems that promise {}, {} is worse in {} and better in {} of {} figures.",
+                comparisons::promise(&those),
+                columns::title(our),
                 count(Verdict::Worse),
                 count(Verdict::Better),
-                number::count(all)
-            ),
-        )
-    })
+                number::count(those.len() as u64)
+            )
+        })
+    };
+    let sentences: Vec<String> = results.systems.iter().filter_map(sentence).collect();
+    (!sentences.is_empty()).then(|| point("Not scored. ", sentences.join(" ")))
 }
 
 /// "3 of 4 rows", "its one row".

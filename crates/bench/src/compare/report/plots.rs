@@ -32,14 +32,14 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> an
         Plot::Percentiles => "p50_us",
     };
     caption.push_str(&units(experiment, &columns, metric));
-    let scene = match plot {
-        Plot::Bars { metric } => bars::scene(experiment, &columns, metric),
+    let scene = |width| match plot {
+        Plot::Bars { metric } => bars::scene(experiment, &columns, metric, width),
         Plot::Lines { x, metric, by } => {
-            lines::panels(experiment, columns.clone(), (x, metric, by.as_deref())).scene()
+            lines::panels(experiment, columns.clone(), (x, metric, by.as_deref())).scene(width)
         }
-        Plot::Percentiles => percentiles::panels(experiment, columns.clone()).scene(),
+        Plot::Percentiles => percentiles::panels(experiment, columns.clone()).scene(width),
     };
-    let Some(scene) = scene else {
+    let (Some(broad), Some(narrow)) = (scene(scene::WIDTH), scene(scene::NARROW)) else {
         return Ok(None);
     };
     let systems: Vec<String> = columns.iter().map(|column| column.title.clone()).collect();
@@ -47,8 +47,9 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> an
         file: format!("{name}.png"),
         alternative: format!("{}: {shows} of {}.", experiment.title, systems.join(", ")),
         caption,
-        svg: scene.svg()?,
-        png: scene.png()?,
+        svg: broad.svg()?,
+        narrow_svg: narrow.svg()?,
+        png: broad.png()?,
     }))
 }
 

@@ -1,7 +1,7 @@
 //! The table of an experiment, in one of three layouts.
 //!
 //! ```text
-//! blocks    a block for each row: systems down, metrics across              no figures of a publication
+//! blocks    a block for each row: systems down, metrics across              no figures of a publication, or many systems
 //! metrics   metrics down, rows and systems across                           publications with few rows
 //! rows      rows down, metrics and systems across                           publications with many rows
 //! ```
@@ -13,6 +13,9 @@ use super::measured::title;
 use super::number;
 use super::requests::row_title;
 use crate::compare::results::{Experiment, Results, Row};
+
+/// A table with more columns than this is not read on one screen: then there is a block for each row.
+const COLUMNS_MAX: usize = 12;
 
 /// What stands above figures of a publication.
 const PUBLISHED: &str = "published, other hardware";
@@ -31,11 +34,13 @@ pub(crate) fn table(results: &Results, experiment: &Experiment) -> Option<Table>
         rows,
         metrics: metrics(experiment),
     };
-    Some(match is_published {
+    let table = match is_published {
         false => frame.blocks(),
         true if frame.rows.len() <= frame.metrics.len() => frame.metrics_down(),
         true => frame.rows_down(),
-    })
+    };
+    let is_wide = is_published && table.columns.len() > COLUMNS_MAX;
+    Some(if is_wide { frame.blocks() } else { table })
 }
 
 /// The names of all rows, those that only the publication has last.
@@ -74,33 +79,45 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn blocks(&self) -> Table {
-        let metrics = &self.metrics;
         let mut notes = Notes::default();
         let mut lines = Vec::new();
-        for row in &self.experiment.rows {
-            lines.push(Line::Group(row_title(self.experiment, &row.name)));
-            let standings: Vec<Vec<Standing>> = metrics
-                .iter()
-                .map(|metric| cells::standings(&self.columns, row, metric))
-                .collect();
-            for (index, column) in self.columns.iter().enumerate() {
-                if column.cell(row).is_none() {
-                    continue;
-                }
-                let cells = metrics
-                    .iter()
-                    .zip(&standings)
-                    .map(|(metric, standings)| cells::text(column, row, metric, standings[index], &mut notes))
-                    .collect();
-                lines.push(Line::Cells(Text::from(&column.title), cells));
+        let published = self.published_systems();
+        for name in &self.rows {
+            lines.push(Line::Group(row_title(self.experiment, name)));
+            if let Some(row) = self.row(name) {
+                self.push_block(&mut lines, row, &mut notes);
+            }
+            for system in self.shown(name, &published) {
+                let metrics = self.metrics.iter();
+                let cells = metrics.map(|metric| self.published_cell(name, system, metric));
+                lines.push(Line::Cells(Text::from(published_title(system)), cells.collect()));
             }
         }
+        let metrics = self.metrics.iter();
         Table {
-            columns: metrics.iter().map(|metric| title(metric).to_owned()).collect(),
+            columns: metrics.map(|metric| title(metric).to_owned()).collect(),
             lines,
             figures: true,
             notes: notes.0,
             ..Table::default()
+        }
+    }
+
+    /// A line for each system that was asked in a row.
+    fn push_block(&self, lines: &mut Vec<Line>, row: &Row, notes: &mut Notes) {
+        let metrics = self.metrics.iter();
+        let standings: Vec<Vec<Standing>> = metrics
+            .map(|metric| cells::standings(&self.columns, row, metric))
+            .collect();
+        for (index, column) in self.columns.iter().enumerate() {
+            if column.cell(row).is_none() {
+                continue;
+            }
+            let metrics = self.metrics.iter().zip(&standings);
+            let cells = metrics
+                .map(|(metric, standings)| cells::text(column, row, metric, standings[index], notes))
+                .collect();
+            lines.push(Line::Cells(Text::from(&column.title), cells));
         }
     }
 
@@ -154,6 +171,7 @@ impl<'a> Frame<'a> {
             ..Table::default()
         };
         for metric in &self.metrics {
+            let published = self.that_have(metric, &published);
             let columns = self.columns.len() + published.len();
             table.groups.push((title(metric).to_owned(), columns));
             table
@@ -167,11 +185,9 @@ impl<'a> Frame<'a> {
             let mut cells = Vec::new();
             for metric in &self.metrics {
                 cells.extend(self.measured_cells(row, metric, &mut notes));
-                cells.extend(
-                    published
-                        .iter()
-                        .map(|system| self.published_cell(row, system, metric)),
-                );
+                let published = self.that_have(metric, &published);
+                let published = published.iter();
+                cells.extend(published.map(|system| self.published_cell(row, system, metric)));
             }
             let label = Text::from(row_title(self.experiment, row));
             table.lines.push(Line::Cells(label, cells));
@@ -211,6 +227,15 @@ impl<'a> Frame<'a> {
         let has = |system: &&str| {
             let mut published = self.experiment.published.iter();
             published.any(|published| published.row == row && published.system == *system)
+        };
+        systems.iter().copied().filter(has).collect()
+    }
+
+    /// Those of them that the publication shows with a metric.
+    fn that_have(&self, metric: &str, systems: &[&'a str]) -> Vec<&'a str> {
+        let has = |system: &&str| {
+            let mut published = self.experiment.published.iter();
+            published.any(|published| published.system == *system && published.figures.contains_key(metric))
         };
         systems.iter().copied().filter(has).collect()
     }
@@ -288,6 +313,55 @@ mod tests {
             figures: BTreeMap::from([("mean_us".to_owned(), 4.0), ("mb_per_s_each".to_owned(), 2.26)]),
         };
         assert_eq!(shown(&experiment(&["mean_us", "mb_per_s"], vec![published])), 2);
+    }
+
+    /// A publication with one metric, beside so many systems with two.
+    fn beside_publication(systems: usize) -> Table {
+        let figures = |value: f64| BTreeMap::from([("mb_per_s".to_owned(), value)]);
+        let published = |row: &str| Published {
+            system: "Quay".to_owned(),
+            row: row.to_owned(),
+            figures: figures(2.26),
+        };
+        let rows = ["1 thread", "2 threads", "4 threads"];
+        let mut experiment = experiment(&["mb_per_s", "records_per_s"], rows.map(published).to_vec());
+        experiment.rows = rows
+            .map(|name| Row {
+                name: name.to_owned(),
+                parameters: BTreeMap::new(),
+                cells: (0..systems)
+                    .map(|number| Cell {
+                        system: format!("system {number}"),
+                        runs: vec![figures(4.0)],
+                        ..Cell::default()
+                    })
+                    .collect(),
+            })
+            .to_vec();
+        table(&results(), &experiment).expect("figures")
+    }
+
+    #[test]
+    fn a_publication_takes_no_columns_for_metrics_that_it_has_not() {
+        let table = beside_publication(2);
+        let groups = [("MB/s".to_owned(), 3), ("records/s".to_owned(), 2)];
+        assert_eq!((table.label.as_str(), table.columns.len()), ("row", 5));
+        assert_eq!(table.groups, groups);
+        let is_whole = |line: &Line| matches!(line, Line::Cells(_, cells) if cells.len() == 5);
+        assert!(table.lines.iter().all(is_whole));
+    }
+
+    #[test]
+    fn what_would_be_too_wide_has_a_block_for_each_row_with_the_publication_in_it() {
+        let table = beside_publication(7);
+        assert_eq!(table.columns, ["MB/s", "records/s"]);
+        assert_eq!(table.lines.len(), 3 * (1 + 7 + 1));
+        let last = table.lines.last().expect("many lines");
+        let Line::Cells(label, cells) = last else {
+            panic!("a line of figures: {last:?}");
+        };
+        assert_eq!(*label, Text::from("Quay (published, other hardware)"));
+        assert_eq!(*cells, [Text::from("2.26"), Text::from("–")]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The suite `papers`: the tables and figures of publications on shared logs, with their parameters. Their own figures are in
 //! `published`.
 
-use crate::compare::plan::{Amount, Load, Plan, Who, Work};
-use crate::compare::results::{LoopKind, Plot};
+use crate::compare::plan::{Amount, Load, Plan, READ_BYTES, Who, Work};
+use crate::compare::results::{LoopKind, Plot, TIMES_VERSION_1};
 
 use super::{Scale, published, size};
 
@@ -73,8 +73,8 @@ fn producers_by_number(scale: Scale) -> Plan {
 }
 
 /// How reading is measured, for captions: the same for every system.
-const READING: &str = "Every system has the same volume to read; one that writes it too slowly has what it wrote in four times a run's seconds, as the column says. \
-    It is read from its first record, pass after pass until a run's seconds of reading are over, in requests of 1 MiB of payloads (of four records, where these are larger).";
+const READING: &str = "Every system has the same volume to read; one that writes it too slowly has what it wrote in 120 times a run's seconds, as the column says, \
+    and then its figures decide nothing. It is read from its first record, pass after pass until a run's seconds of reading are over, in requests of 1 MiB of payloads (of four records, where these are larger).";
 
 /// Enough of each size to read, written with several requests waiting so that it does not take long.
 fn to_read(record_bytes: usize, shards: u32) -> Load {
@@ -101,11 +101,7 @@ fn consumers_by_size(scale: Scale) -> Plan {
         ..plan
     };
     SHARED_LOGS_SIZES.into_iter().fold(plan, |plan, bytes| {
-        let work = Work::Read {
-            load: to_read(bytes, 1),
-            consumers: 1,
-        };
-        plan.row(size(bytes), work)
+        plan.row(size(bytes), Work::read(to_read(bytes, 1), 1))
     })
 }
 
@@ -128,10 +124,7 @@ fn consumers_by_number(scale: Scale) -> Plan {
         ..plan
     };
     [4, 8].into_iter().fold(plan, |plan, consumers| {
-        let work = Work::Read {
-            load: to_read(50_000, consumers),
-            consumers,
-        };
+        let work = Work::read(to_read(50_000, consumers), consumers);
         plan.row(format!("{consumers} consumers"), work)
     })
 }
@@ -178,15 +171,18 @@ fn unthrottled(scale: Scale) -> Plan {
     let plan = Plan::new(
         "smf",
         &format!("Unthrottled producers of 100 B ({})", scale.nodes()),
-        "The publication ran Kafka's own perf producer with its defaults (batches of 16 KB, 32 MB of records waiting, so that latency is the time \
-         in the client's queue) and its own client with one batch of 8,196 records at a time. Here both ways are run on all systems. \
-         10,000,000 records, or the share of them that --scale names.",
+        "The publication ran Kafka 0.11's own perf producer (acks=1, not idempotent, no linger, batches of 16 KB, 32 MB of records waiting, so that latency is \
+         the time in the client's queue) and its own client with one batch of 8,196 records at a time, with lz4 on both sides. Here both ways are run on all systems, \
+         without compression. \"Kafka, as smf's text has it\" is Kafka through a client of today with the settings of that text: acks=1, not idempotent, no linger, lz4. \
+         Ropewalk's own driver tells the latency of a batch, Kafka's that of each record; librdkafka tells that of each record of both, and so it drives both here, \
+         whatever clients were asked for. 10,000,000 records, or the share of them that --scale names.",
     );
     let plan = Plan {
         source: Some("smf: write-ahead log, latency and QPS against Apache Kafka 0.11 (2017)"),
         metrics: &["p50_us", "p95_us", "p99_us", "p999_us", "max_us", "records_per_s"],
         plot: Some(Plot::Percentiles),
-        who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka", "kafka-flush"]),
+        who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka", "kafka-flush", "kafka-smf"]),
+        common_clients: true,
         published: published::smf(),
         ..plan
     };
@@ -210,24 +206,25 @@ fn unthrottled(scale: Scale) -> Plan {
 
 const CONFLUO_BATCHES: [u32; 5] = [1, 16, 256, 4_096, 16_384];
 const CONFLUO_SOURCE: &str =
-    "Confluo: pub-sub system, throughput against publishers and subscribers (figure, 64 B messages)";
+    "Confluo: pub-sub system, publishers and subscribers of 64 B messages (a figure without numbers)";
 
 fn publish(scale: Scale) -> Plan {
     let plan = Plan::new(
         "confluo-publish",
         &format!(
-            "Publishers of 64 B on one partition, by batch (in memory, {})",
+            "Publishers of 64 B on one partition, in batches (in memory, {})",
             scale.nodes()
         ),
-        "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk.",
+        "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk. The publication's figure \
+         goes on beyond 4 publishers; here 4 are the most, who share this machine's CPUs with the system.",
     );
     let plan = Plan {
         source: Some(CONFLUO_SOURCE),
         metrics: &["records_per_s", "p50_us", "p99_us"],
         plot: Some(Plot::Lines {
-            x: "batch_records".to_owned(),
+            x: "producers".to_owned(),
             metric: "records_per_s".to_owned(),
-            by: Some("producers".to_owned()),
+            by: Some("batch_records".to_owned()),
         }),
         who: Who::Variants(&["ropewalk-memory", "kafka"]),
         in_memory: true,
@@ -252,7 +249,10 @@ fn subscribe(scale: Scale) -> Plan {
             scale.nodes()
         ),
         &format!(
-            "Every subscriber reads all records by itself, which were written in batches of 16 or 4,096. {READING}"
+            "Every subscriber reads all records by itself, one batch of them in a request, as they were written. Every system has the same volume to \
+             read: {} MB, or what 65,536 requests bring if that is less. It is read from its first record, pass after pass until a run's seconds of reading are over. \
+             There, 4 subscribers with batches of 16,384 are as many as the network takes; here 4 are the most.",
+            READ_BYTES / 1_000_000
         ),
     );
     let plan = Plan {
@@ -267,11 +267,17 @@ fn subscribe(scale: Scale) -> Plan {
         in_memory: true,
         ..plan
     };
-    [16, 4_096].into_iter().fold(plan, |plan, batch_records| {
+    CONFLUO_BATCHES.into_iter().fold(plan, |plan, batch| {
         [1, 2, 4].into_iter().fold(plan, |plan, consumers| {
-            let load = Load::one_by_one(64).in_batches(batch_records, 4).to_read();
-            let work = Work::Read { load, consumers };
-            plan.row(format!("{consumers} × {batch_records}"), work)
+            let request_bytes = batch * 64;
+            let work = Work::Read {
+                load: Load::one_by_one(64)
+                    .in_batches(batch, 4)
+                    .to_read_by(request_bytes),
+                consumers,
+                request_bytes,
+            };
+            plan.row(format!("{consumers} × {batch}"), work)
         })
     })
 }
@@ -323,10 +329,7 @@ fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
                 };
                 let work = match is_written {
                     true => Work::Append(load),
-                    false => Work::Read {
-                        load: load.to_read(),
-                        consumers: threads,
-                    },
+                    false => Work::read(load, threads),
                 };
                 plan.row(published::logrange_row(threads), work)
             })
@@ -338,7 +341,10 @@ fn matrix_about(is_written: bool) -> String {
         the published figures of each number of clients beside it.";
     let volume = match is_written {
         true => "Every thread writes 2,000,000 records in batches, or the share of them that --scale names.",
-        false => READING,
+        false => {
+            "Every thread reads back the 2,000,000 records that it wrote, or the share of them that --scale names: from the first on, pass after pass until a run's \
+             seconds of reading are over, in requests of 1 MiB of payloads."
+        }
     };
     format!("{processes} {volume}")
 }
@@ -348,18 +354,19 @@ fn layouts() -> Plan {
         "zlog",
         "Three layouts of a log on one storage device, by size of entry",
         "Version 1 keeps entries in a key-value store, version 2 in a byte stream with metadata in a key-value store, version 3 is this project's journal: a byte stream \
-         with a compact index in memory. All flush before they acknowledge; 16 appends wait at a time. In one process, without a network. There, version 2 was 1.36 times as fast as version 1 at 256 B, 2.45 times at 4 KB and 10.3 \
-         times at 32 KB.",
+         with a compact index in memory. All flush before they acknowledge; 16 appends wait at a time. In one process, without a network. The publication names how many times as \
+         fast as version 1 its version 2 is, for three sizes; the rest of its figure has no numbers.",
     );
     let plan = Plan {
         source: Some("ZLog project update (2016): append throughput of versions 1 and 2"),
-        metrics: &["records_per_s", "mb_per_s", "p50_us", "p99_us"],
+        metrics: &["records_per_s", TIMES_VERSION_1, "mb_per_s", "p50_us", "p99_us"],
         plot: Some(Plot::Lines {
             x: "record_bytes".to_owned(),
             metric: "records_per_s".to_owned(),
             by: None,
         }),
         loop_kind: LoopKind::Closed,
+        published: published::zlog(),
         who: Who::Variants(&["layout-key-value", "layout-bytestream", "layout-journal"]),
         ..plan
     };

@@ -1,9 +1,9 @@
 //! What the publications themselves report, in our units, row by row as in the tables of `papers`. Other hardware, other durability:
-//! shown beside what is measured here, and never put in relation to it.
+//! shown beside what is measured here, and never put in relation to it (but for the direction of `TIMES_VERSION_1`).
 
 use std::collections::BTreeSet;
 
-use crate::compare::results::Published;
+use crate::compare::results::{Published, TIMES_VERSION_1};
 
 use super::size;
 
@@ -270,6 +270,14 @@ pub(super) fn logrange(record_bytes: usize, written: bool) -> Vec<Published> {
         }
     }
     all
+}
+
+/// How many times as fast as version 1 the text says that version 2 is.
+pub(super) fn zlog() -> Vec<Published> {
+    [(256, 1.36), (4_096, 2.45), (32_768, 10.3)]
+        .into_iter()
+        .map(|(bytes, times)| published("ZLog 2", zlog_row(bytes), &[(TIMES_VERSION_1, times)]))
+        .collect()
 }
 
 /// Sizes are powers of two there.

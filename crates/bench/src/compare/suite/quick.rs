@@ -55,7 +55,7 @@ fn read_back() -> Plan {
         "read-back",
         "Reading back records of 100 B",
         "One consumer reads from the first record what was appended in batches: the same volume for every system (one that writes it too slowly \
-         has what it wrote in four times a run's seconds, as the column says), pass after pass until a run's seconds of reading are over, in requests of 1 MiB.",
+         has what it wrote in 120 times a run's seconds, as the column says), pass after pass until a run's seconds of reading are over, in requests of 1 MiB.",
     );
     let plan = Plan {
         metrics: &["records_per_s", "mb_per_s", "server_cpu_s_per_gb", "stored_mb"],
@@ -66,10 +66,7 @@ fn read_back() -> Plan {
     };
     plan.row(
         "1 consumer",
-        Work::Read {
-            load: Load::one_by_one(100).in_batches(1_000, 8).to_read(),
-            consumers: 1,
-        },
+        Work::read(Load::one_by_one(100).in_batches(1_000, 8).to_read(), 1),
     )
 }
 

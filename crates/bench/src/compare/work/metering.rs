@@ -147,6 +147,7 @@ impl Watch for Metering<'_> {
     fn done(&mut self) -> Result<()> {
         let (before, after) = (self.before, machine_and_own());
         let seconds = self.began.elapsed().as_secs_f64();
+        self.cost.seconds = seconds;
         self.cost.after = self.server.meter()?;
         self.cost.client_cpu = self.client_cpu()?.saturating_sub(self.client_before);
         let beside = self.beside_cpu().saturating_sub(self.beside_before);

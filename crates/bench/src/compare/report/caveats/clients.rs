@@ -1,16 +1,11 @@
 //! What is the client's part of a figure: one acknowledgement for many records or for each, and whose client it was.
 
+use std::collections::BTreeSet;
+
 use super::super::guesses::timed;
 use super::{cells_of, join, point};
 use crate::compare::report::document::{Span, Text};
 use crate::compare::results::{Acknowledges, LoopKind, Results, Row, SystemFacts};
-
-/// What a system's folder of drivers leaves aside, by the beginning of the system's name.
-const NOT_USED: [(&str, &str); 1] = [(
-    "nats",
-    "Of NATS JetStream, the client's own asynchronous publishing of single messages is measured (PublishMsgAsync of nats.go). Batch \
-     publishing, which an extension library offers, is not: it may be faster.",
-)];
 
 /// One acknowledgement, or one latency, for many records, or one for each.
 pub(super) fn acknowledgements(results: &Results) -> Vec<Text> {
@@ -32,10 +27,9 @@ pub(super) fn acknowledgements(results: &Results) -> Vec<Text> {
             "A batch or a record. ",
             format!(
                 "Where records go in batches, {} give one acknowledgement for a whole batch; {} give one for each record, which is \
-                 a message of its own. Part of a wide difference in tables of batches is that work.{}",
+                 a message of its own. Part of a wide difference in tables of batches is that work.",
                 join(&batches),
-                join(&records),
-                not_used(results)
+                join(&records)
             ),
         ));
     }
@@ -65,11 +59,12 @@ fn measured(results: &Results) -> impl Iterator<Item = &SystemFacts> {
     results.systems.iter().filter(|system| system.failed.is_none())
 }
 
-/// What else the measured systems offer for batches.
-fn not_used(results: &Results) -> String {
-    let is_here = |name: &str| measured(results).any(|system| system.name.starts_with(name));
-    let sentences = NOT_USED.iter().filter(|(name, _)| is_here(name));
-    sentences.map(|(_, sentence)| format!(" {sentence}")).collect()
+/// What the folders of the measured systems say of how these are used, each thing once.
+pub(super) fn notes(results: &Results) -> Vec<Text> {
+    let notes = measured(results).filter_map(|system| system.note.as_deref());
+    let notes: BTreeSet<&str> = notes.collect();
+    let points = notes.into_iter().map(|note| point("How it is used. ", note));
+    points.collect()
 }
 
 /// Whether the latencies of a system in batches were told by batch or by record, as their numbers show.
@@ -82,26 +77,35 @@ fn latencies_told(results: &Results, system: &SystemFacts) -> Option<Acknowledge
 
 /// Whose client it was: a figure is that of a system and its client.
 pub(super) fn points(results: &Results) -> Vec<Text> {
-    let mut cells = cells_of(results).map(|(_, _, cell)| cell).peekable();
-    if cells.peek().is_none() {
+    let tables: BTreeSet<&str> = cells_of(results).map(|(table, ..)| table.name.as_str()).collect();
+    let common = cells_of(results).filter(|(_, _, cell)| !cell.best_client);
+    let common: BTreeSet<String> = common.map(|(table, ..)| table.name.clone()).collect();
+    if tables.is_empty() {
         return Vec::new();
     }
-    if cells.any(|cell| !cell.best_client) {
+    if common.len() * 2 >= tables.len() {
         return vec![point(
             "Clients. ",
             "A figure is that of a system and its client together. Each system is measured through its best client, and, \
              where it can be, through a common one. Best is set beside best and the same client beside itself, nothing else.",
         )];
     }
+    let both = match common.is_empty() {
+        true => String::new(),
+        false => {
+            let common = Vec::from_iter(common);
+            format!(" (in {} through a common one, too)", join(&common))
+        }
+    };
     vec![
         point(
             "Clients. ",
-            "A figure is that of a system and its client together, and each system ran through its own best client alone. So a \
-             part of each difference is that of the clients, which are not even written in the same language. Through one client \
-             for all, differences are other, often smaller: see the suite ",
+            format!(
+                "A figure is that of a system and its client together, and each system ran through its own best client alone{both}. So a \
+                 part of each difference is that of the clients, which are not even written in the same language. Through one client \
+                 for all, differences are other, often smaller: measure with ",
+            ),
         )
-        .with(Span::Code("quick".to_owned()))
-        .and(", or measure with ")
         .with(Span::Code("--clients all".to_owned()))
         .and("."),
     ]
@@ -181,7 +185,22 @@ mod tests {
     #[test]
     fn best_clients_alone_are_told_of() {
         let told = words(&points(&results(true)));
-        assert!(told.contains("--clients all") && told.contains("quick"), "{told}");
+        assert!(
+            told.contains("--clients all") && !told.contains("common"),
+            "{told}"
+        );
+        let mut some = results(true);
+        for name in ["alone", "both"] {
+            let mut more = some.experiments[0].clone();
+            more.name = name.to_owned();
+            more.rows[0].cells[0].best_client = name == "alone";
+            some.experiments.push(more);
+        }
+        let told = words(&points(&some));
+        assert!(
+            told.contains("--clients all") && told.contains("in both through a common one"),
+            "{told}"
+        );
         let told = words(&points(&results(false)));
         assert!(
             told.contains("common one") && !told.contains("--clients"),
@@ -207,14 +226,17 @@ mod tests {
     #[test]
     fn ways_that_were_not_used_and_unlike_latencies_are_named() {
         let mut results = results(true);
+        assert!(notes(&results).is_empty());
+        for system in &mut results.systems {
+            system.note = Some("Batch publishing may be faster.".to_owned());
+        }
+        let told = words(&notes(&results));
+        assert_eq!(told, "How it is used. Batch publishing may be faster.");
         let told = words(&acknowledgements(&results));
-        assert!(told.contains("PublishMsgAsync"), "{told}");
         assert!(
             told.contains("the latency of ours counts from when a whole batch"),
             "{told}"
         );
-        results.systems[1].name = "wharf".to_owned();
-        assert!(!words(&acknowledgements(&results)).contains("PublishMsgAsync"));
         results.experiments[0].rows[0].parameters.clear();
         assert!(acknowledgements(&results).is_empty());
     }

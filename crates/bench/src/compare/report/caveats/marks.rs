@@ -31,6 +31,7 @@ pub(super) fn points(results: &Results) -> Vec<Text> {
         Guess::Behind,
         Guess::FewReads,
         Guess::FewRuns,
+        Guess::LessToRead,
         Guess::Unwritten,
     ]
     .map(of_guess)
@@ -79,6 +80,12 @@ fn of(guess: Guess) -> Mark {
             "Few repetitions. ",
             ["figure", "figures"],
             "half of the repetitions that were asked, or more, failed. Such a figure wins or loses nothing.",
+        ),
+        Guess::LessToRead => (
+            "Less to read. ",
+            ["figure", "figures"],
+            "there was less than 90 % of what others of the row had to read: it was written too slowly. Such a figure wins or loses \
+             nothing.",
         ),
         Guess::Unwritten => (
             "Bytes written at another time. ",

@@ -3,7 +3,7 @@
 
 use super::ink::Ink;
 use super::panels::PALE;
-use super::scene::{SIZE, Scene, Shape, Side, WIDTH, fit, width, wrap};
+use super::scene::{self, SIZE, Scene, Shape, Side, fit, wrap};
 use crate::compare::report::columns::Column;
 use crate::compare::report::measured::{Measured, title};
 use crate::compare::report::number;
@@ -25,8 +25,8 @@ const LABEL_PART: f64 = 0.4;
 /// Up to this many times the least of the panels' largest figures may be the most of them to share a scale.
 const SHARED: f64 = 5.0;
 
-/// The whole plot; none if no cell has the metric.
-pub(crate) fn scene(experiment: &Experiment, columns: &[Column], metric: &str) -> Option<Scene> {
+/// The whole plot of a width; none if no cell has the metric.
+pub(crate) fn scene(experiment: &Experiment, columns: &[Column], metric: &str, width: f64) -> Option<Scene> {
     let rows: Vec<&Row> = experiment.rows.iter().collect();
     let tops: Vec<f64> = rows.iter().map(|row| top(row, columns, metric)).collect();
     let most = tops.iter().copied().fold(0.0, f64::max);
@@ -34,12 +34,12 @@ pub(crate) fn scene(experiment: &Experiment, columns: &[Column], metric: &str) -
         return None;
     }
     let is_shared = is_shared(&tops);
-    let across = if rows.len() > 3 { 2 } else { 1 };
-    let room = WIDTH / across as f64;
-    let mut scene = Scene::default();
+    let mut scene = Scene::of_width(width);
+    let across = if rows.len() > 3 { scene.panels_across() } else { 1 };
+    let room = width / across as f64;
     let heading = format!("{} · {}", experiment.title, title(metric));
     scene.words(
-        fit(&heading, 15.0, WIDTH - 2.0 * LEFT),
+        fit(&heading, 15.0, width - 2.0 * LEFT),
         (LEFT, 22.0),
         Side::Right,
         Ink::Text,
@@ -104,7 +104,7 @@ fn panel(
         .collect();
     let label = columns
         .iter()
-        .map(|column| width(&column.title, SIZE))
+        .map(|column| scene::width(&column.title, SIZE))
         .fold(0.0, f64::max)
         .ceil()
         .min(room * LABEL_PART);
@@ -236,7 +236,8 @@ mod tests {
             ..Results::default()
         };
         let experiment = experiment(samples);
-        scene(&experiment, &columns::of(&results, &experiment), "p99_us").expect("a figure")
+        let columns = columns::of(&results, &experiment);
+        super::scene(&experiment, &columns, "p99_us", scene::WIDTH).expect("a figure")
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which mark is which system: above the plot, in as many lines as it takes.
 
 use super::ink::Ink;
-use super::scene::{Point, SIZE, Scene, Shape, Side, WIDTH, fit, width};
+use super::scene::{Point, SIZE, Scene, Shape, Side, fit, width};
 use crate::compare::report::columns::Column;
 
 const LEFT: f64 = 16.0;
@@ -13,9 +13,9 @@ const GAP: f64 = 22.0;
 pub(crate) fn draw(scene: &mut Scene, columns: &[Column], top: f64) -> f64 {
     let (mut left, mut middle) = (LEFT, top + LINE / 2.0);
     for column in columns {
-        let text = fit(&column.title, SIZE, WIDTH - 2.0 * LEFT - MARK);
+        let text = fit(&column.title, SIZE, scene.width - 2.0 * LEFT - MARK);
         let room = MARK + width(&text, SIZE);
-        if left > LEFT && left + room > WIDTH - LEFT {
+        if left > LEFT && left + room > scene.width - LEFT {
             (left, middle) = (LEFT, middle + LINE);
         }
         let ink = Ink::System(column.ink);

@@ -93,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::compare::report::columns;
+    use crate::compare::report::plots::scene;
     use crate::compare::results::{Cell, Results, SystemFacts};
 
     /// A row over 8 shards, whose latencies are of so many samples.
@@ -135,7 +136,7 @@ mod tests {
                 is_guess,
             };
             assert_eq!(panels.panels[0].curves[0].readings, [expected]);
-            assert!(panels.scene().is_some());
+            assert!(panels.scene(scene::WIDTH).is_some());
         }
     }
 }

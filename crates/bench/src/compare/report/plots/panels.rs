@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::ink::Ink;
 use super::legend;
-use super::scene::{Point, SIZE, Scene, Shape, Side, WIDTH, fit};
+use super::scene::{Point, SIZE, Scene, Shape, Side, fit};
 use crate::compare::report::columns::Column;
 use crate::compare::report::number;
 
@@ -63,8 +63,8 @@ pub(crate) const PALE: f64 = 0.3;
 const WHISKER: f64 = 0.5;
 
 impl Panels<'_> {
-    /// The whole plot; none if there is no point to draw.
-    pub(crate) fn scene(&self) -> Option<Scene> {
+    /// The whole plot of a width; none if there is no point to draw.
+    pub(crate) fn scene(&self, width: f64) -> Option<Scene> {
         let readings = || {
             self.panels
                 .iter()
@@ -77,12 +77,16 @@ impl Panels<'_> {
             [reading.at.1, least, most]
         });
         let y_ends = Axis::around(heights)?;
-        let across = if self.panels.len() == 1 { 1 } else { 2 };
-        let room = WIDTH / across as f64;
-        let height = if across == 1 { HEIGHT + 70.0 } else { HEIGHT };
-        let mut scene = Scene::default();
+        let mut scene = Scene::of_width(width);
+        let across = self.panels.len().min(scene.panels_across());
+        let room = width / across as f64;
+        let height = if self.panels.len() == 1 {
+            HEIGHT + 70.0
+        } else {
+            HEIGHT
+        };
         scene.words(
-            fit(self.title, 15.0, WIDTH - 32.0),
+            fit(self.title, 15.0, width - 32.0),
             (16.0, 22.0),
             Side::Right,
             Ink::Text,

@@ -18,8 +18,11 @@ use plotters::style::{
 use super::dashes::broken;
 use super::ink::Ink;
 
-/// The width of all plots.
+/// The width of plots.
 pub(crate) const WIDTH: f64 = 920.0;
+
+/// Their width on a narrow screen.
+pub(crate) const NARROW: f64 = 360.0;
 
 /// The size of most words.
 pub(crate) const SIZE: f64 = 12.0;
@@ -43,7 +46,9 @@ static FONT: &[u8] = include_bytes!("../font/plot.ttf");
 /// A plot.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
-    /// Its height; its width is `WIDTH`.
+    /// Its width: `WIDTH` or `NARROW`.
+    pub(crate) width: f64,
+    /// Its height.
     pub(crate) height: f64,
     /// What is drawn, first things first.
     pub(crate) shapes: Vec<Shape>,
@@ -97,6 +102,19 @@ pub(crate) enum Side {
 }
 
 impl Scene {
+    /// An empty one.
+    pub(crate) fn of_width(width: f64) -> Self {
+        Self {
+            width,
+            ..Self::default()
+        }
+    }
+
+    /// How many panels have room beside each other.
+    pub(crate) fn panels_across(&self) -> usize {
+        if self.width < WIDTH { 1 } else { 2 }
+    }
+
     /// A line.
     pub(crate) fn line(&mut self, points: Vec<Point>, ink: Ink, width: f64) {
         let opacity = 1.0;
@@ -170,7 +188,7 @@ impl Scene {
     }
 
     fn size(&self, scale: u32) -> (u32, u32) {
-        ((WIDTH as u32) * scale, (self.height.ceil() as u32) * scale)
+        ((self.width as u32) * scale, (self.height.ceil() as u32) * scale)
     }
 
     /// `drop` is how far words have to be lowered to stand in the middle of their point, in parts of their size.
