@@ -1,7 +1,8 @@
 //! A client of Kafka's protocol over blocking sockets: for benchmarks, tools and tests.
 //!
 //! `Connection` speaks to one broker, `Cluster` finds brokers and administers topics, `Producer` and `Consumer` serve one
-//! partition each, `TopicProducer`, `TopicConsumer` and `TopicFollower` many of one topic. No threads and no runtime: what is in flight is kept by whoever calls, on the calling thread.
+//! partition each, `TopicProducer`, `TopicConsumer` and `TopicFollower` many of one topic. No threads and no runtime: what is
+//! in flight is kept by whoever calls, on the calling thread.
 //!
 //! ```text
 //!   Cluster ── metadata, topics, offsets ──► any broker

@@ -119,7 +119,8 @@ impl<'a> Runner<'a> {
                 self.repetition(row, cell, repetition)?;
             }
             // Whom a system comes after, and what that one left to do, is another each time.
-            cells.rotate_left(1.min(cells.len()));
+            let first = 1.min(cells.len());
+            cells.rotate_left(first);
         }
         for cell in cells {
             if let Some(stored) = cell.stored {

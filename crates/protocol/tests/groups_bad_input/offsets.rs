@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol::groups::{Answer, FetchOffsets, FetchTopic, GroupError, Name, Request, Settings};
+use protocol::groups::{Answer, FetchOffsets, FetchTopic, GroupError, Name, Request, Settings, TopicChange};
+use record::TopicId;
 
 use crate::{CLASSIC, Stand, at_once, commit};
 
@@ -128,4 +129,36 @@ fn a_partition_is_asked_for_once() {
         ("orders", &[2]),
     ]));
     assert!(matches!(fetched, Answer::FetchOffsets(Ok(_))), "{fetched:?}");
+}
+
+/// The core that has it may hear of a topic later than the one that takes the commit.
+#[test]
+fn a_commit_may_be_ahead_of_the_news_of_its_topic() {
+    let settings = Settings {
+        offsets_check_interval: Duration::from_millis(10),
+        ..at_once()
+    };
+    let mut stand = Stand::empty(settings);
+    let (payments, never) = (TopicId([2; 16]), TopicId([3; 16]));
+    let mut early = commit("early", "", -1, &[(0, 5, 0), (1, 6, 0)]);
+    for (wanted, (topic, id)) in early
+        .partitions
+        .iter_mut()
+        .zip([("payments", payments), ("never", never)])
+    {
+        (wanted.partition.topic, wanted.topic_id) = (Name::from(topic), id);
+    }
+    assert_eq!(outcomes(&mut stand, early), [None, None]);
+    stand.now = Duration::from_secs(5);
+    stand.settle();
+    assert_eq!(stand.committed("early").len(), 2);
+    let news = TopicChange::There {
+        topic: Name::from("payments"),
+        id: payments,
+        partition_count: 1,
+    };
+    stand.coordinator.handle_topics(stand.now, [news]);
+    stand.now = Duration::from_secs(60);
+    stand.settle();
+    assert_eq!(stand.committed("early"), [(0, 5)]);
 }

@@ -12,6 +12,10 @@ use super::super::group::Group;
 use super::super::topics::Topics;
 use super::OffsetValue;
 
+/// How long the news of a topic may be on its way, at least: a commit that came before it must not be taken away, however often
+/// old offsets are looked for.
+const NEWS_PATIENCE: Duration = Duration::from_secs(30);
+
 impl Group {
     /// Takes away what is too old or was left behind, and the group itself if nothing is left of it. Not while anything is
     /// under way.
@@ -25,6 +29,7 @@ impl Group {
         let may_be_old = !has_members || self.knows_subscriptions();
         let subscribed = if may_be_old { self.subscribed(cx) } else { None };
         let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_ms(time);
+        let news_patience = cx.settings.offsets_check_interval.max(NEWS_PATIENCE);
         let removals = self.offsets.removals(cx, &self.name, |partition, value| {
             let is_read = subscribed
                 .as_ref()
@@ -33,8 +38,7 @@ impl Group {
             let is_old = !(has_members && is_read) && has_passed(since, cx.settings.offsets_retention);
             // A commit may be ahead of the news of its topic, but not by as much as that. When its topic went, the log may
             // have refused to let it go.
-            let was_left = is_lost(&cx.topics, value)
-                && has_passed(value.committed_ms, cx.settings.offsets_check_interval);
+            let was_left = is_lost(&cx.topics, value) && has_passed(value.committed_ms, news_patience);
             is_old || was_left
         });
         let mut changes = removals.changes;
