@@ -12,8 +12,8 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::segment::{Chunk, Segment, SegmentFile, open_segment, read_piece, read_table};
 
-/// Read in one go, so that the journal's small writes never queue behind a long read. A larger chunk is read whole.
-const READ_BYTES: usize = 256 << 10;
+/// Read in one go: the journal's small writes queue behind it, and nobody waits for compaction. A larger chunk is read whole.
+const READ_BYTES: usize = 64 << 10;
 
 /// Where the segments are.
 #[derive(Clone)]

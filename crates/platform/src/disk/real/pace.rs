@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one call reads beside durable writes: whole blocks, or a direct read of it would be refused. One of four times as much
-/// makes them wait ten times as long.
-pub(super) const STEP_BYTES: usize = 256 << 10;
+/// What one call reads beside durable writes: whole blocks, or a direct read of it would be refused. With twice as much they wait
+/// twice as long, and no more is read.
+pub(super) const STEP_BYTES: usize = 128 << 10;
 /// So long after a durable write the next one is expected.
 const EXPECTED_WITHIN: Duration = Duration::from_millis(100);
 
