@@ -1,12 +1,13 @@
 """Following: how long after its acknowledgement `ropewalk consume --follow` prints a record.
 
 One Ropewalk node of its own. This process appends records one by one over HTTP, each to any of the topic's partitions, and
-reads what the consumer prints, which is another process. A record that is printed before this process has its acknowledgement
-counts as 0.
+reads what the consumer prints, which is another process. It is acknowledged when the first byte of the answer is there; a record
+that is printed before counts as 0, and how many were is told.
 """
 import http.client
 import queue
 import random
+import select
 import shutil
 import subprocess
 import sys
@@ -57,13 +58,17 @@ class Follower:
 
 
 def append(connection, topic, partition, value):
-    """Returns when the record is durable."""
+    """When the node had answered that the record is durable."""
     path = f"/v1/topics/{topic}/partitions/{partition}/records"
     connection.request("POST", path, body=value, headers={"Content-Type": "application/octet-stream"})
+    if not select.select([connection.sock], [], [], PRINTED_WITHIN_S)[0]:
+        raise Failed(f"an append was not answered within {PRINTED_WITHIN_S} s")
+    acknowledged = time.perf_counter()
     response = connection.getresponse()
     answer = response.read()
     if response.status // 100 != 2:
         raise Failed(f"an append was answered {response.status}: {answer[-300:]}")
+    return acknowledged
 
 
 def row(binary, node, partitions, samples, log):
@@ -75,11 +80,12 @@ def row(binary, node, partitions, samples, log):
         late = []
         for number in range(WARM_UP_RECORDS + samples):
             value = b"%d" % number
-            append(connection, topic, random.randrange(partitions), value)
-            acknowledged = time.perf_counter()
+            acknowledged = append(connection, topic, random.randrange(partitions), value)
             late.append(max(0, follower.wait_for(value) - acknowledged))
             time.sleep(random.uniform(0, PAUSE_MAX_S))
-        return {"partitions": partitions, "samples": samples, **percentiles_us(late[WARM_UP_RECORDS:])}
+        late = late[WARM_UP_RECORDS:]
+        before = 100 * late.count(0) / len(late)
+        return {"partitions": partitions, "samples": samples, "printed_before_percent": round(before), **percentiles_us(late)}
     finally:
         follower.close()
         connection.close()

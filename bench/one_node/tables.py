@@ -122,7 +122,7 @@ def print_compaction(row, phases):
 
 def print_follow(rows):
     print("\n### follow\nFrom the acknowledgement of a record, sent alone, until `ropewalk consume --follow`, another process, has printed it.\n")
-    columns = ["samples", "p50_us", "p99_us", "p999_us", "max_us"]
+    columns = ["samples", "printed_before_percent", "p50_us", "p99_us", "p999_us", "max_us"]
     print_head("partitions", *columns)
     for row in rows:
         if "failed" in row:

@@ -146,6 +146,9 @@ pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
     }
     let mut intake = Intake::new(arguments, &inputs, appender);
     let outcome = intake.run();
+    if outcome.is_err() && arguments.report {
+        intake.appender.learn();
+    }
     let report = &intake.appender.report;
     // Also after a failure: what was appended until then stays.
     let told = match arguments.report {

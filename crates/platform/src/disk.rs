@@ -92,12 +92,28 @@ pub trait File: Send + Sync {
     /// Reads exactly `length` bytes at `position`, of any alignment; `UnexpectedEof` if the file ends before.
     fn read(&self, position: u64, length: usize) -> io::Result<Bytes>;
 
+    /// The same for who can wait: so little is asked of the disk at once that durable writes hardly wait for it.
+    fn read_patiently(&self, position: u64, length: usize) -> io::Result<Bytes> {
+        self.read(position, length)
+    }
+
+    /// Shortens a file that has no name any more, and gives what it had behind `length` back to the disk: a large file that goes
+    /// at once makes durable writes wait, on a disk that is told of freed blocks. `InvalidInput` if it has a name, and might be
+    /// found by it again, or is shorter already.
+    fn shrink_unnamed(&self, length: u64) -> io::Result<()>;
+
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
 
     /// Fills `[0, length)` with written zeros (not a hole, not an unwritten extent) and syncs, so that later durable
     /// writes inside it change no file-system metadata.
     fn fill_with_zeros(&self, length: u64) -> io::Result<()>;
+}
+
+/// What `File::shrink_unnamed` says to files that must stay as they are.
+fn not_to_shrink(length: u64) -> io::Error {
+    let message = format!("a file that has a name, or is shorter, is not shortened to {length} bytes");
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// How `File::write_durable` works on this file system.

@@ -60,8 +60,8 @@ pub enum RecoverError {
     /// The batches contradict each other.
     #[error(transparent)]
     Batches(#[from] EpochError),
-    /// The log has batches of an epoch that the metadata has not come to: one of the two is not of this history.
-    #[error("the metadata opens epoch {epoch}, which the log has passed: its latest is {latest}")]
+    /// The log has batches of the epoch that the metadata opens, or of a later one: one of the two is not of this history.
+    #[error("the metadata opens epoch {epoch}, which is used already: the log's latest is {latest}")]
     EpochPassed {
         /// The epoch to open.
         epoch: Epoch,

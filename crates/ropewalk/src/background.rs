@@ -22,8 +22,7 @@ const STEPS: [Step; 4] = [
     Engine::remove_files,
 ];
 
-/// Tells those who wait when the background ends by a panic: for room, which nobody makes any more, or for anything, if half
-/// a change was made.
+/// Tells those who wait for room when the background ends by a panic: nobody makes any more.
 struct Ending<'a>(&'a Engine);
 
 impl Drop for Ending<'_> {
@@ -35,10 +34,6 @@ impl Drop for Ending<'_> {
         let mut state = engine.state_to_end();
         state.background.is_gone = true;
         engine.room.notify_all();
-        if engine.is_half_changed() {
-            engine.waiters.wake_everybody(&mut state.waiting);
-            engine.tail_moved.notify_all();
-        }
     }
 }
 
@@ -65,11 +60,8 @@ impl Engine {
         if state.background.trouble.is_none() || state.store.dead().is_some() {
             return self.wait(&self.work, state);
         }
-        let (mut state, waited) = self
-            .work
-            .wait_timeout(state, RETRY_AFTER)
-            .expect("no thread panicked while it changed the logs' state");
-        state.background.wanted |= waited.timed_out();
+        let (mut state, is_over) = self.wait_for(&self.work, state, RETRY_AFTER);
+        state.background.wanted |= is_over;
         state
     }
 
@@ -207,15 +199,12 @@ impl Engine {
         };
         drop(state);
         let result = job.run();
-        let frees_journal_file = job.frees_journal_file();
+        let wants_pause = job.wants_pause();
         let mut state = self.state();
         state.store.removed(job, result).map_err(sentence)?;
-        if frees_journal_file && !state.background.stopping && !state.background.wanted {
+        if wants_pause && !state.background.stopping && !state.background.wanted {
             // Whoever asks meanwhile is not kept waiting.
-            let _ = self
-                .work
-                .wait_timeout(state, REMOVAL_PAUSE)
-                .expect("no thread panicked while it changed the logs' state");
+            drop(self.wait_for(&self.work, state, REMOVAL_PAUSE));
         }
         Ok(true)
     }

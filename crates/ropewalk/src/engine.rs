@@ -4,7 +4,9 @@
 //! runs without it: so a thread that appends never waits for one that reads, lays out or flushes something else.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use platform::clock::Clock;
 use platform::disk::{Disk, Lock};
@@ -17,8 +19,12 @@ use storage::{PrepareFile, RecoveredPartition, SegmentRolling, Store};
 use crate::group_commit::{Waiters, Waiting};
 use crate::settings::Settings;
 
-/// A held lock on the state.
-pub(crate) type Guard<'a> = MutexGuard<'a, State>;
+/// A held lock on the state. If the thread panics that has it, all who wait are woken, and panic too.
+pub(crate) struct Guard<'a> {
+    engine: &'a Engine,
+    /// None only while the guard is taken apart.
+    state: Option<MutexGuard<'a, State>>,
+}
 
 pub(crate) struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
@@ -26,6 +32,8 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     /// Who changes the names holds this, so that names are changed one at a time. Taken before the state.
     pub(crate) naming: Mutex<()>,
+    /// Held while a flush is under way; taken with the state, kept without it.
+    pub(crate) flushing: Mutex<()>,
     state: Mutex<State>,
     /// Who waits for a flush.
     pub(crate) waiters: Waiters,
@@ -105,6 +113,7 @@ impl Engine {
             disk,
             settings,
             naming: Mutex::new(()),
+            flushing: Mutex::new(()),
             state: Mutex::new(state),
             waiters: Waiters::default(),
             tail_moved: Condvar::new(),
@@ -118,14 +127,20 @@ impl Engine {
     /// # Panics
     /// If a thread panicked while it had the state: half a change must not be gone on with.
     pub(crate) fn state(&self) -> Guard<'_> {
-        self.state
-            .lock()
-            .expect("no thread panicked while it changed the logs' state")
+        let state = self.state.lock();
+        self.guard(state.expect("no thread panicked while it changed the logs' state"))
     }
 
     /// The state, to end with: also if a thread panicked while it had it. See `is_half_changed`.
     pub(crate) fn state_to_end(&self) -> Guard<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guard(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn guard<'a>(&'a self, state: MutexGuard<'a, State>) -> Guard<'a> {
+        Guard {
+            engine: self,
+            state: Some(state),
+        }
     }
 
     /// Whether a thread panicked while it had the state: nothing of it may go to the disk any more.
@@ -134,16 +149,59 @@ impl Engine {
     }
 
     /// Waits on `condition` with the state let go.
-    pub(crate) fn wait<'a>(&self, condition: &Condvar, state: Guard<'a>) -> Guard<'a> {
-        condition
-            .wait(state)
-            .expect("no thread panicked while it changed the logs' state")
+    pub(crate) fn wait<'a>(&'a self, condition: &Condvar, state: Guard<'a>) -> Guard<'a> {
+        let waited = condition.wait(state.apart());
+        self.guard(waited.expect("no thread panicked while it changed the logs' state"))
+    }
+
+    /// The same for so long at most; also whether that is over.
+    pub(crate) fn wait_for<'a>(
+        &'a self,
+        condition: &Condvar,
+        state: Guard<'a>,
+        most: Duration,
+    ) -> (Guard<'a>, bool) {
+        let waited = condition.wait_timeout(state.apart(), most);
+        let (state, timeout) = waited.expect("no thread panicked while it changed the logs' state");
+        (self.guard(state), timeout.timed_out())
     }
 
     /// Has the background look for work.
     pub(crate) fn ask_background(&self, state: &mut State) {
         if !std::mem::replace(&mut state.background.wanted, true) {
             self.work.notify_one();
+        }
+    }
+}
+
+impl<'a> Guard<'a> {
+    fn apart(mut self) -> MutexGuard<'a, State> {
+        self.state.take().expect("it is taken apart once")
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.state.as_deref().expect("nobody has what is taken apart")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.state.as_deref_mut().expect("nobody has what is taken apart")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.state.is_some() {
+            let engine = self.engine;
+            engine.waiters.wake_all_places();
+            [&engine.tail_moved, &engine.room, &engine.work]
+                .into_iter()
+                .for_each(Condvar::notify_all);
         }
     }
 }

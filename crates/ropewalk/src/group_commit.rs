@@ -6,7 +6,7 @@
 //! So whenever something is staged and no flush is under way, a thread that waits for it is awake.
 
 use std::io;
-use std::sync::Condvar;
+use std::sync::{Condvar, PoisonError};
 
 use record::{Offset, PartitionId};
 use storage::Flush;
@@ -38,8 +38,13 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody, for when the journal has died, or nobody may go on.
-    pub(crate) fn wake_everybody(&self, waiting: &mut Waiting) {
+    /// Wakes whoever waits, counted or not: for a thread that panics and may count no more.
+    pub(crate) fn wake_all_places(&self) {
+        self.places.iter().for_each(Condvar::notify_all);
+    }
+
+    /// Wakes everybody, for when the journal has died.
+    fn wake_everybody(&self, waiting: &mut Waiting) {
         (0..PLACES).for_each(|place| self.wake_all(waiting, place));
     }
 
@@ -73,8 +78,10 @@ impl Engine {
                 return Err(reason.to_owned());
             }
             if let Some(flush) = state.store.next_flush() {
+                let flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
                 drop(state);
                 let result = flush.run();
+                drop(flushing);
                 state = self.state();
                 self.apply_flush(&mut state, flush, result);
                 has_flushed = true;

@@ -35,7 +35,7 @@ pub enum TrimError {
 /// As [`Logs`](crate::Logs).
 #[derive(Clone)]
 pub struct Log {
-    owner: Arc<Owner>,
+    pub(crate) owner: Arc<Owner>,
     id: PartitionId,
     name: Arc<str>,
     rules: Rules,
@@ -322,12 +322,7 @@ impl Follower {
             state.followers += 1;
             state = match left {
                 None => engine.wait(&engine.tail_moved, state),
-                Some(left) => {
-                    let waited = engine.tail_moved.wait_timeout(state, left);
-                    waited
-                        .expect("no thread panicked while it changed the logs' state")
-                        .0
-                }
+                Some(left) => engine.wait_for(&engine.tail_moved, state, left).0,
             };
             state.followers -= 1;
         }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use platform::clock::{Clock, SystemClock};
@@ -281,6 +281,8 @@ impl Engine {
     }
 
     fn end_closing(&self) {
+        // A flush that is under way may still write: nobody else may have the directory before it ends.
+        let _flushing = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state_to_end();
         state.phase = Phase::Closed;
         self.tail_moved.notify_all();

@@ -24,7 +24,7 @@ use crate::answer_budget::Held;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::error_codes::read_code;
-use crate::fetch_session::{Opened, Told, Wanted};
+use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Opened, Told, Wanted};
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
 
 /// From here on who believes in an epoch that is over is told who leads now (KIP-951).
@@ -154,7 +154,7 @@ fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, 
     let mut outcomes = Vec::with_capacity(wanted.len());
     for (place, wanted) in wanted.iter().enumerate() {
         let (topic, unknown) = match version {
-            ..=12 => (
+            ..FIRST_WITH_TOPIC_IDS => (
                 metadata.topic_named(&wanted.topic.name),
                 ErrorCode::UnknownTopicOrPartition,
             ),
@@ -315,7 +315,7 @@ fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: 
     }
 }
 
-/// Says who leads the partitions whose epoch is another one than the client believes, and where.
+/// Says who leads the partitions whose epoch the client believes in is over, and where.
 fn tell_leaders(metadata: &Metadata, response: &mut FetchResponse) {
     let mut leaders = BTreeSet::new();
     for topic in &mut response.responses {

@@ -16,7 +16,7 @@ use record::TopicId;
 const PARTITIONS_MAX: usize = 10_000;
 
 /// From here on topics are named by their ids.
-const FIRST_WITH_TOPIC_IDS: i16 = 13;
+pub(crate) const FIRST_WITH_TOPIC_IDS: i16 = 13;
 
 /// The request names no session, or ends one.
 const FINAL_EPOCH: i32 = -1;

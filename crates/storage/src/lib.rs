@@ -34,5 +34,5 @@ pub use partition::SegmentRolling;
 pub use store::{
     Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,
     REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition,
-    RemovalJob, Store, StoreConfig, StoreStatus,
+    RemovalJob, Removed, Store, StoreConfig, StoreStatus,
 };

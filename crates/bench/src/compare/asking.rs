@@ -45,6 +45,10 @@ pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String
     if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
         return Some(format!("meant for records of up to {largest} B"));
     }
+    let most = system.peer.file.stored_bytes_max;
+    if let Some(most) = most.filter(|most| row.work.stored_bytes() > *most) {
+        return Some(format!("not asked to keep more than {most} B for readers"));
+    }
     let is_crashed = matches!(row.work, Work::Restart(_));
     (is_crashed && system.variant.survives == Survives::Nothing)
         .then(|| "promises nothing after a crash of its process".to_owned())

@@ -50,6 +50,9 @@ pub(super) struct PeerFile {
     /// The largest records that it is meant for; larger ones are not asked of it.
     #[serde(default)]
     pub(super) record_bytes_max: Option<usize>,
+    /// The most payloads that it is meant to keep for readers; more is not asked of it.
+    #[serde(default)]
+    pub(super) stored_bytes_max: Option<u64>,
     #[serde(default)]
     pub(super) drivers: BTreeMap<String, DriverFile>,
     #[serde(default)]

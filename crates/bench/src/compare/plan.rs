@@ -253,6 +253,17 @@ impl Work {
         }
     }
 
+    /// The payloads that are kept for readers; none where nothing is read back.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        match self {
+            Work::Read { load, .. } | Work::ReadMeanwhile { stored: load, .. } => load
+                .records()
+                .unwrap_or(0)
+                .saturating_mul(load.record_bytes as u64),
+            Work::Append(_) | Work::Restart(_) => 0,
+        }
+    }
+
     /// About how many seconds one run takes, for the first estimate: of a second each.
     pub(super) fn seconds(&self, seconds: f64) -> f64 {
         let of = |load: &Load| match load.amount {

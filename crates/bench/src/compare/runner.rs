@@ -1,5 +1,5 @@
-//! Makes the runs: each workload on each system in turn, repetition by repetition and each time from another system on, so that
-//! a machine that drifts harms none.
+//! Makes the runs: each workload on each system in turn, repetition by repetition, there and back, so that a machine that drifts
+//! harms none.
 //!
 //! A run that fails says why and harms no other; what was made before is not made again. Where the repetitions of a cell are far
 //! apart, more are made, up to a limit.
@@ -118,9 +118,8 @@ impl<'a> Runner<'a> {
                 }
                 self.repetition(row, cell, repetition)?;
             }
-            // Whom a system comes after, and what that one left to do, is another each time.
-            let first = 1.min(cells.len());
-            cells.rotate_left(first);
+            // Backwards each time: who came after a system, and what that one left to do, comes before it next.
+            cells.reverse();
         }
         for cell in cells {
             if let Some(stored) = cell.stored {

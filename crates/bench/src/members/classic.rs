@@ -183,10 +183,14 @@ impl Group for ClassicGroup<'_> {
     }
 
     fn leave_first(&mut self) -> anyhow::Result<()> {
-        let mut leaving = self.members.remove(0);
-        if leaving.awaited == Awaited::Heartbeat {
-            leaving.connection.receive::<HeartbeatRequest>()?;
+        // What was asked before it left would be answered as if nothing had happened.
+        for member in &mut self.members {
+            if member.awaited == Awaited::Heartbeat {
+                member.connection.receive::<HeartbeatRequest>()?;
+                member.rest(self.options);
+            }
         }
+        let mut leaving = self.members.remove(0);
         let identity = MemberIdentity {
             member_id: leaving.id.clone(),
             ..MemberIdentity::default()

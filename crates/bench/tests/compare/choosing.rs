@@ -132,6 +132,21 @@ fn what_is_not_asked_is_no_failure() {
         page.contains("Not asked.") && !page.contains("It failed"),
         "{page}"
     );
+    // Nor is one asked to keep more for readers than it is meant for.
+    fs::write(&peer, format!("stored_bytes_max = 1000000\n{text}")).expect("there is room");
+    let backlog = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["backlog".to_owned()],
+        out: bench.directory.path().join("backlog"),
+        ..bench.options()
+    };
+    let failures = compare::run(&backlog, "test", &Interrupt::default()).expect("nothing is asked");
+    assert_eq!(failures, [] as [String; 0]);
+    let results = compare::read_results(&backlog.out.join("results.json")).expect("it was written");
+    let asked: Vec<_> = cells(&results, "able")
+        .map(|cell| cell.not_asked.is_none())
+        .collect();
+    assert_eq!(asked, [false]);
     // This system promises nothing after a crash, so there is nothing to look for.
     let crash = CompareOptions {
         suite: Suite::Field,

@@ -60,8 +60,8 @@ fn nobody_always_comes_first_or_after_the_same_one() {
     let record = fs::read_to_string(bench.out().join("runs.jsonl")).expect("it was written");
     for (repetition, turns) in [
         ["able", "baker", "charlie"],
-        ["baker", "charlie", "able"],
-        ["charlie", "able", "baker"],
+        ["charlie", "baker", "able"],
+        ["able", "baker", "charlie"],
     ]
     .into_iter()
     .enumerate()

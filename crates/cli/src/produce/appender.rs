@@ -148,13 +148,31 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    fn take_in(&mut self, partition: usize, completions: Vec<Completion>) -> Result<()> {
-        for completion in completions {
-            let first = completion
-                .outcome
-                .with_context(|| format!("after {} appended records", self.report.records()))?;
-            self.report.add(partition, completion.records as u64, first);
+    /// Learns of what is under way, for the report; what is only gathered is not sent.
+    pub(super) fn learn(&mut self) {
+        for partition in 0..self.producers.len() {
+            let Some(producer) = &mut self.producers[partition] else {
+                continue;
+            };
+            let completions = producer.flush(&mut self.cluster);
+            // The first failure is what is told, and it is known.
+            let _ = self.take_in(partition, completions);
         }
-        Ok(())
+    }
+
+    /// Reports all that was acknowledged, also behind a batch that was not.
+    fn take_in(&mut self, partition: usize, completions: Vec<Completion>) -> Result<()> {
+        let mut outcome = Ok(());
+        for completion in completions {
+            match completion.outcome {
+                Ok(first) => self.report.add(partition, completion.records as u64, first),
+                Err(failure) if outcome.is_ok() => {
+                    let records = self.report.records();
+                    outcome = Err(failure).with_context(|| format!("after {records} appended records"));
+                }
+                Err(_) => {}
+            }
+        }
+        outcome
     }
 }

@@ -44,6 +44,12 @@ fn a_report_comes_also_after_a_failure() {
     assert_eq!(report["topic"], "orders");
     let last = report["partitions"][0]["last_offset"].as_u64();
     assert_eq!(last.map(|last| last + 1), report["records"].as_u64(), "{report}");
+    let described = node.run(&["topic", "describe", "orders", "--json"]).printed();
+    let described: Value = serde_json::from_str(&described).expect("JSON");
+    assert_eq!(
+        described["partitions"][0]["tail"], report["records"],
+        "nothing is left out"
+    );
     let complaint = ran.complaint();
     assert!(complaint.starts_with("error: line 21 "), "{complaint}");
 }

@@ -1,4 +1,5 @@
-//! A panic of the background: nobody waits for it for ever, what is stored is read, and the directory is let go of.
+//! A panic of the background, or of whoever has the state: nobody waits for ever, what is stored is read, and the directory is
+//! let go of, when nobody writes to it any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,8 +9,10 @@ use platform::clock::{Clock, SystemClock};
 use platform::disk::SimulatedDisk;
 use platform::threads;
 
+use super::gate::Gate;
 use super::rig::{log, open, settings, value, values};
-use crate::{AppendError, Logs, Offset};
+use crate::engine::Phase;
+use crate::{AppendError, Log, Logs, Offset};
 
 /// A clock at whose sight the background panics when it is told to.
 #[derive(Default)]
@@ -90,4 +93,52 @@ fn half_a_change_ends_all_calls_but_closing() {
     let found = values(&log(&again, "orders")).len();
     assert!(found >= acknowledged.load(Ordering::SeqCst), "{found}");
     drop(orders);
+}
+
+/// Panics with the state, as a mistake in a change would.
+fn change_half(orders: &Log) {
+    let orders = orders.clone();
+    let changing = threads::spawn("test", move || {
+        let _state = orders.owner.engine.state();
+        panic!("the test wants this panic");
+    });
+    assert!(changing.expect("the system has threads").join().is_err());
+}
+
+#[test]
+fn whoever_waits_panics_with_half_a_change_and_closing_waits_for_the_flush_under_way() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders = log(&logs, "orders");
+    let engine = orders.owner.engine.clone();
+    let gate = Gate::before(&disk);
+    gate.close();
+    let append = |number| {
+        let orders = orders.clone();
+        threads::spawn("test", move || orders.append(&value(number, 100))).expect("the system has threads")
+    };
+    let flushing = append(0);
+    gate.until_one_waits();
+    let behind = append(1);
+    let mut follower = orders.follow(Offset(0)).expect("its place is known");
+    let following = threads::spawn("test", move || follower.next());
+    while engine.state().followers == 0 || engine.state().store.staged_before() < 2 {
+        std::thread::yield_now();
+    }
+    change_half(&orders);
+    assert!(behind.join().is_err(), "nobody flushes for it any more");
+    assert!(following.expect("the system has threads").join().is_err());
+    let closing = threads::spawn("test", move || logs.close());
+    while engine.state_to_end().phase == Phase::Open {
+        std::thread::yield_now();
+    }
+    // So that it might have gone on, if it does not wait.
+    (0..1_000).for_each(|_| std::thread::yield_now());
+    assert_ne!(engine.state_to_end().phase, Phase::Closed, "a flush is under way");
+    gate.open();
+    assert!(flushing.join().is_err());
+    let closed = closing.expect("the system has threads").join();
+    closed.expect("it does not panic");
+    let again = open(&disk);
+    assert!(values(&log(&again, "orders")).len() <= 2);
 }

@@ -74,9 +74,7 @@ async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<
 /// groups it cannot serve: the whole of that may be given up.
 fn code_for(topic: &str, code: ErrorCode) -> ErrorCode {
     match code {
-        ErrorCode::PolicyViolation | ErrorCode::UnknownTopicOrPartition if is_internal(topic) => {
-            ErrorCode::InvalidTopicException
-        }
+        ErrorCode::PolicyViolation if is_internal(topic) => ErrorCode::InvalidTopicException,
         code => code,
     }
 }

@@ -34,7 +34,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_wire::{
-    ApiKey, Decode, Encode, FetchRequest, Frame, ProduceRequest, ProduceResponse, Reader, Request,
+    ApiKey, Decode, Encode, ErrorCode, FetchRequest, Frame, ProduceRequest, ProduceResponse, Reader, Request,
     RequestHeader, frame_response,
 };
 
@@ -303,17 +303,50 @@ impl Call<'_> {
     }
 }
 
-/// That all of an append was taken whose producer wants no answer. To hang up is the only way to tell it otherwise, as in
+/// That nothing of an append was refused whose producer wants no answer. To hang up is the only way to tell it otherwise, as in
 /// Kafka: it looks for the leaders then.
 fn check_unanswered(response: &ProduceResponse) -> Result<(), ConnectionError> {
     let mut partitions = response
         .responses
         .iter()
         .flat_map(|topic| &topic.partition_responses);
-    match partitions.find(|partition| partition.error_code != 0) {
+    // What still waits for room was not refused.
+    let taken = [ErrorCode::None, ErrorCode::RequestTimedOut].map(ErrorCode::code);
+    match partitions.find(|partition| !taken.contains(&partition.error_code)) {
         None => Ok(()),
         Some(refused) => Err(ConnectionError::RefusedUnanswered {
             code: refused.error_code,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_wire::produce::{PartitionProduceResponse, TopicProduceResponse};
+
+    use super::*;
+
+    #[test]
+    fn an_append_that_waits_is_not_taken_for_refused() {
+        let answer = |code: ErrorCode| {
+            let partition = PartitionProduceResponse {
+                error_code: code.code(),
+                ..PartitionProduceResponse::default()
+            };
+            let topic = TopicProduceResponse {
+                partition_responses: vec![PartitionProduceResponse::default(), partition],
+                ..TopicProduceResponse::default()
+            };
+            check_unanswered(&ProduceResponse {
+                responses: vec![topic],
+                ..ProduceResponse::default()
+            })
+        };
+        assert!(answer(ErrorCode::None).is_ok());
+        assert!(answer(ErrorCode::RequestTimedOut).is_ok());
+        assert!(matches!(
+            answer(ErrorCode::UnknownTopicOrPartition),
+            Err(ConnectionError::RefusedUnanswered { code: 3 })
+        ));
     }
 }

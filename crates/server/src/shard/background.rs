@@ -254,7 +254,7 @@ impl Shard {
         let Some(job) = self.store.borrow_mut().next_removal() else {
             return false;
         };
-        if job.frees_journal_file() {
+        if job.wants_pause() {
             self.rest_from_removals();
         }
         let (job, result) = run(job, |job| job.run()).await;

@@ -21,6 +21,8 @@ pub(crate) enum ReplayError {
     Batch { at: Offset, error: BatchError },
     #[error("the record at offset {at}: {error}")]
     Record { at: Offset, error: String },
+    #[error("nothing is found from offset {from} on, and the log ends at {tail}")]
+    Short { from: Offset, tail: Offset },
 }
 
 impl Shard {
@@ -39,13 +41,22 @@ impl Shard {
             for batches in &found {
                 from = replay_batches(batches, from, &self.settings.batch_limits, take)?;
             }
-            // Nothing more is there: the last records may have been compacted away.
             if from == before {
-                break;
+                // The last records may have been compacted away; nothing else may be missing.
+                match self.is_compacted(partition) {
+                    true => break,
+                    false => return Err(ReplayError::Short { from, tail }),
+                }
             }
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    fn is_compacted(&self, partition: PartitionId) -> bool {
+        let partitions = self.partitions.borrow();
+        let found = partitions.get(&partition);
+        found.is_some_and(|found| found.topic.compaction.is_some())
     }
 }
 

@@ -314,7 +314,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
     };
     let open = |epoch| shard.open_partition(id, Some(epoch), topic("fsync"), Some(&recovered));
     let refused = open(Epoch(3)).expect_err("the log has come to it already");
-    let expected = format!("{id}: the metadata opens epoch 3, which the log has passed");
+    let expected = format!("{id}: the metadata opens epoch 3, which is used already");
     assert!(refused.starts_with(&expected), "{refused}");
     assert!(shard.with_leader(id, |_| ()).is_none());
     assert_eq!(open(Epoch(4)), Ok(()));

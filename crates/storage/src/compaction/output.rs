@@ -58,6 +58,7 @@ impl Output {
                 identity: segment.identity(place.journal.cluster, place.partition),
                 path: name,
                 adopted: None,
+                patient: false,
             },
             segment: Segment {
                 end: 0,

@@ -12,7 +12,8 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::segment::{Chunk, Segment, SegmentFile, open_segment, read_piece, read_table};
 
-/// Read in one go: the journal's small writes queue behind it, and nobody waits for compaction. A larger chunk is read whole.
+/// Chunks are taken together up to here. A larger one comes whole, though the disk is asked for it step by step: nobody waits for
+/// compaction, and the journal's small writes are not to wait either.
 const READ_BYTES: usize = 64 << 10;
 
 /// Where the segments are.
@@ -85,7 +86,8 @@ impl Source {
                 return Ok(None);
             };
             let place = &self.place;
-            let file = open_segment(&place.disk, &place.journal, &place.partition, &segment)?;
+            let mut file = open_segment(&place.disk, &place.journal, &place.partition, &segment)?;
+            file.patient = true;
             let mut chunks = read_table(&file, &segment)?;
             chunks.drain(..chunks.partition_point(|chunk| chunk.next <= self.from));
             self.open = Some(Open {

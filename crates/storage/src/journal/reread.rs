@@ -47,7 +47,11 @@ impl FrameBatches {
             let (count, bytes) = span(frames);
             let location = &first.location;
             let read = location.file.read(location.position, bytes);
-            let mut read = read.map_err(RereadError::Disk)?;
+            let mut read = read.map_err(|error| match error.kind() {
+                // A file that is removed meanwhile gets shorter.
+                io::ErrorKind::UnexpectedEof => RereadError::NotThere,
+                _ => RereadError::Disk(error),
+            })?;
             let (together, behind) = frames.split_at(count);
             let batches_before = batches.len();
             for frame in together {

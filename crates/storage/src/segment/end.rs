@@ -38,6 +38,7 @@ pub(crate) fn open_segment(
             identity: segment.identity(journal.cluster, *partition),
             path: name,
             adopted,
+            patient: false,
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Fault::Damaged {
             file: name,

@@ -22,10 +22,16 @@ pub(crate) struct SegmentFile {
     pub(crate) path: String,
     /// Where the chunks are, if not here.
     pub(crate) adopted: Option<Arc<AdoptedFrames>>,
+    /// Whether whoever reads it can wait, and others are not to wait for that.
+    pub(crate) patient: bool,
 }
 
-fn read(file: &dyn File, path: &str, position: u64, length: usize) -> Result<Bytes, Fault> {
-    file.read(position, length).map_err(|error| match error.kind() {
+fn read(file: &dyn File, path: &str, position: u64, length: usize, patient: bool) -> Result<Bytes, Fault> {
+    let bytes = match patient {
+        true => file.read_patiently(position, length),
+        false => file.read(position, length),
+    };
+    bytes.map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Fault::Damaged {
             file: path.to_string(),
             position,
@@ -37,13 +43,13 @@ fn read(file: &dyn File, path: &str, position: u64, length: usize) -> Result<Byt
 
 impl SegmentFile {
     pub(super) fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
-        read(&*self.file, &self.path, position, length)
+        read(&*self.file, &self.path, position, length, self.patient)
     }
 
     /// The bytes that chunks consist of.
     fn read_data(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
         match &self.adopted {
-            Some(adopted) => read(&*adopted.file, &adopted.path, position, length),
+            Some(adopted) => read(&*adopted.file, &adopted.path, position, length, self.patient),
             None => self.read(position, length),
         }
     }

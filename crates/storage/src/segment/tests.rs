@@ -45,6 +45,7 @@ fn new_file(disk: &SimulatedDisk) -> SegmentFile {
         identity: identity(),
         path: "0.segment".into(),
         adopted: None,
+        patient: false,
     }
 }
 

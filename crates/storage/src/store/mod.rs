@@ -30,7 +30,8 @@ pub use layout::LayoutJob;
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
-pub use removal::{REMOVAL_PAUSE, RemovalJob};
+use removal::Unnamed;
+pub use removal::{REMOVAL_PAUSE, RemovalJob, Removed};
 
 use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
@@ -143,6 +144,8 @@ pub struct Store {
     compaction_unrecorded: bool,
     compaction: Option<Compaction>,
     returning: Vec<Returning>,
+    /// Large files on their way out.
+    unnamed: Vec<Unnamed>,
     /// Of adopted files that were read, by their sequences: who holds one is reading.
     leases: HashMap<u64, Arc<()>>,
     short_of_space: bool,

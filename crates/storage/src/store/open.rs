@@ -135,6 +135,7 @@ impl Store {
             compaction_unrecorded: false,
             compaction: None,
             returning: Vec::new(),
+            unnamed: Vec::new(),
             leases: HashMap::new(),
             short_of_space: false,
             pieces: piece_cache(config.chunk_cache_bytes),

@@ -1,12 +1,16 @@
 //! Giving up: the prefix of a log (trim), or a partition. Journaled first; files go later, in the background. Journal files
 //! that segments adopted go back to the journal if it has a use of them (`returning`).
+//!
+//! A large file goes in steps. First its name, for good; then what it has, from its end on: where a file system tells the disk of
+//! freed blocks at once, many of them together make flushes wait. What reads it meanwhile finds it too short, looks again where
+//! its records are, and finds them there or given up.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::disk::Disk;
+use platform::disk::{BLOCK_BYTES, Disk, File};
 use record::{Epoch, Offset, PartitionId};
 
 use super::Store;
@@ -17,9 +21,12 @@ use crate::journal::{self, JournalFile, StageError};
 use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
-/// The least time between removals of whole journal files. Where a file system tells the disk of freed blocks at once, many
-/// large files removed together make flushes wait for hundreds of milliseconds. Far more than a core appends meanwhile.
-pub const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+/// What a file gives back at once, at most. Flushes wait about as long for it as for a write of this length.
+const STEP_BYTES: u64 = 2 << 20;
+/// A journal file goes in so many steps at least.
+const STEPS_MIN: u64 = 4;
+/// The least time between two steps of large files. With [`STEP_BYTES`] far more than a core appends meanwhile.
+pub const REMOVAL_PAUSE: Duration = Duration::from_millis(6);
 
 /// Removes files that nothing refers to, or gets a journal file ready to go back to the journal; to be run anywhere, then
 /// given to `removed`. Blocks.
@@ -27,6 +34,8 @@ pub struct RemovalJob {
     disk: Arc<dyn Disk>,
     journal: JournalIdentity,
     doomed: Doomed,
+    /// What a file may give back at once.
+    step_bytes: u64,
 }
 
 /// What a job removes.
@@ -35,55 +44,91 @@ enum Doomed {
     GivenUp { removal: Removal, keep: bool },
     /// A journal file that the journal has no use of.
     Surplus(JournalFile),
+    /// A step of a large one.
+    Unnamed(Unnamed),
+}
+
+/// A large file that has lost its name, and what it still has.
+pub(super) struct Unnamed {
+    file: Arc<dyn File>,
+    bytes: u64,
+}
+
+/// What a removal left.
+#[derive(Default)]
+pub struct Removed {
+    kept: Option<JournalFile>,
+    unnamed: Vec<Unnamed>,
 }
 
 impl RemovalJob {
-    /// Whether it frees a whole journal file, which is large: the next removal then waits for [`REMOVAL_PAUSE`].
-    pub fn frees_journal_file(&self) -> bool {
-        match &self.doomed {
-            Doomed::GivenUp { removal, keep } => removal.adopted.is_some() && !keep,
-            Doomed::Surplus(_) => true,
-        }
+    /// Whether the next one is to wait for [`REMOVAL_PAUSE`].
+    pub fn wants_pause(&self) -> bool {
+        matches!(self.doomed, Doomed::Unnamed(_)) && self.step_bytes < u64::MAX
     }
 
-    /// Removes. Returns the journal file that was kept, if one was.
+    /// Removes.
     ///
     /// # Errors
     /// The disk's; the removal may be tried again.
-    pub fn run(&self) -> io::Result<Option<JournalFile>> {
+    pub fn run(&self) -> io::Result<Removed> {
+        let mut removed = Removed::default();
         match &self.doomed {
-            Doomed::GivenUp { removal, keep } => self.remove_given_up(removal, *keep),
+            Doomed::GivenUp { removal, keep } => self.remove_given_up(removal, *keep, &mut removed)?,
             Doomed::Surplus(file) => {
                 let directory = journal::directory(&self.journal);
-                self.disk.remove(&directory.join(&file.name))?;
-                self.sync(&directory).map(|()| None)
+                self.unlink(&directory.join(&file.name), &directory, &mut removed)?;
             }
+            Doomed::Unnamed(unnamed) => removed.unnamed.extend(self.shrink(unnamed)?),
         }
+        Ok(removed)
     }
 
-    fn remove_given_up(&self, removal: &Removal, keep: bool) -> io::Result<Option<JournalFile>> {
-        let mut kept = None;
+    fn remove_given_up(&self, removal: &Removal, keep: bool, removed: &mut Removed) -> io::Result<()> {
         if let Some(file) = &removal.adopted {
-            kept = if keep { self.reopen(file) } else { None };
-            if kept.is_none() {
-                self.disk.remove(&file.path(&self.journal))?;
-                self.sync(&journal::directory(&self.journal))?;
+            removed.kept = if keep { self.reopen(file) } else { None };
+            if removed.kept.is_none() {
+                let directory = journal::directory(&self.journal);
+                self.unlink(&file.path(&self.journal), &directory, removed)?;
             }
         }
         let partition = directory(&removal.partition);
         match (removal.segment, removal.adopted) {
-            (Some(name), _) => {
-                self.disk.remove(&path(&removal.partition, name))?;
-                self.sync(&partition)?;
-            }
+            (Some(name), _) => self.unlink(&path(&removal.partition, name), &partition, removed),
             // One of the files of a partition that goes as a whole.
-            (None, Some(_)) => {}
+            (None, Some(_)) => Ok(()),
             (None, None) => {
                 self.disk.remove_directory(&partition)?;
-                self.sync(Path::new(PARTITIONS))?;
+                self.sync(Path::new(PARTITIONS))
             }
         }
-        Ok(kept)
+    }
+
+    /// Takes a file's name away for good. What it has is left, if that is much.
+    fn unlink(&self, path: &Path, directory: &Path, removed: &mut Removed) -> io::Result<()> {
+        let large = self.open_large(path);
+        self.disk.remove(path)?;
+        self.sync(directory)?;
+        removed.unnamed.extend(large);
+        Ok(())
+    }
+
+    /// A file that is not to go at once. One that cannot be looked at goes so.
+    fn open_large(&self, path: &Path) -> Option<Unnamed> {
+        let file = self.disk.open(path).ok()?;
+        let bytes = file.length().ok()?;
+        (bytes > self.step_bytes).then_some(Unnamed { file, bytes })
+    }
+
+    /// Makes a file shorter by a step. Returns what it still has; of the last step nothing is left to do but to let go of it.
+    fn shrink(&self, unnamed: &Unnamed) -> io::Result<Option<Unnamed>> {
+        let bytes = unnamed.bytes.saturating_sub(self.step_bytes);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        unnamed.file.shrink_unnamed(bytes)?;
+        let file = unnamed.file.clone();
+        Ok(Some(Unnamed { file, bytes }))
     }
 
     /// The file for the journal, or none if it is not fit for that: then it goes.
@@ -234,14 +279,25 @@ impl Store {
         if stepping || self.removing.is_some() {
             return None;
         }
-        let doomed = self
-            .next_given_up()
+        let unnamed = self.unnamed.pop().map(Doomed::Unnamed);
+        let doomed = unnamed
+            .or_else(|| self.next_given_up())
             .or_else(|| self.journal.take_surplus().map(Doomed::Surplus))?;
         Some(RemovalJob {
             disk: self.disk.clone(),
             journal: self.config.identity,
             doomed,
+            step_bytes: self.removal_step_bytes(),
         })
+    }
+
+    /// What a file may give back at once: all, if that is needed.
+    fn removal_step_bytes(&self) -> u64 {
+        if self.short_of_space {
+            return u64::MAX;
+        }
+        let few = self.config.journal.file_bytes / STEPS_MIN / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
+        few.clamp(BLOCK_BYTES as u64, STEP_BYTES)
     }
 
     fn next_given_up(&mut self) -> Option<Doomed> {
@@ -259,10 +315,11 @@ impl Store {
     ///
     /// # Errors
     /// The disk's, for reporting; it will be tried again.
-    pub fn removed(&mut self, job: RemovalJob, result: io::Result<Option<JournalFile>>) -> io::Result<()> {
+    pub fn removed(&mut self, job: RemovalJob, result: io::Result<Removed>) -> io::Result<()> {
         match (job.doomed, result) {
-            (Doomed::GivenUp { removal, .. }, Ok(kept)) => {
+            (Doomed::GivenUp { removal, .. }, Ok(Removed { kept, unnamed })) => {
                 self.removing = None;
+                self.unnamed.extend(unnamed);
                 if let Some(adopted) = removal.adopted {
                     self.settle_adopted(adopted, kept);
                 }
@@ -273,11 +330,16 @@ impl Store {
                 self.removals.push_back((removal, 0));
                 Err(error)
             }
-            (Doomed::Surplus(_), Ok(_)) => Ok(()),
+            (Doomed::Surplus(_) | Doomed::Unnamed(_), Ok(removed)) => {
+                self.unnamed.extend(removed.unnamed);
+                Ok(())
+            }
             (Doomed::Surplus(file), Err(error)) => {
                 self.journal.not_removed(file);
                 Err(error)
             }
+            // Nobody has it open any more, so it goes at once.
+            (Doomed::Unnamed(_), Err(error)) => Err(error),
         }
     }
 }

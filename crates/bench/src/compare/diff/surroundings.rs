@@ -85,11 +85,15 @@ fn of_system(old: &SystemFacts, new: &SystemFacts) -> Vec<Pair> {
     let name = &old.name;
     let mut pairs = vec![pair(&format!("version of {name}"), &old.version, &new.version)];
     pairs.extend(settings(name, &old.settings, &new.settings));
-    let none = DriverFacts::default();
     let drivers: BTreeSet<&String> = old.drivers.keys().chain(new.drivers.keys()).collect();
     for driver in drivers {
-        let [old, new] = [old, new].map(|system| system.drivers.get(driver).unwrap_or(&none));
         let name = format!("client {driver} of {name}");
+        let [had, has] = [old, new].map(|system| system.drivers.get(driver));
+        let (Some(old), Some(new)) = (had, has) else {
+            let word = |facts: Option<&DriverFacts>| if facts.is_some() { "there" } else { "not there" };
+            pairs.push(pair(&name, word(had), word(has)));
+            continue;
+        };
         pairs.push(pair(&format!("version of {name}"), &old.version, &new.version));
         pairs.extend(settings(&name, &old.settings, &new.settings));
     }

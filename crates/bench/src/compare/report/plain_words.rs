@@ -286,7 +286,11 @@ fn without_ours(results: &Results, experiment: &Experiment) -> String {
             .collect();
         if !bests.is_empty() {
             return format!(
-                "Nothing of ours stands beside others here. Best by {}, alone or level with others: {}.",
+                "{} and its variants are set beside nobody here. Best by {} among those that promise the same, alone or level: {}.",
+                results
+                    .systems
+                    .first()
+                    .map_or("The first system", |first| first.title.as_str()),
                 plain_name(metric),
                 join(&bests)
             );

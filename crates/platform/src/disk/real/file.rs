@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,11 +13,15 @@ use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 
 use super::pace::ReadPace;
-use crate::disk::{BLOCK_BYTES, DurableWriteMode, File};
+use crate::disk::{BLOCK_BYTES, DurableWriteMode, File, not_to_shrink};
 use crate::memory::AlignedBuffer;
 
 /// How much one call of `fill_with_zeros` writes: so little that a durable write beside it waits for it only briefly.
 const FILL_STEP_BYTES: usize = 128 << 10;
+
+/// What one call of a patient read asks for. On the raw disk the p99 of writes of 4 KB beside reads is what it is alone with
+/// this, and twice that with twice as much.
+const PATIENT_STEP_BYTES: usize = 64 << 10;
 
 /// An open file, in Direct mode opened with O_DIRECT.
 pub(super) struct RealFile {
@@ -36,6 +41,42 @@ impl RealFile {
             retry_on_intr(|| pwritev2(&self.file, &[IoSlice::new(rest)], position, flags))
                 .map_err(io::Error::from)
         })
+    }
+
+    /// Asks for `step_bytes` of what is left at a time: whole blocks, if it is not all.
+    fn read_in_steps(
+        &self,
+        position: u64,
+        length: usize,
+        step_bytes: impl Fn(usize) -> usize,
+    ) -> io::Result<Bytes> {
+        let end = read_end(position, length)?;
+        // A length from a damaged index must not become an allocation.
+        if end > self.length()? {
+            return Err(unexpected_end(position, length));
+        }
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let block = BLOCK_BYTES as u64;
+        let first = position / block * block;
+        let span = usize::try_from(end.next_multiple_of(block) - first)
+            .expect("little longer than a usize that fitted");
+        let mut buffer = AlignedBuffer::with_capacity(span);
+        let read = continue_short_reads(first, span, |position| {
+            loop {
+                let step = step_bytes(span - (position - first) as usize);
+                match buffer.read_into_rest(|rest| pread(&self.file, &mut rest[..step], position)) {
+                    Err(Errno::INTR) => {}
+                    other => return Ok(other?),
+                }
+            }
+        })?;
+        let skip = (position - first) as usize;
+        if read < skip + length {
+            return Err(unexpected_end(position, length));
+        }
+        Ok(buffer.into_bytes().slice(skip..skip + length))
     }
 }
 
@@ -146,33 +187,19 @@ impl File for RealFile {
     }
 
     fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
-        let end = read_end(position, length)?;
-        // A length from a damaged index must not become an allocation.
-        if end > self.length()? {
-            return Err(unexpected_end(position, length));
+        self.read_in_steps(position, length, |left| self.pace.step_bytes(left))
+    }
+
+    fn read_patiently(&self, position: u64, length: usize) -> io::Result<Bytes> {
+        self.read_in_steps(position, length, |left| left.min(PATIENT_STEP_BYTES))
+    }
+
+    fn shrink_unnamed(&self, length: u64) -> io::Result<()> {
+        let file = self.file.metadata()?;
+        if file.nlink() > 0 || file.len() < length {
+            return Err(not_to_shrink(length));
         }
-        if length == 0 {
-            return Ok(Bytes::new());
-        }
-        let block = BLOCK_BYTES as u64;
-        let first = position / block * block;
-        let span = usize::try_from(end.next_multiple_of(block) - first)
-            .expect("little longer than a usize that fitted");
-        let mut buffer = AlignedBuffer::with_capacity(span);
-        let read = continue_short_reads(first, span, |position| {
-            loop {
-                let step = self.pace.step_bytes(span - (position - first) as usize);
-                match buffer.read_into_rest(|rest| pread(&self.file, &mut rest[..step], position)) {
-                    Err(Errno::INTR) => {}
-                    other => return Ok(other?),
-                }
-            }
-        })?;
-        let skip = (position - first) as usize;
-        if read < skip + length {
-            return Err(unexpected_end(position, length));
-        }
-        Ok(buffer.into_bytes().slice(skip..skip + length))
+        self.file.set_len(length)
     }
 
     fn length(&self) -> io::Result<u64> {

@@ -134,6 +134,14 @@ impl NameChange {
         }
     }
 
+    /// The place that has the entry afterwards.
+    pub(super) fn target(&self) -> Option<&Place> {
+        match self {
+            NameChange::Put { place, .. } | NameChange::Move { to: place, .. } => Some(place),
+            NameChange::Drop { .. } | NameChange::DropMoved { .. } => None,
+        }
+    }
+
     pub(super) fn entry(&self) -> Option<&Entry> {
         match self {
             NameChange::Put { entry, .. } | NameChange::Move { entry, .. } => Some(entry),

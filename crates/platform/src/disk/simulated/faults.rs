@@ -19,6 +19,7 @@ pub enum OperationKind {
     Write,
     Sync,
     FillWithZeros,
+    ShrinkUnnamed,
     Rename,
     Remove,
     CreateDirectory,

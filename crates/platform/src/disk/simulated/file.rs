@@ -90,6 +90,10 @@ impl File for SimulatedFile {
         Ok(state.content(self.file).length())
     }
 
+    fn shrink_unnamed(&self, length: u64) -> io::Result<()> {
+        self.disk.state().shrink_unnamed(self.file, &self.path, length)
+    }
+
     fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
         if !length.is_multiple_of(BLOCK_BYTES as u64) {
             let message = format!("zeros up to {length} are not aligned to {BLOCK_BYTES}");

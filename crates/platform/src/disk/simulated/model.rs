@@ -235,6 +235,23 @@ impl Model {
         ids
     }
 
+    /// Whether some crash could leave a name for a file.
+    pub(super) fn may_be_named(&self, file: FileId) -> bool {
+        let is_it = |(_, entry): &(&Place, &Entry)| entry.file() == Some(file);
+        let mut named: BTreeSet<&Place> = self.names.iter().filter(is_it).map(|(place, _)| place).collect();
+        for item in &self.name_items {
+            if item.standing == Standing::Durable {
+                item.change.places().into_iter().for_each(|place| {
+                    named.remove(place);
+                });
+            }
+            if item.change.entry().and_then(Entry::file) == Some(file) {
+                named.extend(item.change.target());
+            }
+        }
+        !named.is_empty()
+    }
+
     /// What a crash leaves if, of the optional items, exactly `kept` have reached the disk.
     pub(super) fn remains(&self, kept: &BTreeSet<u64>) -> Remains {
         let mut names = self.names.clone();

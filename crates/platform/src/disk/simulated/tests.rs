@@ -83,6 +83,42 @@ fn misaligned_writes_and_climbing_paths_are_refused() {
     assert_eq!(disk.operation_count(), 3, "nothing refused is recorded");
 }
 
+/// On both kinds of disk.
+#[test]
+fn only_a_file_without_a_name_is_shortened() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let real = RealDisk::open(directory.path()).expect("it exists");
+    let disks: [&dyn Disk; 2] = [&real, &SimulatedDisk::new()];
+    for disk in disks {
+        let file = disk.create(Path::new("a")).expect("room");
+        file.write(0, &blocks("xyz")).expect("room");
+        let refused = |length: u64| {
+            let refused = file.shrink_unnamed(length).expect_err("it must stay as it is");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        };
+        refused(BLOCK);
+        disk.remove(Path::new("a")).expect("it is there");
+        disk.sync_directory(Path::new("")).expect("it is there");
+        refused(4 * BLOCK);
+        file.shrink_unnamed(BLOCK).expect("it has no name");
+        assert_eq!(file.length().expect("it is open"), BLOCK);
+        assert_eq!(file.read(0, BLOCK_BYTES).expect("it is left"), blocks("x")[..]);
+        let gone = file.read(BLOCK, 1).expect_err("that was given back");
+        assert_eq!(gone.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+/// A name that a crash may bring back counts.
+#[test]
+fn a_file_that_a_crash_may_bring_back_is_not_shortened() {
+    let (disk, file) = disk_with("xy");
+    disk.sync_directory(Path::new("")).expect("no faults");
+    disk.remove(Path::new("a")).expect("it is there");
+    assert!(file.shrink_unnamed(BLOCK).is_err());
+    disk.sync_directory(Path::new("")).expect("no faults");
+    file.shrink_unnamed(BLOCK).expect("it has no name");
+}
+
 #[test]
 fn one_lock_at_a_time() {
     let disk = SimulatedDisk::new();

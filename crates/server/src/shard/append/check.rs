@@ -43,7 +43,8 @@ impl Shard {
         if base_offset != Offset::ZERO {
             return Err(AppendRefusal::BaseOffset { base_offset });
         }
-        if topic.timestamp_type == TimestampType::CreateTime {
+        // Once: how long it then waits for room is no fault of its records.
+        if attempt.examined.is_none() && topic.timestamp_type == TimestampType::CreateTime {
             self.check_times(topic, examined.max_timestamp_found_ms, batch)?;
         }
         if topic.compaction.is_some() {

@@ -202,6 +202,7 @@ impl LayoutJob {
             identity: segment.identity(self.journal.cluster, self.partition),
             path: name,
             adopted: None,
+            patient: false,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Trims, deletions, retention, and the removal of files that nothing refers to.
 
+use platform::disk::OperationKind;
 use record::Offset;
 
 use super::rig::{Rig, partition, read};
@@ -224,6 +225,63 @@ fn a_read_that_a_trim_overtakes_says_so() {
         matches!(overtaken, Err(ReadError::OutOfRange { .. })),
         "no damage"
     );
+}
+
+/// Lengths that files without a name were shortened to, in the order of that.
+fn shortened(rig: &Rig) -> Vec<u64> {
+    let operations = rig.disk.operations().into_iter();
+    let steps = operations.filter(|operation| operation.kind == OperationKind::ShrinkUnnamed);
+    steps.map(|step| step.length).collect()
+}
+
+/// As `laid_out_rig` after a start, with steps of a block: each segment is more than goes at once.
+fn large_segments_rig() -> Rig {
+    let (rig, _) = laid_out_rig();
+    let (mut rig, _) = rig.restart();
+    rig.store.config.journal.file_bytes = 16 << 10;
+    rig
+}
+
+#[test]
+fn a_large_file_goes_in_steps_from_its_end_and_whoever_reads_it_is_told_that_it_was_trimmed() {
+    let mut rig = large_segments_rig();
+    let read = rig.store.read(partition(0), Offset(0), Offset(8), 4_000);
+    let Ok(crate::store::Read::Job(job)) = read else {
+        panic!("nothing is in memory after a start")
+    };
+    rig.trim(0, 8);
+    rig.flush();
+    let mut removals = 0;
+    while shortened(&rig).is_empty() {
+        let removal = rig.store.next_removal().expect("the segment is large");
+        let result = removal.run();
+        rig.store.removed(removal, result).expect("the disk works");
+        removals += 1;
+    }
+    assert!(removals > 1, "first its name goes");
+    let overtaken = rig.store.finish_read(job.run());
+    assert!(
+        matches!(overtaken, Err(ReadError::OutOfRange { .. })),
+        "no damage"
+    );
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+    let lengths = shortened(&rig);
+    assert!(
+        lengths.windows(2).any(|pair| pair[0] == pair[1] + 4_096),
+        "{lengths:?}"
+    );
+}
+
+#[test]
+fn where_space_is_short_a_large_file_goes_at_once() {
+    let mut rig = large_segments_rig();
+    rig.store.set_short_of_space(true);
+    rig.trim(0, 8);
+    rig.flush();
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+    assert_eq!(shortened(&rig), [] as [u64; 0]);
 }
 
 #[test]

@@ -126,8 +126,8 @@ fn every_measured_table_has_a_sentence() {
              (cached ○) takes 1.75× as long. Beside systems that promise more (not scored), ours-memory loses its one row by median \
              latency. In “row 1”, cached ○ is 1.29× better (7.00 against 9.00).",
             "**Same.** ours ◆ is first in its one row by median latency: the next best (other ◆) takes 3.0× as long.",
-            "**Without us.** Nothing of ours stands beside others here. Best by median latency, alone or level with others: other ◆ in 1 \
-             of 1 rows.",
+            "**Without us.** ours and its variants are set beside nobody here. Best by median latency among those that promise the \
+             same, alone or level: other ◆ in 1 of 1 rows.",
             "**Guesses.** None of its figures could be set beside another.",
             "**Not scored.** Beside systems that promise less, ours ◆ is worse in 0 and better in 1 of 2 figures. Beside systems that \
              promise more, ours-memory is worse in 1 and better in 0 of 1 figures.",

@@ -3,13 +3,15 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::super::change::{ContentChange, Effect, Entry, FileId, Standing};
+use super::super::content::Content;
 use super::super::faults::{Applied, NO_SPACE, OperationKind, Verdict};
 use super::{About, State, answer};
-use crate::disk::BLOCK_BYTES;
+use crate::disk::{BLOCK_BYTES, not_to_shrink};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// What a disk without a set capacity claims to be able to hold.
@@ -100,6 +102,39 @@ impl State {
                 Effect::SyncFile { file }
             }],
         );
+        answer(verdict)
+    }
+
+    /// Only of a file that no crash brings back: then what a crash would leave of it is nobody's concern.
+    pub(in crate::disk::simulated) fn shrink_unnamed(
+        &mut self,
+        file: FileId,
+        path: &Path,
+        length: u64,
+    ) -> io::Result<()> {
+        let about = About {
+            kind: OperationKind::ShrinkUnnamed,
+            path,
+            position: 0,
+            length,
+        };
+        let verdict = self.faults.judge(about.kind, path, 0, length);
+        if self.model.may_be_named(file) || self.content(file).length() < length {
+            return Err(not_to_shrink(length));
+        }
+        let is_refused = matches!(
+            verdict,
+            Verdict::Fail {
+                applied: Applied::Nothing,
+                ..
+            }
+        );
+        if !is_refused {
+            let mut content = Content::clone(&self.content(file));
+            content.set_length(length);
+            let content = Arc::new(content);
+            self.perform(about, vec![Effect::Overwrite { file, content }]);
+        }
         answer(verdict)
     }
 
