@@ -125,7 +125,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let silent_max = check(options)?;
     let peers = Peers::read(&options.peers)?;
     let systems = peers.choose(&options.systems, OWN)?;
-    let broken = broken(&peers, options);
+    let mut broken = broken(&peers, options);
     ensure!(
         !systems.is_empty() || !broken.is_empty(),
         "there is no system in {}",
@@ -152,6 +152,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         warmup_seconds: options.warmup_seconds,
         interrupt,
     };
+    broken.extend(unasked(&setting, &plans, options));
     let paths = directories.paths.clone();
     let fleet = Fleet::new(options.nodes, paths, logs(options)?, silent_max, interrupt);
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
@@ -199,6 +200,27 @@ fn broken(peers: &Peers, options: &CompareOptions) -> Vec<results::SystemFacts> 
         assemble::broken(&name, &why)
     });
     facts.collect()
+}
+
+/// The variants that were asked for by name and that no chosen table asks, for the report; told at once as well.
+fn unasked(setting: &Setting<'_>, plans: &[Plan], options: &CompareOptions) -> Vec<results::SystemFacts> {
+    let ways: Vec<_> = plans
+        .iter()
+        .flat_map(|plan| asking::ways(setting, plan))
+        .collect();
+    let names = setting.systems.iter().map(|system| &system.variant.name);
+    let is_unasked = |name: &&String| {
+        let is_asked = ways.iter().any(|way| way.system.variant.name == **name);
+        !is_asked && options.systems.contains(name)
+    };
+    let why = "none of the chosen tables asks it";
+    names
+        .filter(is_unasked)
+        .map(|name| {
+            eprintln!("{name} cannot take part: {why}");
+            assemble::broken(name, why)
+        })
+        .collect()
 }
 
 /// Where systems and drivers say what goes wrong.

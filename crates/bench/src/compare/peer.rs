@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::identity;
 use super::results::{Acknowledges, Survives};
+use super::suite::all_tables;
 
 /// A folder of systems, of drivers or of both.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,9 +175,20 @@ impl Peers {
 
     /// The first folder that cannot be used beside those before it, and why.
     fn unsound(&self) -> Option<(String, String)> {
-        let mut names = BTreeMap::new();
+        let (mut names, tables) = (BTreeMap::new(), all_tables());
         for system in self.systems() {
             let (folder, variant) = (&system.peer.name, &system.variant);
+            if let Some(table) = variant
+                .only
+                .iter()
+                .find(|table| !tables.contains(&table.as_str()))
+            {
+                let why = format!(
+                    "{folder}/peer.toml has {} only in {table}, and no suite has such a table",
+                    variant.name
+                );
+                return Some((folder.clone(), why));
+            }
             if let Some(other) = names.insert(variant.name.clone(), folder.clone()) {
                 let why = format!(
                     "{other}/peer.toml and {folder}/peer.toml both have a variant {}",

@@ -72,6 +72,17 @@ impl Suite {
     }
 }
 
+/// The tables of all suites.
+pub(super) fn all_tables() -> Vec<&'static str> {
+    let suites = [Suite::Quick, Suite::Papers, Suite::Field];
+    let scale = Scale {
+        records: 1.0,
+        nodes: 1,
+    };
+    let plans = suites.into_iter().flat_map(|suite| suite.plans(scale));
+    plans.map(|plan| plan.name).collect()
+}
+
 /// What each table shows, and what its publication says of it.
 #[cfg(test)]
 pub(super) fn published_of_all_suites() -> Vec<(&'static [&'static str], Vec<super::results::Published>)> {

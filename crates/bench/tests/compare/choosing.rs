@@ -87,6 +87,29 @@ fn a_variant_for_one_table_is_asked_in_no_other() {
     });
     let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
     assert_eq!(tables, ["read-back"]);
+
+    // Who names it is told when no table that was chosen asks it.
+    let elsewhere = CompareOptions {
+        systems: vec!["able".to_owned(), "baker".to_owned()],
+        only: vec!["one-by-one".to_owned()],
+        out: bench.directory.path().join("elsewhere"),
+        ..bench.options()
+    };
+    let failures = compare::run(&elsewhere, "test", &Interrupt::default()).expect("the other one runs");
+    assert_eq!(failures, ["baker: none of the chosen tables asks it"]);
+}
+
+#[test]
+fn a_variant_for_a_table_that_there_is_not_is_a_mistake() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("baker", "honest", SERVE, "");
+    add_lines(&bench, "baker", "only = [\"read-bakc\"]\n");
+    let (failures, _) = bench.run(&bench.options());
+    let [failure] = &failures[..] else {
+        panic!("one is told: {failures:?}")
+    };
+    assert!(failure.contains("read-bakc"), "{failure}");
 }
 
 #[test]

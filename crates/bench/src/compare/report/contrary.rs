@@ -2,14 +2,23 @@
 //! one machine says anything beside what was measured on another.
 
 use super::columns;
+use super::measured::Verdict;
 use super::number;
 use super::overview::join;
 use crate::compare::results::{Experiment, Results, TIMES_VERSION_1};
 
+/// What both are compared by.
+const RATE: &str = "records_per_s";
+
 /// In words, for each system that the publication's figures stand for; empty if all point the same way.
 pub(crate) fn to_publication(results: &Results, experiment: &Experiment) -> String {
     let mut told = Vec::new();
-    for column in columns::of(results, experiment) {
+    let columns = columns::of(results, experiment);
+    // The table begins with the version that the others are held against.
+    let Some(one) = columns.first() else {
+        return String::new();
+    };
+    for column in &columns {
         // Such systems have the publication's name of them in their titles.
         let published = experiment.published.iter();
         let published: Vec<f64> = published
@@ -22,7 +31,8 @@ pub(crate) fn to_publication(results: &Results, experiment: &Experiment) -> Stri
         }
         let rows = experiment.rows.iter().filter_map(|row| {
             let measured = column.measured(row, TIMES_VERSION_1)?;
-            let is_slower = measured.range().1 < 1.0;
+            let (own, of_one) = (column.measured(row, RATE)?, one.measured(row, RATE)?);
+            let is_slower = own.can_meet(&of_one) && own.beside(&of_one, RATE) == Verdict::Worse;
             is_slower.then(|| format!("{} ({} times)", row.name, number::plain(measured.median)))
         });
         let rows: Vec<String> = rows.collect();
@@ -45,19 +55,26 @@ mod tests {
     use crate::compare::results::{Cell, Published, Row, SystemFacts};
 
     fn times(value: f64) -> BTreeMap<String, f64> {
-        BTreeMap::from([(TIMES_VERSION_1.to_owned(), value)])
+        BTreeMap::from([
+            (TIMES_VERSION_1.to_owned(), value),
+            (RATE.to_owned(), 1_000.0 * value),
+        ])
     }
 
-    fn told(measured: [f64; 2]) -> String {
+    /// What is said where version 1 is so steady, and the second so much faster than it.
+    fn told_beside(spread: f64, measured: [f64; 2]) -> String {
+        let cell = |system: &str, value: f64, spread: f64| Cell {
+            system: system.to_owned(),
+            best_client: true,
+            runs: [1.0 - spread, 1.0, 1.0 + spread]
+                .map(|part| times(value * part))
+                .into(),
+            ..Cell::default()
+        };
         let row = |name: &str, value: f64| Row {
             name: name.to_owned(),
             parameters: BTreeMap::new(),
-            cells: vec![Cell {
-                system: "second".to_owned(),
-                best_client: true,
-                runs: vec![times(value * 0.9), times(value), times(value * 1.1)],
-                ..Cell::default()
-            }],
+            cells: vec![cell("first", 1.0, spread), cell("second", value, 0.05)],
         };
         let experiment = Experiment {
             rows: vec![row("256 B", measured[0]), row("4 KiB", measured[1])],
@@ -70,14 +87,20 @@ mod tests {
         };
         let results = Results {
             repetitions: 3,
-            systems: vec![SystemFacts {
-                name: "second".to_owned(),
-                title: "Bytes (Log 2)".to_owned(),
-                ..SystemFacts::default()
-            }],
+            systems: [("first", "Keys (Log 1)"), ("second", "Bytes (Log 2)")]
+                .map(|(name, title)| SystemFacts {
+                    name: name.to_owned(),
+                    title: title.to_owned(),
+                    ..SystemFacts::default()
+                })
+                .into(),
             ..Results::default()
         };
         to_publication(&results, &experiment)
+    }
+
+    fn told(measured: [f64; 2]) -> String {
+        told_beside(0.02, measured)
     }
 
     #[test]
@@ -89,5 +112,6 @@ mod tests {
         );
         assert_eq!(told([1.3, 2.0]), "");
         assert_eq!(told([0.95, 2.0]), "", "it may be as fast");
+        assert_eq!(told_beside(0.4, [0.7, 2.0]), "", "version 1 was as slow, too");
     }
 }

@@ -83,7 +83,14 @@ pub(super) fn points(results: &Results) -> Vec<Text> {
     if tables.is_empty() {
         return Vec::new();
     }
-    if common.len() * 2 >= tables.len() {
+    // Who has a common client in one table could have it in all.
+    let has_both: BTreeSet<&str> = cells_of(results)
+        .filter(|(_, _, cell)| !cell.best_client)
+        .map(|(_, _, cell)| cell.system.as_str())
+        .collect();
+    let lacks_one = cells_of(results)
+        .any(|(table, _, cell)| has_both.contains(cell.system.as_str()) && !common.contains(&table.name));
+    if !common.is_empty() && !lacks_one {
         return vec![point(
             "Clients. ",
             "A figure is that of a system and its client together. Each system is measured through its best client, and, \
