@@ -56,6 +56,14 @@ impl Journal {
         })
     }
 
+    /// The end, in frames, of the oldest file that is not released, if it takes no more frames, all of them come before
+    /// `before_frame`, and memory has let go of some.
+    pub(crate) fn forgotten_file_end(&self, before_frame: u64) -> Option<u64> {
+        let oldest = self.released_before;
+        let file = self.complete_file(oldest, before_frame)?;
+        (oldest < self.resident_from).then_some(file.frames_end)
+    }
+
     /// Whether the journal still has that file: its frames are not all released.
     pub(crate) fn has_file(&self, sequence: u64) -> bool {
         self.files.is_used(sequence)
