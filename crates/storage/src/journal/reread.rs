@@ -23,11 +23,7 @@ pub(crate) enum RereadError {
     /// Of the file of that sequence.
     Disk { file: u64, error: io::Error },
     /// Another frame stands where this one should, or a damaged one. Whether the file was rightly reused, the journal knows.
-    NotThere {
-        file: u64,
-        frame: u64,
-        position: u64,
-    },
+    NotThere { file: u64, frame: u64, position: u64 },
 }
 
 /// Frames that stand one behind the other are read together, up to so many bytes: a read of the disk costs as much for one small

@@ -61,10 +61,9 @@ impl Store {
             return;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
-        let durable = self.layout_end().max(self.journal.released_before());
-        let forgotten = self.journal.forgotten_file_end(durable);
-        let before_frame = forgotten.map_or(durable, |end| end.max(self.laid_out_before));
-        if before_frame == durable {
+        let end = self.layout_end().max(self.journal.released_before());
+        let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
+        if before_frame == end {
             self.bytes_since_round = 0;
         }
         self.laid_out_before = before_frame;
@@ -76,6 +75,24 @@ impl Store {
             stepping: false,
             checkpointing: false,
         });
+    }
+
+    /// Whether memory has let go of so much of what waits for layout that the next round covers only a part.
+    pub fn layout_is_behind(&self) -> bool {
+        self.end_of_first_to_read_back(self.layout_end()).is_some()
+    }
+
+    /// The end, in frames, of the oldest journal file that a round up to `end` would read back, if the round would go on behind it.
+    fn end_of_first_to_read_back(&self, end: u64) -> Option<u64> {
+        let mut first = self.journal.released_before();
+        loop {
+            let file = self.journal.forgotten_file(first, end)?;
+            if !self.is_adoptable(&file) {
+                let file_end = file.frames_end.max(self.laid_out_before);
+                return (file_end < end).then_some(file_end);
+            }
+            first = file.frames_end;
+        }
     }
 
     /// The next step of the round under way, if none is out. When there is none left, `begin_checkpoint` ends the round.
@@ -206,7 +223,7 @@ impl Store {
         let Some(log) = self.partitions.get_mut(&job.partition) else {
             return Ok(());
         };
-        let done = match result {
+        let mut done = match result {
             Ok(done) => done,
             Err(fault) => {
                 log.end_segment(job.open.map(|open| open.segment.first));
@@ -220,7 +237,7 @@ impl Store {
         }
         if others_wait {
             let round = self.round.as_mut().expect("seen above");
-            round.recalled.extend(done.recalled);
+            round.recalled.extend(done.recalled.drain(..));
         }
         assert!(done.segment.next > log.laid_out, "a step makes progress");
         log.laid_out = done.segment.next;
