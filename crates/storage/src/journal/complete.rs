@@ -11,6 +11,10 @@ pub(crate) struct CompleteFile {
     pub(crate) sequence: u64,
     pub(crate) salt: u64,
     pub(crate) file_bytes: u64,
+    /// The partition that most of it belongs to, if one does and the file was written since the start.
+    pub(crate) majority: Option<PartitionId>,
+    /// Its first frame.
+    pub(crate) frames_begin: u64,
     /// Its frames come before this one.
     pub(crate) frames_end: u64,
 }
@@ -45,6 +49,7 @@ impl Journal {
     /// The file that `frame` stands in, if it takes no more frames and all of its frames come before `before_frame`.
     pub(crate) fn complete_file(&self, frame: u64, before_frame: u64) -> Option<CompleteFile> {
         let file = self.files.complete(self.record(frame)?.location.file_sequence)?;
+        let frames_begin = self.first_frame_from(file.sequence);
         let frames_end = self.first_frame_from(file.sequence + 1);
         let number = file.number()?;
         (frames_end <= before_frame).then_some(CompleteFile {
@@ -52,8 +57,16 @@ impl Journal {
             sequence: file.sequence,
             salt: file.salt,
             file_bytes: file.file_bytes,
+            majority: file.majority,
+            frames_begin,
             frames_end,
         })
+    }
+
+    /// The same, if that frame is not in memory any more.
+    pub(crate) fn forgotten_file(&self, frame: u64, before_frame: u64) -> Option<CompleteFile> {
+        let is_forgotten = frame < self.resident_from;
+        self.complete_file(frame, before_frame).filter(|_| is_forgotten)
     }
 
     /// Whether the journal still has that file: its frames are not all released.

@@ -36,6 +36,8 @@ pub struct JournalFile {
     pub(crate) salt: u64,
     /// Its size, which is not the configured one if that has changed since.
     pub(crate) file_bytes: u64,
+    /// The partition that most of its bytes belong to, if one does, since it takes no more frames; not known after a start.
+    pub(crate) majority: Option<PartitionId>,
 }
 
 impl JournalFile {
@@ -146,6 +148,10 @@ impl Files {
             self.used.back().is_none_or(|last| last.sequence < next.sequence),
             "file sequences only grow"
         );
+        let majority = self.dominated().map(|(partition, _)| partition);
+        if let Some(complete) = self.used.back_mut() {
+            complete.majority = majority;
+        }
         self.used.push_back(next);
         self.position = FILE_HEADER_BYTES as u64;
         self.majority = Majority::default();
@@ -192,10 +198,9 @@ impl Files {
 
     /// The file being written and the partition that most of its bytes belong to, if one does.
     pub(super) fn dominated(&self) -> Option<(PartitionId, &JournalFile)> {
-        let written = self.position - FILE_HEADER_BYTES as u64;
-        self.majority
-            .of(written)
-            .map(|partition| (partition, self.active()))
+        let written = self.position.saturating_sub(FILE_HEADER_BYTES as u64);
+        let active = self.used.back()?;
+        self.majority.of(written).map(|partition| (partition, active))
     }
 
     /// A file that holds frames and takes no more.

@@ -47,6 +47,7 @@ impl PrepareFile {
             previous: self.header.previous,
             salt: self.header.salt,
             file_bytes: self.header.file_bytes,
+            majority: None,
         })
     }
 

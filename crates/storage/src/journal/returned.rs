@@ -40,6 +40,7 @@ pub(crate) fn reopen(
         previous: header.previous,
         salt: header.salt,
         file_bytes: header.file_bytes,
+        majority: None,
     })
 }
 

@@ -187,6 +187,7 @@ impl<'a> Scan<'a> {
                 previous,
                 salt,
                 file_bytes,
+                majority: None,
             }),
             Ok(header) if header.sequence > SEQUENCE_MAX => {
                 let what = format!("there is no sequence {}", header.sequence);

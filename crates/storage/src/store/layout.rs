@@ -3,13 +3,17 @@
 //! A round covers everything durable when it began. Its steps append one run each, a few MiB of one partition. When
 //! all are done a checkpoint records them, and the journal's files are free for reuse. Whatever goes wrong in
 //! between, the journal still has everything: the round is given up and a later one starts over.
+//!
+//! Layout that is behind, so that memory has let go of what it is to copy, takes one journal file for a round, and reads each
+//! frame back once for all partitions in it: reading it for each of them would put layout further behind.
 
 mod adoption;
 mod step;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use record::PartitionId;
 
 pub use step::LayoutJob;
@@ -30,6 +34,8 @@ pub(super) struct Round {
     pub(super) before_frame: u64,
     /// Partitions still to be looked at.
     pub(super) waiting: VecDeque<PartitionId>,
+    /// Frames that were read back for one partition and are mostly others', for the steps of those.
+    recalled: HashMap<u64, Bytes>,
     /// A step is out.
     pub(super) stepping: bool,
     /// The checkpoint that ends the round is out.
@@ -47,23 +53,46 @@ impl Store {
                     && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)))
     }
 
-    /// Begins a round over everything that is durable now. Does nothing while one is under way, or with nothing to do.
+    /// Begins a round over everything that is durable now, or over the oldest journal file if layout is behind. Does nothing
+    /// while one is under way, or with nothing to do.
     pub fn begin_layout(&mut self) {
         let is_wanted = self.has_unreleased() || self.compaction_unrecorded;
         if self.round.is_some() || self.journal.dead().is_some() || !is_wanted {
             return;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
-        let before_frame = self.layout_end().max(self.journal.released_before());
+        let end = self.layout_end().max(self.journal.released_before());
+        let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
+        if before_frame == end {
+            self.bytes_since_round = 0;
+        }
         self.laid_out_before = before_frame;
         let waiting = std::mem::take(&mut self.unlaid);
-        self.bytes_since_round = 0;
         self.round = Some(Round {
             before_frame,
             waiting,
+            recalled: HashMap::new(),
             stepping: false,
             checkpointing: false,
         });
+    }
+
+    /// Whether memory has let go of so much of what waits for layout that the next round covers only a part.
+    pub fn layout_is_behind(&self) -> bool {
+        self.end_of_first_to_read_back(self.layout_end()).is_some()
+    }
+
+    /// The end, in frames, of the oldest journal file that a round up to `end` would read back, if the round would go on behind it.
+    fn end_of_first_to_read_back(&self, end: u64) -> Option<u64> {
+        let mut first = self.journal.released_before();
+        loop {
+            let file = self.journal.forgotten_file(first, end)?;
+            if !self.is_adoptable(&file) {
+                let file_end = file.frames_end.max(self.laid_out_before);
+                return (file_end < end).then_some(file_end);
+            }
+            first = file.frames_end;
+        }
     }
 
     /// The next step of the round under way, if none is out. When there is none left, `begin_checkpoint` ends the round.
@@ -112,7 +141,8 @@ impl Store {
                 frame: batch.frame,
                 start: batch.start,
             };
-            let resident = self.journal.resident(staged, batch.length as usize);
+            let resident = self.journal.resident(staged, length);
+            let resident = resident.or_else(|| self.recalled(staged, length));
             if resident.is_none() {
                 let range = (batch.start, batch.length);
                 match frames.last_mut() {
@@ -154,6 +184,13 @@ impl Store {
         })
     }
 
+    /// A range of a frame that was read back in this round.
+    fn recalled(&self, staged: Staged, length: usize) -> Option<Bytes> {
+        let frame = self.round.as_ref()?.recalled.get(&staged.frame)?;
+        let start = staged.start as usize;
+        Some(frame.slice(start..start + length))
+    }
+
     /// A step that has nothing to copy yet.
     fn step(&self, log: &PartitionLog, fresh: Segment, adoption: Option<Adoption>) -> LayoutJob {
         LayoutJob {
@@ -182,10 +219,11 @@ impl Store {
         let round = self.round.as_mut().expect("a step belongs to a round");
         assert!(round.stepping, "a step ends once");
         round.stepping = false;
+        let others_wait = round.waiting.len() > 1;
         let Some(log) = self.partitions.get_mut(&job.partition) else {
             return Ok(());
         };
-        let done = match result {
+        let mut done = match result {
             Ok(done) => done,
             Err(fault) => {
                 log.end_segment(job.open.map(|open| open.segment.first));
@@ -196,6 +234,10 @@ impl Store {
         if let Some(fault) = &done.left_open {
             tracing::warn!(%fault, "an open segment is left as it is; layout goes on in a new one");
             log.end_segment(job.open.map(|open| open.segment.first));
+        }
+        if others_wait {
+            let round = self.round.as_mut().expect("seen above");
+            round.recalled.extend(done.recalled.drain(..));
         }
         assert!(done.segment.next > log.laid_out, "a step makes progress");
         log.laid_out = done.segment.next;

@@ -119,8 +119,8 @@ fn read_frames(
             batches,
             stopped_short,
         }),
-        Err(RereadError::NotThere) => Err(Failed::Moved),
-        Err(RereadError::Disk(error)) => Err(Failed::Fault(Fault::Disk {
+        Err(RereadError::NotThere { .. }) => Err(Failed::Moved),
+        Err(RereadError::Disk { error, .. }) => Err(Failed::Fault(Fault::Disk {
             doing: Doing::Reading,
             file: "the journal".into(),
             error,

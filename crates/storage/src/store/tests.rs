@@ -2,6 +2,7 @@
 //! to it: crashes at every point, damage of every byte, failures of every call; and that these tests catch planted bugs.
 
 mod adoption;
+mod behind;
 mod compacted;
 mod compaction;
 mod compaction_beside;

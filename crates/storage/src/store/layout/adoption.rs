@@ -68,6 +68,16 @@ impl Store {
         (bytes * SHARE.1 >= file.file_bytes * SHARE.0).then_some((file, index + count))
     }
 
+    /// Whether a file becomes a segment as it is, as far as its batches are not laid out.
+    pub(super) fn is_adoptable(&self, file: &CompleteFile) -> bool {
+        let log = file.majority.and_then(|id| self.partitions.get(&id));
+        log.is_some_and(|log| {
+            let first = log.tail.partition_point(|batch| batch.frame < file.frames_begin);
+            let start = log.tail.partition_point(|batch| batch.next <= log.laid_out);
+            self.adoptable(log, first.max(start), file.frames_end).is_some()
+        })
+    }
+
     /// The adoption that lays out the batches from `start` of the tail on, if they are in a file that is worth it.
     pub(super) fn plan_adoption(
         &self,

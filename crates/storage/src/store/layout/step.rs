@@ -63,6 +63,8 @@ pub(super) struct PlannedBatch {
 pub struct LaidOut {
     pub(super) segment: Segment,
     pub(super) chunks: Vec<Chunk>,
+    /// Frames that it read back and that are mostly other partitions', by their sequences.
+    pub(in crate::store) recalled: Vec<(u64, Bytes)>,
     /// Why the open segment was not gone on with, if it was not.
     pub(super) left_open: Option<Fault>,
 }
@@ -81,16 +83,30 @@ impl LayoutJob {
         if let Some(adoption) = &self.adoption {
             return self.adopt(adoption);
         }
-        let batches = self.gather()?;
+        let frames = FrameBatches::read_frames(&self.frames, &self.journal)
+            .map_err(|error| self.reread_fault(error))?;
+        let laid_out = self.copy(&self.gather(&frames))?;
+        let recalled = self.frames.iter().zip(frames);
+        let recalled = recalled.filter(|(wanted, _)| wanted.are_the_lesser_part());
+        Ok(LaidOut {
+            recalled: recalled
+                .map(|(wanted, frame)| (wanted.location.frame_sequence, frame))
+                .collect(),
+            ..laid_out
+        })
+    }
+
+    /// Writes the batches behind the open segment, or into a new one.
+    fn copy(&self, batches: &[Batch]) -> Result<LaidOut, Fault> {
         let left_open = match &self.open {
             None => None,
             Some(open) => match self.go_on(open) {
-                Ok((file, earlier)) => return self.write(open, &file, &earlier, &batches),
+                Ok((file, earlier)) => return self.write(open, &file, &earlier, batches),
                 Err(fault) => Some(fault),
             },
         };
         let file = self.create_file(left_open.is_some())?;
-        let laid_out = self.write(&self.fresh, &file, &[], &batches)?;
+        let laid_out = self.write(&self.fresh, &file, &[], batches)?;
         Ok(LaidOut {
             left_open,
             ..laid_out
@@ -123,6 +139,7 @@ impl LayoutJob {
         Ok(LaidOut {
             segment,
             chunks: Vec::new(),
+            recalled: Vec::new(),
             left_open: None,
         })
     }
@@ -186,6 +203,7 @@ impl LayoutJob {
         Ok(LaidOut {
             segment,
             chunks,
+            recalled: Vec::new(),
             left_open: None,
         })
     }
@@ -245,16 +263,10 @@ impl LayoutJob {
         })
     }
 
-    fn gather(&self) -> Result<Vec<Batch>, Fault> {
-        let mut reread = Vec::new();
-        for frame in &self.frames {
-            reread.extend(
-                frame
-                    .read(&self.journal)
-                    .map_err(|error| self.reread_fault(error, frame))?,
-            );
-        }
-        let mut reread = reread.into_iter();
+    /// The batches, from memory or from the frames that were read back.
+    fn gather(&self, frames: &[Bytes]) -> Vec<Batch> {
+        let reread = self.frames.iter().zip(frames);
+        let mut reread = reread.flat_map(|(wanted, frame)| wanted.slices(frame));
         let batch = |planned: &PlannedBatch| Batch {
             first: planned.first,
             next: planned.next,
@@ -265,23 +277,21 @@ impl LayoutJob {
                 .or_else(|| reread.next())
                 .expect("one range per batch not in memory"),
         };
-        Ok(self.batches.iter().map(batch).collect())
+        self.batches.iter().map(batch).collect()
     }
 
-    fn reread_fault(&self, error: RereadError, frame: &FrameBatches) -> Fault {
-        let file = format!(
-            "journal {} file sequence {}",
-            self.journal.journal, frame.location.file_sequence
-        );
+    fn reread_fault(&self, error: RereadError) -> Fault {
+        let name = |sequence: u64| format!("journal {} file sequence {sequence}", self.journal.journal);
         match error {
-            RereadError::Disk(error) => Doing::Reading.failed(error).at(file),
-            RereadError::NotThere => Fault::Damaged {
+            RereadError::Disk { file, error } => Doing::Reading.failed(error).at(name(file)),
+            RereadError::NotThere {
                 file,
-                position: frame.location.position,
-                what: format!(
-                    "frame {} does not match its checksum",
-                    frame.location.frame_sequence
-                ),
+                frame,
+                position,
+            } => Fault::Damaged {
+                file: name(file),
+                position,
+                what: format!("frame {frame} does not match its checksum"),
             },
         }
     }

@@ -37,10 +37,10 @@ pub(super) fn lay_out(rig: &mut Rig) {
     rig.remove();
 }
 
-/// With room for much that waits for its round.
+/// With room in one file for much that waits for its round.
 pub(super) fn roomy() -> Rig {
     let mut config = super::rig::config();
-    config.journal.files_max = 40;
+    config.journal.file_bytes = 1 << 20;
     Rig::on(platform::disk::SimulatedDisk::new(), config)
 }
 

@@ -126,7 +126,7 @@ const LARGE: u8 = 3;
 
 /// Several journal files that became segments, all with one key. Nothing else is in them.
 fn with_adopted_files() -> Rig {
-    let mut rig = roomy();
+    let mut rig = super::adoption::roomy();
     for number in 0..12 {
         let mut builder = BatchBuilder::new(Compression::None);
         let value = vec![b'v'; 7_800];

@@ -201,8 +201,17 @@ impl Rig {
         self.store.checkpointed(job, result).expect("the disk works");
     }
 
-    /// A whole round, if there is anything to do, and the file that it freed prepared.
+    /// Rounds until all is laid out, and the files that they freed prepared.
     pub(crate) fn lay_out(&mut self) -> usize {
+        let mut steps = self.round();
+        while self.store.layout_is_behind() {
+            steps += self.round();
+        }
+        steps
+    }
+
+    /// A whole round, if there is anything to do, and the file that it freed prepared.
+    pub(crate) fn round(&mut self) -> usize {
         let steps = self.lay_out_only();
         if self.store.checkpoint_is_due() {
             self.checkpoint();
