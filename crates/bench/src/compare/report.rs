@@ -8,7 +8,7 @@
 mod caveats;
 mod cells;
 mod columns;
-mod comparisons;
+pub(crate) mod comparisons;
 mod contrary;
 mod document;
 mod experiments;
