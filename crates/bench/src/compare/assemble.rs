@@ -138,6 +138,7 @@ fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Expe
             .collect(),
         left_out: plan.left_out.map(str::to_owned),
         published: plan.published.clone(),
+        speed_up_over: plan.speed_up_over.map(str::to_owned),
         command: alone(command, plan.name),
     }
 }

@@ -24,6 +24,7 @@ mod quiet;
 mod requests;
 mod score;
 mod setting;
+mod speed_ups;
 mod tables;
 
 use std::fs;

@@ -157,6 +157,9 @@ pub struct Experiment {
     pub left_out: Option<String>,
     /// What its publication shows for it; other hardware, never mixed with what was measured.
     pub published: Vec<Published>,
+    /// The system over which its publication tells a speed-up, by its name here, if it does.
+    #[serde(default)]
+    pub speed_up_over: Option<String>,
     /// The command that repeats it alone.
     pub command: String,
 }

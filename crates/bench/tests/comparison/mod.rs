@@ -152,6 +152,7 @@ fn experiment(name: &str, title: &str, loop_kind: LoopKind, metrics: &[&str], ro
         rows,
         left_out: None,
         published: Vec::new(),
+        speed_up_over: None,
         command: format!("strand bench compare --only {name}"),
     }
 }

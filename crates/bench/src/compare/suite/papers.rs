@@ -183,6 +183,7 @@ fn unthrottled(scale: Scale) -> Plan {
         plot: Some(Plot::Percentiles),
         who: Who::Variants(&["ropewalk", "ropewalk-memory", "kafka", "kafka-flush", "kafka-smf"]),
         common_clients: true,
+        speed_up_over: Some("kafka"),
         published: published::smf(),
         ..plan
     };
