@@ -210,6 +210,7 @@ fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
         best_client: way.driver.name == way.system.variant.driver,
         runs: succeeded().map(|run| run.figures.clone()).collect(),
         percentiles: figures::curve(succeeded().map(|run| &run.latency_ns)),
+        delivery_percentiles: figures::curve(succeeded().map(|run| &run.delivery_ns)),
         verified_records: succeeded().filter_map(|run| run.verified_records).max(),
         failures,
         not_asked: runs.iter().find_map(|run| run.not_asked.clone()),

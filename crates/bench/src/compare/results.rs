@@ -197,6 +197,8 @@ pub enum Plot {
     },
     /// The distribution of latencies for each cell of each row; logarithmic.
     Percentiles,
+    /// The same of the times until consumers had the records.
+    DeliveryPercentiles,
 }
 
 /// One workload of an experiment.
@@ -223,6 +225,9 @@ pub struct Cell {
     pub runs: Vec<BTreeMap<String, f64>>,
     /// The distribution of latencies over all repetitions: quantile (0 to 1) and µs; empty if there is none.
     pub percentiles: Vec<(f64, f64)>,
+    /// The same of the times from when records were due until consumers had them.
+    #[serde(default)]
+    pub delivery_percentiles: Vec<(f64, f64)>,
     /// Acknowledged records that were read back and compared.
     pub verified_records: Option<u64>,
     /// Why a repetition (or all of it) failed; one for each failure.

@@ -107,6 +107,7 @@ pub(crate) fn cell(system: &str, p50_us: f64, samples: f64) -> Cell {
         percentiles: [0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0]
             .map(curve)
             .to_vec(),
+        delivery_percentiles: Vec::new(),
         verified_records: Some(30_000),
         failures: Vec::new(),
         not_asked: None,
