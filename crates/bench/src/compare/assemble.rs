@@ -9,7 +9,7 @@ use super::identity;
 use super::peer::System;
 use super::plan::{Plan, RowPlan, Who};
 use super::record::{CellKey, Line, Moment, Record, Run};
-use super::results::{Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
+use super::results::{Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
 use super::runner::Setting;
 
 /// What is known besides plans and runs.
@@ -18,6 +18,7 @@ pub(super) struct Frame {
     pub(super) command: String,
     pub(super) nodes: u32,
     pub(super) repetitions: u32,
+    pub(super) asked: Asked,
     pub(super) machine: Machine,
     /// Systems that cannot be used.
     pub(super) broken: Vec<SystemFacts>,
@@ -45,6 +46,7 @@ pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &S
         ended: at(last),
         nodes: frame.nodes,
         repetitions: frame.repetitions,
+        asked: Some(frame.asked),
         machine: Machine {
             load_before: load(first),
             load_after: load(last),

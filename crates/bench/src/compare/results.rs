@@ -36,6 +36,9 @@ pub struct Results {
     pub nodes: u32,
     /// How often each workload was repeated, in turn with the others.
     pub repetitions: u32,
+    /// What else was asked of the runs; none where an earlier build did not tell.
+    #[serde(default)]
+    pub asked: Option<Asked>,
     /// Where it ran.
     pub machine: Machine,
     /// What the machine allows, measured before (first) and after (second) all runs: name of the floor to p50 in µs.
@@ -44,6 +47,21 @@ pub struct Results {
     pub systems: Vec<SystemFacts>,
     /// The tables.
     pub experiments: Vec<Experiment>,
+}
+
+/// How much was asked of the runs, and through which clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// How long a timed run was measured.
+    pub seconds: f64,
+    /// How long what had just been started was loaded before its first run, at least.
+    pub warmup_seconds: f64,
+    /// The share of the numbers of records that publications name.
+    pub scale: f64,
+    /// How often a workload was repeated at most, where its deciding figure varied much.
+    pub repetitions_max: u32,
+    /// Which clients, in the word of the option: "best" or "all".
+    pub clients: String,
 }
 
 /// The machine, and how quiet it was.

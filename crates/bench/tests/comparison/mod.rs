@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench::compare::results::{
-    Acknowledges, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA,
-    Survives, SystemFacts,
+    Acknowledges, Asked, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row,
+    SCHEMA, Survives, SystemFacts,
 };
 
 /// Wins, losses, ties, failures and figures of a publication.
@@ -17,6 +17,13 @@ pub(crate) fn results() -> Results {
         ended: "2001-01-01T11:30:00Z".to_owned(),
         nodes: 1,
         repetitions: 3,
+        asked: Some(Asked {
+            seconds: 1.0,
+            warmup_seconds: 20.0,
+            scale: 0.05,
+            repetitions_max: 7,
+            clients: "all".to_owned(),
+        }),
         machine: Machine {
             cpu: "Made-up CPU".to_owned(),
             cpus: 2,
