@@ -38,6 +38,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 
 pub use self::interrupt::{Interrupt, Interrupted};
 pub use self::results::Results;
@@ -164,6 +165,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
+        asked: asked_of_runs(options),
         machine: machine::describe(&directories.paths[0]),
         broken,
     };
@@ -311,6 +313,18 @@ fn asked(options: &CompareOptions, data: &Path) -> Result<Asked> {
         disk: machine::disk(data),
         build: identity::build()?,
     })
+}
+
+/// The same for the report: what it should tell, besides what its tables and systems do.
+fn asked_of_runs(options: &CompareOptions) -> results::Asked {
+    let clients = options.clients.to_possible_value();
+    results::Asked {
+        seconds: options.seconds,
+        warmup_seconds: options.warmup_seconds,
+        scale: options.scale,
+        repetitions_max: options.repetitions_max,
+        clients: clients.map_or_else(String::new, |clients| clients.get_name().to_owned()),
+    }
 }
 
 fn measure_floors(options: &CompareOptions, data: &Path) -> Result<BTreeMap<String, f64>> {

@@ -292,6 +292,64 @@ fn who_promises_less_is_never_set_beside_who_promises_more() {
 }
 
 #[test]
+fn what_was_asked_is_told_and_whether_it_was_asked_more_often() {
+    let told = |results: &Results| {
+        let report = report(results);
+        let told = report.markdown.lines().find(|line| line.starts_with("That is: "));
+        told.expect("how much was asked").to_owned()
+    };
+    let mut results = comparison::results();
+    assert_eq!(
+        told(&results),
+        "That is: timed runs of 1 s; at least 20 s of load after each start; 3 repetitions, up to 7 where figures vary much; the best \
+         client of each system and common ones; 0.05 of the numbers of records that publications name."
+    );
+    let asked = results.asked.as_mut().expect("it is there");
+    (asked.repetitions_max, asked.clients) = (3, "best".to_owned());
+    for experiment in &mut results.experiments {
+        experiment.published.clear();
+    }
+    assert!(
+        told(&results).ends_with("3 repetitions, however much figures vary; the best client of each system.")
+    );
+    let more = "and more often where figures varied much";
+    assert!(!first_page(&results).contains(more));
+    let cell = &mut results.experiments[0].rows[0].cells[0];
+    cell.runs.extend_from_within(..1);
+    assert!(first_page(&results).contains(more));
+}
+
+#[test]
+fn a_title_above_lines_goes_over_the_whole_table() {
+    let html = report(&comparison::results()).html;
+    let title = "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"4\"><span>50 KB</span></th></tr>";
+    assert!(html.contains(title));
+}
+
+#[test]
+fn the_way_to_consumers_is_drawn_where_it_was_measured() {
+    let mut results = comparison::results();
+    let experiment = &mut results.experiments[3];
+    experiment.plot = Some(Plot::DeliveryPercentiles);
+    let without = report(&results);
+    assert!(!without.plots.contains(&"04-fixed-rate.png".to_owned()));
+    for cell in results.experiments[3]
+        .rows
+        .iter_mut()
+        .flat_map(|row| &mut row.cells)
+    {
+        cell.delivery_percentiles = std::mem::take(&mut cell.percentiles);
+    }
+    let with = report(&results);
+    assert!(with.plots.contains(&"04-fixed-rate.png".to_owned()));
+    assert!(with.html.contains("end to end, µs") && !without.html.contains("end to end, µs"));
+    assert!(
+        with.markdown
+            .contains("At a fixed rate: percentiles of the time until the consumer has a record of Strand")
+    );
+}
+
+#[test]
 fn a_worse_median_is_told_even_if_the_ranges_meet() {
     let page = first_page(&comparison::results());
     let (_, undecided) = page.split_once("may be worse").expect("a heading");
@@ -317,6 +375,7 @@ fn results_of_the_first_schema_are_still_read() {
     results.schema = 1;
     let mut value = serde_json::to_value(&results).expect("plain data");
     // As it was written then.
+    value.as_object_mut().expect("an object").remove("asked");
     for system in value["systems"].as_array_mut().expect("a list") {
         system.as_object_mut().expect("an object").remove("acknowledges");
     }
@@ -331,6 +390,7 @@ fn results_of_the_first_schema_are_still_read() {
         results.experiments[1].rows[2].cells[1]
     );
     assert_eq!(read.experiments.len(), results.experiments.len());
+    assert!(read.asked.is_none() && !report(&read).markdown.contains("\nThat is: "));
     assert!(write_all(&read, directory.path()).is_ok());
     value["schema"] = serde_json::json!(3);
     fs::write(&path, value.to_string()).expect("there is room");

@@ -9,7 +9,7 @@ use super::identity;
 use super::peer::System;
 use super::plan::{Plan, RowPlan, Who};
 use super::record::{CellKey, Line, Moment, Record, Run};
-use super::results::{Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
+use super::results::{Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
 use super::runner::Setting;
 
 /// What is known besides plans and runs.
@@ -18,6 +18,7 @@ pub(super) struct Frame {
     pub(super) command: String,
     pub(super) nodes: u32,
     pub(super) repetitions: u32,
+    pub(super) asked: Asked,
     pub(super) machine: Machine,
     /// Systems that cannot be used.
     pub(super) broken: Vec<SystemFacts>,
@@ -45,6 +46,7 @@ pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &S
         ended: at(last),
         nodes: frame.nodes,
         repetitions: frame.repetitions,
+        asked: Some(frame.asked),
         machine: Machine {
             load_before: load(first),
             load_after: load(last),
@@ -138,6 +140,7 @@ fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Expe
             .collect(),
         left_out: plan.left_out.map(str::to_owned),
         published: plan.published.clone(),
+        speed_up_over: plan.speed_up_over.map(str::to_owned),
         command: alone(command, plan.name),
     }
 }
@@ -209,6 +212,7 @@ fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
         best_client: way.driver.name == way.system.variant.driver,
         runs: succeeded().map(|run| run.figures.clone()).collect(),
         percentiles: figures::curve(succeeded().map(|run| &run.latency_ns)),
+        delivery_percentiles: figures::curve(succeeded().map(|run| &run.delivery_ns)),
         verified_records: succeeded().filter_map(|run| run.verified_records).max(),
         failures,
         not_asked: runs.iter().find_map(|run| run.not_asked.clone()),

@@ -1,15 +1,18 @@
 //! `bench diff`: two comparisons of the same suite, metric by metric, with the noise of both.
 //!
-//! A change counts if the ranges of both do not meet. What a metric moved without that is noise, and is said to be.
+//! A change counts if it leaves its band, which `bands` makes of the noise of both and of what the machine itself moved; what moved
+//! within it is noise. Of many figures a few leave their bands by chance: so many are no regression yet.
 
+mod bands;
 mod surroundings;
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::report::Verdict;
+use super::report::comparisons::{is_named_after, quantity};
 use super::report::measured::{Measured, better};
 use super::results::{Better, Cell, Experiment, Results, Row, SCHEMA};
 
@@ -20,11 +23,15 @@ pub struct Diff {
     pub suite: String,
     /// When the earlier and the later one began.
     pub began: [String; 2],
+    /// Whose figures, and whose variants', decide whether something got worse: the first system's, unless told.
+    pub about: String,
+    /// How many times what they were the figures of systems that did not change are, in the middle, by metric: what the machine moved.
+    pub drift: BTreeMap<String, f64>,
     /// What tells that they are of two machines: then no change has a verdict, unless it was asked for.
     pub unlike_machines: Vec<String>,
     /// What else differs between them and may explain a change: machine, floors, load, versions, settings, nodes.
     pub surroundings: Vec<String>,
-    /// Each metric of each cell that both have.
+    /// Each metric of each cell that both have; of metrics that tell the same, the first.
     pub changes: Vec<Change>,
     /// Cells that had a figure and have none any more, with the reason.
     pub broken: Vec<Broken>,
@@ -48,10 +55,12 @@ pub struct Change {
     pub after: f64,
     /// How far the median moved, in % of what it was; none if it was nothing.
     pub change_percent: Option<f64>,
-    /// How far it may move in that direction and still be noise, in % of what it was.
+    /// How far it may move in that direction and still be noise, in % of what it was: its band.
     pub noise_percent: Option<f64>,
-    /// What it is now beside what it was; none between two machines.
+    /// What it is now beside what it was; none between two machines, and where either figure is a guess.
     pub verdict: Option<Verdict>,
+    /// Whether it is worse by so much that chance does not explain it, however many figures there are.
+    pub is_far: bool,
 }
 
 /// A cell that had a figure and has none any more.
@@ -86,11 +95,48 @@ pub enum Machines {
     Any,
 }
 
-/// Compares an earlier comparison with a later one.
+/// Compares an earlier comparison with a later one; about the first system of the earlier one, unless told.
 ///
 /// # Errors
 /// If they are not of the same suite, or of a schema that this program does not know.
-pub fn run(before: &Results, after: &Results, machines: Machines) -> anyhow::Result<Diff> {
+pub fn run(
+    before: &Results,
+    after: &Results,
+    machines: Machines,
+    about: Option<&str>,
+) -> anyhow::Result<Diff> {
+    can_be_compared(before, after)?;
+    let first = before.systems.first().map(|first| first.name.as_str());
+    let (pairs, broken) = pairs(before, after);
+    let mut diff = Diff {
+        suite: before.suite.clone(),
+        began: [before.began.clone(), after.began.clone()],
+        about: about.or(first).unwrap_or_default().to_owned(),
+        drift: BTreeMap::new(),
+        unlike_machines: match machines {
+            Machines::Same => surroundings::machines(before, after),
+            Machines::Any => Vec::new(),
+        },
+        surroundings: surroundings::all(before, after),
+        changes: Vec::new(),
+        broken,
+        only_before: only(before, after),
+        only_after: only(after, before),
+    };
+    let unchanged = surroundings::unchanged(before, after);
+    let is_control = |pair: &&Pair| !diff.is_about(&pair.place) && unchanged.contains(&pair.place.system);
+    diff.drift = bands::drift(pairs.iter().filter(is_control));
+    diff.changes = pairs.iter().map(|pair| pair.change(&diff.drift)).collect();
+    if !diff.unlike_machines.is_empty() {
+        for change in &mut diff.changes {
+            (change.verdict, change.is_far) = (None, false);
+        }
+    }
+    Ok(diff)
+}
+
+/// Refuses what has nothing in common.
+fn can_be_compared(before: &Results, after: &Results) -> anyhow::Result<()> {
     for (which, results) in [("earlier", before), ("later", after)] {
         anyhow::ensure!(
             results.schema == SCHEMA,
@@ -104,53 +150,56 @@ pub fn run(before: &Results, after: &Results, machines: Machines) -> anyhow::Res
         before.suite,
         after.suite
     );
-    let mut diff = Diff {
-        suite: before.suite.clone(),
-        began: [before.began.clone(), after.began.clone()],
-        unlike_machines: match machines {
-            Machines::Same => surroundings::machines(before, after),
-            Machines::Any => Vec::new(),
-        },
-        surroundings: surroundings::all(before, after),
-        changes: Vec::new(),
-        broken: Vec::new(),
-        only_before: only(before, after),
-        only_after: only(after, before),
-    };
+    Ok(())
+}
+
+/// Each figure that both have, and each cell that had figures and has none any more.
+fn pairs(before: &Results, after: &Results) -> (Vec<Pair>, Vec<Broken>) {
+    let (mut pairs, mut broken) = (Vec::new(), Vec::new());
     for (experiment, row, cell) in cells(before) {
         let Some((later_experiment, later_row, later)) = same_cell(after, experiment, row, cell) else {
             continue;
         };
         let place = place(experiment, row, cell);
         if !cell.runs.is_empty() && later.runs.is_empty() {
-            diff.broken.push(broken(place, later));
+            broken.push(Broken::of(place, later));
             continue;
         }
         for metric in metrics(experiment, later_experiment) {
             let earlier = Measured::in_row(row, cell, metric, before.repetitions);
             let later = Measured::in_row(later_row, later, metric, after.repetitions);
-            diff.changes.extend(change(&place, metric, earlier, later));
+            pairs.extend(earlier.zip(later).map(|(before, after)| Pair {
+                place: place.clone(),
+                metric: metric.to_owned(),
+                before,
+                after,
+            }));
         }
     }
-    if !diff.unlike_machines.is_empty() {
-        diff.changes.iter_mut().for_each(|change| change.verdict = None);
-    }
-    Ok(diff)
+    (pairs, broken)
 }
 
 impl Diff {
-    /// Whether something is worse or broken; of one system and its variants only, if one is named.
+    /// Whether the system that it is about got worse: something of it is broken, or worse by far, or more of it is worse than chance
+    /// explains.
     #[must_use]
-    pub fn has_regressions(&self, system: Option<&str>) -> bool {
-        let is_meant = |place: &Place| {
-            let Some(system) = system else {
-                return true;
-            };
-            let rest = place.system.strip_prefix(system);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        };
-        let is_worse = |change: &Change| change.verdict == Some(Verdict::Worse) && is_meant(&change.place);
-        self.changes.iter().any(is_worse) || self.broken.iter().any(|broken| is_meant(&broken.place))
+    pub fn has_regressions(&self) -> bool {
+        let (judged, worse) = self.judged_and_worse();
+        let is_broken = self.broken.iter().any(|broken| self.is_about(&broken.place));
+        let mut own = self.changes.iter().filter(|change| self.is_about(&change.place));
+        is_broken || own.any(|change| change.is_far) || worse > bands::by_chance_at_most(judged)
+    }
+
+    /// How many figures of that system were judged, and how many of them are worse.
+    fn judged_and_worse(&self) -> (usize, usize) {
+        let own = self.changes.iter().filter(|change| self.is_about(&change.place));
+        let verdicts: Vec<Verdict> = own.filter_map(|change| change.verdict).collect();
+        let worse = verdicts.iter().filter(|verdict| **verdict == Verdict::Worse);
+        (verdicts.len(), worse.count())
+    }
+
+    fn is_about(&self, place: &Place) -> bool {
+        is_named_after(&place.system, &self.about)
     }
 
     /// As one JSON object.
@@ -162,51 +211,64 @@ impl Diff {
     }
 }
 
-fn change(place: &Place, metric: &str, before: Option<Measured>, after: Option<Measured>) -> Option<Change> {
-    let (before, after) = (before?, after?);
-    let percent = |moved: f64| (before.median != 0.0).then(|| moved / before.median.abs() * 100.0);
-    Some(Change {
-        place: place.clone(),
-        metric: metric.to_owned(),
-        before: before.median,
-        after: after.median,
-        change_percent: percent(after.median - before.median),
-        noise_percent: percent(noise(&before, &after)),
-        verdict: Some(match after.can_meet(&before) {
-            true => after.beside(&before, metric),
+/// One figure in both.
+struct Pair {
+    place: Place,
+    metric: String,
+    before: Measured,
+    after: Measured,
+}
+
+impl Pair {
+    /// Whether both say enough to be judged.
+    fn can_be_judged(&self) -> bool {
+        self.after.can_meet(&self.before)
+    }
+
+    /// What became of it, where the machine moved figures so much by itself.
+    fn change(&self, drift: &BTreeMap<String, f64>) -> Change {
+        let (before, after) = (self.before.median, self.after.median);
+        let band = bands::band(self, drift.get(&self.metric).copied());
+        let percent = |moved: f64| (before != 0.0).then(|| moved / before.abs() * 100.0);
+        let beside = match (after - before).abs() > band {
+            true => self.after.beside(&self.before, &self.metric),
             false => Verdict::NoDifference,
-        }),
-    })
-}
-
-/// How far the median may move with the ranges still meeting.
-fn noise(before: &Measured, after: &Measured) -> f64 {
-    let (least, most) = before.range();
-    let (later_least, later_most) = after.range();
-    if after.median >= before.median {
-        (most - before.median) + (after.median - later_least)
-    } else {
-        (before.median - least) + (later_most - after.median)
+        };
+        let verdict = self.can_be_judged().then_some(beside);
+        Change {
+            place: self.place.clone(),
+            metric: self.metric.clone(),
+            before,
+            after,
+            change_percent: percent(after - before),
+            noise_percent: percent(band),
+            verdict,
+            is_far: verdict == Some(Verdict::Worse) && bands::is_far(before, after, band),
+        }
     }
 }
 
-fn broken(place: Place, cell: &Cell) -> Broken {
-    let why = cell.failures.first().map_or("it was not run", String::as_str);
-    Broken {
-        place,
-        why: why.to_owned(),
+impl Broken {
+    fn of(place: Place, cell: &Cell) -> Self {
+        let why = cell.failures.first().map_or("it was not run", String::as_str);
+        Self {
+            place,
+            why: why.to_owned(),
+        }
     }
 }
 
-/// The metrics of both tables that can be better or worse.
+/// The metrics of both tables that can be better or worse; of those that tell the same, the first.
 fn metrics<'a>(experiment: &'a Experiment, later: &'a Experiment) -> impl Iterator<Item = &'a str> {
     let metrics = experiment
         .metrics
         .iter()
         .filter(|metric| later.metrics.contains(metric));
+    let mut told = BTreeSet::new();
     metrics
         .map(String::as_str)
         .filter(|metric| better(metric) != Better::Neither)
+        .filter(move |&metric| told.insert(quantity(metric, experiment.loop_kind)))
 }
 
 fn cells(results: &Results) -> impl Iterator<Item = (&Experiment, &Row, &Cell)> {

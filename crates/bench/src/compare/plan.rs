@@ -25,6 +25,8 @@ pub(super) struct Plan {
     /// Why it cannot be measured yet.
     pub(super) left_out: Option<&'static str>,
     pub(super) published: Vec<Published>,
+    /// The variant over which the publication tells a speed-up.
+    pub(super) speed_up_over: Option<&'static str>,
 }
 
 /// Which of the systems that take part are asked.
@@ -307,6 +309,7 @@ impl Plan {
             in_memory: false,
             left_out: None,
             published: Vec::new(),
+            speed_up_over: None,
         }
     }
 

@@ -89,6 +89,8 @@ pub(super) struct Run {
     pub(super) figures: BTreeMap<String, f64>,
     #[serde(default)]
     pub(super) latency_ns: LatencyPairs,
+    #[serde(default)]
+    pub(super) delivery_ns: LatencyPairs,
     /// Records that were read back and compared.
     #[serde(default)]
     pub(super) verified_records: Option<u64>,
@@ -112,6 +114,7 @@ impl Run {
             identity: identity.to_owned(),
             figures: BTreeMap::new(),
             latency_ns: Vec::new(),
+            delivery_ns: Vec::new(),
             verified_records: None,
             failure: None,
             broke_its_promise: false,

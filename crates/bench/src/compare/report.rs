@@ -8,7 +8,7 @@
 mod caveats;
 mod cells;
 mod columns;
-mod comparisons;
+pub(crate) mod comparisons;
 mod contrary;
 mod document;
 mod experiments;
@@ -24,6 +24,7 @@ mod quiet;
 mod requests;
 mod score;
 mod setting;
+mod speed_ups;
 mod tables;
 
 use std::fs;

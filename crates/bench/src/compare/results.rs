@@ -36,6 +36,9 @@ pub struct Results {
     pub nodes: u32,
     /// How often each workload was repeated, in turn with the others.
     pub repetitions: u32,
+    /// What else was asked of the runs; none where an earlier build did not tell.
+    #[serde(default)]
+    pub asked: Option<Asked>,
     /// Where it ran.
     pub machine: Machine,
     /// What the machine allows, measured before (first) and after (second) all runs: name of the floor to p50 in µs.
@@ -44,6 +47,21 @@ pub struct Results {
     pub systems: Vec<SystemFacts>,
     /// The tables.
     pub experiments: Vec<Experiment>,
+}
+
+/// How much was asked of the runs, and through which clients.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// How long a timed run was measured.
+    pub seconds: f64,
+    /// How long what had just been started was loaded before its first run, at least.
+    pub warmup_seconds: f64,
+    /// The share of the numbers of records that publications name.
+    pub scale: f64,
+    /// How often a workload was repeated at most, where its deciding figure varied much.
+    pub repetitions_max: u32,
+    /// Which clients, in the word of the option: "best" or "all".
+    pub clients: String,
 }
 
 /// The machine, and how quiet it was.
@@ -157,6 +175,9 @@ pub struct Experiment {
     pub left_out: Option<String>,
     /// What its publication shows for it; other hardware, never mixed with what was measured.
     pub published: Vec<Published>,
+    /// The system over which its publication tells a speed-up, by its name here, if it does.
+    #[serde(default)]
+    pub speed_up_over: Option<String>,
     /// The command that repeats it alone.
     pub command: String,
 }
@@ -194,6 +215,8 @@ pub enum Plot {
     },
     /// The distribution of latencies for each cell of each row; logarithmic.
     Percentiles,
+    /// The same of the times until consumers had the records.
+    DeliveryPercentiles,
 }
 
 /// One workload of an experiment.
@@ -220,6 +243,9 @@ pub struct Cell {
     pub runs: Vec<BTreeMap<String, f64>>,
     /// The distribution of latencies over all repetitions: quantile (0 to 1) and µs; empty if there is none.
     pub percentiles: Vec<(f64, f64)>,
+    /// The same of the times from when records were due until consumers had them.
+    #[serde(default)]
+    pub delivery_percentiles: Vec<(f64, f64)>,
     /// Acknowledged records that were read back and compared.
     pub verified_records: Option<u64>,
     /// Why a repetition (or all of it) failed; one for each failure.

@@ -224,6 +224,7 @@ impl<'a> Runner<'a> {
                 Run {
                     figures: outcome.figures,
                     latency_ns: outcome.latency_ns,
+                    delivery_ns: outcome.delivery_ns,
                     verified_records: outcome.verified_records,
                     ..run
                 }

@@ -6,6 +6,7 @@ mod published;
 mod quick;
 
 use super::plan::Plan;
+use super::report::number;
 
 /// A named list of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,6 +32,16 @@ impl Scale {
     /// So much of `records`, at least one.
     fn of(self, records: u64) -> u64 {
         ((records as f64 * self.records) as u64).max(1)
+    }
+
+    /// How many of so many records of a publication are asked: "10,000,000 records, as there", "500,000 records (there
+    /// 10,000,000)".
+    fn records(self, there: u64) -> String {
+        let (here, told) = (self.of(there), number::count(there));
+        match here == there {
+            true => format!("{told} records, as there"),
+            false => format!("{} records (there {told})", number::count(here)),
+        }
     }
 
     /// "one node", "3 nodes".
@@ -287,6 +298,23 @@ mod tests {
             })
             .collect();
         assert_eq!(times, [120.0, 120.0]);
+    }
+
+    #[test]
+    fn tables_that_count_in_records_say_how_many_are_asked_at_this_scale() {
+        let about = |name: &str, records: f64| {
+            let plans = Suite::Papers.plans(Scale { records, nodes: 1 });
+            let plan = plans.into_iter().find(|plan| plan.name == name);
+            plan.expect("there is such a table").about
+        };
+        assert!(about("smf", 0.05).contains("500,000 records (there 10,000,000)"));
+        assert!(about("smf", 1.0).contains("10,000,000 records, as there"));
+        for table in ["logrange-100-write", "logrange-512-read"] {
+            assert!(
+                about(table, 0.1).contains("200,000 records (there 2,000,000)"),
+                "{table}"
+            );
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct Manner {
 pub(super) struct Outcome {
     pub(super) figures: BTreeMap<String, f64>,
     pub(super) latency_ns: LatencyPairs,
+    /// From when records were due until consumers had them, where some followed.
+    pub(super) delivery_ns: LatencyPairs,
     pub(super) verified_records: Option<u64>,
 }
 
@@ -184,6 +186,7 @@ impl Running<'_> {
         Ok(Outcome {
             figures,
             latency_ns: done.latency_ns,
+            delivery_ns: done.delivery_ns.unwrap_or_default(),
             verified_records,
         })
     }

@@ -18,6 +18,12 @@ fn honest_systems_are_measured_and_a_second_time_nothing_is_left_to_do() {
         is_whole(&results, "able") && is_whole(&results, "baker"),
         "{results:#?}"
     );
+    let asked = results.asked.as_ref().expect("it is told");
+    assert_eq!(
+        (asked.seconds, asked.scale, asked.repetitions_max),
+        (0.05, 0.001, 2)
+    );
+    assert_eq!(asked.clients, "all");
     assert_eq!(results.systems[0].settings["sleeps"], "yes");
     assert_eq!(results.systems[0].drivers["able"].version, "file_log 1");
     for file in ["report.html", "report.md"] {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench::compare::results::{
-    Acknowledges, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row, SCHEMA,
-    Survives, SystemFacts,
+    Acknowledges, Asked, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row,
+    SCHEMA, Survives, SystemFacts,
 };
 
 /// Wins, losses, ties, failures and figures of a publication.
@@ -17,6 +17,13 @@ pub(crate) fn results() -> Results {
         ended: "2001-01-01T11:30:00Z".to_owned(),
         nodes: 1,
         repetitions: 3,
+        asked: Some(Asked {
+            seconds: 1.0,
+            warmup_seconds: 20.0,
+            scale: 0.05,
+            repetitions_max: 7,
+            clients: "all".to_owned(),
+        }),
         machine: Machine {
             cpu: "Made-up CPU".to_owned(),
             cpus: 2,
@@ -107,6 +114,7 @@ pub(crate) fn cell(system: &str, p50_us: f64, samples: f64) -> Cell {
         percentiles: [0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0]
             .map(curve)
             .to_vec(),
+        delivery_percentiles: Vec::new(),
         verified_records: Some(30_000),
         failures: Vec::new(),
         not_asked: None,
@@ -152,6 +160,7 @@ fn experiment(name: &str, title: &str, loop_kind: LoopKind, metrics: &[&str], ro
         rows,
         left_out: None,
         published: Vec::new(),
+        speed_up_over: None,
         command: format!("strand bench compare --only {name}"),
     }
 }

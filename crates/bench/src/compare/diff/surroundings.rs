@@ -14,6 +14,9 @@ const FLOOR_MOVES: f64 = 0.2;
 /// By how much loads before the first run may differ.
 const LOAD_ALIKE: f64 = 0.5;
 
+/// Where systems listen, before the port.
+const LOOPBACK: &str = "127.0.0.1:";
+
 /// What is named, with what it was before and after.
 type Pair = (String, String, String);
 
@@ -80,6 +83,16 @@ fn floors(before: &Results, after: &Results) -> Vec<Pair> {
     moved.collect()
 }
 
+/// The names of systems that are the same in both: version, settings and clients.
+pub(super) fn unchanged(before: &Results, after: &Results) -> BTreeSet<String> {
+    let is_unchanged = |old: &&SystemFacts| {
+        let new = after.systems.iter().find(|new| new.name == old.name);
+        new.is_some_and(|new| differing(of_system(old, new)).is_empty())
+    };
+    let systems = before.systems.iter().filter(is_unchanged);
+    systems.map(|system| system.name.clone()).collect()
+}
+
 /// Version and settings of a system, and of its clients.
 fn of_system(old: &SystemFacts, new: &SystemFacts) -> Vec<Pair> {
     let name = &old.name;
@@ -104,7 +117,8 @@ fn of_system(old: &SystemFacts, new: &SystemFacts) -> Vec<Pair> {
 fn settings(whose: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<Pair> {
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let value = |settings: &BTreeMap<String, String>, name: &str| {
-        settings.get(name).map_or("not told", String::as_str).to_owned()
+        let value = settings.get(name).map_or("not told", String::as_str);
+        without_ports(value)
     };
     let names = names.into_iter();
     names
@@ -116,6 +130,16 @@ fn settings(whose: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, 
             )
         })
         .collect()
+}
+
+/// A setting without the ports of this machine, which are others at each start.
+fn without_ports(value: &str) -> String {
+    let mut parts = value.split(LOOPBACK);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |whole, part| {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        format!("{whole}{LOOPBACK}PORT{rest}")
+    })
 }
 
 /// The options of a comparison, without those that only say where reports and data go.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Change, Diff, Place};
+use super::{Change, Diff, Place, bands};
 use crate::compare::report::{Verdict, measured, number};
 
 impl fmt::Display for Place {
@@ -29,6 +29,7 @@ impl fmt::Display for Diff {
             .iter()
             .map(|broken| format!("{}: {}", broken.place, broken.why));
         write_list(f, "Broken", broken)?;
+        write_list(f, "What the machine moved", self.drift_line().iter())?;
         write_changes(f, "Worse", &self.of(Some(Verdict::Worse)))?;
         write_changes(f, "Better", &self.of(Some(Verdict::Better)))?;
         write_list(f, "Only before", self.only_before.iter())?;
@@ -46,11 +47,34 @@ impl fmt::Display for Diff {
                 0 => String::new(),
                 unjudged => format!(", {unjudged} not judged"),
             }
+        )?;
+        let (judged, worse) = self.judged_and_worse();
+        writeln!(
+            f,
+            "worse figures of {}: {worse} of {judged}; by chance about {:.0}, and hardly ever more than {}",
+            self.about,
+            bands::by_chance(judged),
+            bands::by_chance_at_most(judged)
         )
     }
 }
 
 impl Diff {
+    /// What systems that did not change show of it; none where there are none.
+    fn drift_line(&self) -> Option<String> {
+        let moved = self
+            .drift
+            .iter()
+            .map(|(metric, times)| format!("{} {times:.2}×", measured::title(metric)));
+        let moved: Vec<String> = moved.collect();
+        (!moved.is_empty()).then(|| {
+            format!(
+                "figures of systems that did not change, in the middle, as multiples of what they were: {}",
+                moved.join("; ")
+            )
+        })
+    }
+
     /// The changes with this verdict, or those with none, the widest first.
     fn of(&self, verdict: Option<Verdict>) -> Vec<&Change> {
         let mut changes: Vec<&Change> = self

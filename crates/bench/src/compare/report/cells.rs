@@ -73,14 +73,18 @@ pub(crate) fn text(column: &Column, row: &Row, metric: &str, standing: Standing,
     }
 }
 
-/// A median with its spread, marked if it says little.
-fn figure(measured: &Measured, is_best: bool) -> Text {
-    let mark = match measured.guess {
+/// What marks a figure that says little.
+pub(crate) fn mark_of(measured: &Measured) -> &'static str {
+    match measured.guess {
         Some(guess) => mark(guess),
         None if measured.is_unsteady() => UNSTEADY,
         None => "",
-    };
-    let median = format!("{}{mark}", number::plain(measured.median));
+    }
+}
+
+/// A median with its spread, marked if it says little.
+fn figure(measured: &Measured, is_best: bool) -> Text {
+    let median = format!("{}{}", number::plain(measured.median), mark_of(measured));
     let text = if is_best {
         Text::strong(median)
     } else {

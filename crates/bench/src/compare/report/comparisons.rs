@@ -100,7 +100,12 @@ pub(crate) fn promise(those: &[&Comparison<'_>]) -> &'static str {
 
 /// Whether a system is the first one, or a variant of it: variants are named after their system.
 pub(crate) fn is_variant_of(system: &SystemFacts, first: &SystemFacts) -> bool {
-    let rest = system.name.strip_prefix(first.name.as_str());
+    is_named_after(&system.name, &first.name)
+}
+
+/// Whether a name is that of a system, or of one of its variants.
+pub(crate) fn is_named_after(name: &str, system: &str) -> bool {
+    let rest = name.strip_prefix(system);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
@@ -159,7 +164,7 @@ fn figures(metric: &str, ours: Option<Measured>, theirs: Option<Measured>) -> Op
 
 /// What a metric tells of: those that tell the same in other units have the same name here. In the closed loop the mean latency
 /// is the rate, seen from the other side: so many requests wait all the time.
-fn quantity(metric: &str, loop_kind: LoopKind) -> &str {
+pub(crate) fn quantity(metric: &str, loop_kind: LoopKind) -> &str {
     match metric {
         "records_per_s" | "mb_per_s" | "records_per_s_each" | "mb_per_s_each" => "rate",
         "mean_us" if loop_kind == LoopKind::Closed => "rate",

@@ -61,6 +61,11 @@ fn push_one(
     if let Some(why) = &experiment.left_out {
         document.paragraph(point("Left out: ", why));
     }
+    if let Some(table) = tables::table_as_published(results, experiment) {
+        document.paragraph("As the publication lays it out, with the systems that it names and ours, each through its best client:");
+        document.blocks.push(Block::Table(table));
+        document.paragraph("All that was measured:");
+    }
     if let Some(table) = tables::table(results, experiment) {
         document.blocks.push(Block::Table(table));
     } else if experiment.left_out.is_none() {

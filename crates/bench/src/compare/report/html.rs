@@ -90,11 +90,10 @@ fn push_table(out: &mut String, table: &Table) {
         match line {
             Line::Group(title) => {
                 let between = if index == 0 { "" } else { "</tbody>\n<tbody>\n" };
-                let columns = table.columns.len();
                 out.push_str(&format!(
-                    "{between}<tr class=\"group\"><th scope=\"rowgroup\">{}</th><td colspan=\"{}\"></td></tr>\n",
-                    escape(title),
-                    columns.max(1)
+                    "{between}<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\"><span>{}</span></th></tr>\n",
+                    table.columns.len() + 1,
+                    escape(title)
                 ));
             }
             Line::Cells(label, cells) => {

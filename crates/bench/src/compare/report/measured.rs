@@ -80,9 +80,14 @@ impl Measured {
         Some(Self { guess, ..measured })
     }
 
-    /// Whether it can win or lose anything beside another of the same metric: neither is a guess, two longest ones are of about
-    /// as many samples, two latencies are both of batches or both of records, and two rates are more than what was asked for.
+    /// Whether it can win or lose anything beside another of the same metric: they are alike, and neither is a guess.
     pub(crate) fn can_meet(&self, other: &Self) -> bool {
+        self.guess.is_none() && other.guess.is_none() && self.is_like(other)
+    }
+
+    /// Whether it tells of the same as another of the same metric: two longest ones are of about as many samples, two latencies are
+    /// both of batches or both of records, and two rates are more than what was asked for.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
         let are_alike = match (self.longest_of, other.longest_of) {
             (Some(one), Some(other)) => one.max(other) <= one.min(other) * SAMPLES_ALIKE,
             _ => true,
@@ -95,8 +100,7 @@ impl Measured {
             (Some(one), Some(other)) => one.can_meet(other),
             _ => true,
         };
-        let are_sure = self.guess.is_none() && other.guess.is_none();
-        are_sure && are_alike && are_timed_alike && are_findings
+        are_alike && are_timed_alike && are_findings
     }
 
     /// Whether its repetitions were too far apart to say much.

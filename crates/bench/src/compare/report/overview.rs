@@ -89,15 +89,24 @@ fn reading(results: &Results) -> Text {
             "Each workload ran once, so how far its figures vary is not known: they are taken to vary by {} each way. ",
             number::percent(UNKNOWN_SPREAD)
         ),
-        turns => format!(
-            "Each workload ran {turns} times, in turn with the others, and more often where figures varied much. Figures are \
-             medians. "
-        ),
+        turns => {
+            let more = match ran_more_often(results) {
+                true => ", and more often where figures varied much",
+                false => "",
+            };
+            format!("Each workload ran {turns} times, in turn with the others{more}. Figures are medians. ")
+        }
     };
     Text::from(format!(
         "{turns}A difference counts only if the ranges of both figures do not meet (from five repetitions on, without the least and \
          the most). “3×” means that the worse figure is three times the better one, or a third of it where more is better."
     ))
+}
+
+/// Whether some cell has more runs than were asked of all.
+fn ran_more_often(results: &Results) -> bool {
+    let repetitions = results.repetitions as usize;
+    caveats::cells_of(results).any(|(_, _, cell)| cell.runs.len() > repetitions)
 }
 
 /// One side: how often and against whom. Those that promise something else are told of, and counted nowhere.

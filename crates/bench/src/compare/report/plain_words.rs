@@ -1,9 +1,11 @@
-//! What was found, in a sentence or two for each measured table, those that our system loses first.
+//! What was found, in some sentences for each measured table, those that our system loses first.
 //!
-//! Each speaks of the table's first metric in which our system can be set beside one that promises the same; else beside one that
-//! promises something else, which is not scored; else of who is best there.
+//! They speak of the table's first metric in which our system can be set beside one that promises the same; then, if it loses to
+//! them or is set beside nobody else, of those that promise something else, which is not scored; else of who is best there. Where
+//! one client for both tells of a metric that comes before, of that, too.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::cells::{self, Standing};
 use super::columns;
@@ -26,6 +28,8 @@ struct Outcome<'a> {
     experiment: &'a Experiment,
     our: &'a SystemFacts,
     metric: &'a str,
+    /// The client that both had, if it is not the best one of both.
+    client: Option<&'a str>,
     /// What the others promise, if it is not the same: then nothing of it is scored.
     promise: Option<&'static str>,
     lost: Vec<&'a Comparison<'a>>,
@@ -43,8 +47,8 @@ pub(crate) fn push(document: &mut Document, results: &Results, found: &[Comparis
         .filter_map(|experiment| Told::of(experiment, results, found))
         .collect();
     told.sort_by(|one, other| {
-        let [one, other] = [one, other].map(Told::parts);
-        other.0.total_cmp(&one.0).then(other.1.total_cmp(&one.1))
+        let parts = other.parts().partial_cmp(&one.parts());
+        parts.expect("parts of some rows are numbers")
     });
     let mut points: Vec<Text> = told.iter().map(|told| told.point(results)).collect();
     points.extend(beside_others(results, found));
@@ -53,8 +57,9 @@ pub(crate) fn push(document: &mut Document, results: &Results, found: &[Comparis
     }
     document.heading(2, "In plain words", "plain-words");
     document.paragraph(format!(
-        "Each table in a sentence or two, by its first metric. They speak of systems that promise the same as {}, each through its best \
-         client; where there are none, of others, and say so. What is lost comes first.",
+        "Some sentences for each table, by its first metric. They speak of systems that promise the same as {0}, each through its best \
+         client. Where there are none, or where {0} loses to others, they speak of these, too, and say so; where only one client for \
+         both tells of the first metric, of what it tells. What is lost comes first.",
         first.title
     ));
     document.list(points);
@@ -68,24 +73,22 @@ impl<'a> Told<'a> {
         if !cells.any(|cell| !cell.runs.is_empty()) {
             return None;
         }
-        let of = |our: &'a SystemFacts, is_same: bool| Outcome::of(experiment, our, found, is_same);
-        let outcomes = match of(first, true) {
-            Some(outcome) => vec![outcome],
-            None => {
+        let outcomes = match outcomes(experiment, first, found) {
+            outcomes if outcomes.iter().any(Outcome::is_scored) => outcomes,
+            _ => {
                 let systems = results.systems.iter();
                 let ours = systems.filter(|system| comparisons::is_variant_of(system, first));
-                ours.filter_map(|our| of(our, true).or_else(|| of(our, false)))
-                    .collect()
+                ours.flat_map(|our| outcomes(experiment, our, found)).collect()
             }
         };
         Some(Self { experiment, outcomes })
     }
 
-    /// Which part of the rows is lost at most, and which is level.
-    fn parts(&self) -> (f64, f64) {
+    /// Which part of the rows is lost at most to those that promise the same, which to others, and which is level.
+    fn parts(&self) -> [f64; 3] {
         let parts = self.outcomes.iter().map(Outcome::parts);
-        parts.fold((0.0_f64, 0.0_f64), |most, one| {
-            (most.0.max(one.0), most.1.max(one.1))
+        parts.fold([0.0; 3], |most, one| {
+            [0, 1, 2].map(|part| most[part].max(one[part]))
         })
     }
 
@@ -101,28 +104,59 @@ impl<'a> Told<'a> {
     }
 }
 
-impl<'a> Outcome<'a> {
-    /// Beside those that promise the same, or beside all that do not.
-    fn of(
-        experiment: &'a Experiment,
-        our: &'a SystemFacts,
-        found: &'a [Comparison<'a>],
-        is_same: bool,
-    ) -> Option<Self> {
+/// All that is told of one of our systems in a table: beside those that promise the same; beside others where there are none of
+/// these, or where something is lost to them.
+fn outcomes<'a>(
+    experiment: &'a Experiment,
+    our: &'a SystemFacts,
+    found: &'a [Comparison<'a>],
+) -> Vec<Outcome<'a>> {
+    let mut told: Vec<Outcome<'a>> = Vec::new();
+    for is_same in [true, false] {
         let is_meant = |one: &&Comparison<'_>| {
-            let is_ours = one.our_system.name == our.name && one.common_client.is_none();
-            is_ours && one.is_same_guarantee() == is_same && std::ptr::eq(one.experiment, experiment)
+            let is_ours = one.our_system.name == our.name && std::ptr::eq(one.experiment, experiment);
+            is_ours && one.is_same_guarantee() == is_same
         };
-        let those: Vec<&'a Comparison<'a>> = found.iter().filter(is_meant).collect();
+        let mut outcomes = through_clients(found.iter().filter(is_meant).collect());
+        if !told.is_empty() {
+            outcomes.retain(|outcome| !outcome.lost.is_empty());
+        }
+        told.extend(outcomes);
+    }
+    told
+}
+
+/// Through the best client of both; and through each that both have, where that tells of a metric that comes before.
+fn through_clients<'a>(those: Vec<&'a Comparison<'a>>) -> Vec<Outcome<'a>> {
+    let through = |client: Option<&str>| {
+        let those = those.iter().copied();
+        Outcome::of(those.filter(|one| one.common_client == client).collect())
+    };
+    let best = through(None);
+    let place = best.as_ref().map(Outcome::place);
+    let clients: BTreeSet<&str> = those.iter().filter_map(|one| one.common_client).collect();
+    let common = clients
+        .into_iter()
+        .filter_map(|client| through(Some(client)))
+        .filter(|common| place.is_none_or(|place| common.place() < place));
+    best.into_iter().chain(common).collect()
+}
+
+impl<'a> Outcome<'a> {
+    /// Of what was found of one of our systems in one table, through one client and beside those of one promise.
+    fn of(those: Vec<&'a Comparison<'a>>) -> Option<Self> {
+        let one = *those.first()?;
+        let experiment = one.experiment;
         let mut metrics = experiment.metrics.iter();
         let metric = metrics
             .find(|metric| those.iter().any(|one| one.metric == **metric))?
             .as_str();
         let mut outcome = Self {
             experiment,
-            our,
+            our: one.our_system,
             metric,
-            promise: (!is_same).then(|| comparisons::promise(&those)),
+            client: one.common_client,
+            promise: (!one.is_same_guarantee()).then(|| comparisons::promise(&those)),
             lost: Vec::new(),
             level: Vec::new(),
             won: Vec::new(),
@@ -149,18 +183,39 @@ impl<'a> Outcome<'a> {
         self.lost.len() + self.level.len() + self.won.len()
     }
 
-    /// Which part of the rows is lost, and which is level.
-    fn parts(&self) -> (f64, f64) {
+    /// Which part of the rows is lost to those that promise the same, which to others, and which is level.
+    fn parts(&self) -> [f64; 3] {
         let part = |rows: &[&Comparison<'_>]| rows.len() as f64 / self.rows().max(1) as f64;
-        (part(&self.lost), part(&self.level))
+        let (lost, level) = (part(&self.lost), part(&self.level));
+        match self.is_scored() {
+            true => [lost, 0.0, level],
+            false => [0.0, lost, level],
+        }
+    }
+
+    /// Whether it is beside those that promise the same.
+    fn is_scored(&self) -> bool {
+        self.promise.is_none()
+    }
+
+    /// The place of its metric among those of the table.
+    fn place(&self) -> Option<usize> {
+        let mut metrics = self.experiment.metrics.iter();
+        metrics.position(|metric| metric == self.metric)
     }
 
     fn sentence(&self) -> String {
-        let ours = columns::title(self.our);
-        let ours = match self.promise {
-            Some(promise) => format!("Beside systems that promise {promise} (not scored), {ours}"),
-            None => ours,
+        let beside = match (self.promise, self.client) {
+            (None, None) => String::new(),
+            (None, Some(client)) => format!("Through {client} on both sides, "),
+            (Some(promise), None) => format!("Beside systems that promise {promise} (not scored), "),
+            (Some(promise), Some(client)) => {
+                format!(
+                    "Beside systems that promise {promise} (not scored), through {client} on both sides, "
+                )
+            }
         };
+        let ours = format!("{beside}{}", columns::title(self.our));
         let load = match has_own_loads(self.experiment) {
             true => ", each system at its own load",
             false => "",

@@ -30,6 +30,7 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> an
     let metric = match plot {
         Plot::Bars { metric } | Plot::Lines { metric, .. } => metric.as_str(),
         Plot::Percentiles => "p50_us",
+        Plot::DeliveryPercentiles => "delivery_p50_us",
     };
     caption.push_str(&units(experiment, &columns, metric));
     let scene = |width| match plot {
@@ -37,7 +38,9 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> an
         Plot::Lines { x, metric, by } => {
             lines::panels(experiment, columns.clone(), (x, metric, by.as_deref())).scene(width)
         }
-        Plot::Percentiles => percentiles::panels(experiment, columns.clone()).scene(width),
+        Plot::Percentiles | Plot::DeliveryPercentiles => {
+            percentiles::panels(experiment, columns.clone(), metric).scene(width)
+        }
     };
     let (Some(broad), Some(narrow)) = (scene(scene::WIDTH), scene(scene::NARROW)) else {
         return Ok(None);
@@ -79,8 +82,12 @@ fn words(experiment: &Experiment, plot: &Plot, columns: &[Column]) -> (String, S
                 "Medians; whiskers reach from the least to the most. What is pale decides nothing. Both axes are logarithmic.{hollow}"
             ),
         ),
-        Plot::Percentiles => (
-            "percentiles of latency".to_owned(),
+        Plot::Percentiles | Plot::DeliveryPercentiles => (
+            match plot {
+                Plot::DeliveryPercentiles => "percentiles of the time until the consumer has a record",
+                _ => "percentiles of latency",
+            }
+            .to_owned(),
             format!(
                 "All repetitions together. Both axes are logarithmic. Where a curve is pale, it decides nothing: fewer than ten \
                  samples are above it, or the table marks its latencies.{hollow}"

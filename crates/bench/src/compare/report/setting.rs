@@ -19,6 +19,42 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     }
     document.heading(2, "How to repeat it", "command");
     document.blocks.push(Block::Code(results.command.clone()));
+    document.paragraph(asked(results));
+}
+
+/// How much was asked, also where the command leaves it to the program; empty where an earlier build did not tell.
+fn asked(results: &Results) -> String {
+    let Some(asked) = &results.asked else {
+        return String::new();
+    };
+    let repetitions = match asked.repetitions_max > results.repetitions {
+        true => format!(
+            "{} repetitions, up to {} where figures vary much",
+            results.repetitions, asked.repetitions_max
+        ),
+        false => format!("{} repetitions, however much figures vary", results.repetitions),
+    };
+    let clients = match asked.clients.as_str() {
+        "best" => "the best client of each system",
+        "common" => "the clients that several systems share",
+        "all" => "the best client of each system and common ones",
+        other => other,
+    };
+    let names_records = results
+        .experiments
+        .iter()
+        .any(|table| !table.published.is_empty());
+    let scale = match names_records {
+        true => format!(
+            "; {} of the numbers of records that publications name",
+            asked.scale
+        ),
+        false => String::new(),
+    };
+    format!(
+        "That is: timed runs of {} s; at least {} s of load after each start; {repetitions}; {clients}{scale}.",
+        asked.seconds, asked.warmup_seconds
+    )
 }
 
 fn machine(results: &Results) -> Vec<Text> {

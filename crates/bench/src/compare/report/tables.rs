@@ -1,4 +1,4 @@
-//! The table of an experiment, in one of three layouts.
+//! The table of an experiment, in one of three layouts; and a second one as its publication has it, where the first is not.
 //!
 //! ```text
 //! blocks    a block for each row: systems down, metrics across              no figures of a publication, or many systems
@@ -8,11 +8,13 @@
 
 use super::cells::{self, Notes, Standing};
 use super::columns::{self, Column};
+use super::comparisons::is_named_after;
 use super::document::{Line, Table, Text};
 use super::measured::title;
 use super::number;
 use super::requests::row_title;
-use crate::compare::results::{Experiment, Results, Row};
+use super::speed_ups;
+use crate::compare::results::{Experiment, Published, Results, Row};
 
 /// A table with more columns than this is not read on one screen: then there is a block for each row.
 const COLUMNS_MAX: usize = 12;
@@ -22,25 +24,50 @@ const PUBLISHED: &str = "published, other hardware";
 
 /// What an experiment found, and beside it what its publication shows; none if there is neither.
 pub(crate) fn table(results: &Results, experiment: &Experiment) -> Option<Table> {
-    let columns = columns::of(results, experiment);
-    if columns.is_empty() && experiment.published.is_empty() {
+    let frame = Frame::of(results, experiment);
+    if frame.columns.is_empty() && experiment.published.is_empty() {
         return None;
     }
-    let is_published = !experiment.published.is_empty();
-    let rows = row_names(experiment);
-    let frame = Frame {
-        experiment,
-        columns,
-        rows,
-        metrics: metrics(experiment),
-    };
-    let table = match is_published {
+    Some(match frame.fits_layout() {
+        true => frame.as_published(),
         false => frame.blocks(),
-        true if frame.rows.len() <= frame.metrics.len() => frame.metrics_down(),
-        true => frame.rows_down(),
+    })
+}
+
+/// The same in the layout of its publication, with its metrics and the systems that it names beside ours, each through its best
+/// client; none where `table` has that layout, or no system that was measured is named.
+pub(crate) fn table_as_published(results: &Results, experiment: &Experiment) -> Option<Table> {
+    let frame = Frame::of(results, experiment);
+    let first = results.systems.first()?;
+    if experiment.published.is_empty() || frame.fits_layout() {
+        return None;
+    }
+    let is_named = |column: &Column| {
+        let mut published = experiment.published.iter();
+        published.any(|published| is_of_system(published, &column.system))
     };
-    let is_wide = is_published && table.columns.len() > COLUMNS_MAX;
-    Some(if is_wide { frame.blocks() } else { table })
+    let is_ours = |column: &Column| is_named_after(&column.system, &first.name);
+    let is_shown = |column: &Column| column.is_best_client && (is_ours(column) || is_named(column));
+    let has_metric = |metric: &&str| {
+        let mut published = experiment.published.iter();
+        published.any(|published| published.figures.contains_key(*metric))
+    };
+    frame.columns.iter().any(is_named).then(|| {
+        let shown = frame.columns.iter().map(is_shown).collect();
+        let metrics = frame.metrics.iter().copied().filter(has_metric).collect();
+        Frame {
+            shown,
+            metrics,
+            ..frame
+        }
+        .as_published()
+    })
+}
+
+/// Whether a publication's name of a system, "Kafka 0.11" or "Kafka 2019, 1 client", is that of a system here or of its variants.
+fn is_of_system(published: &Published, system: &str) -> bool {
+    let word = published.system.split([' ', ',']).next().unwrap_or_default();
+    !word.is_empty() && is_named_after(system, &word.to_lowercase())
 }
 
 /// The names of all rows, those that only the publication has last.
@@ -71,13 +98,50 @@ fn metrics(experiment: &Experiment) -> Vec<&str> {
 
 /// What all layouts are made of.
 struct Frame<'a> {
+    results: &'a Results,
     experiment: &'a Experiment,
     metrics: Vec<&'a str>,
+    /// All, since the best of a row is the best of all.
     columns: Vec<Column>,
+    /// Which of them are shown.
+    shown: Vec<bool>,
     rows: Vec<&'a str>,
 }
 
 impl<'a> Frame<'a> {
+    /// With all systems and metrics.
+    fn of(results: &'a Results, experiment: &'a Experiment) -> Self {
+        let columns = columns::of(results, experiment);
+        Self {
+            results,
+            experiment,
+            metrics: metrics(experiment),
+            shown: vec![true; columns.len()],
+            columns,
+            rows: row_names(experiment),
+        }
+    }
+
+    /// Whether it is beside a publication, and not too wide for its layout.
+    fn fits_layout(&self) -> bool {
+        !self.experiment.published.is_empty() && self.as_published().columns.len() <= COLUMNS_MAX
+    }
+
+    /// As publications lay their tables out.
+    fn as_published(&self) -> Table {
+        match self.rows.len() <= self.metrics.len() {
+            true => self.metrics_down(),
+            false => self.rows_down(),
+        }
+    }
+
+    fn shown_columns(&self) -> impl Iterator<Item = &Column> {
+        let columns = self.columns.iter().zip(&self.shown);
+        columns
+            .filter(|(_, is_shown)| **is_shown)
+            .map(|(column, _)| column)
+    }
+
     fn blocks(&self) -> Table {
         let mut notes = Notes::default();
         let mut lines = Vec::new();
@@ -86,6 +150,8 @@ impl<'a> Frame<'a> {
             lines.push(Line::Group(row_title(self.experiment, name)));
             if let Some(row) = self.row(name) {
                 self.push_block(&mut lines, row, &mut notes);
+                let (experiment, metrics) = (self.experiment, &self.metrics);
+                lines.extend(speed_ups::lines(self.results, experiment, row, metrics));
             }
             for system in self.shown(name, &published) {
                 let metrics = self.metrics.iter();
@@ -130,16 +196,8 @@ impl<'a> Frame<'a> {
             ..Table::default()
         };
         for row in &self.rows {
-            let shown = self.shown(row, &published);
-            table
-                .groups
-                .push((row_title(self.experiment, row), self.columns.len() + shown.len()));
-            table
-                .columns
-                .extend(self.columns.iter().map(|column| column.title.clone()));
-            table
-                .columns
-                .extend(shown.iter().map(|system| published_title(system)));
+            let title = row_title(self.experiment, row);
+            self.push_titles(&mut table, title, &self.shown(row, &published));
         }
         for metric in &self.metrics {
             let cells = self
@@ -172,14 +230,7 @@ impl<'a> Frame<'a> {
         };
         for metric in &self.metrics {
             let published = self.that_have(metric, &published);
-            let columns = self.columns.len() + published.len();
-            table.groups.push((title(metric).to_owned(), columns));
-            table
-                .columns
-                .extend(self.columns.iter().map(|column| column.title.clone()));
-            table
-                .columns
-                .extend(published.iter().map(|system| published_title(system)));
+            self.push_titles(&mut table, title(metric).to_owned(), &published);
         }
         for row in &self.rows {
             let mut cells = Vec::new();
@@ -196,14 +247,25 @@ impl<'a> Frame<'a> {
         table
     }
 
+    /// A group of columns: what was measured, and what was published.
+    fn push_titles(&self, table: &mut Table, group: String, published: &[&str]) {
+        let before = table.columns.len();
+        let measured = self.shown_columns().map(|column| column.title.clone());
+        table.columns.extend(measured);
+        let published = published.iter().map(|system| published_title(system));
+        table.columns.extend(published);
+        table.groups.push((group, table.columns.len() - before));
+    }
+
     fn measured_cells(&self, row: &str, metric: &str, notes: &mut Notes) -> Vec<Text> {
         let Some(row) = self.row(row) else {
-            return vec![Text::from("–"); self.columns.len()];
+            return vec![Text::from("–"); self.shown_columns().count()];
         };
         let standings = cells::standings(&self.columns, row, metric);
-        let columns = self.columns.iter().zip(standings);
-        columns
-            .map(|(column, standing)| cells::text(column, row, metric, standing, notes))
+        let columns = self.columns.iter().zip(standings).zip(&self.shown);
+        let shown = columns.filter(|(_, is_shown)| **is_shown);
+        shown
+            .map(|((column, standing), _)| cells::text(column, row, metric, standing, notes))
             .collect()
     }
 
@@ -261,7 +323,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::compare::results::{Cell, LoopKind, Published};
+    use crate::compare::report::document::Span;
+    use crate::compare::results::{Cell, LoopKind, SystemFacts};
     use crate::compare::suite::published_of_all_suites;
 
     fn experiment(metrics: &[&str], published: Vec<Published>) -> Experiment {
@@ -276,6 +339,7 @@ mod tests {
             rows: Vec::new(),
             left_out: None,
             published,
+            speed_up_over: None,
             command: String::new(),
         }
     }
@@ -362,6 +426,71 @@ mod tests {
         };
         assert_eq!(*label, Text::from("Quay (published, other hardware)"));
         assert_eq!(*cells, [Text::from("2.26"), Text::from("–")]);
+    }
+
+    #[test]
+    fn what_is_too_wide_for_it_is_also_shown_as_published_with_the_systems_named_there() {
+        let names = ["ours", "ours-memory", "quay-flush", "wharf", "cove", "reef"];
+        let figures = |rate: f64| {
+            let figures = [("mb_per_s", rate), ("records_per_s", rate)];
+            BTreeMap::from(figures.map(|(metric, value)| (metric.to_owned(), value)))
+        };
+        let rows = ["1 thread", "2 threads", "4 threads"];
+        let published = rows.map(|row| Published {
+            system: "Quay 2019, 1 client".to_owned(),
+            row: row.to_owned(),
+            figures: BTreeMap::from([("mb_per_s".to_owned(), 2.0)]),
+        });
+        let mut experiment = experiment(&["mb_per_s", "records_per_s"], published.to_vec());
+        let cells = names.iter().enumerate().map(|(number, name)| Cell {
+            system: (*name).to_owned(),
+            best_client: true,
+            runs: vec![figures(10.0 * (number + 1) as f64); 3],
+            ..Cell::default()
+        });
+        let cells: Vec<Cell> = cells.collect();
+        experiment.rows = rows
+            .map(|name| Row {
+                name: name.to_owned(),
+                parameters: BTreeMap::new(),
+                cells: cells.clone(),
+            })
+            .to_vec();
+        let system = |name: &str| SystemFacts {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            ..SystemFacts::default()
+        };
+        let results = Results {
+            systems: names.map(system).to_vec(),
+            repetitions: 3,
+            ..Results::default()
+        };
+        let table = table_as_published(&results, &experiment).expect("it is too wide otherwise");
+        let columns = [
+            "ours",
+            "ours-memory",
+            "quay-flush",
+            "Quay 2019, 1 client (published, other hardware)",
+        ];
+        assert_eq!(table.columns, columns);
+        assert_eq!(
+            table.groups,
+            [("MB/s".to_owned(), 4)],
+            "what it does not tell is not in it"
+        );
+        let Line::Cells(_, cells) = &table.lines[0] else {
+            panic!("a line of figures");
+        };
+        let plain = Text::from("30.0").with(Span::Quiet(" ±0 %".to_owned()));
+        assert_eq!(cells[2], plain, "not bold: what is not shown is better");
+        // With nobody of whom the publication tells, and where all fit into its layout.
+        for published in &mut experiment.published {
+            published.system = "Scalog".to_owned();
+        }
+        assert!(table_as_published(&results, &experiment).is_none());
+        experiment.published.clear();
+        assert!(table_as_published(&results, &experiment).is_none());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The suite `field`: what users of logs ask. Where the OpenMessaging Benchmark has a workload of that shape, it is named.
+//! The suite `field`: what users of logs ask. Where the OpenMessaging Benchmark has a workload of that shape, the row or the table
+//! has its name.
 
 use crate::compare::plan::{Amount, Load, Plan, Rate, Work};
 use crate::compare::report::number;
@@ -70,12 +71,18 @@ fn maximum() -> Plan {
     let four = kilobyte().each_on_its_own(4).in_batches(64, 4);
     let rows = [
         (
-            "1 producer, 1 shard, 100 B",
+            "1 producer, 1 shard, 100 B (after 1-topic-1-partition-100b)",
             Load::one_by_one(100).in_batches(1_000, 8),
         ),
-        ("1 producer, 1 shard, 1 KB", kilobyte().in_batches(128, 8)),
+        (
+            "1 producer, 1 shard, 1 KB (after 1-topic-1-partition-1kb)",
+            kilobyte().in_batches(128, 8),
+        ),
         (MAXIMUM_ROW, four),
-        ("4 producers, 16 shards, 1 KB", Load { shards: 16, ..four }),
+        (
+            "4 producers, 16 shards, 1 KB (after 1-topic-16-partitions-1kb)",
+            Load { shards: 16, ..four },
+        ),
     ];
     rows.into_iter().fold(plan, |plan, (name, load)| {
         let amount = Amount::Time(MAXIMUM_TIMES);
@@ -141,7 +148,13 @@ fn many_shards() -> Plan {
         }),
         ..plan
     };
-    [1, 100, 1_000, 10_000].into_iter().fold(plan, |plan, shards| {
+    let shards = [
+        (1, " (after 1-topic-1-partition-1kb)"),
+        (100, " (after 1-topic-100-partitions-1kb-4p-4c-200k)"),
+        (1_000, ""),
+        (10_000, " (after 1-topic-10000-partitions-1kb-4p-4c-200k)"),
+    ];
+    shards.into_iter().fold(plan, |plan, (shards, after)| {
         let load = Load {
             shards,
             producers: 4,
@@ -149,7 +162,7 @@ fn many_shards() -> Plan {
             ..kilobyte().in_batches(1, 64)
         };
         let noun = if shards == 1 { "shard" } else { "shards" };
-        let name = format!("{} {noun}", number::count(u64::from(shards)));
+        let name = format!("{} {noun}{after}", number::count(u64::from(shards)));
         plan.row(name, Work::Append(load))
     })
 }
@@ -200,6 +213,7 @@ fn end_to_end() -> Plan {
             "p50_us",
             "p99_us",
         ],
+        plot: Some(Plot::DeliveryPercentiles),
         ..plan
     };
     [400, 4_000].into_iter().fold(plan, |plan, rate| {
@@ -224,6 +238,7 @@ fn read_meanwhile(name: &'static str, title: &str, about: &str, cold: bool) -> P
             "p99_us",
             "max_us",
         ],
+        plot: Some(Plot::Percentiles),
         ..Plan::new(name, title, about)
     };
     let stored = kilobyte().in_batches(64, 8).filled_with(OLD_BYTES, OLD_TIMES);
@@ -243,7 +258,7 @@ fn backlog() -> Plan {
                  90 % of their time decide nothing.";
     let plan = read_meanwhile(
         "backlog",
-        "Draining a backlog while writing goes on",
+        "Draining a backlog while writing goes on (after backlog-1-topic-1-partition-1kb)",
         about,
         false,
     );

@@ -87,6 +87,7 @@ fn at_a_rate() -> Plan {
             "delivery_p99_us",
             "server_cpu_us_per_record",
         ],
+        plot: Some(Plot::DeliveryPercentiles),
         ..plan
     };
     let load = Load {

@@ -43,6 +43,7 @@ impl Running<'_> {
             latency_ns: passes.done.latency_ns,
             // They were compared when they were made.
             verified_records: self.manner.verify.then_some(kept.records()),
+            ..Outcome::default()
         })
     }
 

@@ -53,8 +53,8 @@ impl Running<'_> {
         let figures = figures.map(|(name, time)| (name.to_owned(), (time.as_secs_f64() * 1e3).round() / 1e3));
         Ok(Outcome {
             figures: figures.into(),
-            latency_ns: Vec::new(),
             verified_records: Some(verified),
+            ..Outcome::default()
         })
     }
 }

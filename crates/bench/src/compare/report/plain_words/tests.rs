@@ -74,12 +74,65 @@ fn what_is_lost_is_said_first_and_by_how_much() {
         told,
         [
             "**Delays.** ours ◆ loses 1 of 2 rows by median latency. In “row 2”, other ◆ is 2.0× better (100 against 200). It is \
-             first in 1.",
+             first in 1. Beside systems that promise less (not scored), ours ◆ loses 2 of 2 rows by median latency. By most in \
+             “row 2”, cached ○ is 29× better (7.00 against 200).",
             "**Even.** ours ◆ is level with the best in its one row by records per second.",
             "**Rates.** ours ◆ is first in 2 of 2 rows by records per second: 2.0× to 4.0× the next best (other ◆).",
             "**Not scored.** Beside systems that promise less, ours ◆ is worse in 2 and better in 3 of 5 figures.",
         ]
     );
+}
+
+#[test]
+fn what_is_lost_to_those_that_promise_less_is_said_after_what_is_lost_to_equals() {
+    let told = sentences(&results(vec![
+        experiment("Level", "p50_us", &[(5.0, 5.0)]),
+        experiment("Cached", "p50_us", &[(9.0, 300.0), (1.0, 3.0), (2.0, 4.0)]),
+        experiment("Equals", "p50_us", &[(3.0, 1.0)]),
+    ]));
+    assert_eq!(
+        told[..3],
+        [
+            "**Equals.** ours ◆ loses its one row by median latency. In “row 1”, other ◆ is 3.0× better (1.00 against 3.00).",
+            "**Cached.** ours ◆ is first in 3 of 3 rows by median latency: the next best (other ◆) takes 2.0× to 33× as long. Beside \
+             systems that promise less (not scored), ours ◆ loses 1 of 3 rows by median latency. In “row 1”, cached ○ is 1.29× better \
+             (7.00 against 9.00). It is first in 2.",
+            "**Level.** ours ◆ is level with the best in its one row by median latency.",
+        ]
+    );
+}
+
+#[test]
+fn what_only_one_client_for_both_tells_of_has_a_sentence() {
+    let mut table = experiment("Queues", "p50_us", &[(4.0, 9.0)]);
+    table.metrics.push("records_per_s".to_owned());
+    let cells = &mut table.rows[0].cells;
+    cells.truncate(2);
+    for one in cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+        one.insert("records_per_s".to_owned(), 100.0);
+        one.insert("records".to_owned(), 1e6);
+    }
+    let mut common = cells.clone();
+    for cell in &mut common {
+        cell.driver = "libboth".to_owned();
+        cell.best_client = false;
+    }
+    cells.extend(common);
+    // Its own client tells the latency of a batch of 100.
+    for run in &mut cells[0].runs {
+        run.insert("samples".to_owned(), 1e4);
+    }
+    let with_own_client = sentences(&results(vec![table.clone()]));
+    assert_eq!(
+        with_own_client[0],
+        "**Queues.** ours ◆ is level with the best in its one row by records per second. Through libboth on both sides, ours ◆ is first \
+         in its one row by median latency: the next best (other ◆) takes 2.2× as long.",
+    );
+    for run in &mut table.rows[0].cells[0].runs {
+        run.insert("samples".to_owned(), 1e6);
+    }
+    let without_need = sentences(&results(vec![table]));
+    assert!(!without_need[0].contains("libboth"), "{}", without_need[0]);
 }
 
 #[test]
