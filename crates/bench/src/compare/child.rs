@@ -162,8 +162,11 @@ impl Running {
         })
     }
 
-    /// How it ended; none if it has not within `limit`.
-    fn ended_within(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+    /// How it ended; none if it has not within `limit`. Its standard input stays open.
+    ///
+    /// # Errors
+    /// If the comparison was interrupted.
+    pub(super) fn ended_within(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let end = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait()? {

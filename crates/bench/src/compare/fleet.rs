@@ -8,12 +8,15 @@ use anyhow::{Context, Error, Result, ensure};
 
 use super::child::{Running, Start};
 use super::driving::Driving;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Driver, Peer, System};
+use super::progress;
 use super::server::Server;
 
-/// How long an installation may be silent, and last.
+/// How long an installation may last; it may be silent meanwhile.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(1_800);
+/// One that takes longer than this has something to fetch or to build.
+const INSTALLED_SOON: Duration = Duration::from_secs(2);
 
 /// One system through one of its drivers, with its data on the disk or on a RAM disk.
 #[derive(Debug, Clone)]
@@ -39,11 +42,12 @@ pub(super) struct Fleet {
     silent_max: Duration,
     interrupt: Interrupt,
     servers: BTreeMap<ServerKey, Server>,
-    drivers: BTreeMap<DriverKey, Driving>,
-    /// Those that have been warmed up, with their systems.
-    warm: BTreeSet<DriverKey>,
-    /// Folders that are installed.
-    installed: BTreeSet<String>,
+    /// One process of each, or as many as some load needed at once.
+    drivers: BTreeMap<DriverKey, Vec<Driving>>,
+    /// How many of those, from the first on, have been warmed up, with their systems.
+    warm: BTreeMap<DriverKey, usize>,
+    /// What came of each folder's installation: who failed is not asked again, which may take half an hour each time.
+    installed: BTreeMap<String, Result<(), String>>,
     /// How many were started, for the names of their directories.
     started: u32,
 }
@@ -75,8 +79,8 @@ impl Fleet {
             interrupt: interrupt.clone(),
             servers: BTreeMap::new(),
             drivers: BTreeMap::new(),
-            warm: BTreeSet::new(),
-            installed: BTreeSet::new(),
+            warm: BTreeMap::new(),
+            installed: BTreeMap::new(),
             started: 0,
         }
     }
@@ -86,18 +90,31 @@ impl Fleet {
     /// # Errors
     /// If one of them is not to be had; the message says why.
     pub(super) fn have(&mut self, way: &Way) -> Result<(&mut Server, &mut Driving)> {
+        let (server, drivers) = self.have_clients(way, 1)?;
+        Ok((server, &mut drivers[0]))
+    }
+
+    /// The running system of `way`, and so many processes of its driver.
+    ///
+    /// # Errors
+    /// As `have`.
+    pub(super) fn have_clients(
+        &mut self,
+        way: &Way,
+        clients: usize,
+    ) -> Result<(&mut Server, &mut [Driving])> {
         let (server_key, driver_key) = (way.server_key(), way.driver_key());
         if !self.servers.contains_key(&server_key) {
             let server = self.start_server(way)?;
             self.servers.insert(server_key.clone(), server);
         }
-        if !self.drivers.contains_key(&driver_key) {
+        while self.drivers.get(&driver_key).map_or(0, Vec::len) < clients {
             let driving = self.start_driver(way)?;
-            self.drivers.insert(driver_key.clone(), driving);
+            self.drivers.entry(driver_key.clone()).or_default().push(driving);
         }
         let server = self.servers.get_mut(&server_key).expect("it was put there");
-        let driving = self.drivers.get_mut(&driver_key).expect("it was put there");
-        Ok((server, driving))
+        let drivers = self.drivers.get_mut(&driver_key).expect("they were put there");
+        Ok((server, &mut drivers[..clients]))
     }
 
     fn start_server(&mut self, way: &Way) -> Result<Server> {
@@ -111,6 +128,7 @@ impl Fleet {
         self.started += 1;
         let directory = &self.directories[usize::from(way.in_memory)];
         let name = format!("{}-{}", self.started, way.system.variant.name);
+        progress::show(&format!("{} is started", way.system.variant.title));
         let log = self.logs.join(format!("{name}.log"));
         Server::start(
             &way.system,
@@ -139,10 +157,20 @@ impl Fleet {
         Driving::start(&way.driver, server, log, self.silent_max, &self.interrupt)
     }
 
+    /// Has a folder installed, which is tried once.
     fn install(&mut self, peer: &Peer) -> Result<()> {
-        if self.installed.contains(&peer.name) {
-            return Ok(());
+        if let Some(before) = self.installed.get(&peer.name) {
+            return before.clone().map_err(Error::msg);
         }
+        let installed = self.try_to_install(peer);
+        let told = installed.as_ref().map(|()| ()).map_err(|error| self.told(error));
+        if !installed.as_ref().is_err_and(Error::is::<Interrupted>) {
+            self.installed.insert(peer.name.clone(), told);
+        }
+        installed
+    }
+
+    fn try_to_install(&self, peer: &Peer) -> Result<()> {
         let missing = peer.missing_programs();
         ensure!(
             missing.is_empty(),
@@ -152,22 +180,32 @@ impl Fleet {
         );
         if !peer.file.install.is_empty() {
             let name = format!("the installation of {}", peer.file.title);
+            let log = self.logs.join(format!("install-{}.log", peer.name));
             let start = Start {
                 name: &name,
                 command: &peer.file.install,
                 arguments: &[],
                 folder: &peer.folder,
-                log: self.logs.join(format!("install-{}.log", peer.name)),
+                log: log.clone(),
             };
+            progress::show(&name);
             let mut running: Running = start.start(&self.interrupt)?;
-            let status = running.wait(INSTALLED_WITHIN)?;
+            let status = match running.ended_within(INSTALLED_SOON)? {
+                Some(status) => status,
+                None => {
+                    progress::say(&format!(
+                        "{name} is under way, for minutes if it is the first; its log is {}",
+                        log.display()
+                    ));
+                    running.wait(INSTALLED_WITHIN)?
+                }
+            };
             ensure!(
                 status.success(),
                 "{name} failed ({status}){}",
                 running.last_words()
             );
         }
-        self.installed.insert(peer.name.clone());
         Ok(())
     }
 
@@ -237,17 +275,17 @@ impl Fleet {
     fn drop_drivers(&mut self, way: &Way) {
         let server_key = way.server_key();
         self.drivers.retain(|(server, _), _| *server != server_key);
-        self.warm.retain(|(server, _)| *server != server_key);
+        self.warm.retain(|(server, _), _| *server != server_key);
     }
 
-    /// Whether driver and system of `way` have been warmed up since they were started.
-    pub(super) fn is_warm(&self, way: &Way) -> bool {
-        self.warm.contains(&way.driver_key())
+    /// How many clients of `way` have been warmed up, with the system, since they were started.
+    pub(super) fn warm_clients(&self, way: &Way) -> usize {
+        self.warm.get(&way.driver_key()).copied().unwrap_or(0)
     }
 
-    /// They have.
-    pub(super) fn set_warm(&mut self, way: &Way) {
-        self.warm.insert(way.driver_key());
+    /// So many have.
+    pub(super) fn set_warm_clients(&mut self, way: &Way, clients: usize) {
+        self.warm.insert(way.driver_key(), clients);
     }
 
     /// Ends in order everything that is none of `needed`.
@@ -261,7 +299,8 @@ impl Fleet {
             .cloned()
             .collect();
         for key in idle {
-            if let Some(driving) = self.drivers.remove(&key) {
+            self.warm.remove(&key);
+            for driving in self.drivers.remove(&key).unwrap_or_default() {
                 driving.end();
             }
         }

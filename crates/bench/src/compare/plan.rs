@@ -53,6 +53,7 @@ pub(super) enum Work {
     /// Append (unmeasured, once for all repetitions), then read it, pass after pass for a run's seconds; measured.
     Read {
         load: Load,
+        /// Of each client.
         consumers: u32,
         /// Payloads that one request may bring.
         request_bytes: u32,
@@ -93,6 +94,8 @@ pub(super) fn request_bytes(record_bytes: usize) -> u32 {
 /// Records to append.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
+    /// Processes, each of which has a log of its own and does all of the rest.
+    pub(super) clients: u32,
     pub(super) shards: u32,
     pub(super) producers: u32,
     pub(super) record_bytes: usize,
@@ -131,6 +134,7 @@ impl Load {
     /// One record after the other, each acknowledged before the next is sent.
     pub(super) fn one_by_one(record_bytes: usize) -> Load {
         Load {
+            clients: 1,
             shards: 1,
             producers: 1,
             record_bytes,
@@ -140,6 +144,11 @@ impl Load {
             rate: None,
             follow: false,
         }
+    }
+
+    /// The same from so many processes at once.
+    pub(super) fn from_clients(self, clients: u32) -> Load {
+        Load { clients, ..self }
     }
 
     /// The same with so many producers, each on a shard of its own.
@@ -193,12 +202,15 @@ impl Load {
     /// What a table's row says of it.
     fn parameters(&self) -> BTreeMap<String, f64> {
         let mut parameters = BTreeMap::from([
-            ("shards".to_owned(), f64::from(self.shards)),
-            ("producers".to_owned(), f64::from(self.producers)),
+            ("shards".to_owned(), f64::from(self.shards * self.clients)),
+            ("producers".to_owned(), f64::from(self.producers * self.clients)),
             ("record_bytes".to_owned(), self.record_bytes as f64),
             ("batch_records".to_owned(), f64::from(self.batch_records)),
             ("in_flight".to_owned(), f64::from(self.in_flight)),
         ]);
+        if self.clients > 1 {
+            parameters.insert("clients".to_owned(), f64::from(self.clients));
+        }
         match self.rate {
             Some(Rate::Fixed(rate)) => {
                 parameters.insert("rate".to_owned(), rate);
@@ -234,7 +246,7 @@ impl Work {
                 let mut parameters = load.parameters();
                 parameters.remove("producers");
                 parameters.remove("in_flight");
-                parameters.insert("consumers".to_owned(), f64::from(*consumers));
+                parameters.insert("consumers".to_owned(), f64::from(*consumers * load.clients));
                 parameters.insert("request_bytes".to_owned(), f64::from(*request_bytes));
                 parameters
             }
@@ -245,6 +257,14 @@ impl Work {
     /// Whether each run starts the system again before it measures, and warms it up then.
     pub(super) fn restarts_first(&self) -> bool {
         matches!(self, Work::ReadMeanwhile { cold: true, .. })
+    }
+
+    /// How many processes of a driver it needs.
+    pub(super) fn clients(&self) -> u32 {
+        match self {
+            Work::Append(load) | Work::Read { load, .. } => load.clients,
+            Work::ReadMeanwhile { .. } | Work::Restart(_) => 1,
+        }
     }
 
     /// The largest record in it.
@@ -261,6 +281,7 @@ impl Work {
             Work::Read { load, .. } | Work::ReadMeanwhile { stored: load, .. } => load
                 .records()
                 .unwrap_or(0)
+                .saturating_mul(u64::from(load.clients))
                 .saturating_mul(load.record_bytes as u64),
             Work::Append(_) | Work::Restart(_) => 0,
         }

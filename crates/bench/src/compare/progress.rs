@@ -11,6 +11,19 @@ const OVERHEAD: f64 = 1.5;
 /// Takes away what stands in a terminal's line, however long it is.
 const CLEAR: &str = "\r\x1b[K";
 
+/// Shows on a terminal what goes before a run, until something else is shown: that is soon.
+pub(super) fn show(step: &str) {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "{CLEAR}  {step}");
+    }
+}
+
+/// Says what takes long before a run, to whoever listens.
+pub(super) fn say(step: &str) {
+    let clear = if std::io::stderr().is_terminal() { CLEAR } else { "" };
+    let _ = writeln!(std::io::stderr(), "{clear}  {step}");
+}
+
 /// The progress of all runs.
 #[derive(Debug)]
 pub(super) struct Progress {

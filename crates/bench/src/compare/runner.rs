@@ -59,7 +59,8 @@ struct Measured {
     key: CellKey,
     way: Way,
     identity: String,
-    stored: Option<Stored>,
+    /// What it keeps from run to run.
+    stored: Vec<Stored>,
     known_rate: Option<f64>,
     failed: bool,
 }
@@ -122,8 +123,8 @@ impl<'a> Runner<'a> {
             cells.reverse();
         }
         for cell in cells {
-            if let Some(stored) = cell.stored {
-                work::remove(&stored, &cell.way, &mut self.fleet);
+            for stored in &cell.stored {
+                work::remove(stored, &cell.way, &mut self.fleet);
             }
         }
         Ok(())
@@ -145,7 +146,7 @@ impl<'a> Runner<'a> {
                 key,
                 identity,
                 way,
-                stored: None,
+                stored: Vec::new(),
                 known_rate: None,
             }
         })
@@ -267,7 +268,7 @@ impl<'a> Runner<'a> {
             if !error.is::<Interrupted>() {
                 self.fleet.discard(&cell.way);
             }
-            cell.stored = None;
+            cell.stored.clear();
         }
         outcome
     }
@@ -275,10 +276,16 @@ impl<'a> Runner<'a> {
     /// Has a system and a driver running, known and warm.
     fn prepare(&mut self, way: &Way, work: &Work) -> Result<()> {
         self.describe(way)?;
-        if !self.fleet.is_warm(way) && !work.restarts_first() {
-            work::warm_up(way, self.setting.warmup_seconds, &mut self.fleet, &mut self.names)?;
+        if work.restarts_first() {
+            return Ok(());
         }
-        Ok(())
+        work::warm_up(
+            way,
+            work.clients() as usize,
+            self.setting.warmup_seconds,
+            &mut self.fleet,
+            &mut self.names,
+        )
     }
 
     /// Asks a system and a driver who they are, once.

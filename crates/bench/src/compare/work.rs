@@ -4,6 +4,7 @@ mod check;
 mod metering;
 mod reading;
 mod restarting;
+mod together;
 mod warming;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use anyhow::Result;
 pub(super) use self::check::BrokenPromise;
 use self::check::{check, check_samples, verify};
 use self::metering::{Course, Metering, rest, settle};
+use self::together::{Part, as_one, together};
 pub(super) use self::warming::warm_up;
 use super::driving::Driving;
 use super::figures::{self, Cost};
@@ -90,6 +92,17 @@ impl Stored {
         self.appended.iter().sum()
     }
 
+    /// What each client appended.
+    fn of_each(commands: &[Append], load: &Load, parts: &[Part], server: &Server) -> Vec<Stored> {
+        let each = commands.iter().zip(parts).map(|(command, part)| Stored {
+            log: command.log.clone(),
+            load: *load,
+            appended: part.done.appended.clone(),
+            server: server.number(),
+        });
+        each.collect()
+    }
+
     /// Of those, what is read: as many for every system, where there are as many.
     fn records_to_read(&self) -> u64 {
         self.load.records().unwrap_or(u64::MAX).min(self.records())
@@ -120,8 +133,8 @@ pub(super) struct Running<'a> {
     pub(super) way: &'a Way,
     pub(super) manner: Manner,
     pub(super) fleet: &'a mut Fleet,
-    /// What the cell keeps between its runs.
-    pub(super) stored: &'a mut Option<Stored>,
+    /// What the cell keeps between its runs: a log for each client.
+    pub(super) stored: &'a mut Vec<Stored>,
     pub(super) names: &'a mut Names,
     /// Is told how many records are through.
     pub(super) tell: &'a dyn Fn(u64),
@@ -147,39 +160,39 @@ impl Running<'_> {
 
     /// Appends; `course` says how far that is.
     fn append(&mut self, load: &Load, course: &Course) -> Result<Outcome> {
-        let (server, driving) = self.fleet.have(self.way)?;
-        let log = self.names.next();
-        create(&log, load.shards, self.way, server, driving)?;
+        let (server, drivers) = self.fleet.have_clients(self.way, load.clients as usize)?;
+        let commands = create_for_each(load, self.manner, self.way, server, drivers, self.names)?;
         if self.manner.counts {
-            // What making the log has left to do is not the run's.
+            // What making the logs has left to do is not the run's.
             rest(server)?;
         }
         let at_rest = server.meter()?;
-        let command = command(&log, load, self.manner);
-        let mut metering = Metering::new(server, driving, self.tell).telling(course);
-        let done = driving.append(&command, limit(load, self.manner), &mut metering)?;
+        let mut metering = Metering::new(server, drivers, self.tell).telling(course);
+        let limit = limit(load, self.manner);
+        let parts = together(drivers, &mut metering, &|client, driving, watch| {
+            driving.append(&commands[client], limit, watch)
+        })?;
         let mut cost = Cost {
             at_rest,
             ..metering.cost
         };
-        check(&done, load)?;
-        check_samples(&done, &command)?;
+        for (part, command) in parts.iter().zip(&commands) {
+            check(&part.done, load)?;
+            check_samples(&part.done, command, self.way.system.peer.file.acknowledges)?;
+        }
         if self.manner.counts {
             cost.settled = settle(server)?;
         }
-        let stored = Stored {
-            log,
-            load: *load,
-            appended: done.appended.clone(),
-            server: server.number(),
-        };
-        let verified_records = if self.manner.verify {
-            Some(verify(&stored, &[], driving)?)
-        } else {
-            None
-        };
-        remove(&stored, self.way, self.fleet);
-        let mut figures = figures::of_load(&done, load.producers, &cost, true);
+        let stored = Stored::of_each(&commands, load, &parts, server);
+        let mut verified_records = None;
+        for stored in stored.iter().filter(|_| self.manner.verify) {
+            *verified_records.get_or_insert(0) += verify(stored, &[], &mut drivers[0])?;
+        }
+        for stored in &stored {
+            remove(stored, self.way, self.fleet);
+        }
+        let done = as_one(parts);
+        let mut figures = figures::of_load(&done, load.clients * load.producers, &cost, true);
         if let Some(rate) = self.manner.rate {
             figures.insert(figures::DUE.to_owned(), rate.round());
         }
@@ -224,6 +237,24 @@ fn create(log: &str, shards: u32, way: &Way, server: &Server, driving: &mut Driv
     })
 }
 
+/// Makes a log for each client; what each is to append.
+fn create_for_each(
+    load: &Load,
+    manner: Manner,
+    way: &Way,
+    server: &Server,
+    drivers: &mut [Driving],
+    names: &mut Names,
+) -> Result<Vec<Append>> {
+    let commands = drivers.iter_mut().map(|driving| {
+        let log = names.next();
+        create(&log, load.shards, way, server, driving)?;
+        Ok(command(&log, load, manner))
+    });
+    commands.collect()
+}
+
+/// What one client is to append.
 fn command(log: &str, load: &Load, manner: Manner) -> Append {
     let (records, seconds) = match load.amount {
         Amount::Records(records) => (Some(records), None),
@@ -236,7 +267,8 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         let shard_records = WARMUP_SHARD_BYTES.div_ceil(load.record_bytes.max(1) as u64);
         least = least.max((u64::from(load.shards) * shard_records).min(WARMUP_SHARDS_RECORDS_MAX));
     }
-    let warm = manner.rate.or(manner.known_rate).unwrap_or(0.0) * manner.seconds * WARMUP_SHARE;
+    let rate = manner.rate.or(manner.known_rate).unwrap_or(0.0) / f64::from(load.clients);
+    let warm = rate * manner.seconds * WARMUP_SHARE;
     Append {
         log: log.to_owned(),
         shards: load.shards,

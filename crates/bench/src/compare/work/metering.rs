@@ -73,7 +73,7 @@ impl Course {
 /// Reads the meters when a load begins and ends, and memory all the time between.
 pub(super) struct Metering<'a> {
     server: &'a Server,
-    driver_pid: u32,
+    driver_pids: Vec<u32>,
     client_before: Duration,
     /// Of a client that does something else meanwhile.
     beside_before: Duration,
@@ -87,10 +87,11 @@ pub(super) struct Metering<'a> {
 }
 
 impl<'a> Metering<'a> {
-    pub(super) fn new(server: &'a Server, driving: &Driving, tell: &'a dyn Fn(u64)) -> Metering<'a> {
+    /// Of a load that all of `drivers` make together.
+    pub(super) fn new(server: &'a Server, drivers: &[Driving], tell: &'a dyn Fn(u64)) -> Metering<'a> {
         Metering {
             server,
-            driver_pid: driving.pid(),
+            driver_pids: drivers.iter().map(Driving::pid).collect(),
             client_before: Duration::ZERO,
             beside_before: Duration::ZERO,
             before: None,
@@ -114,8 +115,11 @@ impl<'a> Metering<'a> {
     }
 
     fn client_cpu(&self) -> Result<Duration> {
-        let usage = process_usage(self.driver_pid).context("the driver is gone")?;
-        Ok(usage.cpu_user + usage.cpu_system)
+        let of_each = self.driver_pids.iter().map(|pid| {
+            let usage = process_usage(*pid).context("the driver is gone")?;
+            Ok(usage.cpu_user + usage.cpu_system)
+        });
+        of_each.sum()
     }
 
     fn beside_cpu(&self) -> Duration {

@@ -15,7 +15,8 @@ use super::super::server::Server;
 use super::check::{check, check_read, verify};
 use super::metering::{Course, Metering, Unwatched, rest};
 use super::warming::{warm_driver, warm_up};
-use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit};
+use super::together::{as_one, together};
+use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, create_for_each, limit};
 use crate::contract::{Done, Read};
 
 /// How often a reader looks whether it should begin.
@@ -25,24 +26,25 @@ impl Running<'_> {
     /// Reads what the cell keeps, pass after pass until a run's seconds of reading are over.
     pub(super) fn read(&mut self, load: &Load, consumers: u32, request_bytes: u32) -> Result<Outcome> {
         let kept = self.keep(load)?;
-        let (server, driving) = self.fleet.have(self.way)?;
+        let (server, drivers) = self.fleet.have_clients(self.way, kept.len())?;
         // More consumers than shards read the same records again.
         let times = u64::from(consumers.div_ceil(load.shards).max(1));
-        let read = Read {
+        let reads = kept.iter().map(|kept| Read {
             consumers,
             request_bytes,
             records: kept.records_to_read() * times,
             ..kept.whole()
-        };
-        let passes = Passes::read(&read, self.manner.seconds, server, driving, self.tell)?;
-        let mut figures = figures::of_load(&passes.done, consumers, &passes.cost, false);
-        figures.insert("stored_mb".to_owned(), kept.megabytes_to_read());
+        });
+        let reads: Vec<Read> = reads.collect();
+        let passes = Passes::read(&reads, self.manner.seconds, server, drivers, self.tell)?;
+        let mut figures = figures::of_load(&passes.done, load.clients * consumers, &passes.cost, false);
+        figures.insert("stored_mb".to_owned(), kept.iter().map(Stored::megabytes_to_read).sum());
         figures.insert("passes".to_owned(), f64::from(passes.count));
         Ok(Outcome {
             figures,
             latency_ns: passes.done.latency_ns,
             // They were compared when they were made.
-            verified_records: self.manner.verify.then_some(kept.records()),
+            verified_records: self.manner.verify.then(|| kept.iter().map(Stored::records).sum()),
             ..Outcome::default()
         })
     }
@@ -50,10 +52,11 @@ impl Running<'_> {
     /// Appends, while a second client reads what is stored: one cold pass, or one after the other.
     pub(super) fn read_meanwhile(&mut self, before: &Load, load: &Load, cold: bool) -> Result<Outcome> {
         let kept = self.keep(before)?;
+        let kept = &kept[0];
         let read = kept.whole();
         if cold {
             self.fleet.restart(self.way)?;
-            warm_up(self.way, self.manner.warmup_seconds, self.fleet, self.names)?;
+            warm_up(self.way, 1, self.manner.warmup_seconds, self.fleet, self.names)?;
         }
         let mut second = self.fleet.start_driver(self.way)?;
         second.describe()?;
@@ -92,35 +95,33 @@ impl Running<'_> {
         })
     }
 
-    /// What the cell keeps: made at its first run, and compared then with what was acknowledged. A server that was started anew
-    /// meanwhile, since another cell that shares it failed, has it no more: then it is made again.
-    fn keep(&mut self, load: &Load) -> Result<Stored> {
-        let (server, driving) = self.fleet.have(self.way)?;
-        if let Some(stored) = self
-            .stored
-            .as_ref()
-            .filter(|stored| stored.server == server.number())
-        {
-            return Ok(stored.clone());
+    /// What the cell keeps, a log for each client: made at its first run, and compared then with what was acknowledged. A server that
+    /// was started anew meanwhile, since another cell that shares it failed, has it no more: then it is made again.
+    fn keep(&mut self, load: &Load) -> Result<Vec<Stored>> {
+        let (server, drivers) = self.fleet.have_clients(self.way, load.clients as usize)?;
+        let first = self.stored.first();
+        if first.is_some_and(|stored| stored.server == server.number()) {
+            return Ok(self.stored.clone());
         }
-        let log = self.names.next();
-        create(&log, load.shards, self.way, server, driving)?;
         let manner = Manner {
             seconds: self.manner.full_seconds,
             rate: None,
             ..self.manner
         };
-        let done = driving.append(&command(&log, load, manner), limit(load, manner), &mut Unwatched)?;
-        check(&done, load)?;
-        let stored = Stored {
-            log,
-            load: *load,
-            appended: done.appended,
-            server: server.number(),
-        };
-        verify(&stored, &[], driving)?;
+        let commands = create_for_each(load, manner, self.way, server, drivers, self.names)?;
+        let limit = limit(load, manner);
+        let parts = together(drivers, &mut Unwatched, &|client, driving, watch| {
+            driving.append(&commands[client], limit, watch)
+        })?;
+        for part in &parts {
+            check(&part.done, load)?;
+        }
+        let stored = Stored::of_each(&commands, load, &parts, server);
+        for stored in &stored {
+            verify(stored, &[], &mut drivers[0])?;
+        }
         rest(server)?;
-        *self.stored = Some(stored.clone());
+        self.stored.clone_from(&stored);
         Ok(stored)
     }
 }
@@ -134,18 +135,19 @@ struct Passes {
 }
 
 impl Passes {
-    /// Reads until `seconds` of reading are over, or clients took a multiple of that to begin and end.
+    /// Reads until `seconds` of reading are over, or clients took a multiple of that to begin and end. Each driver has a log of
+    /// its own to read.
     fn read(
-        read: &Read,
+        reads: &[Read],
         seconds: f64,
         server: &Server,
-        driving: &mut Driving,
+        drivers: &mut [Driving],
         tell: &dyn Fn(u64),
     ) -> Result<Passes> {
         let end = Instant::now() + Duration::from_secs_f64(seconds * LATE) + LATE_BY;
-        let mut passes = Passes::one(read, server, driving, tell)?;
+        let mut passes = Passes::one(reads, server, drivers, tell)?;
         while passes.done.seconds < seconds && Instant::now() < end {
-            let next = Passes::one(read, server, driving, tell)?;
+            let next = Passes::one(reads, server, drivers, tell)?;
             passes.count += 1;
             passes.cost.add(&next.cost);
             passes.add(&next.done);
@@ -153,14 +155,23 @@ impl Passes {
         Ok(passes)
     }
 
-    fn one(read: &Read, server: &Server, driving: &mut Driving, tell: &dyn Fn(u64)) -> Result<Passes> {
-        let mut metering = Metering::new(server, driving, tell);
-        let done = driving.read(read, RECORDS_WITHIN, &mut metering)?;
-        check_read(&done, read)?;
+    fn one(
+        reads: &[Read],
+        server: &Server,
+        drivers: &mut [Driving],
+        tell: &dyn Fn(u64),
+    ) -> Result<Passes> {
+        let mut metering = Metering::new(server, drivers, tell);
+        let parts = together(drivers, &mut metering, &|client, driving, watch| {
+            driving.read(&reads[client], RECORDS_WITHIN, watch)
+        })?;
+        for (part, read) in parts.iter().zip(reads) {
+            check_read(&part.done, read)?;
+        }
         Ok(Passes {
             count: 1,
             cost: metering.cost,
-            done,
+            done: as_one(parts),
         })
     }
 

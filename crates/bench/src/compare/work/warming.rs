@@ -8,6 +8,7 @@ use super::super::figures;
 use super::super::fleet::{Fleet, Way};
 use super::super::interrupt::Interrupted;
 use super::super::plan::Load;
+use super::super::progress;
 use super::super::server::Server;
 use super::check::{check, verify};
 use super::metering::{Unwatched, rest};
@@ -23,14 +24,23 @@ const FASTER: f64 = 1.05;
 /// Records a second, which every system takes: pacing and following are paths of their own through a client.
 const PACE: f64 = 2_000.0;
 
-/// Loads a system and its driver for `seconds` at least, and on while they still get faster, three times as long at most.
+/// Loads a system, and so many processes of its driver one after the other, each for `seconds` at least, and on while they still
+/// get faster, three times as long at most. Those that were loaded before are left as they are.
 ///
 /// # Errors
 /// If a load fails.
-pub(in super::super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, names: &mut Names) -> Result<()> {
-    let (server, driving) = fleet.have(way)?;
-    warm_driver(way, seconds, server, driving, names)?;
-    fleet.set_warm(way);
+pub(in super::super) fn warm_up(
+    way: &Way,
+    clients: usize,
+    seconds: f64,
+    fleet: &mut Fleet,
+    names: &mut Names,
+) -> Result<()> {
+    for client in fleet.warm_clients(way)..clients {
+        let (server, drivers) = fleet.have_clients(way, client + 1)?;
+        warm_driver(way, seconds, server, &mut drivers[client], names)?;
+        fleet.set_warm_clients(way, client + 1);
+    }
     Ok(())
 }
 
@@ -45,6 +55,10 @@ pub(super) fn warm_driver(
     driving: &mut Driving,
     names: &mut Names,
 ) -> Result<()> {
+    progress::show(&format!(
+        "{} through {} is warmed up",
+        way.system.variant.title, way.driver.file.title
+    ));
     let loads = loads();
     let part_seconds = seconds / (loads.len() * PARTS_MIN) as f64;
     for (load, rate) in loads {
