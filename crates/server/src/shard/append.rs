@@ -148,7 +148,10 @@ impl Shard {
     fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,
-            Durability::Memory => self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max,
+            Durability::Memory => {
+                self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max
+                    && !self.store.borrow().layout_is_overtaken()
+            }
         }
     }
 
