@@ -10,9 +10,10 @@ use super::child::{Running, Start};
 use super::driving::Driving;
 use super::interrupt::Interrupt;
 use super::peer::{Driver, Peer, System};
+use super::progress;
 use super::server::Server;
 
-/// How long an installation may be silent, and last.
+/// How long an installation may last.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// One system through one of its drivers, with its data on the disk or on a RAM disk.
@@ -42,8 +43,8 @@ pub(super) struct Fleet {
     drivers: BTreeMap<DriverKey, Driving>,
     /// Those that have been warmed up, with their systems.
     warm: BTreeSet<DriverKey>,
-    /// Folders that are installed.
-    installed: BTreeSet<String>,
+    /// Folders that are installed, and those that could not be, with the reason.
+    installed: BTreeMap<String, Result<(), String>>,
     /// How many were started, for the names of their directories.
     started: u32,
 }
@@ -76,7 +77,7 @@ impl Fleet {
             servers: BTreeMap::new(),
             drivers: BTreeMap::new(),
             warm: BTreeSet::new(),
-            installed: BTreeSet::new(),
+            installed: BTreeMap::new(),
             started: 0,
         }
     }
@@ -108,6 +109,7 @@ impl Fleet {
             way.system.peer.file.title,
             self.nodes
         );
+        progress::show(&format!("starting {}", way.system.variant.title));
         self.started += 1;
         let directory = &self.directories[usize::from(way.in_memory)];
         let name = format!("{}-{}", self.started, way.system.variant.name);
@@ -139,10 +141,18 @@ impl Fleet {
         Driving::start(&way.driver, server, log, self.silent_max, &self.interrupt)
     }
 
+    /// Once for each folder: who could not be installed is not tried again in this run, but fails at once with the same words.
     fn install(&mut self, peer: &Peer) -> Result<()> {
-        if self.installed.contains(&peer.name) {
-            return Ok(());
+        if !self.installed.contains_key(&peer.name) {
+            let installed = self.try_to_install(peer);
+            self.interrupt.check()?;
+            let installed = installed.map_err(|error| format!("{error:#}"));
+            self.installed.insert(peer.name.clone(), installed);
         }
+        self.installed[&peer.name].clone().map_err(Error::msg)
+    }
+
+    fn try_to_install(&self, peer: &Peer) -> Result<()> {
         let missing = peer.missing_programs();
         ensure!(
             missing.is_empty(),
@@ -150,24 +160,31 @@ impl Fleet {
             peer.file.title,
             missing.join(" and ")
         );
-        if !peer.file.install.is_empty() {
-            let name = format!("the installation of {}", peer.file.title);
-            let start = Start {
-                name: &name,
-                command: &peer.file.install,
-                arguments: &[],
-                folder: &peer.folder,
-                log: self.logs.join(format!("install-{}.log", peer.name)),
-            };
-            let mut running: Running = start.start(&self.interrupt)?;
-            let status = running.wait(INSTALLED_WITHIN)?;
-            ensure!(
-                status.success(),
-                "{name} failed ({status}){}",
-                running.last_words()
-            );
+        if peer.file.install.is_empty() {
+            return Ok(());
         }
-        self.installed.insert(peer.name.clone());
+        let name = format!("the installation of {}", peer.file.title);
+        let log = self.logs.join(format!("install-{}.log", peer.name));
+        progress::say(&format!(
+            "installing {} {}, where it is not yet: {} tells how far it is",
+            peer.file.title,
+            peer.file.version,
+            log.display()
+        ));
+        let start = Start {
+            name: &name,
+            command: &peer.file.install,
+            arguments: &[],
+            folder: &peer.folder,
+            log,
+        };
+        let mut running: Running = start.start(&self.interrupt)?;
+        let status = running.wait(INSTALLED_WITHIN)?;
+        ensure!(
+            status.success(),
+            "{name} failed ({status}){}",
+            running.last_words()
+        );
         Ok(())
     }
 

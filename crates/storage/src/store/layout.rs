@@ -77,7 +77,7 @@ impl Store {
         });
     }
 
-    /// Whether a round is under way and the next one due: what is appended beyond that will have to be read back.
+    /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.
     pub fn layout_is_overtaken(&self) -> bool {
         self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
     }

@@ -8,6 +8,7 @@ use super::super::figures;
 use super::super::fleet::{Fleet, Way};
 use super::super::interrupt::Interrupted;
 use super::super::plan::Load;
+use super::super::progress;
 use super::super::server::Server;
 use super::check::{check, verify};
 use super::metering::{Unwatched, rest};
@@ -29,6 +30,8 @@ const PACE: f64 = 2_000.0;
 /// If a load fails.
 pub(in super::super) fn warm_up(way: &Way, seconds: f64, fleet: &mut Fleet, names: &mut Names) -> Result<()> {
     let (server, driving) = fleet.have(way)?;
+    let (system, driver) = (&way.system.variant.title, &way.driver.file.title);
+    progress::show(&format!("warming up {system} through {driver}"));
     warm_driver(way, seconds, server, driving, names)?;
     fleet.set_warm(way);
     Ok(())
