@@ -128,7 +128,7 @@ impl Fleet {
         self.started += 1;
         let directory = &self.directories[usize::from(way.in_memory)];
         let name = format!("{}-{}", self.started, way.system.variant.name);
-        progress::show(&format!("{} is started", way.system.variant.title));
+        progress::show(&format!("starting {}", way.system.variant.title));
         let log = self.logs.join(format!("{name}.log"));
         Server::start(
             &way.system,
@@ -188,13 +188,14 @@ impl Fleet {
                 folder: &peer.folder,
                 log: log.clone(),
             };
-            progress::show(&name);
+            let what = format!("installing {} {}", peer.file.title, peer.file.version);
+            progress::show(&what);
             let mut running: Running = start.start(&self.interrupt)?;
             let status = match running.ended_within(INSTALLED_SOON)? {
                 Some(status) => status,
                 None => {
                     progress::say(&format!(
-                        "{name} is under way, for minutes if it is the first; its log is {}",
+                        "{what}, which may take minutes the first time: {} tells how far it is",
                         log.display()
                     ));
                     running.wait(INSTALLED_WITHIN)?

@@ -1,5 +1,5 @@
-//! How far a comparison is, on standard error: a line for each run with the time that is left, and where somebody looks, the rate
-//! of the run under way.
+//! How far a comparison is, on standard error: a line for each run with the time that is left, and for each installation that takes its time; where
+//! somebody looks, also what is going on between lines, such as how many records the run under way has.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -10,19 +10,6 @@ const OVERHEAD: f64 = 1.5;
 
 /// Takes away what stands in a terminal's line, however long it is.
 const CLEAR: &str = "\r\x1b[K";
-
-/// Shows on a terminal what goes before a run, until something else is shown: that is soon.
-pub(super) fn show(step: &str) {
-    if std::io::stderr().is_terminal() {
-        let _ = write!(std::io::stderr(), "{CLEAR}  {step}");
-    }
-}
-
-/// Says what takes long before a run, to whoever listens.
-pub(super) fn say(step: &str) {
-    let clear = if std::io::stderr().is_terminal() { CLEAR } else { "" };
-    let _ = writeln!(std::io::stderr(), "{clear}  {step}");
-}
 
 /// The progress of all runs.
 #[derive(Debug)]
@@ -35,8 +22,26 @@ pub(super) struct Progress {
     estimated_s: f64,
     real_s: f64,
     began: Instant,
-    is_terminal: bool,
     shown: Cell<Instant>,
+}
+
+/// Says something that stays, in a line.
+pub(super) fn say(what: &str) {
+    let clear = if is_looked_at() { CLEAR } else { "" };
+    // A terminal that went away is no reason to end a comparison.
+    let _ = writeln!(std::io::stderr(), "{clear}{what}");
+}
+
+/// Shows what is going on where somebody looks, until something else is told.
+pub(super) fn show(what: &str) {
+    if is_looked_at() {
+        let _ = write!(std::io::stderr(), "{CLEAR}  {what}");
+    }
+}
+
+/// Whether standard error is a terminal.
+fn is_looked_at() -> bool {
+    std::io::stderr().is_terminal()
 }
 
 impl Progress {
@@ -50,7 +55,6 @@ impl Progress {
             estimated_s: 0.0,
             real_s: 0.0,
             began: Instant::now(),
-            is_terminal: std::io::stderr().is_terminal(),
             shown: Cell::new(Instant::now()),
         }
     }
@@ -69,9 +73,9 @@ impl Progress {
 
     /// So many records so far in the run under way.
     pub(super) fn tell(&self, what: &str, records: u64) {
-        if self.is_terminal && self.shown.get().elapsed() > Duration::from_millis(500) {
+        if self.shown.get().elapsed() > Duration::from_millis(500) {
             self.shown.set(Instant::now());
-            let _ = write!(std::io::stderr(), "{CLEAR}  {what}: {records} records");
+            show(&format!("{what}: {records} records"));
         }
     }
 
@@ -79,7 +83,7 @@ impl Progress {
     pub(super) fn pass_over(&mut self, what: &str, seconds: f64) {
         self.made += 1;
         self.left_s -= seconds + OVERHEAD;
-        self.say(what, "made before");
+        self.say_run(what, "made before");
     }
 
     /// A run is over; `seconds` was the estimate of its load.
@@ -88,24 +92,21 @@ impl Progress {
         self.left_s -= seconds + OVERHEAD;
         self.estimated_s += seconds + OVERHEAD;
         self.real_s += self.began.elapsed().as_secs_f64();
-        self.say(what, found);
+        self.say_run(what, found);
     }
 
-    fn say(&self, what: &str, found: &str) {
+    fn say_run(&self, what: &str, found: &str) {
         let pace = match self.estimated_s > 0.0 {
             true => self.real_s / self.estimated_s,
             false => 1.0,
         };
         let left = self.left_s.max(0.0) * pace;
-        let clear = if self.is_terminal { CLEAR } else { "" };
-        // A terminal that went away is no reason to end a comparison.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{clear}[{}/{}, {} left] {what}: {found}",
+        say(&format!(
+            "[{}/{}, {} left] {what}: {found}",
             self.made,
             self.total,
             time(left)
-        );
+        ));
     }
 }
 

@@ -18,7 +18,7 @@ use super::identity;
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
 use super::plan::{Plan, RowPlan, Work};
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::record::{CellKey, Line, Record, Run};
 use super::results::DriverFacts;
 use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
@@ -213,7 +213,9 @@ impl<'a> Runner<'a> {
         if let Some(trouble) = self.record.write()
             && !std::mem::replace(&mut self.is_trouble_told, true)
         {
-            eprintln!("the record of runs cannot be written ({trouble}); runs are kept in memory meanwhile");
+            progress::say(&format!(
+                "the record of runs cannot be written ({trouble}); runs are kept in memory meanwhile"
+            ));
         }
     }
 

@@ -122,7 +122,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::compare::plan::{Amount, Rate, Work};
+    use crate::compare::plan::{Amount, Load, Rate, Work};
     use crate::compare::results::{LoopKind, METRICS};
 
     const SCALE: Scale = Scale {
@@ -298,6 +298,52 @@ mod tests {
             })
             .collect();
         assert_eq!(times, [120.0, 120.0]);
+    }
+
+    /// How many records a system takes for certain in a run of one second; none where that is not known.
+    fn records_for_certain(load: &Load) -> Option<f64> {
+        let Amount::Time(times) = load.amount else {
+            return None;
+        };
+        match load.rate {
+            Some(Rate::Fixed(rate)) => Some(rate * times),
+            Some(Rate::OfMaximum { .. }) => None,
+            // Most take 1,000 a second one by one; of sixteen producers and more, four times as many.
+            None if (load.batch_records, load.in_flight) == (1, 1) => {
+                Some(times * if load.producers < 16 { 1e3 } else { 4e3 })
+            }
+            None => None,
+        }
+    }
+
+    #[test]
+    fn percentiles_have_the_samples_that_they_need_even_in_runs_of_a_second() {
+        let mut looked_at = 0;
+        for plan in [Suite::Papers, Suite::Field]
+            .iter()
+            .flat_map(|suite| suite.plans(SCALE))
+        {
+            for row in &plan.rows {
+                let Work::Append(load) = &row.work else { continue };
+                // There are never enough of a megabyte: these are marked.
+                let Some(records) = records_for_certain(load).filter(|_| load.record_bytes < 1_000_000)
+                else {
+                    continue;
+                };
+                for (metric, least) in [("p99_us", 1e3), ("p999_us", 1e4)] {
+                    if plan.metrics.contains(&metric) {
+                        assert!(
+                            records >= least,
+                            "{}, {}: {metric} of {records}",
+                            plan.name,
+                            row.name
+                        );
+                        looked_at += 1;
+                    }
+                }
+            }
+        }
+        assert!(looked_at >= 12, "{looked_at}");
     }
 
     #[test]

@@ -21,12 +21,15 @@ use super::driving::Driving;
 use super::figures::{self, Cost};
 use super::fleet::{Fleet, Way};
 use super::plan::{Amount, Load, Work, request_bytes};
+use super::progress;
 use super::server::Server;
 use crate::contract::{Append, Create, LatencyPairs, Read};
 
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
 const WARMUP_RECORDS_MAX: u64 = 2_000_000;
+/// What lasts longer than so many times a run's seconds does so for its tail, which trials do not tell.
+const TRIAL_TIMES_MAX: f64 = 3.0;
 /// What goes into each of many shards before it counts: some systems make files when the first few KiB are there (Kafka's
 /// indexes). For all shards together no more than so many records.
 const WARMUP_SHARD_BYTES: u64 = 8 << 10;
@@ -209,11 +212,11 @@ impl Running<'_> {
 /// is made with a new one.
 pub(super) fn remove(stored: &Stored, way: &Way, fleet: &mut Fleet) {
     if let Err(trouble) = try_to_remove(stored, way, fleet) {
-        eprintln!(
+        progress::say(&format!(
             "{}: {}; it is started anew",
             way.system.variant.title,
             fleet.told(&trouble)
-        );
+        ));
         fleet.discard(way);
     }
 }
@@ -258,7 +261,8 @@ fn create_for_each(
 fn command(log: &str, load: &Load, manner: Manner) -> Append {
     let (records, seconds) = match load.amount {
         Amount::Records(records) => (Some(records), None),
-        Amount::Time(times) => (None, Some(times * manner.seconds)),
+        Amount::Time(times) if manner.counts => (None, Some(times * manner.seconds)),
+        Amount::Time(times) => (None, Some(times.min(TRIAL_TIMES_MAX) * manner.seconds)),
         Amount::Within { records, times } => (Some(records), Some(times * manner.seconds)),
     };
     // Each producer and each shard is used once before it counts.

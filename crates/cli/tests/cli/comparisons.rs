@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::support::run;
+use crate::support::{Ran, run};
 
 /// Results of one system at one rate, on a machine of so many CPUs.
 fn results(rate: f64, cpus: u32) -> String {
@@ -67,28 +68,57 @@ fn a_diff_exits_with_1_if_something_got_worse_or_nothing_can_be_judged() {
     assert!(complaint.contains("something got worse"), "{complaint}");
 }
 
+/// The arguments of a comparison of one system, whose folder has these lines beside its names.
+fn comparison(directory: &Path, lines: &str) -> Vec<String> {
+    let (peers, out) = (directory.join("peers"), directory.join("out"));
+    fs::create_dir_all(peers.join("absent")).expect("it is new");
+    let folder = format!(
+        "title = \"Absent\"\nversion = \"1\"\n{lines}\n\
+         [drivers.absent]\ntitle = \"none\"\ncommand = [\"./drive\"]\n\
+         [[variants]]\nname = \"absent\"\ntitle = \"Absent\"\nsurvives = \"nothing\"\ndurability = \"none\"\ndriver = \"absent\"\n"
+    );
+    fs::write(peers.join("absent/peer.toml"), folder).expect("there is room");
+    let options =
+        "bench compare --only one-by-one --repetitions 1 --seconds 0.05 --warmup-seconds 0.05 --peers";
+    let arguments = options.split(' ').chain([text(&peers), "--out", text(&out)]);
+    arguments.map(str::to_owned).collect()
+}
+
+fn ran(arguments: &[String]) -> Ran {
+    run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 #[test]
 fn a_comparison_whose_system_cannot_be_started_is_reported_and_exits_with_1() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (peers, out) = (directory.path().join("peers"), directory.path().join("out"));
-    fs::create_dir_all(peers.join("absent")).expect("it is new");
-    let folder = "title = \"Absent\"\nversion = \"1\"\nneeds = [\"no-such-program\"]\nserve = [\"./serve\"]\n\
-         [drivers.absent]\ntitle = \"none\"\ncommand = [\"./drive\"]\n\
-         [[variants]]\nname = \"absent\"\ntitle = \"Absent\"\nsurvives = \"nothing\"\ndurability = \"none\"\ndriver = \"absent\"\n";
-    fs::write(peers.join("absent/peer.toml"), folder).expect("there is room");
-    let mut arguments = vec!["bench", "compare", "--only", "one-by-one", "--repetitions", "1"];
-    arguments.extend([
-        "--seconds",
-        "0.05",
-        "--warmup-seconds",
-        "0.05",
-        "--peers",
-        text(&peers),
-    ]);
-    arguments.extend(["--out", text(&out)]);
-    let ran = run(&arguments);
+    let lines = "needs = [\"no-such-program\"]\nserve = [\"./serve\"]";
+    let ran = ran(&comparison(directory.path(), lines));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("no-such-program"), "{ran:?}");
-    let report = fs::read_to_string(out.join("report.md")).expect("it was written");
+    let report = fs::read_to_string(directory.path().join("out/report.md")).expect("it was written");
     assert!(report.contains("no-such-program"), "{report}");
+}
+
+#[test]
+fn what_goes_on_before_a_run_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = comparison(directory.path(), "install = [\"sleep\", \"2.5\"]\nserve = [\"false\"]");
+    let piped = ran(&arguments).err;
+    assert!(
+        piped.contains("installing Absent 1") && piped.contains("install-absent.log"),
+        "{piped}"
+    );
+    assert!(!piped.contains("starting Absent"), "{piped}");
+    let command = format!("{} {}", env!("CARGO_BIN_EXE_ropewalk"), arguments.join(" "));
+    let script = Command::new("script")
+        .args(["-q", "-c", &command, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::null())
+        .output()
+        .expect("this test needs script");
+    let looked_at = String::from_utf8_lossy(&script.stdout);
+    assert!(
+        looked_at.contains("installing Absent 1") && looked_at.contains("starting Absent"),
+        "{looked_at}"
+    );
 }

@@ -144,11 +144,15 @@ impl Shard {
         Attempted::Done
     }
 
-    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes.
+    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes. Nor for layout:
+    /// who has overtaken the round under way waits for its end, or it would go on in ever larger ones that memory does not hold.
     fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,
-            Durability::Memory => self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max,
+            Durability::Memory => {
+                self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max
+                    && !self.store.borrow().layout_is_overtaken()
+            }
         }
     }
 

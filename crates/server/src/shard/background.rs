@@ -207,6 +207,8 @@ impl Shard {
         let (job, result) = run(job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
         if let Err(fault) = laid_out {
+            // The round is given up: nobody is ahead of it any more.
+            self.append_waiting();
             self.rest_after(&fault).await;
         }
         true
@@ -240,9 +242,10 @@ impl Shard {
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
-        match checkpointed {
-            Ok(()) => self.append_waiting(),
-            Err(error) => self.rest_after(&error).await,
+        // The round is over either way.
+        self.append_waiting();
+        if let Err(error) = checkpointed {
+            self.rest_after(&error).await;
         }
         true
     }

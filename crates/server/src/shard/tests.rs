@@ -156,6 +156,54 @@ async fn append_until_memory_is_full(shard: &Shard) -> AppendAnswer {
     }
 }
 
+/// Begins a round of layout, which nobody goes on with, and appends in memory until one waits for its end; the answer to that one.
+async fn append_until_layout_is_overtaken(shard: &Shard) -> AppendAnswer {
+    offset(append(shard, FLUSHED)).await;
+    shard.store.borrow_mut().begin_layout();
+    loop {
+        let answer = append(shard, MEMORY);
+        if shard.store.borrow().layout_is_overtaken() && shard.appends_without_room() > 0 {
+            return answer;
+        }
+        offset(answer).await;
+    }
+}
+
+#[tokio::test]
+async fn only_topics_in_memory_wait_for_a_round_of_layout_that_they_have_overtaken() {
+    let test = async {
+        let shard = shard();
+        let waiting = append_until_layout_is_overtaken(&shard).await;
+        offset(append(&shard, FLUSHED)).await;
+        assert_eq!(shard.appends_without_room(), 1, "a flush is no room for it");
+        shard.start_background();
+        offset(waiting).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_round_of_layout_that_was_given_up() {
+    let test = async {
+        let disk = SimulatedDisk::new();
+        let shard = unflushed_shard(&disk);
+        shard.start_flushing();
+        let waiting = append_until_layout_is_overtaken(&shard).await;
+        // All but the journal goes wrong.
+        disk.fail_when(|call| {
+            let is_journal = call.path.starts_with("journals");
+            (!is_journal).then_some(FaultKind::Error {
+                errno: INPUT_OUTPUT_ERROR,
+                applied: Applied::Nothing,
+            })
+        });
+        shard.start_background();
+        offset(waiting).await;
+        assert_eq!(shard.counters.layout_rounds.get(), 0, "none was ended");
+    };
+    LocalSet::new().run_until(test).await;
+}
+
 #[tokio::test]
 async fn only_topics_in_memory_wait_for_what_they_answered_to_be_flushed() {
     let test = async {

@@ -77,6 +77,11 @@ impl Store {
         });
     }
 
+    /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.
+    pub fn layout_is_overtaken(&self) -> bool {
+        self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
+    }
+
     /// Whether memory has let go of so much of what waits for layout that the next round covers only a part.
     pub fn layout_is_behind(&self) -> bool {
         self.end_of_first_to_read_back(self.layout_end()).is_some()

@@ -29,6 +29,9 @@ const OLD_BYTES: u64 = 1_000_000_000;
 const OLD_TIMES: f64 = 120.0;
 /// What is taken for a moment is more than what is taken for long: for so many times a run's seconds.
 const MAXIMUM_TIMES: f64 = 3.0;
+/// Where few records a second are sent, or tails are rare: so that there are enough for the percentiles that are shown.
+const SLOW_RATE_TIMES: f64 = 5.0;
+const ONE_BY_ONE_TIMES: f64 = 3.0;
 const MAXIMUM: &str = "maximum";
 const MAXIMUM_ROW: &str = "4 producers, 4 shards, 1 KB";
 
@@ -188,6 +191,7 @@ fn many_producers() -> Plan {
         let load = Load {
             shards: 16,
             producers,
+            amount: Amount::Time(ONE_BY_ONE_TIMES),
             ..kilobyte()
         };
         plan.row(format!("{producers} producers"), Work::Append(load))
@@ -216,14 +220,17 @@ fn end_to_end() -> Plan {
         plot: Some(Plot::DeliveryPercentiles),
         ..plan
     };
-    [400, 4_000].into_iter().fold(plan, |plan, rate| {
-        let load = Load {
-            rate: Some(Rate::Fixed(f64::from(rate))),
-            follow: true,
-            ..kilobyte().each_on_its_own(4).in_batches(1, 64)
-        };
-        plan.row(format!("{rate}/s"), Work::Append(load))
-    })
+    [(400, SLOW_RATE_TIMES), (4_000, 1.0)]
+        .into_iter()
+        .fold(plan, |plan, (rate, times)| {
+            let load = Load {
+                rate: Some(Rate::Fixed(f64::from(rate))),
+                amount: Amount::Time(times),
+                follow: true,
+                ..kilobyte().each_on_its_own(4).in_batches(1, 64)
+            };
+            plan.row(format!("{rate}/s"), Work::Append(load))
+        })
 }
 
 fn read_meanwhile(name: &'static str, title: &str, about: &str, cold: bool) -> Plan {

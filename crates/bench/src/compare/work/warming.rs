@@ -55,10 +55,8 @@ pub(super) fn warm_driver(
     driving: &mut Driving,
     names: &mut Names,
 ) -> Result<()> {
-    progress::show(&format!(
-        "{} through {} is warmed up",
-        way.system.variant.title, way.driver.file.title
-    ));
+    let (system, driver) = (&way.system.variant.title, &way.driver.file.title);
+    progress::show(&format!("warming up {system} through {driver}"));
     let loads = loads();
     let part_seconds = seconds / (loads.len() * PARTS_MIN) as f64;
     for (load, rate) in loads {
