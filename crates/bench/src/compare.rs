@@ -137,7 +137,8 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let data = options.dir.clone().unwrap_or_else(|| options.out.join("data"));
     let in_memory = plans.iter().any(|plan| plan.in_memory);
     let directories = Directories::make(&data, in_memory)?;
-    let asked = asked(options, &directories.paths[0])?;
+    let machine = machine::describe(&directories.paths[0]);
+    let asked = asked(options, &machine, &directories.paths[0])?;
     let mut record = Record::open(&options.out.join("runs.jsonl"), &asked)?;
     let reserve = Reserve::keep(&options.out);
     let mut moment = moment();
@@ -166,7 +167,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         nodes: options.nodes,
         repetitions: options.repetitions,
         asked: asked_of_runs(options),
-        machine: machine::describe(&directories.paths[0]),
+        machine,
         broken,
     };
     let results = assemble::results(frame, &plans, &record, &setting);
@@ -303,13 +304,14 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
     Ok(all.iter().filter(|plan| is_wanted(plan)).cloned().collect())
 }
 
-fn asked(options: &CompareOptions, data: &Path) -> Result<Asked> {
+fn asked(options: &CompareOptions, machine: &results::Machine, data: &Path) -> Result<Asked> {
     Ok(Asked {
         suite: options.suite.name().to_owned(),
         nodes: options.nodes,
         seconds: options.seconds,
         scale: options.scale,
         warmup_seconds: options.warmup_seconds,
+        machine: format!("{} × {}, {} GB", machine.cpus, machine.cpu, machine.memory_gb),
         disk: machine::disk(data),
         build: identity::build()?,
     })

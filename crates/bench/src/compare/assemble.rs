@@ -9,7 +9,9 @@ use super::identity;
 use super::peer::System;
 use super::plan::{Plan, RowPlan, Who};
 use super::record::{CellKey, Line, Moment, Record, Run};
-use super::results::{Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, SystemFacts, TIMES_VERSION_1};
+use super::results::{
+    Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, Sitting, SystemFacts, TIMES_VERSION_1,
+};
 use super::runner::Setting;
 
 /// What is known besides plans and runs.
@@ -47,6 +49,7 @@ pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &S
         nodes: frame.nodes,
         repetitions: frame.repetitions,
         asked: Some(frame.asked),
+        sittings: sittings(&record.lines),
         machine: Machine {
             load_before: load(first),
             load_after: load(last),
@@ -71,6 +74,23 @@ pub(super) fn broken(folder: &str, why: &str) -> SystemFacts {
         failed: Some(why.to_owned()),
         ..SystemFacts::default()
     }
+}
+
+/// The moments after which runs were made.
+fn sittings(lines: &[Line]) -> Vec<Sitting> {
+    let mut sittings = Vec::new();
+    let mut begins = None;
+    for line in lines {
+        match line {
+            Line::Moment(moment) => begins = Some(moment),
+            Line::Run(_) => sittings.extend(begins.take().map(|moment| Sitting {
+                began: moment.at.clone(),
+                load: moment.load,
+            })),
+            Line::Asked(_) | Line::System { .. } | Line::Driver { .. } => {}
+        }
+    }
+    sittings
 }
 
 fn moment(line: &Line) -> Option<&Moment> {
@@ -288,6 +308,38 @@ mod tests {
         assert_eq!(row(cells), [Some(1.0), Some(1.36)]);
         assert_eq!(row(vec![cell("two", &[136.0])]), [None], "beside nothing");
         assert_eq!(row(vec![cell("one", &[]), cell("two", &[136.0])]), [None, None]);
+    }
+
+    #[test]
+    fn a_sitting_begins_with_the_moment_after_which_runs_were_made() {
+        let moment = |at: &str| {
+            Line::Moment(Moment {
+                at: at.to_owned(),
+                load: 0.1,
+                floors: BTreeMap::new(),
+            })
+        };
+        let cell = CellKey {
+            experiment: "one".to_owned(),
+            row: "100 B".to_owned(),
+            system: "able".to_owned(),
+            driver: "c".to_owned(),
+        };
+        let run = || Line::Run(Run::new(&cell, 0, "able"));
+        // Killed in the middle, gone on with to the end, and asked for again when there was nothing left to do.
+        let lines = [
+            moment("1"),
+            run(),
+            run(),
+            moment("2"),
+            run(),
+            moment("3"),
+            moment("4"),
+            moment("5"),
+        ];
+        let found = sittings(&lines);
+        let began: Vec<&str> = found.iter().map(|sitting| sitting.began.as_str()).collect();
+        assert_eq!(began, ["1", "2"]);
     }
 
     #[test]

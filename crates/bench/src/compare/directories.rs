@@ -31,8 +31,9 @@ impl Directories {
         let own = format!("{PREFIX}{}", std::process::id());
         let parents = [data.as_path(), Path::new(RAM_DISK)];
         let paths = parents.map(|parent| parent.join(&own));
-        for (parent, path) in parents.into_iter().zip(&paths).take(1 + usize::from(in_memory)) {
-            remove_left(parent);
+        // What was left on the RAM disk takes memory from whatever is measured now.
+        parents.into_iter().for_each(remove_left);
+        for path in &paths[..=usize::from(in_memory)] {
             // A process that had our id left it: in containers one often has the id of the one before.
             let _ = fs::remove_dir_all(path);
             fs::create_dir(path).with_context(|| format!("cannot make {}", path.display()))?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Error, Result, ensure};
 
 use super::child::{Running, Start};
 use super::driving::Driving;
-use super::interrupt::{Interrupt, Interrupted};
+use super::interrupt::Interrupt;
 use super::peer::{Driver, Peer, System};
 use super::progress;
 use super::server::Server;
@@ -163,11 +163,11 @@ impl Fleet {
             return before.clone().map_err(Error::msg);
         }
         let installed = self.try_to_install(peer);
-        let told = installed.as_ref().map(|()| ()).map_err(|error| self.told(error));
-        if !installed.as_ref().is_err_and(Error::is::<Interrupted>) {
-            self.installed.insert(peer.name.clone(), told);
-        }
-        installed
+        // Who was interrupted has not failed.
+        self.interrupt.check()?;
+        let installed = installed.map_err(|error| self.told(&error));
+        self.installed.insert(peer.name.clone(), installed.clone());
+        installed.map_err(Error::msg)
     }
 
     fn try_to_install(&self, peer: &Peer) -> Result<()> {

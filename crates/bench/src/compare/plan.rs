@@ -147,7 +147,7 @@ impl Load {
     }
 
     /// The same from so many processes at once.
-    pub(super) fn from_clients(self, clients: u32) -> Load {
+    pub(super) fn by_clients(self, clients: u32) -> Load {
         Load { clients, ..self }
     }
 

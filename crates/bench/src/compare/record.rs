@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) seconds: f64,
     pub(super) scale: f64,
     pub(super) warmup_seconds: f64,
+    /// Processors and memory: what was measured on another machine does not go beside it.
+    pub(super) machine: String,
     /// Where the data is: its device and file system.
     pub(super) disk: String,
     /// This program: version, commit where it is known, and a sum of its bytes.
@@ -263,6 +265,7 @@ impl Asked {
                 self.warmup_seconds.to_string(),
                 now.warmup_seconds.to_string(),
             ),
+            ("the machine", self.machine.clone(), now.machine.clone()),
             ("the disk", self.disk.clone(), now.disk.clone()),
             ("the build", self.build.clone(), now.build.clone()),
         ];

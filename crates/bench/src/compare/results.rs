@@ -39,6 +39,9 @@ pub struct Results {
     /// What else was asked of the runs; none where an earlier build did not tell.
     #[serde(default)]
     pub asked: Option<Asked>,
+    /// How it was begun and gone on with; empty where an earlier build did not tell.
+    #[serde(default)]
+    pub sittings: Vec<Sitting>,
     /// Where it ran.
     pub machine: Machine,
     /// What the machine allows, measured before (first) and after (second) all runs: name of the floor to p50 in µs.
@@ -62,6 +65,15 @@ pub struct Asked {
     pub repetitions_max: u32,
     /// Which clients, in the word of the option: "best" or "all".
     pub clients: String,
+}
+
+/// One of the times in which the runs of a comparison were made, on the same machine by the same program.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sitting {
+    /// When it began, RFC 3339.
+    pub began: String,
+    /// The load of the last minute then.
+    pub load: f64,
 }
 
 /// The machine, and how quiet it was.

@@ -55,9 +55,10 @@ fn who_cheats_dies_stalls_or_refuses_is_found_out_and_harms_no_other() {
 }
 
 #[test]
-fn who_tells_less_time_than_passed_is_found_out() {
+fn who_tells_less_time_than_passed_or_shorter_latencies_is_found_out() {
     let bench = Bench::new();
     bench.add("hurry", "hurry", SERVE, "");
+    bench.add("flatter", "flatter", SERVE, "");
     let options = CompareOptions {
         only: vec!["one-by-one".to_owned()],
         // In a moment, nobody tells a late word from a lie.
@@ -65,10 +66,40 @@ fn who_tells_less_time_than_passed_is_found_out() {
         ..bench.options()
     };
     let (failures, results) = bench.run(&options);
-    let mut cells = cells(&results, "hurry");
-    assert!(cells.all(|cell| cell.runs.is_empty()), "{results:#?}");
-    let mut failures = failures.iter();
-    assert!(failures.any(|failure| failure.contains("passed between its words")));
+    for (system, words) in [
+        // By our clock, or by what its latencies make together.
+        ("hurry", "passed between its words|one record after the other"),
+        ("flatter", "one record after the other"),
+    ] {
+        assert!(
+            cells(&results, system).all(|cell| cell.runs.is_empty()),
+            "{results:#?}"
+        );
+        let mut failures = failures.iter().filter(|failure| failure.contains(system));
+        let tells = |failure: &String| words.split('|').any(|words| failure.contains(words));
+        assert!(failures.any(tells), "{system}");
+    }
+}
+
+#[test]
+fn an_installation_that_failed_is_not_tried_again() {
+    let bench = Bench::new();
+    bench.add("absent", "honest", SERVE, "");
+    let folder = bench.directory.path().join("peers/absent");
+    let text = fs::read_to_string(folder.join("peer.toml")).expect("it was written");
+    let script = "echo once >> ../../tries; echo no registry answers >&2; exit 1";
+    let install = format!("install = [\"sh\", \"-c\", \"{script}\"]\n");
+    let text = text.replace("serve = [", &format!("{install}serve = ["));
+    fs::write(folder.join("peer.toml"), text).expect("there is room");
+    let (failures, results) = bench.run(&bench.options());
+    let asked = cells(&results, "absent").count();
+    assert!(asked > 1, "{results:#?}");
+    let told = failures
+        .iter()
+        .filter(|failure| failure.contains("no registry answers"));
+    assert_eq!(told.count(), asked, "{failures:?}");
+    let tries = fs::read_to_string(bench.directory.path().join("tries")).expect("it was written");
+    assert_eq!(tries, "once\n");
 }
 
 #[test]

@@ -119,6 +119,50 @@ fn readers_read_pass_after_pass_and_it_is_said_how_much_was_there() {
 }
 
 #[test]
+fn several_clients_share_a_server_and_count_as_one() {
+    let bench = Bench::new();
+    bench.add("ropewalk", "honest", SERVE, "");
+    let options = CompareOptions {
+        suite: Suite::Papers,
+        only: ["logrange-100-write", "logrange-100-read"]
+            .map(str::to_owned)
+            .to_vec(),
+        // Of two million.
+        scale: 0.000_5,
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    for table in &results.experiments {
+        assert_eq!(table.rows.len(), 12);
+        for (row, clients, partitions) in [("1:1", 1.0, 1.0), ("2:4", 2.0, 4.0), ("4:8", 4.0, 8.0)] {
+            let row = table
+                .rows
+                .iter()
+                .find(|found| found.name == row)
+                .expect("it is asked");
+            let cell = &row.cells[0];
+            assert_eq!(cell.runs.len(), 2, "{row:?}");
+            assert_eq!(row.parameters["shards"], clients * partitions);
+            // Each producer sends whole batches.
+            let records = 1_000.0 * clients * partitions;
+            assert!(cell.runs.iter().all(|run| run["records"] >= records), "{row:?}");
+            assert!(cell.verified_records >= Some(records as u64), "{row:?}");
+        }
+    }
+    let logs = fs::read_dir(bench.out().join("logs")).expect("it was made");
+    let names = logs.map(|entry| {
+        entry
+            .expect("it is there")
+            .file_name()
+            .into_string()
+            .expect("it is text")
+    });
+    let drivers = names.filter(|name| name.contains("-driver-")).count();
+    assert_eq!(drivers, 4, "they stay from row to row");
+}
+
+#[test]
 fn a_cold_read_is_made_after_a_restart_and_beside_appends() {
     // Notes each start in the system's folder, where it runs.
     let serve = SERVE.replace("mkdir", "echo start >> starts\nmkdir");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bench::compare::results::{
     Acknowledges, Asked, Cell, DriverFacts, Experiment, LoopKind, Machine, Plot, Published, Results, Row,
-    SCHEMA, Survives, SystemFacts,
+    SCHEMA, Sitting, Survives, SystemFacts,
 };
 
 /// Wins, losses, ties, failures and figures of a publication.
@@ -24,6 +24,10 @@ pub(crate) fn results() -> Results {
             repetitions_max: 7,
             clients: "all".to_owned(),
         }),
+        sittings: vec![
+            sitting("2001-01-01T10:00:00Z", 0.12),
+            sitting("2001-01-01T11:00:00Z", 0.4),
+        ],
         machine: Machine {
             cpu: "Made-up CPU".to_owned(),
             cpus: 2,
@@ -39,6 +43,13 @@ pub(crate) fn results() -> Results {
         ],
         systems: systems(),
         experiments: vec![appends(), table(), batches(), fixed_rate(), left_out()],
+    }
+}
+
+fn sitting(began: &str, load: f64) -> Sitting {
+    Sitting {
+        began: began.to_owned(),
+        load,
     }
 }
 

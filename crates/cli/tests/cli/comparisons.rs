@@ -102,7 +102,10 @@ fn a_comparison_whose_system_cannot_be_started_is_reported_and_exits_with_1() {
 #[test]
 fn what_goes_on_before_a_run_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let arguments = comparison(directory.path(), "install = [\"sleep\", \"2.5\"]\nserve = [\"false\"]");
+    let arguments = comparison(
+        directory.path(),
+        "install = [\"sleep\", \"2.5\"]\nserve = [\"false\"]",
+    );
     let piped = ran(&arguments).err;
     assert!(
         piped.contains("installing Absent 1") && piped.contains("install-absent.log"),

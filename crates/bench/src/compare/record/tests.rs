@@ -11,6 +11,7 @@ fn asked(suite: &str) -> Asked {
         seconds: 3.0,
         scale: 1.0,
         warmup_seconds: 20.0,
+        machine: "2 × a CPU".to_owned(),
         disk: "ext4 on device 254:0".to_owned(),
         build: "0.1.0 (aaaa)".to_owned(),
     }

@@ -35,6 +35,7 @@ fn points(results: &Results) -> Vec<Text> {
             machine.load_before, machine.load_after
         ),
     )];
+    points.extend(sittings(results));
     points.extend(course(results));
     if let [before, after, ..] = results.floors.as_slice() {
         let moved: Vec<String> = before
@@ -67,6 +68,26 @@ fn points(results: &Results) -> Vec<Text> {
         });
     }
     points
+}
+
+/// When it was gone on with, if it was.
+fn sittings(results: &Results) -> Option<Text> {
+    let [_, later @ ..] = results.sittings.as_slice() else {
+        return None;
+    };
+    let told = later
+        .iter()
+        .map(|sitting| format!("{} (load {:.2})", sitting.began, sitting.load));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        point(
+            "In several sittings. ",
+            format!(
+                "On the same machine, by the same program, it was gone on with at {}.",
+                join(&told)
+            ),
+        )
+    })
 }
 
 /// What else was at work while the runs were made.

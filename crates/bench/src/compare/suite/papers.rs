@@ -226,6 +226,8 @@ fn unthrottled(scale: Scale) -> Plan {
     })
 }
 
+/// The figure goes on beyond four, by an amount that it does not name.
+const CONFLUO_PARTIES: [u32; 4] = [1, 2, 4, 8];
 const CONFLUO_BATCHES: [u32; 5] = [1, 16, 256, 4_096, 16_384];
 const CONFLUO_SOURCE: &str =
     "Confluo: pub-sub system, publishers and subscribers of 64 B messages (a figure without numbers)";
@@ -237,8 +239,8 @@ fn publish(scale: Scale) -> Plan {
             "Publishers of 64 B on one partition, in batches (in memory, {})",
             scale.nodes()
         ),
-        "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk. The publication's figure \
-         goes on beyond 4 publishers; here 4 are the most, who share this machine's CPUs with the system.",
+        "Each publisher sends one batch after the other. Acknowledged from memory on both sides; all data is on a RAM disk. Publishers share \
+         this machine's CPUs with the system.",
     );
     let plan = Plan {
         source: Some(CONFLUO_SOURCE),
@@ -253,7 +255,7 @@ fn publish(scale: Scale) -> Plan {
         ..plan
     };
     CONFLUO_BATCHES.into_iter().fold(plan, |plan, batch| {
-        [1, 2, 4].into_iter().fold(plan, |plan, producers| {
+        CONFLUO_PARTIES.into_iter().fold(plan, |plan, producers| {
             let load = Load {
                 producers,
                 ..Load::one_by_one(64).in_batches(batch, 1)
@@ -273,7 +275,7 @@ fn subscribe(scale: Scale) -> Plan {
         &format!(
             "Every subscriber reads all records by itself, one batch of them in a request, as they were written. Every system has the same volume to \
              read: {} MB, or what 65,536 requests bring if that is less. It is read from its first record, pass after pass until a run's seconds of reading are over. \
-             There, 4 subscribers with batches of 16,384 are as many as the network takes; here 4 are the most.",
+             There, 4 subscribers with batches of 16,384 are as many as the network takes.",
             READ_BYTES / 1_000_000
         ),
     );
@@ -290,7 +292,7 @@ fn subscribe(scale: Scale) -> Plan {
         ..plan
     };
     CONFLUO_BATCHES.into_iter().fold(plan, |plan, batch| {
-        [1, 2, 4].into_iter().fold(plan, |plan, consumers| {
+        CONFLUO_PARTIES.into_iter().fold(plan, |plan, consumers| {
             let request_bytes = batch * 64;
             let work = Work::Read {
                 load: Load::one_by_one(64)
@@ -304,8 +306,7 @@ fn subscribe(scale: Scale) -> Plan {
     })
 }
 
-/// Threads and partitions. The publication had clients with threads each; here all threads are of one client process, so that only
-/// their number tells rows apart.
+/// Client processes, and threads of each, every one of which has a partition.
 fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
     let names: [(&'static str, &'static str); 2] = match record_bytes {
         100 => [
@@ -322,7 +323,7 @@ fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
         let plan = Plan::new(
             name,
             &format!(
-                "Threads on partitions of their own, {record_bytes} B, {what} ({})",
+                "Clients : partitions of each, {record_bytes} B, {what} ({})",
                 scale.nodes()
             ),
             &matrix_about(is_written, scale),
@@ -340,28 +341,29 @@ fn matrix(record_bytes: usize, scale: Scale) -> [Plan; 2] {
             published: published::logrange(record_bytes, is_written),
             ..plan
         };
-        published::logrange_threads()
+        published::LOGRANGE_CELLS
             .into_iter()
-            .fold(plan, |plan, threads| {
+            .fold(plan, |plan, (clients, partitions)| {
                 let load = Load {
-                    amount: Amount::Records(scale.of(2_000_000) * u64::from(threads)),
+                    amount: Amount::Records(scale.of(2_000_000) * u64::from(partitions)),
                     ..Load::one_by_one(record_bytes)
-                        .each_on_its_own(threads)
+                        .by_clients(clients)
+                        .each_on_its_own(partitions)
                         .in_batches(1_000, 2)
                 };
                 let work = match is_written {
                     true => Work::Append(load),
-                    false => Work::read(load, threads),
+                    false => Work::read(load, partitions),
                 };
-                plan.row(published::logrange_row(threads), work)
+                plan.row(published::logrange_row(clients, partitions), work)
             })
     })
 }
 
 fn matrix_about(is_written: bool, scale: Scale) -> String {
     let records = scale.records(2_000_000);
-    let processes = "The publication's c:p are c client processes with p threads each. Here all threads are in one process, so 1:4, 2:2 and 4:1 are one row, with \
-        the published figures of each number of clients beside it.";
+    let processes = "c:p are c client processes with p threads each, every one of which has a partition. There, the threads of a client share its connection; here each has \
+        its own. All counts from the first process's first measured record to the last one's last.";
     let volume = match is_written {
         true => format!("Every thread writes {records} in batches."),
         false => {

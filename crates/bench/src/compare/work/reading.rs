@@ -14,8 +14,8 @@ use super::super::plan::Load;
 use super::super::server::Server;
 use super::check::{check, check_read, verify};
 use super::metering::{Course, Metering, Unwatched, rest};
-use super::warming::{warm_driver, warm_up};
 use super::together::{as_one, together};
+use super::warming::{warm_driver, warm_up};
 use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, create_for_each, limit};
 use crate::contract::{Done, Read};
 
@@ -38,7 +38,10 @@ impl Running<'_> {
         let reads: Vec<Read> = reads.collect();
         let passes = Passes::read(&reads, self.manner.seconds, server, drivers, self.tell)?;
         let mut figures = figures::of_load(&passes.done, load.clients * consumers, &passes.cost, false);
-        figures.insert("stored_mb".to_owned(), kept.iter().map(Stored::megabytes_to_read).sum());
+        figures.insert(
+            "stored_mb".to_owned(),
+            kept.iter().map(Stored::megabytes_to_read).sum(),
+        );
         figures.insert("passes".to_owned(), f64::from(passes.count));
         Ok(Outcome {
             figures,
@@ -155,12 +158,7 @@ impl Passes {
         Ok(passes)
     }
 
-    fn one(
-        reads: &[Read],
-        server: &Server,
-        drivers: &mut [Driving],
-        tell: &dyn Fn(u64),
-    ) -> Result<Passes> {
+    fn one(reads: &[Read], server: &Server, drivers: &mut [Driving], tell: &dyn Fn(u64)) -> Result<Passes> {
         let mut metering = Metering::new(server, drivers, tell);
         let parts = together(drivers, &mut metering, &|client, driving, watch| {
             driving.read(&reads[client], RECORDS_WITHIN, watch)

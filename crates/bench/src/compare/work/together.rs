@@ -49,10 +49,16 @@ pub(super) fn together(
         let loads: Vec<_> = loads.collect();
         drop(tell);
         let watched = watch_all(clients, &told, watch);
-        let ended = loads.into_iter().map(|load| load.join().expect("a panic is a bug here"));
+        let ended = loads
+            .into_iter()
+            .map(|load| load.join().expect("a panic is a bug here"));
         let ended: Vec<(Instant, Done)> = ended.collect::<Result<_>>()?;
         watched?;
-        let first = ended.iter().map(|(began, _)| *began).min().unwrap_or_else(Instant::now);
+        let first = ended
+            .iter()
+            .map(|(began, _)| *began)
+            .min()
+            .unwrap_or_else(Instant::now);
         let parts = ended.into_iter().map(|(began, done)| Part {
             late: began - first,
             done,
@@ -186,7 +192,9 @@ mod tests {
             Word::Progress(1, 9),
             Word::Ended,
         ];
-        words.into_iter().for_each(|word| tell.send(word).expect("it is kept"));
+        words
+            .into_iter()
+            .for_each(|word| tell.send(word).expect("it is kept"));
         drop(tell);
         let mut watch = Told::default();
         watch_all(2, &told, &mut watch).expect("nothing fails");
