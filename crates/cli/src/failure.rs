@@ -108,6 +108,9 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             HTTP_AS_LENGTH => "that is HTTP; --bootstrap names the address for Kafka's clients",
             _ => "this is not Kafka's protocol; --bootstrap names another address",
         }),
+        ClientError::TopicDeleted { made_again: true, .. } => {
+            Some("the same command again reads the one that is there now")
+        }
         // Where there is a message, it says more.
         ClientError::Broker {
             code: ErrorCode::InvalidTopicException,
@@ -142,6 +145,12 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             ErrorCode::InvalidConfig => Some(
                 "`ropewalk config get --topic NAME` shows what there is, or --node ID; --json tells what it means",
             ),
+            ErrorCode::KafkaStorageError => Some(
+                "the node's log names the fault: a full or failing disk, or damage, which `ropewalk check DIR` finds while the node is stopped",
+            ),
+            ErrorCode::CoordinatorNotAvailable => {
+                Some("the node may just have started; else its log says why groups are closed, and so does GET /ready")
+            }
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }

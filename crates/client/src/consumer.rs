@@ -146,11 +146,16 @@ impl Consumer {
     /// Finds the partition's leader again and goes on at the same position.
     ///
     /// # Errors
-    /// As `Cluster::connect_leader`.
+    /// `TopicDeleted` if another topic has its name by now; as `Cluster::connect_leader`.
     pub fn reconnect(&mut self, cluster: &mut Cluster) -> Result<()> {
         let (connection, leader) = cluster.connect_leader(&self.position.topic, self.position.partition)?;
+        if leader.topic_id != self.topic_id {
+            return Err(ClientError::TopicDeleted {
+                topic: self.position.topic.to_string(),
+                made_again: true,
+            });
+        }
         self.connection = connection;
-        self.topic_id = leader.topic_id;
         self.fetching = false;
         Ok(())
     }

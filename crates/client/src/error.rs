@@ -109,6 +109,14 @@ pub enum ClientError {
         /// The partition's index.
         partition: i32,
     },
+    /// The topic that was read is gone. What has its name now, if anything, is another one: its offsets mean other records.
+    #[error("topic {topic} was deleted{}", if *made_again { ", and made again: that is another one" } else { "" })]
+    TopicDeleted {
+        /// Its name.
+        topic: String,
+        /// Whether there is another one of that name.
+        made_again: bool,
+    },
     /// A batch whose bytes are not what a broker may serve.
     #[error("batch behind offset {near_offset}: {source}")]
     Batch {
@@ -190,6 +198,7 @@ impl ClientError {
             ClientError::Address { .. }
             | ClientError::Versions { .. }
             | ClientError::FetchTooSmall { .. }
+            | ClientError::TopicDeleted { .. }
             | ClientError::Options(_) => Advice::Fix,
             ClientError::Broker { code, .. } => broker_advice(*code),
         }

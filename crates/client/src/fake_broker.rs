@@ -187,6 +187,22 @@ impl FakeBroker {
         state.groups.entry(group.to_owned()).or_default().push(committed);
     }
 
+    /// Deletes a topic. Fetches that wait for its records are answered.
+    pub fn delete_topic(&self, name: &str) {
+        self.shared.lock().topics.remove(name);
+        self.shared.appended.notify_all();
+    }
+
+    /// Gives a topic so many more partitions.
+    ///
+    /// # Panics
+    /// If there is no such topic.
+    pub fn grow_topic(&self, name: &str, more: usize) {
+        let mut state = self.shared.lock();
+        let topic = state.topics.get_mut(name).expect("the test created it");
+        topic.partitions.extend((0..more).map(|_| Partition::default()));
+    }
+
     /// Creates a topic.
     pub fn create_topic(&self, name: &str, partitions: usize) {
         self.shared.lock().create(name, partitions, Vec::new());

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use kafka_wire::fetch::PartitionData;
-use kafka_wire::{ApiKey, FetchRequest, FetchResponse, Text};
+use kafka_wire::{ApiKey, ErrorCode, FetchRequest, FetchResponse, Text};
 use record::{Offset, TopicId};
 
-use crate::cluster::{Cluster, PartitionMetadata};
+use crate::cluster::{Cluster, PartitionMetadata, TopicMetadata};
 use crate::connection::{Connection, wait_readable};
 use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
@@ -22,6 +22,10 @@ use crate::position::{Position, fetch_request, partition_answers};
 const PARTITIONS_PER_CONNECTION: usize = 500;
 /// How long lost partitions are left alone before their leaders are looked for again.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// How often is looked whether the topic has got more partitions.
+const GROWTH_PAUSE: Duration = Duration::from_secs(5);
+/// A topic that brokers have not known for so long was deleted. One that was just made, or just moved, is known sooner.
+const DELETED_AFTER: Duration = Duration::from_secs(5);
 
 /// What came next.
 #[derive(Debug, Default)]
@@ -54,6 +58,11 @@ pub struct TopicFollower {
     lost: Vec<Position>,
     /// When lost partitions' leaders are looked for again.
     look_at: Instant,
+    /// Since when nobody knows the topic.
+    unknown_since: Option<Instant>,
+    /// How many partitions it is known to have, and when that is looked at again.
+    partition_count: usize,
+    count_at: Instant,
     /// What ends the following, told behind what came with it.
     failed: Option<ClientError>,
 }
@@ -80,28 +89,32 @@ struct Outcome {
 }
 
 impl TopicFollower {
-    /// Connects to the leaders of all partitions of `starts`, each with the offset of its first record. Nothing is fetched
-    /// yet. Of the options, `fetch_ahead` is always on.
+    /// Connects to the leaders of all partitions of `starts`, each with the offset of its first record in `topic` as it was
+    /// described then. Nothing is fetched yet. Of the options, `fetch_ahead` is always on.
     ///
     /// # Errors
-    /// `NoLeader`; as `Cluster::topic` and `Connection::connect`.
+    /// `NoLeader`; `TopicDeleted` if another topic has that name by now; as `Cluster::topic` and `Connection::connect`.
     pub fn new(
         cluster: &mut Cluster,
-        topic: &str,
+        topic: &TopicMetadata,
         starts: &[(i32, Offset)],
         options: ConsumerOptions,
     ) -> Result<TopicFollower> {
-        let topic = Text::from(topic);
-        let position = |(partition, first): &(i32, Offset)| Position::new(topic.clone(), *partition, *first);
+        let name = Text::from(topic.name.as_str());
+        let position = |(partition, first): &(i32, Offset)| Position::new(name.clone(), *partition, *first);
+        let now = Instant::now();
         let mut follower = TopicFollower {
-            topic_id: TopicId::default(),
+            topic_id: topic.id,
             patience: cluster.options().request_timeout + options.wait_max,
             options,
             lanes: VecDeque::new(),
             lost: starts.iter().map(position).collect(),
-            look_at: Instant::now(),
+            look_at: now,
+            unknown_since: None,
+            partition_count: topic.partitions.len(),
+            count_at: now + GROWTH_PAUSE,
             failed: None,
-            topic,
+            topic: name,
         };
         follower.find_leaders(cluster)?;
         if let Some(position) = follower.lost.first() {
@@ -130,11 +143,59 @@ impl TopicFollower {
         self.lanes.retain(|lane| !lane.is_empty());
     }
 
+    /// Follows the partitions that the topic has got meanwhile, too, each from its first record on; which these are. Looks every
+    /// few seconds only: it may be called before every `fetch`.
+    ///
+    /// # Errors
+    /// `TopicDeleted`, and others that would be met again.
+    pub fn follow_new(&mut self, cluster: &mut Cluster) -> Result<Vec<i32>> {
+        if Instant::now() < self.count_at {
+            return Ok(Vec::new());
+        }
+        self.count_at = Instant::now() + GROWTH_PAUSE;
+        let described = match self.describe(cluster) {
+            Err(error) if error.is_retriable() => return Ok(Vec::new()),
+            described => described?,
+        };
+        let indices = described.partitions.iter().map(|partition| partition.index);
+        let new: Vec<i32> = indices.skip(self.partition_count).collect();
+        self.partition_count += new.len();
+        let position = |partition: &i32| Position::new(self.topic.clone(), *partition, Offset::ZERO);
+        let positions: Vec<Position> = new.iter().map(position).collect();
+        self.lost.extend(positions);
+        if !new.is_empty() {
+            self.look_at = Instant::now();
+        }
+        Ok(new)
+    }
+
+    /// The topic as it is now, if it is still the same.
+    fn describe(&mut self, cluster: &mut Cluster) -> Result<TopicMetadata> {
+        let deleted = |made_again| ClientError::TopicDeleted {
+            topic: self.topic.to_string(),
+            made_again,
+        };
+        match cluster.topic(&self.topic) {
+            Ok(described) if described.id != self.topic_id => Err(deleted(true)),
+            Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
+                let since = *self.unknown_since.get_or_insert_with(Instant::now);
+                match since.elapsed() < DELETED_AFTER {
+                    true => Err(error),
+                    false => Err(deleted(false)),
+                }
+            }
+            described => {
+                self.unknown_since = None;
+                described
+            }
+        }
+    }
+
     /// Waits for one fetch to come back, of whichever broker. Nothing is no error: there was nothing new.
     ///
     /// # Errors
-    /// What would be met again: `Broker`, with `OffsetOutOfRange` if a position is trimmed or beyond the tail; `Batch`,
-    /// `FetchTooSmall`. Following does not go on after one.
+    /// What would be met again: `Broker`, with `OffsetOutOfRange` if a position is trimmed or beyond the tail; `TopicDeleted`,
+    /// also if another one has its name; `Batch`, `FetchTooSmall`. Following does not go on after one.
     pub fn fetch(&mut self, cluster: &mut Cluster) -> Result<Followed> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -240,8 +301,7 @@ impl TopicFollower {
 
     /// Has lost partitions followed where their leaders are. Those without one stay lost, and tell no error.
     fn find_leaders(&mut self, cluster: &mut Cluster) -> Result<()> {
-        let described = cluster.topic(&self.topic)?;
-        self.topic_id = described.id;
+        let described = self.describe(cluster)?;
         let address = |metadata: &PartitionMetadata| {
             let broker = cluster.broker_of(metadata)?;
             Some((metadata.index, broker.address.clone()))

@@ -23,8 +23,16 @@ pub(super) fn run(
     if let Some(until) = arguments.until {
         starts.retain(|(_, start)| !until.is_reached(*start));
     }
-    let mut follower = TopicFollower::new(cluster, &topic.name, &starts, ConsumerOptions::default())?;
+    let mut follower = TopicFollower::new(cluster, topic, &starts, ConsumerOptions::default())?;
+    // Who names partitions wants no others.
+    let wants_all = arguments.partition.is_empty();
     while !follower.is_done() {
+        if wants_all {
+            let new = follower.follow_new(cluster)?;
+            if !new.is_empty() {
+                note(&format!("{} has {} more, which are read too", topic.name, counted(new.len(), "partition")));
+            }
+        }
         let followed = follower.fetch(cluster)?;
         if let Some(lost) = &followed.lost {
             note(&told(lost));
@@ -100,6 +108,10 @@ mod tests {
 
     /// Follows with these words behind the topic, and prints nothing of a record.
     fn follow(broker: &FakeBroker, words: &[&str]) {
+        try_to_follow(broker, words).expect("all that is wanted is there");
+    }
+
+    fn try_to_follow(broker: &FakeBroker, words: &[&str]) -> anyhow::Result<()> {
         let address = broker.address();
         let all = ["ropewalk", "consume", "t", "--follow", "--bootstrap", &address];
         let quiet = ["--delimiter", ""];
@@ -108,7 +120,46 @@ mod tests {
         let Command::Consume(arguments) = parsed.command else {
             panic!("another command was meant");
         };
-        crate::consume::run(&arguments).expect("all that is wanted is there");
+        crate::consume::run(&arguments)
+    }
+
+    /// Does something once a follower has asked for records.
+    fn meanwhile(broker: &FakeBroker, deed: impl FnOnce() + Send, follow: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while broker.requests(ApiKey::Fetch) == 0 {
+                    std::thread::yield_now();
+                }
+                deed();
+            });
+            follow();
+        });
+    }
+
+    #[test]
+    fn partitions_that_a_topic_gets_meanwhile_are_read_too() {
+        let broker = FakeBroker::start();
+        broker.create_topic("t", 1);
+        let grow = || {
+            broker.grow_topic("t", 1);
+            broker.append("t", 1, 1);
+        };
+        meanwhile(&broker, grow, || follow(&broker, &["--max", "1"]));
+    }
+
+    #[test]
+    fn a_topic_that_is_made_again_is_not_read_on() {
+        let broker = FakeBroker::start();
+        broker.create_topic("t", 1);
+        let make_again = || {
+            broker.delete_topic("t");
+            broker.create_topic("t", 1);
+            broker.append("t", 0, 1);
+        };
+        meanwhile(&broker, make_again, || {
+            let error = try_to_follow(&broker, &["--max", "1"]).expect_err("that is another one");
+            assert!(error.to_string().contains("deleted, and made again"), "{error:#}");
+        });
     }
 
     #[test]

@@ -23,7 +23,8 @@ fn follower(cluster: &mut Cluster, partitions: usize) -> TopicFollower {
     let starts: Vec<(i32, Offset)> = (0..partitions as i32)
         .map(|partition| (partition, Offset::ZERO))
         .collect();
-    TopicFollower::new(cluster, "cords", &starts, ConsumerOptions::default()).expect("it leads")
+    let topic = cluster.topic("cords").expect("it was created");
+    TopicFollower::new(cluster, &topic, &starts, ConsumerOptions::default()).expect("it leads")
 }
 
 /// What a follower brought: the next offset of each partition, and the partitions that it lost on the way.
@@ -121,6 +122,73 @@ fn what_came_is_handed_out_before_a_refusal_for_good() {
     assert_eq!(error.code(), Some(ErrorCode::OffsetOutOfRange));
 }
 
+/// What ends the following.
+fn failure(follower: &mut TopicFollower, cluster: &mut Cluster) -> ClientError {
+    loop {
+        if let Err(error) = follower.fetch(cluster) {
+            return error;
+        }
+    }
+}
+
+#[test]
+fn another_topic_of_the_same_name_is_not_taken_for_the_one_that_was_followed() {
+    for records in [0, 3, 9] {
+        let (broker, mut cluster) = started(2);
+        let mut follower = follower(&mut cluster, 2);
+        let mut seen = Seen::default();
+        broker.append("cords", 0, 5);
+        seen.follow(&mut follower, &mut cluster, 5);
+        broker.delete_topic("cords");
+        broker.create_topic("cords", 2);
+        if records > 0 {
+            broker.append("cords", 0, records);
+        }
+        let error = failure(&mut follower, &mut cluster);
+        assert!(
+            matches!(error, ClientError::TopicDeleted { made_again: true, .. }),
+            "{error}"
+        );
+        assert!(!error.is_retriable());
+    }
+}
+
+#[test]
+fn a_topic_that_nobody_knows_any_more_ends_the_following() {
+    let (broker, mut cluster) = started(2);
+    let mut follower = follower(&mut cluster, 2);
+    broker.delete_topic("cords");
+    let error = failure(&mut follower, &mut cluster);
+    assert!(
+        matches!(error, ClientError::TopicDeleted { made_again: false, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn partitions_that_a_topic_gets_later_are_followed_from_their_first_record() {
+    let (broker, mut cluster) = started(2);
+    let mut follower = follower(&mut cluster, 2);
+    let mut seen = Seen::default();
+    broker.append("cords", 1, 1);
+    seen.follow(&mut follower, &mut cluster, 1);
+    // That one is not taken for a new one.
+    follower.end(1);
+    broker.grow_topic("cords", 2);
+    broker.append("cords", 3, 4);
+    let mut new = Vec::new();
+    while new.is_empty() {
+        new = follower.follow_new(&mut cluster).expect("it is there");
+        follower.fetch(&mut cluster).expect("nothing that stays");
+    }
+    assert_eq!(new, [2, 3]);
+    broker.append("cords", 2, 2);
+    broker.append("cords", 0, 1);
+    broker.append("cords", 1, 1);
+    let mut after = Seen::default();
+    after.follow(&mut follower, &mut cluster, 3);
+}
+
 #[test]
 fn an_ended_partition_is_not_followed_any_more() {
     let (broker, mut cluster) = started(2);
@@ -141,7 +209,8 @@ fn an_ended_partition_is_not_followed_any_more() {
 fn a_partition_without_a_leader_is_told_at_the_start() {
     let (_broker, mut cluster) = started(1);
     let starts = [(0, Offset::ZERO), (1, Offset::ZERO)];
-    let refused = TopicFollower::new(&mut cluster, "cords", &starts, ConsumerOptions::default());
+    let topic = cluster.topic("cords").expect("it was created");
+    let refused = TopicFollower::new(&mut cluster, &topic, &starts, ConsumerOptions::default());
     let error = refused.expect_err("there is one partition");
     assert!(
         matches!(error, ClientError::NoLeader { partition: 1, .. }),

@@ -17,7 +17,7 @@ use crate::core::Core;
 /// A topic and how many partitions it is to have.
 type Wanted = (TopicId, i32);
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreatePartitionsRequest,
     _version: i16,

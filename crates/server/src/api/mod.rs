@@ -8,7 +8,7 @@ mod api_versions;
 mod authorized;
 mod broker_configs;
 pub(crate) mod config_resource;
-mod create_partitions;
+pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 mod delete_records;
 pub(crate) mod delete_topics;

@@ -193,6 +193,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         describe: described::describe_topic,
     },
     Operation {
+        method: Method::PATCH,
+        path: "/v1/topics/{topic}",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || patch(topics::grow),
+        describe: described::grow_topic,
+    },
+    Operation {
         method: Method::DELETE,
         path: "/v1/topics/{topic}",
         produces: NOTHING,

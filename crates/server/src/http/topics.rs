@@ -1,4 +1,4 @@
-//! Topics: list, create, describe, delete. Changes take the way of Kafka's own requests.
+//! Topics: list, create, describe, grow, delete. Changes take the way of Kafka's own requests.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
-use kafka_wire::{CreateTopicsRequest, DeleteTopicsRequest, Text};
+use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
 use protocol::Durability;
 use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{create_topics, delete_topics};
+use crate::api::{create_partitions, create_topics, delete_topics};
 use crate::groups::topic_settings;
 
 use super::App;
@@ -32,6 +33,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 const CONFIGS_MAX: usize = 256;
 /// A version of Kafka's requests in which topics go by name and counts may be left out.
 const CREATE_VERSION: i16 = 5;
+const GROW_VERSION: i16 = 3;
 const DELETE_VERSION: i16 = 5;
 
 /// A topic as the list has it.
@@ -201,6 +203,46 @@ fn partitions(metadata: &Metadata, topic: &Topic) -> (Vec<PartitionId>, Vec<Desc
         (id, described)
     });
     described.unzip()
+}
+
+/// What a client wants changed of a topic.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grown {
+    partitions: i32,
+}
+
+/// Answers `PATCH /v1/topics/{topic}`: gives it more partitions.
+pub(super) async fn grow(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let (grown, _room) = take_json::<Grown>(&app, request, BODY_BYTES_MAX).await?;
+    let wanted = CreatePartitionsTopic {
+        name: Text::from(name.as_str()),
+        count: grown.partitions,
+        ..CreatePartitionsTopic::default()
+    };
+    let timeout_ms = app.limits.change_wait.as_millis() as i32;
+    let result = app
+        .cores
+        .ask_metadata(move |core| async move {
+            let request = CreatePartitionsRequest {
+                topics: vec![wanted],
+                timeout_ms,
+                ..CreatePartitionsRequest::default()
+            };
+            create_partitions::handle(core, request, GROW_VERSION).await.results
+        })
+        .await?;
+    let result = result.first().expect("one topic is named, one is answered");
+    if result.error_code != 0 {
+        let message = result.error_message.as_ref().map(Text::as_str);
+        return Err(change_problem(result.error_code, message, Kind::InvalidTopic).with("topic", name));
+    }
+    Ok(Json(describe_topic(&app, &name).await?))
 }
 
 /// Answers `DELETE /v1/topics/{topic}`.

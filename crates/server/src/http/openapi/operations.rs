@@ -125,6 +125,25 @@ pub(in super::super) fn describe_topic() -> Value {
     })
 }
 
+pub(in super::super) fn grow_topic() -> Value {
+    let problems = [
+        Kind::UnknownTopic,
+        Kind::InvalidTopic,
+        Kind::MalformedQuery,
+        Kind::OutcomeUnknown,
+    ];
+    json!({
+        "operationId": "growTopic",
+        "summary": "Give a topic more partitions",
+        "description": "Records with a key may then go to another partition than those before with the same key.",
+        "requestBody": { "required": true, "content": { MediaType::Json.name(): {
+            "schema": reference("GrownTopic"),
+            "example": { "partitions": 6 },
+        } } },
+        "responses": answers("200", "The topic has them, on every core.", "Topic", &problems),
+    })
+}
+
 pub(in super::super) fn delete_topic() -> Value {
     let problems = [
         Kind::UnknownTopic,

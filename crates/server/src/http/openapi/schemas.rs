@@ -176,6 +176,10 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("Partition", object(&partition, &[])),
         ("Topic", object(&topic, &[])),
         ("NewTopic", closed(&new, &["partitions", "replicas", "configs"])),
+        (
+            "GrownTopic",
+            closed(&[("partitions", json!({ "type": "integer", "minimum": 2 }))], &[]),
+        ),
     ]
 }
 
