@@ -148,9 +148,9 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             ErrorCode::KafkaStorageError => Some(
                 "the node's log names the fault: a full or failing disk, or damage, which `ropewalk check DIR` finds while the node is stopped",
             ),
-            ErrorCode::CoordinatorNotAvailable => {
-                Some("the node may just have started; else its log says why groups are closed, and so does GET /ready")
-            }
+            ErrorCode::CoordinatorNotAvailable => Some(
+                "the node may just have started; else its log says why groups are closed, and so does GET /ready",
+            ),
             ErrorCode::OffsetOutOfRange => {
                 Some("--from earliest begins at the first record that is still there")
             }

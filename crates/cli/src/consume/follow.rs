@@ -30,7 +30,11 @@ pub(super) fn run(
         if wants_all {
             let new = follower.follow_new(cluster)?;
             if !new.is_empty() {
-                note(&format!("{} has {} more, which are read too", topic.name, counted(new.len(), "partition")));
+                note(&format!(
+                    "{} has {} more, which are read too",
+                    topic.name,
+                    counted(new.len(), "partition")
+                ));
             }
         }
         let followed = follower.fetch(cluster)?;

@@ -234,7 +234,9 @@ pub(super) async fn grow(
                 timeout_ms,
                 ..CreatePartitionsRequest::default()
             };
-            create_partitions::handle(core, request, GROW_VERSION).await.results
+            create_partitions::handle(core, request, GROW_VERSION)
+                .await
+                .results
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");

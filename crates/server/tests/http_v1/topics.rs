@@ -55,23 +55,37 @@ fn a_topic_grows_and_never_shrinks() {
     let http = Http::of(&node);
     http.create("t", 2);
     node.connect().produce("t", 1, batch(&[(now_ms(), "a")]));
-    let grow = |name: &str, body: Value| {
-        http.patch(&format!("/v1/topics/{name}"), body.to_string())
-    };
+    let grow = |name: &str, body: Value| http.patch(&format!("/v1/topics/{name}"), body.to_string());
     let grown = grow("t", json!({ "partitions": 5 }));
     assert_eq!(grown.status, 200);
     let partitions = &grown.json()["partitions"];
     assert_eq!(partitions.as_array().map(Vec::len), Some(5));
-    assert_eq!((&partitions[1]["tail"], &partitions[4]["tail"]), (&1.into(), &0.into()));
+    assert_eq!(
+        (&partitions[1]["tail"], &partitions[4]["tail"]),
+        (&1.into(), &0.into())
+    );
     node.connect().produce("t", 4, batch(&[(now_ms(), "b")]));
     for count in [5, 4, 0, -1, 1_000_000] {
-        assert_eq!(grow("t", json!({ "partitions": count })).kind(), "invalid-topic", "{count}");
+        assert_eq!(
+            grow("t", json!({ "partitions": count })).kind(),
+            "invalid-topic",
+            "{count}"
+        );
     }
     assert_eq!(grow("u", json!({ "partitions": 5 })).kind(), "unknown-topic");
-    for body in [json!({}), json!({ "partitions": "6" }), json!({ "partitions": 6, "name": "u" })] {
+    for body in [
+        json!({}),
+        json!({ "partitions": "6" }),
+        json!({ "partitions": 6, "name": "u" }),
+    ] {
         assert_eq!(grow("t", body.clone()).kind(), "malformed-body", "{body}");
     }
-    assert_eq!(http.get("/v1/topics/t").json()["partitions"].as_array().map(Vec::len), Some(5));
+    assert_eq!(
+        http.get("/v1/topics/t").json()["partitions"]
+            .as_array()
+            .map(Vec::len),
+        Some(5)
+    );
 }
 
 #[test]
