@@ -223,6 +223,8 @@ pub(super) async fn grow(
     let wanted = CreatePartitionsTopic {
         name: Text::from(name.as_str()),
         count: grown.partitions,
+        // Where they go is the node's to choose.
+        assignments: None,
         ..CreatePartitionsTopic::default()
     };
     let timeout_ms = app.limits.change_wait.as_millis() as i32;

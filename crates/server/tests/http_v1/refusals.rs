@@ -332,7 +332,7 @@ fn methods_that_a_path_does_not_take() {
     let (_node, http) = start();
     for (method, path, allowed) in [
         ("PUT", "/v1/topics", "GET, HEAD, POST"),
-        ("POST", "/v1/topics/t", "GET, HEAD, DELETE"),
+        ("POST", "/v1/topics/t", "GET, HEAD, PATCH, DELETE"),
         ("PUT", "/v1/topics/t/configs", "GET, HEAD, PATCH"),
         ("GET", "/v1/groups/g/offsets", "PATCH, DELETE"),
         ("POST", "/v1/groups", "GET, HEAD"),
@@ -353,6 +353,7 @@ fn pages_of_other_origins_change_nothing() {
     let answer = http.send("POST", RECORDS, &headers, b"a");
     expect(&answer, 403, "cross-origin", "origin");
     for (method, path) in [
+        ("PATCH", "/v1/topics/t"),
         ("DELETE", "/v1/topics/t"),
         ("DELETE", "/v1/groups/g"),
         ("PATCH", "/v1/groups/g/offsets"),

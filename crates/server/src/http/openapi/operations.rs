@@ -137,7 +137,7 @@ pub(in super::super) fn grow_topic() -> Value {
         "summary": "Give a topic more partitions",
         "description": "Records with a key may then go to another partition than those before with the same key.",
         "requestBody": { "required": true, "content": { MediaType::Json.name(): {
-            "schema": reference("GrownTopic"),
+            "schema": reference("NewPartitions"),
             "example": { "partitions": 6 },
         } } },
         "responses": answers("200", "The topic has them, on every core.", "Topic", &problems),

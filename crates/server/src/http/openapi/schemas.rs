@@ -177,7 +177,7 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("Topic", object(&topic, &[])),
         ("NewTopic", closed(&new, &["partitions", "replicas", "configs"])),
         (
-            "GrownTopic",
+            "NewPartitions",
             closed(&[("partitions", json!({ "type": "integer", "minimum": 2 }))], &[]),
         ),
     ]
