@@ -33,9 +33,9 @@ def fetch(topic, partition, offset, bytes_max, correlation=1):
     return request(FETCH, 4, correlation, body)
 
 
-def connect(node, address="127.0.0.1", seconds=10):
+def connect(node, address="127.0.0.1", seconds=10, http=False):
     """A connection from a loopback address of one's choice, with the smallest receive buffer that the system allows."""
-    host, port = node.kafka.split(":")
+    host, port = (node.http if http else node.kafka).split(":")
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(seconds)
