@@ -62,6 +62,7 @@ pub(crate) async fn compact(core: Rc<Core>) {
     };
     loop {
         tokio::time::sleep(settings.check_interval).await;
+        core.shards().for_each(|shard| shard.lay_out_for_compaction());
         while let Some((shard, id)) = neediest(&core) {
             shard.compact(id, &means).await;
         }

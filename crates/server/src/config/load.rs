@@ -9,7 +9,7 @@ use protocol::metadata::topic_config::{ConfigChange, ConfigError as TopicConfigE
 use storage::JournalSizes;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS, find};
-use super::speech::{read_host_port, show_bytes};
+use super::speech::{read_host_port, show_bytes, show_duration};
 use super::suggest::suggest;
 use super::{Config, ConfigError, Source};
 
@@ -158,6 +158,7 @@ impl Config {
                 reason: "layout must begin while the journal has a file left to go on with",
             });
         }
+        self.check_groups()?;
         self.check_advertised()
     }
 
@@ -174,6 +175,34 @@ impl Config {
                     expected,
                     origin: self.source_of(key.name, false),
                 })?;
+        }
+        Ok(())
+    }
+
+    /// A member is given up when it is silent for its session: it must be able to choose one, and to speak before it is over.
+    fn check_groups(&self) -> Result<(), ConfigError> {
+        let groups = &self.groups;
+        let times = |(key, time), (other_key, other_time), reason| ConfigError::Combination {
+            key,
+            value: show_duration(time),
+            other_key,
+            other_value: show_duration(other_time),
+            reason,
+        };
+        let min = ("groups.session_timeout_min", groups.session_timeout_min);
+        let max = ("groups.session_timeout_max", groups.session_timeout_max);
+        if min.1 > max.1 {
+            let reason = "no member of a classic group could choose a session timeout";
+            return Err(times(min, max, reason));
+        }
+        let interval = (
+            "groups.consumer_heartbeat_interval",
+            groups.consumer_heartbeat_interval,
+        );
+        let session = ("groups.consumer_session_timeout", groups.consumer_session_timeout);
+        if interval.1 >= session.1 {
+            let reason = "every member would be put out between two heartbeats";
+            return Err(times(interval, session, reason));
         }
         Ok(())
     }

@@ -198,8 +198,9 @@ impl Shard {
         let now_ms = self.clock.wall_ms();
         let job = {
             let mut store = self.store.borrow_mut();
-            if store.layout_is_due() || self.journal_is_full.get() {
-                store.begin_layout();
+            let is_overdue = self.layout_is_overdue.take();
+            if (store.layout_is_due() || self.journal_is_full.get() || is_overdue) && store.begin_layout() {
+                self.round_began.set(self.clock.monotonic());
             }
             store.next_layout(now_ms)
         };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use record::PartitionId;
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
-use super::partition::compaction_policy;
+use super::partition::{Partition, compaction_policy};
 use super::{Phase, Shard, count};
 
 /// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
@@ -21,6 +21,9 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait while there is no room for appends: layout needs the disk more then.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
+
+/// Records wait for layout for this part of what their topic lets superseded values live.
+const LAYOUT_LAG_PARTS: u32 = 4;
 
 /// What compaction may use.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +127,23 @@ impl Shard {
             Some((*id, need))
         });
         needs.collect()
+    }
+
+    /// Has a round of layout begin if the journal alone has had records of a compacted topic for a good part of what its
+    /// `max.compaction.lag.ms` allows: only segments are compacted, and on a node with little to do a round begins much later by
+    /// itself. All that was durable when the last one began is laid out, so that nothing has waited for longer than since then.
+    pub(crate) fn lay_out_for_compaction(&self) {
+        let waited = self.clock.monotonic().saturating_sub(self.round_began.get());
+        let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
+        let is_overdue = |(id, partition): (&PartitionId, &Partition)| {
+            let compaction = partition.topic.compaction.as_ref();
+            compaction.is_some_and(|compaction| waited >= compaction.lag_max / LAYOUT_LAG_PARTS)
+                && store.waits_for_layout(*id)
+        };
+        if partitions.iter().any(is_overdue) {
+            self.layout_is_overdue.set(true);
+            self.background.notify_one();
+        }
     }
 
     /// Makes a whole pass over a partition, or as much of one as its fate allows.

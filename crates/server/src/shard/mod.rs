@@ -98,6 +98,9 @@ pub(crate) struct Shard {
     refused_deletions: RefCell<Vec<PartitionId>>,
     /// Something waits for the journal, and so for layout.
     journal_is_full: Cell<bool>,
+    /// Some records have waited for layout longer than their topic allows; and when the last round began.
+    layout_is_overdue: Cell<bool>,
+    round_began: Cell<Duration>,
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
@@ -144,6 +147,8 @@ impl Shard {
             answered: RefCell::new(Answered::default()),
             refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
+            layout_is_overdue: Cell::new(false),
+            round_began: Cell::new(clock.monotonic()),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),

@@ -332,7 +332,7 @@ impl Pass {
                         ControlFlow::Continue(())
                     }
                     Verdict::Stays => ControlFlow::Continue(()),
-                    Verdict::Superseded | Verdict::Expired => {
+                    Verdict::Superseded | Verdict::Keyless | Verdict::Expired => {
                         goes = true;
                         ControlFlow::Break(())
                     }

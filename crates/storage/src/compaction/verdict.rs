@@ -4,7 +4,7 @@
 //!   log start        dirty from          until                    end of the segments
 //!      | one record of each key | all in the map |  not looked at: all stay  |
 //! ```
-//! A record below `until` stays if no later one of its key is in the map. A tombstone that stays goes all the same once it
+//! A record below `until` stays if it has a key and no later one of its key is in the map. A tombstone that stays goes all the same once it
 //! has been there for its time: by then no older record of its key is left that could come back.
 
 use record::KeyedRecord;
@@ -22,6 +22,8 @@ pub(super) enum Verdict {
     Tombstone(usize),
     /// A later record has its key.
     Superseded,
+    /// It has no key, and so no place in a table: it was appended before its topic was compacted.
+    Keyless,
     /// A tombstone whose time is over.
     Expired,
 }
@@ -45,9 +47,11 @@ pub(super) struct Judge {
 impl Judge {
     pub(super) fn judge(&self, record: &KeyedRecord<KeyHash>) -> Verdict {
         let offset = record.offset.0;
-        let Some(key) = record.key.as_ref().filter(|_| offset < self.until) else {
-            // Nothing can supersede a record without a key: it was appended before its topic was compacted.
+        if offset >= self.until {
             return Verdict::Stays;
+        }
+        let Some(key) = &record.key else {
+            return Verdict::Keyless;
         };
         let latest = self.map.get(key).unwrap_or(offset);
         if offset < latest || (planted(Bug::LatestRecordDropped) && offset == latest && offset % 3 == 0) {
@@ -124,8 +128,14 @@ mod tests {
         let judge = judge();
         assert_eq!(verdict(&judge, 30, Some("a"), false), Verdict::Stays);
         assert_eq!(verdict(&judge, 31, Some("gone"), true), Verdict::Stays);
-        assert_eq!(verdict(&judge, 7, None, false), Verdict::Stays);
-        assert_eq!(verdict(&judge, 7, None, true), Verdict::Stays);
+        assert_eq!(verdict(&judge, 30, None, false), Verdict::Stays);
+    }
+
+    #[test]
+    fn what_has_no_key_goes() {
+        let judge = judge();
+        assert_eq!(verdict(&judge, 7, None, false), Verdict::Keyless);
+        assert_eq!(verdict(&judge, 29, None, true), Verdict::Keyless);
     }
 
     #[test]

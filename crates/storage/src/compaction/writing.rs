@@ -119,7 +119,7 @@ impl Writing {
             match verdict {
                 Verdict::Stays => {}
                 Verdict::Tombstone(seen_by) => tombstones[seen_by] += 1,
-                Verdict::Superseded => counts.records_removed += 1,
+                Verdict::Superseded | Verdict::Keyless => counts.records_removed += 1,
                 Verdict::Expired => {
                     counts.records_removed += 1;
                     counts.tombstones_removed += 1;

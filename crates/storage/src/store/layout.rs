@@ -54,11 +54,11 @@ impl Store {
     }
 
     /// Begins a round over everything that is durable now, or over the oldest journal file if layout is behind. Does nothing
-    /// while one is under way, or with nothing to do.
-    pub fn begin_layout(&mut self) {
+    /// while one is under way, or with nothing to do; whether it began.
+    pub fn begin_layout(&mut self) -> bool {
         let is_wanted = self.has_unreleased() || self.compaction_unrecorded;
         if self.round.is_some() || self.journal.dead().is_some() || !is_wanted {
-            return;
+            return false;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
         let end = self.layout_end().max(self.journal.released_before());
@@ -75,6 +75,13 @@ impl Store {
             stepping: false,
             checkpointing: false,
         });
+        true
+    }
+
+    /// Whether the journal alone has some of a partition's records.
+    pub fn waits_for_layout(&self, id: PartitionId) -> bool {
+        let last = self.partitions.get(&id).and_then(|log| Some((log.tail.back()?, log.laid_out)));
+        last.is_some_and(|(last, laid_out)| last.next > laid_out)
     }
 
     /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.

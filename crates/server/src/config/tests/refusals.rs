@@ -102,6 +102,16 @@ fn refusals_name_the_key_the_value_and_what_is_expected() {
              the journal has a file left to go on with",
         ),
         (
+            ("groups.session_timeout_min", "1h"),
+            "groups.session_timeout_min = 1h does not go with groups.session_timeout_max = 30m: no member of a classic group \
+             could choose a session timeout",
+        ),
+        (
+            ("groups.consumer_heartbeat_interval", "45s"),
+            "groups.consumer_heartbeat_interval = 45s does not go with groups.consumer_session_timeout = 45s: every member would \
+             be put out between two heartbeats",
+        ),
+        (
             ("kafka.listen", "0.0.0.0:9092"),
             "kafka.advertised = \"\" does not go with kafka.listen = 0.0.0.0:9092: a node that listens on every address \
              must say which one its clients shall use",

@@ -10,7 +10,9 @@ use protocol::metadata::{ConfigChange, TopicConfig, TopicSettings};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, TopicId};
 use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, SegmentRolling, Store, StoreConfig};
 
-use super::super::{Flusher, ShardSettings};
+use tokio::task::LocalSet;
+
+use super::super::{Acks, AppendRequest, Flusher, ShardSettings};
 use super::*;
 
 const ID: PartitionId = PartitionId {
@@ -78,6 +80,15 @@ fn fill(disk: &Arc<dyn Disk>) {
     store.checkpointed(job, result).expect("the disk works");
 }
 
+/// A compacted topic with these configs besides.
+fn topic(configs: &[(&str, &str)]) -> TopicSettings {
+    let mut config = TopicConfig::new();
+    let all = [("cleanup.policy", "compact")].iter().chain(configs);
+    let changes: Vec<ConfigChange> = all.map(|(name, value)| ConfigChange::set(name, value)).collect();
+    config.change(&changes).expect("they are known");
+    TopicSettings::resolve(&config, &TopicConfig::new())
+}
+
 /// A shard that leads the partition, which is compacted.
 fn shard() -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
@@ -92,13 +103,8 @@ fn shard() -> Rc<Shard> {
     };
     let flusher = Flusher::start(0).expect("the system has threads");
     let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, flusher);
-    let mut config = TopicConfig::new();
-    config
-        .change(&[ConfigChange::set("cleanup.policy", "compact")])
-        .expect("it is known");
-    let topic = TopicSettings::resolve(&config, &TopicConfig::new());
     shard
-        .open_partition(ID, None, topic, recovered.partitions.first())
+        .open_partition(ID, None, topic(&[]), recovered.partitions.first())
         .expect("nothing contradicts it");
     shard.start_serving();
     shard
@@ -121,6 +127,32 @@ fn a_step_rests_as_long_as_it_took_and_as_its_bytes_cost() {
     assert_eq!(rest_after(ms(100), 1 << 20, 1 << 20), ms(900));
     assert_eq!(rest_after(ms(700), 1 << 20, 1 << 20), ms(700));
     assert_eq!(rest_after(ms(5_000), 1 << 20, 1 << 20), ms(5_000));
+}
+
+#[tokio::test]
+async fn what_waits_for_layout_too_long_for_its_topic_is_laid_out() {
+    let test = async {
+        let shard = shard();
+        shard.start_flushing();
+        shard.start_background();
+        shard.lay_out_for_compaction();
+        assert!(!shard.layout_is_overdue.get(), "nothing waits");
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(shard.clock.wall_ms(), Some(b"key"), Some(b"v"), &[]);
+        let (request, answer) = AppendRequest::new(ID, builder.build(), Acks::Quorum);
+        shard.append(request);
+        let appended = answer.await.expect("the shard lives");
+        appended.expect("there is room");
+        shard.lay_out_for_compaction();
+        assert!(!shard.layout_is_overdue.get(), "it may wait for ever");
+        shard.configure_partition(ID, topic(&[("max.compaction.lag.ms", "1")]));
+        while shard.counters.layout_rounds.get() == 0 {
+            shard.lay_out_for_compaction();
+            tokio::task::yield_now().await;
+        }
+        assert!(!shard.store.borrow().waits_for_layout(ID));
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]
