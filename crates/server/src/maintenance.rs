@@ -3,13 +3,17 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
+use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::shard::{CompactionMeans, Shard};
 
 /// How often the free space is asked for.
 const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
+/// How soon a change of what is rested for is seen.
+const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 
 /// On core 0: keeps all shards told whether the disk has its reserve left.
 pub(crate) fn start_disk_watch(core: &Rc<Core>) {
@@ -54,19 +58,44 @@ pub(crate) async fn keep(core: Rc<Core>) {
 /// Compacts what needs it until the node stops: one partition of the core at a time, so that the memory for keys is there
 /// once for each core.
 pub(crate) async fn compact(core: Rc<Core>) {
-    let settings = &core.facts.config.compaction;
-    let means = CompactionMeans {
-        key_map_bytes: settings.key_map_bytes,
-        bytes_per_second: settings.rate,
-        disk_reserve_bytes: core.facts.config.disk.reserve_bytes,
-    };
     loop {
-        tokio::time::sleep(settings.check_interval).await;
+        rest_before_compaction(&core).await;
         core.shards().for_each(|shard| shard.lay_out_for_compaction());
         while let Some((shard, id)) = neediest(&core) {
-            shard.compact(id, &means).await;
+            shard.compact(id, &|| means_in_force(&core)).await;
         }
     }
+}
+
+/// Rests for as long as is in force, also if that changes meanwhile.
+async fn rest_before_compaction(core: &Core) {
+    let began = Instant::now();
+    loop {
+        let started_ms = core.facts.config.compaction.check_interval.as_millis() as u64;
+        let interval = Duration::from_millis(number_in_force(core, CLEANER_BACKOFF, started_ms));
+        let left = interval.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(LOOK_AT_CONFIGS_EVERY)).await;
+    }
+}
+
+/// What a compaction may use from now on.
+fn means_in_force(core: &Core) -> CompactionMeans {
+    let settings = &core.facts.config.compaction;
+    let key_map_bytes = number_in_force(core, CLEANER_BUFFER, settings.key_map_bytes as u64);
+    CompactionMeans {
+        key_map_bytes: usize::try_from(key_map_bytes).unwrap_or(usize::MAX),
+        bytes_per_second: number_in_force(core, CLEANER_RATE, settings.rate),
+        disk_reserve_bytes: core.facts.config.disk.reserve_bytes,
+    }
+}
+
+/// What clients have set for this node, or what it was started with.
+fn number_in_force(core: &Core, name: &str, started: u64) -> u64 {
+    core.with_metadata(|metadata| metadata.own_broker_number(name))
+        .unwrap_or(started)
 }
 
 /// The partition that needs compaction most, with its shard.

@@ -35,6 +35,12 @@ const TOPIC_DEFAULTS: &[(&str, &str)] = &[
     ("segment.ms", "log.roll.ms"),
 ];
 
+/// How often each core looks for partitions that need compaction, in ms.
+pub const CLEANER_BACKOFF: &str = "log.cleaner.backoff.ms";
+/// What each core has for the keys of a compaction, in bytes.
+pub const CLEANER_BUFFER: &str = "log.cleaner.dedupe.buffer.size";
+/// What the compaction of one core reads and writes in a second at most, in bytes.
+pub const CLEANER_RATE: &str = "log.cleaner.io.max.bytes.per.second";
 /// How many connections a node takes altogether.
 pub const MAX_CONNECTIONS: &str = "max.connections";
 /// How many connections a node takes from one address.
@@ -42,6 +48,27 @@ pub const MAX_CONNECTIONS_PER_IP: &str = "max.connections.per.ip";
 
 /// What is no topic's business.
 static OF_NODES: &[KnownConfig] = &[
+    topic_config::number(
+        CLEANER_BACKOFF,
+        ConfigKind::Long,
+        "15000",
+        10,
+        "How often each core looks for partitions that need compaction.",
+    ),
+    topic_config::number(
+        CLEANER_BUFFER,
+        ConfigKind::Long,
+        "33554432",
+        64 << 10,
+        "Memory of each core for the keys of a compaction, 24 bytes each; with more keys than fit it takes several passes.",
+    ),
+    topic_config::number(
+        CLEANER_RATE,
+        ConfigKind::Long,
+        "67108864",
+        64 << 10,
+        "How many bytes a second the compaction of one core reads and writes at most.",
+    ),
     topic_config::number(
         MAX_CONNECTIONS,
         ConfigKind::Int,

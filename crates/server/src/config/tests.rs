@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use platform::random::SeededRandom;
 use protocol::metadata::KnownBrokerConfig;
-use protocol::metadata::broker_config::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP};
+use protocol::metadata::broker_config::{
+    CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP,
+};
 use protocol::metadata::topic_config::KNOWN;
 
 use super::keys::KEYS;
@@ -270,14 +272,19 @@ fn the_documentation_says_what_numbers_may_be() {
 }
 
 #[test]
-fn limits_that_change_have_the_defaults_of_their_keys() {
-    let limits = LimitSettings::default();
+fn what_changes_has_the_defaults_of_its_keys() {
+    let Config {
+        limits, compaction, ..
+    } = Config::default();
     let of = |name| KnownBrokerConfig::find(name).expect("known").rules.default;
     assert_eq!(of(MAX_CONNECTIONS), limits.connections.to_string());
     assert_eq!(
         of(MAX_CONNECTIONS_PER_IP),
         limits.connections_per_address.to_string()
     );
+    assert_eq!(of(CLEANER_BACKOFF), compaction.check_interval.as_millis().to_string());
+    assert_eq!(of(CLEANER_BUFFER), compaction.key_map_bytes.to_string());
+    assert_eq!(of(CLEANER_RATE), compaction.rate.to_string());
 }
 
 #[test]
@@ -335,6 +342,9 @@ fn values_are_told_in_the_units_of_kafkas_names() {
 #[test]
 fn keys_lead_to_the_name_that_changes_them_while_the_node_runs() {
     let leads = [
+        ("compaction.check_interval", Some("log.cleaner.backoff.ms")),
+        ("compaction.key_map_bytes", Some("log.cleaner.dedupe.buffer.size")),
+        ("compaction.rate", Some("log.cleaner.io.max.bytes.per.second")),
         ("limits.connections", Some("max.connections")),
         ("limits.connections_per_address", Some("max.connections.per.ip")),
         ("topics.defaults.retention.ms", Some("log.retention.ms")),

@@ -146,9 +146,9 @@ impl Shard {
         }
     }
 
-    /// Makes a whole pass over a partition, or as much of one as its fate allows.
-    pub(crate) async fn compact(self: &Rc<Self>, id: PartitionId, means: &CompactionMeans) {
-        let begun = match self.compaction_order(id, means) {
+    /// Makes a whole pass over a partition, or as much of one as its fate allows. The means may change meanwhile.
+    pub(crate) async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
+        let begun = match self.compaction_order(id, &means()) {
             Some(order) => self.store.borrow_mut().begin_compaction(id, &order),
             None => self.store.borrow_mut().begin_sweep(id),
         };
@@ -192,7 +192,7 @@ impl Shard {
     async fn make_pass(
         &self,
         id: PartitionId,
-        means: &CompactionMeans,
+        means: &dyn Fn() -> CompactionMeans,
         outcome: &mut Outcome,
     ) -> Option<Compacted> {
         let mut last = None;
@@ -227,7 +227,7 @@ impl Shard {
     async fn compact_a_step(
         &self,
         id: PartitionId,
-        means: &CompactionMeans,
+        means: &dyn Fn() -> CompactionMeans,
         outcome: &mut Outcome,
     ) -> Option<Compacted> {
         if self.appends_without_room() > 0 {
@@ -248,7 +248,7 @@ impl Shard {
         match compacted {
             Ok(compacted) => {
                 let bytes = outcome.bytes_moved() - moved_before;
-                tokio::time::sleep(rest_after(took, bytes, means.bytes_per_second)).await;
+                tokio::time::sleep(rest_after(took, bytes, means().bytes_per_second)).await;
                 Some(compacted)
             }
             Err(fault) => {

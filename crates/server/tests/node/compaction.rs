@@ -6,6 +6,7 @@ use bytes::Bytes;
 use kafka_wire::ErrorCode;
 use record::{BatchBuilder, Compression, Limits, Record};
 
+use crate::ask::configs::{BROKER, set};
 use crate::ask::{EARLIEST, LATEST, NEWEST, list_offsets};
 use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
@@ -250,6 +251,33 @@ fn tombstones_go_after_their_time_and_nothing_comes_back() {
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     assert_eq!(small_keys(&mut wire), [(2, "c".to_owned())]);
+}
+
+#[test]
+fn an_old_value_is_gone_in_time_though_little_is_appended() {
+    // Nothing is looked at before the interval is changed, and nothing is laid out for the sake of its bytes.
+    let node = TestNode::start_with(&[("compaction.check_interval", "1d")]);
+    let mut wire = node.connect();
+    let configs = [
+        ("cleanup.policy", "compact"),
+        ("max.compaction.lag.ms", "100"),
+        ("min.cleanable.dirty.ratio", "1"),
+    ];
+    wire.create_topic("table", 1, &configs);
+    set(&mut wire, BROKER, "1", "log.cleaner.backoff.ms", "10");
+    let mut appended = 0;
+    eventually("the first value is gone", || {
+        let value = Some(appended.to_string());
+        let batch = keyed_batch(None, Compression::None, now_ms(), &[("key".into(), value)]);
+        let told = wire.produce("table", 0, batch);
+        assert_eq!((told.error_code, told.base_offset), (0, appended));
+        appended += 1;
+        read_by_batches(&mut wire, "table")[0].offset.0 > 0
+    });
+    let found = read_by_batches(&mut wire, "table");
+    let last = found.last().expect("the latest stays");
+    assert_eq!(last.offset.0, appended - 1);
+    assert!(node.metric("ropewalk_layout_rounds_total") > 0);
 }
 
 #[test]

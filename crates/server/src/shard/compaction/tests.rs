@@ -159,7 +159,7 @@ async fn what_waits_for_layout_too_long_for_its_topic_is_laid_out() {
 async fn a_pass_that_came_to_its_end_counts() {
     let shard = shard();
     let (id, _) = shard.compaction_need().expect("all of it is dirty");
-    shard.compact(id, &MEANS).await;
+    shard.compact(id, &|| MEANS).await;
     assert_eq!(shard.counters.compaction.passes.get(), 1);
     assert_eq!(
         shard.counters.compaction.removed_records.get(),
