@@ -211,7 +211,7 @@ pub static KNOWN: &[KnownConfig] = &[
         ConfigKind::Int,
         "1048588",
         0,
-        "The largest batch that is accepted, as it is sent, with its header.",
+        "The largest batch that is accepted, as it is sent, with its header; `journal.file_bytes` and `limits.request_bytes` of a node allow no larger ones, whatever this is.",
     ),
     number(
         "message.timestamp.after.max.ms",
