@@ -13,8 +13,8 @@ LEAVE_SECONDS = 30
 
 
 class Client:
-    """A client that is installed. `lacks` names the codecs that it does not have; `refusal` is what it says when it is refused a
-    transaction, without regard to case, spaces and underscores."""
+    """A client that is installed. `lacks` names the codecs that it does not have, and what it has no way to administer; `refusal` is
+    what it says when it is refused a transaction, without regard to case, spaces and underscores."""
 
     def __init__(self, name, lacks=(), refusal="TransactionalIdAuthorization"):
         done = subprocess.run([CLIENTS / name / "install"], capture_output=True, text=True)

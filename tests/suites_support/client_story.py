@@ -248,6 +248,12 @@ class Story:
         self._ask_until("describe passing", lambda words: words == ["3"])
         answer = self.admin.ask("create passing 3")
         demand(answer[0] == "error", f"a topic that exists was created again: {answer}")
+        self._change("set passing retention.ms 1234567")
+        self._ask_until("config passing retention.ms", lambda words: words == ["1234567"])
+        self._demand_refused("set passing retention.ms soon")
+        self._change("grow passing 5")
+        self._ask_until("describe passing", lambda words: words == ["5"])
+        self._demand_refused("grow passing 2")
         # Not supported by us yet: every client is to give up soon and to say why, instead of trying for ever.
         answer = self.admin.ask("transaction passing", WITHIN_OF_KAFKA if self.node.is_kafka else 20)
         refused = answer[0] == "error" and self.program.refusal in "".join(answer).replace("_", "").lower()
@@ -260,9 +266,35 @@ class Story:
         self._ask_until("groups", lambda words: self.group in words)
         expected = [f"{partition}:{offset}" for partition, offset in enumerate(self.witness.committed())]
         self._ask_until(f"offsets {self.group} {self.topic}", lambda words: sorted(words) == expected)
+        self._ask_for_a_time()
+        self._ask_until(f"state {self.group}", lambda words: words == ["stable"])
+        self._demand_refused(f"forget {self.group}")
         for member in list(self.members):
             self._leave(member)
         self._wait_for_members("all left")
+        self._ask_until(f"state {self.group}", lambda words: words == ["empty"])
+        if self._change(f"forget {self.group}"):
+            self._ask_until("groups", lambda words: self.group not in words)
+        self._trim()
+
+    def _ask_for_a_time(self):
+        """The first record of a time is found, or of a later time: as the witness finds it."""
+        reader = self.witness.consumer
+        middle = TopicPartition(self.topic, 0, self.witness.tails()[0] // 2)
+        reader.assign([middle])
+        message = wait_until(lambda: reader.poll(1), WITHIN_RECORDS, "a record in the middle is read")
+        _, ms = message.timestamp()
+        reader.unassign()
+        found, = reader.offsets_for_times([TopicPartition(self.topic, 0, ms)], timeout=30)
+        demand(0 < found.offset <= middle.offset, f"the witness finds {found.offset} by the time of {middle.offset}")
+        self._ask_until(f"since {self.topic} 0 {ms}", lambda words: words == [str(found.offset)])
+
+    def _trim(self):
+        """Records that are given up are gone."""
+        if self._change(f"trim {letters.TOPIC} 0 {letters.LETTERS_OF_CODEC}"):
+            place = TopicPartition(letters.TOPIC, 0)
+            wait_until(lambda: self.witness.consumer.get_watermark_offsets(place, timeout=30)[0] == letters.LETTERS_OF_CODEC, WITHIN_RECORDS,
+                       "the trimmed records are gone")
 
     # What they are made of.
 
@@ -349,6 +381,18 @@ class Story:
 
     def _demand_each_once(self, what):
         demand(self.ledger.read_again() == 0, f"{what} {self.ledger.read_again()} records were read again")
+
+    def _change(self, line):
+        """Has something done, unless the client has nothing for it; whether it was done."""
+        lacks = line.split()[0] in self.program.lacks
+        answer = self.admin.ask(line)
+        demand(answer == (["lacks"] if lacks else ["ok"]), f"{self.program.name}: {line!r} is answered with {answer}{self.admin.errors()}")
+        return not lacks
+
+    def _demand_refused(self, line):
+        if line.split()[0] not in self.program.lacks:
+            answer = self.admin.ask(line)
+            demand(answer[0] == "error", f"{self.program.name}: {line!r} is answered with {answer}")
 
     def _ask_until(self, line, wanted):
         """Kafka's own metadata may take a moment to show what was done; a deed is tried once only."""

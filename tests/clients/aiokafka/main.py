@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python
 import aiokafka.codec
 import contract
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -143,6 +144,40 @@ async def admin(address):
         found = await client.list_consumer_group_offsets(group)
         return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
 
+    async def config(topic, name):
+        told, = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: None})])
+        code, _message, _type, _name, entries, *_ = told.resources[0]
+        demand(code)
+        return [value for found, value, *_ in entries if found == name]
+
+    async def change(topic, name, value):
+        told, = await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
+        demand(told.resources[0][0])
+        return ["ok"]
+
+    async def grow(topic, count):
+        await client.create_partitions({topic: NewPartitions(int(count))})
+        return ["ok"]
+
+    async def since(topic, partition, ms):
+        place = TopicPartition(topic, int(partition))
+        async with AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False) as consumer:
+            return [(await consumer.offsets_for_times({place: int(ms)}))[place].offset]
+
+    async def trim(topic, partition, offset):
+        await client.delete_records({TopicPartition(topic, int(partition)): RecordsToDelete(int(offset))})
+        return ["ok"]
+
+    async def state(group):
+        told, = await client.describe_consumer_groups([group])
+        code, _name, found, *_ = told.groups[0]
+        demand(code)
+        return [found.lower()]
+
+    # The client deletes no groups.
+    async def forget(_group):
+        return ["lacks"]
+
     async def transaction(topic):
         async with AIOKafkaProducer(bootstrap_servers=address, transactional_id="once") as producer:
             async with producer.transaction():
@@ -150,7 +185,8 @@ async def admin(address):
         return ["ok"]
 
     deeds = {"create": create, "delete": delete, "describe": describe, "topics": client.list_topics, "groups": groups,
-             "offsets": offsets, "transaction": transaction}
+             "offsets": offsets, "transaction": transaction, "config": config, "set": change, "grow": grow, "since": since,
+             "trim": trim, "state": state, "forget": forget}
     async for name, *arguments in commands():
         try:
             answer = await deeds[name](*arguments)

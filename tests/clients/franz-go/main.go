@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,19 @@ import (
 var balancers = map[string]kgo.GroupBalancer{
 	"range":              kgo.RangeBalancer(),
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+}
+
+// groupProtocol is that of KIP-848, for which the client wants a balancer too that tells the coordinator's assignor, or the classic
+// one with a balancer.
+func groupProtocol(protocol string) []kgo.Opt {
+	if protocol == "consumer" {
+		return []kgo.Opt{kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}
+	}
+	return []kgo.Opt{
+		kgo.Balancers(balancers[protocol]),
+		kgo.SessionTimeout(contract.SessionTimeout),
+		kgo.HeartbeatInterval(contract.Heartbeat),
+	}
 }
 
 // produce sends with the client's own defaults, which are idempotent.
@@ -102,20 +116,18 @@ func (u *uncommitted) commit(client *kgo.Client) {
 
 func consume(leaving context.Context, address, topic, group, protocol string) error {
 	waiting := &uncommitted{last: map[int32]*kgo.Record{}}
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(
+		groupProtocol(protocol),
 		kgo.SeedBrokers(address),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.Balancers(balancers[protocol]),
-		kgo.SessionTimeout(contract.SessionTimeout),
-		kgo.HeartbeatInterval(contract.Heartbeat),
 		kgo.DisableAutoCommit(),
 		// A rebalance waits until what was read is committed.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsRevoked(waiting.giveUp),
 		kgo.OnPartitionsLost(waiting.giveUp),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -239,8 +251,86 @@ func admin(address string) error {
 			}
 			return answer, err
 		},
+		"config": func(arguments []string) ([]string, error) {
+			found, err := admin.DescribeTopicConfigs(ctx, arguments[0])
+			if err != nil {
+				return nil, err
+			}
+			topic, err := found.On(arguments[0], nil)
+			if err == nil {
+				err = topic.Err
+			}
+			for _, config := range topic.Configs {
+				if config.Key == arguments[1] {
+					return []string{config.MaybeValue()}, err
+				}
+			}
+			return nil, err
+		},
+		"set": func(arguments []string) ([]string, error) {
+			change := kadm.AlterConfig{Op: kadm.SetConfig, Name: arguments[1], Value: &arguments[2]}
+			changed, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{change}, arguments[0])
+			if err != nil {
+				return nil, err
+			}
+			topic, err := changed.On(arguments[0], nil)
+			if err == nil {
+				err = topic.Err
+			}
+			return ok, err
+		},
+		"grow": func(arguments []string) ([]string, error) {
+			count, _ := strconv.Atoi(arguments[1])
+			grown, err := admin.UpdatePartitions(ctx, count, arguments[0])
+			if err == nil {
+				err = grown.Error()
+			}
+			return ok, err
+		},
+		"since": func(arguments []string) ([]string, error) {
+			partition, _ := strconv.Atoi(arguments[1])
+			ms, _ := strconv.ParseInt(arguments[2], 10, 64)
+			offsets, err := admin.ListOffsetsAfterMilli(ctx, ms, arguments[0])
+			if err == nil {
+				err = offsets.Error()
+			}
+			found, _ := offsets.Lookup(arguments[0], int32(partition))
+			return []string{strconv.FormatInt(found.Offset, 10)}, err
+		},
+		"trim": func(arguments []string) ([]string, error) {
+			partition, _ := strconv.Atoi(arguments[1])
+			offset, _ := strconv.ParseInt(arguments[2], 10, 64)
+			var before kadm.Offsets
+			before.AddOffset(arguments[0], int32(partition), offset, -1)
+			trimmed, err := admin.DeleteRecords(ctx, before)
+			if err == nil {
+				err = trimmed.Error()
+			}
+			return ok, err
+		},
+		"state": func(arguments []string) ([]string, error) { return state(ctx, admin, arguments[0]) },
+		"forget": func(arguments []string) ([]string, error) {
+			gone, err := admin.DeleteGroup(ctx, arguments[0])
+			if err == nil {
+				err = gone.Err
+			}
+			return ok, err
+		},
 		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
 	})
+}
+
+// state asks for a group of either protocol: to the one it is not of, it is dead.
+func state(ctx context.Context, admin *kadm.Client, group string) ([]string, error) {
+	classic, err := admin.DescribeGroups(ctx, group)
+	if err == nil && classic.Error() == nil && classic[group].State != "Dead" {
+		return []string{strings.ToLower(classic[group].State)}, nil
+	}
+	found, err := admin.DescribeConsumerGroups(ctx, group)
+	if err == nil {
+		err = found.Error()
+	}
+	return []string{strings.ToLower(found[group].State)}, err
 }
 
 func transact(address, topic string) error {

@@ -14,6 +14,7 @@ import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.*;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.*;
@@ -245,6 +246,12 @@ public class ContractClient {
     }
 
     static Map<String, Deed> deeds(Admin admin) {
+        Map<String, Deed> deeds = new HashMap<>(deedsOnTopics(admin));
+        deeds.putAll(deedsOnGroups(admin));
+        return deeds;
+    }
+
+    static Map<String, Deed> deedsOnTopics(Admin admin) {
         List<String> ok = List.of("ok");
         return Map.of(
             "create", words -> {
@@ -259,6 +266,42 @@ public class ContractClient {
             "describe", words -> {
                 var found = get(admin.describeTopics(List.of(words[1])).allTopicNames()).get(words[1]);
                 return List.of(String.valueOf(found.partitions().size()));
+            },
+            "config", words -> {
+                var topic = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
+                return List.of(get(admin.describeConfigs(List.of(topic)).all()).get(topic).get(words[2]).value());
+            },
+            "set", words -> {
+                var topic = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
+                var change = new AlterConfigOp(new ConfigEntry(words[2], words[3]), AlterConfigOp.OpType.SET);
+                get(admin.incrementalAlterConfigs(Map.of(topic, List.of(change))).all());
+                return ok;
+            },
+            "grow", words -> {
+                get(admin.createPartitions(Map.of(words[1], NewPartitions.increaseTo(Integer.parseInt(words[2])))).all());
+                return ok;
+            },
+            "since", words -> {
+                var place = new TopicPartition(words[1], Integer.parseInt(words[2]));
+                var found = get(admin.listOffsets(Map.of(place, OffsetSpec.forTimestamp(Long.parseLong(words[3])))).all());
+                return List.of(String.valueOf(found.get(place).offset()));
+            },
+            "trim", words -> {
+                var place = new TopicPartition(words[1], Integer.parseInt(words[2]));
+                get(admin.deleteRecords(Map.of(place, RecordsToDelete.beforeOffset(Long.parseLong(words[3])))).all());
+                return ok;
+            });
+    }
+
+    static Map<String, Deed> deedsOnGroups(Admin admin) {
+        return Map.of(
+            "state", words -> {
+                var found = get(admin.describeConsumerGroups(List.of(words[1])).all()).get(words[1]);
+                return List.of(found.groupState().toString().toLowerCase());
+            },
+            "forget", words -> {
+                get(admin.deleteConsumerGroups(List.of(words[1])).all());
+                return List.of("ok");
             },
             "groups", words -> get(admin.listGroups().all()).stream().map(GroupListing::groupId).toList(),
             "offsets", words -> {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -249,6 +250,77 @@ func admin(address string) error {
 				committed = append(committed, fmt.Sprintf("%d:%d", told.Partition, told.CommittedOffset))
 			}
 			return committed, answer.Error
+		},
+		"config": func(arguments []string) ([]string, error) {
+			wanted := kafka.DescribeConfigRequestResource{
+				ResourceType: kafka.ResourceTypeTopic, ResourceName: arguments[0], ConfigNames: arguments[1:],
+			}
+			request := &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{wanted}}
+			answer, err := client.DescribeConfigs(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			if answer.Resources[0].Error != nil {
+				return nil, answer.Resources[0].Error
+			}
+			return []string{answer.Resources[0].ConfigEntries[0].ConfigValue}, nil
+		},
+		"set": func(arguments []string) ([]string, error) {
+			change := kafka.IncrementalAlterConfigsRequestConfig{
+				Name: arguments[1], Value: arguments[2], ConfigOperation: kafka.ConfigOperationSet,
+			}
+			topic := kafka.IncrementalAlterConfigsRequestResource{
+				ResourceType: kafka.ResourceTypeTopic, ResourceName: arguments[0],
+				Configs: []kafka.IncrementalAlterConfigsRequestConfig{change},
+			}
+			request := &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{topic}}
+			answer, err := client.IncrementalAlterConfigs(ctx, request)
+			if err == nil {
+				err = answer.Resources[0].Error
+			}
+			return ok, err
+		},
+		"grow": func(arguments []string) ([]string, error) {
+			count, _ := strconv.Atoi(arguments[1])
+			topic := kafka.TopicPartitionsConfig{Name: arguments[0], Count: int32(count)}
+			request := &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{topic}}
+			answer, err := client.CreatePartitions(ctx, request)
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
+		},
+		"since": func(arguments []string) ([]string, error) {
+			partition, _ := strconv.Atoi(arguments[1])
+			ms, _ := strconv.ParseInt(arguments[2], 10, 64)
+			wanted := kafka.TimeOffsetOf(partition, time.UnixMilli(ms))
+			request := &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{arguments[0]: {wanted}}}
+			answer, err := client.ListOffsets(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			found := answer.Topics[arguments[0]][0]
+			var offsets []string
+			for offset := range found.Offsets {
+				offsets = append(offsets, strconv.FormatInt(offset, 10))
+			}
+			return offsets, found.Error
+		},
+		// The client deletes no records.
+		"trim": func([]string) ([]string, error) { return []string{"lacks"}, nil },
+		"state": func(arguments []string) ([]string, error) {
+			answer, err := client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: arguments})
+			if err != nil {
+				return nil, err
+			}
+			return []string{strings.ToLower(answer.Groups[0].GroupState)}, answer.Groups[0].Error
+		},
+		"forget": func(arguments []string) ([]string, error) {
+			answer, err := client.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: arguments})
+			if err == nil {
+				err = answer.Errors[arguments[0]]
+			}
+			return ok, err
 		},
 		// The client's producer has no transactions; it can only ask for what begins one.
 		"transaction": func([]string) ([]string, error) {

@@ -9,9 +9,10 @@ import contract
 import kafka.codec
 from contract import flush, tell
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import CommitFailedError, KafkaError, for_code
+from kafka.errors import CommitFailedError, KafkaError, NoError, for_code
 from kafka.structs import OffsetAndMetadata
 
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
@@ -121,6 +122,37 @@ def admin(address):
         found = client.list_group_offsets({group: None})[group]
         return [f"{place.partition}:{told.offset}" for place, told in found.items() if place.topic == topic]
 
+    def config(topic, name):
+        found = client.describe_configs([ConfigResource("topic", topic, [name])], config_filter="all")
+        return [found["topic"][topic][name]["value"]]
+
+    def change(topic, name, value):
+        told = client.alter_configs([ConfigResource("topic", topic, {name: value})])["topic"][topic]
+        if told != "OK":
+            raise ValueError(told)
+        return ["ok"]
+
+    def grow(topic, count):
+        client.create_partitions({topic: int(count)})
+        return ["ok"]
+
+    def since(topic, partition, ms):
+        place = TopicPartition(topic, int(partition))
+        return [client.list_partition_offsets({place: int(ms)})[place].offset]
+
+    def trim(topic, partition, offset):
+        client.delete_records({TopicPartition(topic, int(partition)): int(offset)})
+        return ["ok"]
+
+    def state(group):
+        return [client.describe_groups([group])[group]["group_state"].lower()]
+
+    def forget(group):
+        told = client.delete_groups([group])[group]
+        if told not in ("OK", NoError):
+            raise ValueError(told)
+        return ["ok"]
+
     def transaction(topic):
         producer = KafkaProducer(bootstrap_servers=address, transactional_id="once")
         producer.init_transactions()
@@ -131,6 +163,7 @@ def admin(address):
 
     contract.administer({
         "create": create, "delete": delete, "describe": describe, "offsets": offsets, "transaction": transaction,
+        "config": config, "set": change, "grow": grow, "since": since, "trim": trim, "state": state, "forget": forget,
         "topics": client.list_topics, "groups": lambda: [found["group_id"] for found in client.list_groups()],
     })
     client.close()

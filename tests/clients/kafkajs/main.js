@@ -3,7 +3,7 @@
 
 const readline = require('node:readline')
 const {
-  Kafka, Partitioners, PartitionAssigners, CompressionTypes, CompressionCodecs, KafkaJSNotImplemented, logLevel,
+  Kafka, Partitioners, PartitionAssigners, CompressionTypes, CompressionCodecs, ConfigResourceTypes, KafkaJSNotImplemented, logLevel,
 } = require('kafkajs')
 
 const KEYS = 18
@@ -149,6 +149,8 @@ async function codecs(topic) {
   await consumer.disconnect()
 }
 
+const TOPIC = { type: ConfigResourceTypes.TOPIC }
+
 async function admin() {
   const admin = kafka.admin()
   await admin.connect()
@@ -169,6 +171,31 @@ async function admin() {
     offsets: async (groupId, topic) => {
       const [found] = await admin.fetchOffsets({ groupId, topics: [topic] })
       return found.partitions.map(({ partition, offset }) => `${partition}:${offset}`)
+    },
+    config: async (name, configName) => {
+      const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [{ ...TOPIC, name, configNames: [configName] }] })
+      return resources[0].configEntries.map((entry) => entry.configValue)
+    },
+    set: async (name, configName, value) => {
+      await admin.alterConfigs({ validateOnly: false, resources: [{ ...TOPIC, name, configEntries: [{ name: configName, value }] }] })
+      return ['ok']
+    },
+    grow: async (topic, count) => {
+      await admin.createPartitions({ topicPartitions: [{ topic, count: Number(count) }] })
+      return ['ok']
+    },
+    since: async (topic, partition, ms) => {
+      const found = await admin.fetchTopicOffsetsByTimestamp(topic, Number(ms))
+      return [found.find((place) => place.partition === Number(partition)).offset]
+    },
+    trim: async (topic, partition, offset) => {
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: Number(partition), offset }] })
+      return ['ok']
+    },
+    state: async (groupId) => [(await admin.describeGroups([groupId])).groups[0].state.toLowerCase()],
+    forget: async (groupId) => {
+      await admin.deleteGroups([groupId])
+      return ['ok']
     },
     transaction: async (topic) => {
       const producer = kafka.producer({ transactionalId: 'once', idempotent: true, maxInFlightRequests: 1 })

@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python
 import contract
 from confluent_kafka import (OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer,
                              TopicPartition)
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 from contract import flush, tell
 
 # A commit that is refused since the group has moved on.
@@ -143,6 +143,39 @@ def admin(address):
         found = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
         return [f"{place.partition}:{place.offset}" for place in found.topic_partitions if place.topic == topic]
 
+    def resource(topic):
+        return ConfigResource(ConfigResource.Type.TOPIC, topic)
+
+    def config(topic, name):
+        wanted = resource(topic)
+        return [client.describe_configs([wanted])[wanted].result(30)[name].value]
+
+    def change(topic, name, value):
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)])
+        client.incremental_alter_configs([wanted])[wanted].result(30)
+        return ["ok"]
+
+    def grow(topic, count):
+        client.create_partitions([NewPartitions(topic, int(count))])[topic].result(30)
+        return ["ok"]
+
+    def since(topic, partition, ms):
+        place = TopicPartition(topic, int(partition))
+        return [client.list_offsets({place: OffsetSpec.for_timestamp(int(ms))})[place].result(30).offset]
+
+    def trim(topic, partition, offset):
+        place = TopicPartition(topic, int(partition), int(offset))
+        client.delete_records([place])[place].result(30)
+        return ["ok"]
+
+    def state(group):
+        return [client.describe_consumer_groups([group])[group].result(30).state.name.lower()]
+
+    def forget(group):
+        client.delete_consumer_groups([group])[group].result(30)
+        return ["ok"]
+
     def transaction(topic):
         producer = Producer(settings(address, transactional_id="once"))
         producer.init_transactions(30)
@@ -153,6 +186,7 @@ def admin(address):
 
     contract.administer({
         "create": create, "delete": delete, "describe": describe, "offsets": offsets, "transaction": transaction,
+        "config": config, "set": change, "grow": grow, "since": since, "trim": trim, "state": state, "forget": forget,
         "topics": lambda: list(client.list_topics(timeout=30).topics),
         "groups": lambda: [found.group_id for found in client.list_consumer_groups().result(30).valid],
     })

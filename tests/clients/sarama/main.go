@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -205,6 +206,47 @@ func admin(address string) error {
 			}
 			return answer, nil
 		},
+		"config": func(arguments []string) ([]string, error) {
+			wanted := sarama.ConfigResource{Type: sarama.TopicResource, Name: arguments[0], ConfigNames: arguments[1:]}
+			found, err := admin.DescribeConfig(wanted)
+			if err != nil {
+				return nil, err
+			}
+			return []string{found[0].Value}, nil
+		},
+		"set": func(arguments []string) ([]string, error) {
+			change := sarama.IncrementalAlterConfigsEntry{Operation: sarama.IncrementalAlterConfigsOperationSet, Value: &arguments[2]}
+			changes := map[string]sarama.IncrementalAlterConfigsEntry{arguments[1]: change}
+			return ok, admin.IncrementalAlterConfig(sarama.TopicResource, arguments[0], changes, false)
+		},
+		"grow": func(arguments []string) ([]string, error) {
+			count, _ := strconv.Atoi(arguments[1])
+			return ok, admin.CreatePartitions(arguments[0], int32(count), nil, false)
+		},
+		"since": func(arguments []string) ([]string, error) {
+			client, err := sarama.NewClient([]string{address}, settings())
+			if err != nil {
+				return nil, err
+			}
+			defer client.Close()
+			partition, _ := strconv.Atoi(arguments[1])
+			ms, _ := strconv.ParseInt(arguments[2], 10, 64)
+			offset, err := client.GetOffset(arguments[0], int32(partition), ms)
+			return []string{strconv.FormatInt(offset, 10)}, err
+		},
+		"trim": func(arguments []string) ([]string, error) {
+			partition, _ := strconv.Atoi(arguments[1])
+			offset, _ := strconv.ParseInt(arguments[2], 10, 64)
+			return ok, admin.DeleteRecords(arguments[0], map[int32]int64{int32(partition): offset})
+		},
+		"state": func(arguments []string) ([]string, error) {
+			found, err := admin.DescribeConsumerGroups(arguments)
+			if err != nil {
+				return nil, err
+			}
+			return []string{strings.ToLower(found[0].State)}, nil
+		},
+		"forget":      func(arguments []string) ([]string, error) { return ok, admin.DeleteConsumerGroup(arguments[0]) },
 		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
 	})
 }
