@@ -282,7 +282,10 @@ fn what_changes_has_the_defaults_of_its_keys() {
         of(MAX_CONNECTIONS_PER_IP),
         limits.connections_per_address.to_string()
     );
-    assert_eq!(of(CLEANER_BACKOFF), compaction.check_interval.as_millis().to_string());
+    assert_eq!(
+        of(CLEANER_BACKOFF),
+        compaction.check_interval.as_millis().to_string()
+    );
     assert_eq!(of(CLEANER_BUFFER), compaction.key_map_bytes.to_string());
     assert_eq!(of(CLEANER_RATE), compaction.rate.to_string());
 }

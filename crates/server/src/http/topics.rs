@@ -225,7 +225,6 @@ pub(super) async fn grow(
         count: grown.partitions,
         // Where they go is the node's to choose.
         assignments: None,
-        ..CreatePartitionsTopic::default()
     };
     let timeout_ms = app.limits.change_wait.as_millis() as i32;
     let result = app

@@ -135,6 +135,7 @@ impl Shard {
         store: Store,
         flusher: Flusher,
     ) -> Rc<Shard> {
+        let began = clock.monotonic();
         Rc::new(Shard {
             index,
             settings,
@@ -148,7 +149,7 @@ impl Shard {
             refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
             layout_is_overdue: Cell::new(false),
-            round_began: Cell::new(clock.monotonic()),
+            round_began: Cell::new(began),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),

@@ -80,7 +80,10 @@ impl Store {
 
     /// Whether the journal alone has some of a partition's records.
     pub fn waits_for_layout(&self, id: PartitionId) -> bool {
-        let last = self.partitions.get(&id).and_then(|log| Some((log.tail.back()?, log.laid_out)));
+        let last = self
+            .partitions
+            .get(&id)
+            .and_then(|log| Some((log.tail.back()?, log.laid_out)));
         last.is_some_and(|(last, laid_out)| last.next > laid_out)
     }
 

@@ -173,7 +173,7 @@ async fn a_pass_over_what_is_deleted_meanwhile_is_none() {
     let shard = shard();
     begin(&shard);
     shard.delete_partition(ID);
-    let ended = shard.make_pass(ID, &MEANS, &mut Outcome::default()).await;
+    let ended = shard.make_pass(ID, &|| MEANS, &mut Outcome::default()).await;
     assert_eq!(ended, Some(Compacted::Abandoned));
     assert!(!shard.store.borrow().is_compacting());
 }
@@ -183,7 +183,7 @@ async fn a_pass_is_given_up_when_the_disk_gets_full() {
     let shard = shard();
     begin(&shard);
     shard.set_disk_full(true);
-    let ended = shard.make_pass(ID, &MEANS, &mut Outcome::default()).await;
+    let ended = shard.make_pass(ID, &|| MEANS, &mut Outcome::default()).await;
     assert_eq!(ended, None);
     assert!(!shard.store.borrow().is_compacting() && rests(&shard));
 }
@@ -195,7 +195,7 @@ async fn a_pass_that_has_no_room_beside_the_reserve_waits() {
         disk_reserve_bytes: u64::MAX,
         ..MEANS
     };
-    shard.compact(ID, &careful).await;
+    shard.compact(ID, &|| careful).await;
     assert_eq!(shard.counters.compaction.passes.get(), 0);
     assert_eq!(shard.counters.compaction.failures.get(), 0);
     assert_eq!(shard.counters.compaction.written_bytes.get(), 0);

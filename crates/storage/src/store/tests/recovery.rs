@@ -44,7 +44,9 @@ fn a_round_may_end_at_any_stage() {
 
 fn end_at(rig: &mut Rig, stage: usize) {
     let stages: [&dyn Fn(&mut Rig); 6] = [
-        &|rig| rig.store.begin_layout(),
+        &|rig| {
+            rig.store.begin_layout();
+        },
         &|rig| {
             let job = rig.store.next_layout(rig.now_ms).expect("two partitions wait");
             job.run().map(|_| ()).expect("the disk works");
