@@ -161,8 +161,10 @@ def admin(address):
         return ["ok"]
 
     def since(topic, partition, ms):
+        # The admin client keeps a leader's epoch for minutes, and is refused after a restart, by Kafka as well.
+        fresh = AdminClient(settings(address))
         place = TopicPartition(topic, int(partition))
-        return [client.list_offsets({place: OffsetSpec.for_timestamp(int(ms))})[place].result(30).offset]
+        return [fresh.list_offsets({place: OffsetSpec.for_timestamp(int(ms))})[place].result(30).offset]
 
     def trim(topic, partition, offset):
         place = TopicPartition(topic, int(partition), int(offset))
