@@ -125,17 +125,14 @@ impl ConnectionLimits {
     /// What clients have set for this node, or what it was started with; and what it can bear.
     fn in_force(core: &Core, connections_max: usize) -> ConnectionLimits {
         let started = &core.facts.config.limits;
-        core.with_metadata(|metadata| {
-            let number = |name, started| {
-                let set = metadata.own_broker_number(name);
-                set.and_then(|number| usize::try_from(number).ok())
-                    .unwrap_or(started)
-            };
-            ConnectionLimits {
-                all: number(MAX_CONNECTIONS, started.connections).min(connections_max),
-                per_address: number(MAX_CONNECTIONS_PER_IP, started.connections_per_address),
-            }
-        })
+        let number = |name, started: usize| {
+            let number = core.number_in_force(name, started as u64);
+            usize::try_from(number).unwrap_or(usize::MAX)
+        };
+        ConnectionLimits {
+            all: number(MAX_CONNECTIONS, started.connections).min(connections_max),
+            per_address: number(MAX_CONNECTIONS_PER_IP, started.connections_per_address),
+        }
     }
 }
 

@@ -208,6 +208,12 @@ impl Core {
         look(&self.metadata.borrow())
     }
 
+    /// What clients have set for this node, or what it was started with.
+    pub(crate) fn number_in_force(&self, name: &str, started: u64) -> u64 {
+        self.with_metadata(|metadata| metadata.own_broker_number(name))
+            .unwrap_or(started)
+    }
+
     /// A shard of this core.
     ///
     /// # Panics

@@ -72,7 +72,7 @@ async fn rest_before_compaction(core: &Core) {
     let began = Instant::now();
     loop {
         let started_ms = core.facts.config.compaction.check_interval.as_millis() as u64;
-        let interval = Duration::from_millis(number_in_force(core, CLEANER_BACKOFF, started_ms));
+        let interval = Duration::from_millis(core.number_in_force(CLEANER_BACKOFF, started_ms));
         let left = interval.saturating_sub(began.elapsed());
         if left.is_zero() {
             return;
@@ -84,18 +84,12 @@ async fn rest_before_compaction(core: &Core) {
 /// What a compaction may use from now on.
 fn means_in_force(core: &Core) -> CompactionMeans {
     let settings = &core.facts.config.compaction;
-    let key_map_bytes = number_in_force(core, CLEANER_BUFFER, settings.key_map_bytes as u64);
+    let key_map_bytes = core.number_in_force(CLEANER_BUFFER, settings.key_map_bytes as u64);
     CompactionMeans {
         key_map_bytes: usize::try_from(key_map_bytes).unwrap_or(usize::MAX),
-        bytes_per_second: number_in_force(core, CLEANER_RATE, settings.rate),
+        bytes_per_second: core.number_in_force(CLEANER_RATE, settings.rate),
         disk_reserve_bytes: core.facts.config.disk.reserve_bytes,
     }
-}
-
-/// What clients have set for this node, or what it was started with.
-fn number_in_force(core: &Core, name: &str, started: u64) -> u64 {
-    core.with_metadata(|metadata| metadata.own_broker_number(name))
-        .unwrap_or(started)
 }
 
 /// The partition that needs compaction most, with its shard.

@@ -113,10 +113,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
         })
         .await?;
     let result = result.first().expect("one topic is asked for, one is answered");
-    if result.error_code != 0 {
-        let message = result.error_message.as_ref().map(Text::as_str);
-        return Err(change_problem(result.error_code, message, Kind::InvalidTopic).with("topic", name));
-    }
+    was_changed(&name, result.error_code, result.error_message.as_ref())?;
     let described = describe_topic(&app, &name).await?;
     let mut response = (StatusCode::CREATED, Json(described)).into_response();
     // A name that was accepted needs no encoding.
@@ -241,10 +238,7 @@ pub(super) async fn grow(
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
-    if result.error_code != 0 {
-        let message = result.error_message.as_ref().map(Text::as_str);
-        return Err(change_problem(result.error_code, message, Kind::InvalidTopic).with("topic", name));
-    }
+    was_changed(&name, result.error_code, result.error_message.as_ref())?;
     Ok(Json(describe_topic(&app, &name).await?))
 }
 
@@ -271,11 +265,15 @@ pub(super) async fn delete(
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
-    match result.error_code {
-        0 => Ok(StatusCode::NO_CONTENT),
-        code => {
-            let message = result.error_message.as_ref().map(Text::as_str);
-            Err(change_problem(code, message, Kind::InvalidTopic).with("topic", name))
-        }
+    was_changed(&name, result.error_code, result.error_message.as_ref())?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Kafka's answer to a change of a topic, as a problem if it was refused.
+fn was_changed(topic: &str, error_code: i16, message: Option<&Text>) -> Result<(), Problem> {
+    if error_code == 0 {
+        return Ok(());
     }
+    let problem = change_problem(error_code, message.map(Text::as_str), Kind::InvalidTopic);
+    Err(problem.with("topic", topic))
 }

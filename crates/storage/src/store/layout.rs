@@ -80,11 +80,8 @@ impl Store {
 
     /// Whether the journal alone has some of a partition's records.
     pub fn waits_for_layout(&self, id: PartitionId) -> bool {
-        let last = self
-            .partitions
-            .get(&id)
-            .and_then(|log| Some((log.tail.back()?, log.laid_out)));
-        last.is_some_and(|(last, laid_out)| last.next > laid_out)
+        let log = self.partitions.get(&id);
+        log.is_some_and(|log| log.tail.back().is_some_and(|last| last.next > log.laid_out))
     }
 
     /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.

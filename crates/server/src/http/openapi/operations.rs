@@ -12,6 +12,13 @@ use super::{always, answers, no_content, reference};
 
 /// What reading and changing a partition can come to.
 const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
+/// What changing a topic that is there can come to.
+const OF_TOPIC_CHANGE: &[Kind] = &[
+    Kind::UnknownTopic,
+    Kind::InvalidTopic,
+    Kind::MalformedQuery,
+    Kind::OutcomeUnknown,
+];
 
 fn query(name: &str, what: &str, schema: Value, example: Value) -> Value {
     json!({
@@ -126,12 +133,6 @@ pub(in super::super) fn describe_topic() -> Value {
 }
 
 pub(in super::super) fn grow_topic() -> Value {
-    let problems = [
-        Kind::UnknownTopic,
-        Kind::InvalidTopic,
-        Kind::MalformedQuery,
-        Kind::OutcomeUnknown,
-    ];
     json!({
         "operationId": "growTopic",
         "summary": "Give a topic more partitions",
@@ -140,21 +141,15 @@ pub(in super::super) fn grow_topic() -> Value {
             "schema": reference("NewPartitions"),
             "example": { "partitions": 6 },
         } } },
-        "responses": answers("200", "The topic has them, on every core.", "Topic", &problems),
+        "responses": answers("200", "The topic has them, on every core.", "Topic", OF_TOPIC_CHANGE),
     })
 }
 
 pub(in super::super) fn delete_topic() -> Value {
-    let problems = [
-        Kind::UnknownTopic,
-        Kind::InvalidTopic,
-        Kind::MalformedQuery,
-        Kind::OutcomeUnknown,
-    ];
     json!({
         "operationId": "deleteTopic",
         "summary": "Delete a topic with its records",
-        "responses": no_content("It is gone.", &problems),
+        "responses": no_content("It is gone.", OF_TOPIC_CHANGE),
     })
 }
 
