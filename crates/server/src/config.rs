@@ -206,6 +206,8 @@ pub struct GroupSettings {
     pub offsets_retention: Duration,
     /// The time between two looks at which offsets these are.
     pub offsets_check_interval: Duration,
+    /// The time between two looks at how far groups are behind.
+    pub lag_check_interval: Duration,
     /// How long a member that speaks the consumer protocol may be silent.
     pub consumer_session_timeout: Duration,
     /// How often such a member is to be heard of.
@@ -312,6 +314,7 @@ impl Default for Config {
                 members_max: 10_000,
                 offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
                 offsets_check_interval: Duration::from_secs(10 * 60),
+                lag_check_interval: Duration::from_secs(15),
                 consumer_session_timeout: Duration::from_secs(45),
                 consumer_heartbeat_interval: Duration::from_secs(5),
             },

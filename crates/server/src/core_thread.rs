@@ -16,6 +16,7 @@ use tokio::task::LocalSet;
 use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::DeathNotice;
+use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Flusher, Shard, ShardSettings};
@@ -70,6 +71,7 @@ pub(crate) fn run_core(plan: CorePlan) {
                 let reading = tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
                 tokio::task::spawn_local(maintenance::keep(core.clone()));
                 tokio::task::spawn_local(maintenance::compact(core.clone()));
+                tokio::task::spawn_local(groups::watch_lags(core.clone()));
                 tokio::spawn(core.idle_poll.clone().run());
                 tokio::select! {
                     // Either way the core ends: told to, or because nobody can tell it any more.

@@ -6,6 +6,7 @@
 mod gathering;
 mod host;
 mod internal_topic;
+mod lags;
 mod place;
 
 use std::cell::RefCell;
@@ -27,6 +28,7 @@ use crate::core::Core;
 use crate::error_codes::coordinator_code;
 
 pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
+pub(crate) use lags::{GroupLag, watch_lags};
 
 use host::GroupHost;
 use place::partition_of;
@@ -35,6 +37,8 @@ use place::partition_of;
 #[derive(Default)]
 pub(crate) struct Groups {
     hosts: RefCell<BTreeMap<i32, Rc<GroupHost>>>,
+    /// As they were found last.
+    lags: RefCell<Arc<[GroupLag]>>,
 }
 
 /// A coordinator that serves its groups no more until the next start.
@@ -68,6 +72,15 @@ impl Groups {
             })
         });
         closed.collect()
+    }
+
+    /// How far the groups here are behind, as it was found last; those furthest behind first, and no others if there are many.
+    pub(crate) fn lags(&self) -> Arc<[GroupLag]> {
+        self.lags.borrow().clone()
+    }
+
+    fn all(&self) -> Vec<Rc<GroupHost>> {
+        self.hosts.borrow().values().cloned().collect()
     }
 
     fn host(&self, partition: i32) -> Option<Rc<GroupHost>> {

@@ -10,6 +10,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_wire::ApiKey;
@@ -17,7 +18,7 @@ use platform::process::ProcessUsage;
 use protocol::groups::GROUPS_TOPIC;
 use storage::StoreStatus;
 
-use crate::groups::ClosedCoordinator;
+use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::HttpFigures;
 use crate::latency::HistogramFigures;
 use crate::shard::{AppendRefusal, CompactionFigures};
@@ -79,6 +80,8 @@ pub(crate) struct CoreFigures {
     pub(crate) groups: usize,
     /// Those that have failed: their groups are not served.
     pub(crate) closed_coordinators: Vec<ClosedCoordinator>,
+    /// How far groups are behind, as it was found some seconds ago.
+    pub(crate) group_lags: Arc<[GroupLag]>,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
     /// Partitions of these topics, likewise.

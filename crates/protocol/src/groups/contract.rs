@@ -28,7 +28,7 @@ pub use consumer::{ConsumerHeartbeat, Heard, MemberPresence};
 pub use error::GroupError;
 pub use offsets::{
     CommitOffsets, CommitPartition, CommittedOffset, DeleteOffsets, FetchOffsets, FetchTopic,
-    FetchedPartition, FetchedTopic, OffsetCommitter, PartitionOutcome, TopicPartition,
+    FetchedPartition, FetchedTopic, GroupOffset, OffsetCommitter, PartitionOutcome, TopicPartition,
 };
 
 /// The name of a group, a member, an instance, a topic: shared, since the same few stand in many places.

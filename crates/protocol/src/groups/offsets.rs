@@ -9,6 +9,7 @@ mod expire;
 mod fetch;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use record::TopicId;
 
@@ -52,6 +53,21 @@ impl Offsets {
                 let topic = Name::clone(topic);
                 (TopicPartition { topic, index: *index }, value)
             })
+        })
+    }
+
+    /// Those behind a partition, in order.
+    pub(crate) fn after<'a>(
+        &'a self,
+        last: Option<&'a TopicPartition>,
+    ) -> impl Iterator<Item = (&'a Name, i32, &'a OffsetValue)> + 'a {
+        let begin = last.map_or(Bound::Unbounded, |last| Bound::Included(&last.topic));
+        let topics = self.topics.range::<Name, _>((begin, Bound::Unbounded));
+        topics.flat_map(move |(topic, partitions)| {
+            let last = last.filter(|last| last.topic == *topic);
+            let begin = last.map_or(Bound::Unbounded, |last| Bound::Excluded(last.index));
+            let behind = partitions.range((begin, Bound::Unbounded));
+            behind.map(move |(index, value)| (topic, *index, value))
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use protocol::groups::{Action, Answer, DescribeConsumer, MemberPresence, Name, Request, TopicChange};
+use protocol::groups::{
+    Action, Answer, DeleteGroup, DescribeConsumer, GroupOffset, MemberPresence, Name, Request, TopicChange,
+};
 use record::TopicId;
 
 use crate::{Stand, at_once, commit, heartbeat_of};
@@ -67,6 +69,52 @@ fn all_groups_see_new_topics_but_not_at_once() {
         };
         assert_eq!(group.members[0].target.len(), 3);
     }
+}
+
+/// Whoever goes through them gets each offset once, and goes on where groups are that were made and deleted meanwhile.
+#[test]
+fn offsets_are_gone_through_some_at_a_time() {
+    let mut stand = Stand::empty(at_once());
+    for group in ["a", "b", "c"] {
+        for (topic, id) in [("orders", 1), ("refunds", 2)] {
+            let mut offsets = commit(group, "", -1, &[(0, 5, 0), (1, 7, 0)]);
+            for committed in &mut offsets.partitions {
+                committed.partition.topic = Name::from(topic);
+                committed.topic_id = TopicId([id; 16]);
+            }
+            let told = stand.ask(Request::CommitOffsets(offsets));
+            assert!(matches!(told, Answer::CommitOffsets(Ok(_))), "{told:?}");
+        }
+    }
+    let all: Vec<GroupOffset> = stand.coordinator.offsets_after(None).collect();
+    let place = |found: &GroupOffset| {
+        let GroupOffset {
+            group, partition, ..
+        } = found;
+        (group.to_string(), partition.clone(), found.offset.0)
+    };
+    assert_eq!(all.len(), 12);
+    assert!(all.iter().map(place).is_sorted(), "{all:?}");
+    assert_eq!((&*all[3].group, all[3].topic_id, all[3].offset.0), ("a", TopicId([2; 16]), 7));
+    for count in 1..=13 {
+        let mut found: Vec<GroupOffset> = Vec::new();
+        loop {
+            let some: Vec<_> = stand.coordinator.offsets_after(found.last()).take(count).collect();
+            if some.is_empty() {
+                break;
+            }
+            found.extend(some);
+        }
+        assert_eq!(found, all, "{count} at a time");
+    }
+
+    let delete = DeleteGroup {
+        group: Name::from("b"),
+    };
+    let gone = stand.ask(Request::DeleteGroup(delete));
+    assert!(matches!(gone, Answer::DeleteGroup(Ok(()))), "{gone:?}");
+    let rest: Vec<_> = stand.coordinator.offsets_after(Some(&all[5])).collect();
+    assert_eq!(rest, all[8..]);
 }
 
 /// Groups whose members want many topics are more to look at: there are fewer of them in a call.

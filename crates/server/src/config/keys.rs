@@ -307,6 +307,12 @@ pub(super) static KEYS: &[Key] = &[
         "How often each coordinator looks for offsets that have outlived their retention, or whose topics are gone.",
     ),
     number(
+        "groups.lag_check_interval",
+        |c| Slot::Time(&mut c.groups.lag_check_interval),
+        (10, DAY),
+        "How often each core looks how far its groups are behind, for the metrics.",
+    ),
+    number(
         "groups.consumer_session_timeout",
         |c| Slot::Time(&mut c.groups.consumer_session_timeout),
         (SECOND, HOUR),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
+    Action, Answer, Coordinator, GroupOffset, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
 };
 use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -146,6 +146,15 @@ impl GroupHost {
 
     pub(super) fn group_count(&self) -> usize {
         self.coordinator.borrow().group_count()
+    }
+
+    /// What its groups have committed, from behind `last` on, `count` of it at most.
+    pub(super) fn offsets_after(&self, last: Option<&GroupOffset>, count: usize) -> Vec<GroupOffset> {
+        self.coordinator
+            .borrow()
+            .offsets_after(last)
+            .take(count)
+            .collect()
     }
 
     fn now(&self) -> Duration {

@@ -116,6 +116,7 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         fetch_sessions: core.sessions.borrow().len(),
         groups: core.groups.count(),
         closed_coordinators: core.groups.closed_coordinators(),
+        group_lags: core.groups.lags(),
         topics: core.with_metadata(|metadata| metadata.topics().len()),
         partitions: core.with_metadata(|metadata| metadata.partition_count()),
         disk_free_bytes: core.disk_free_bytes.get(),

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Snapshot;
-use super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE, Value};
+use super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_GROUP, OF_JOURNAL, OF_NODE, Value};
 
 /// What every metric's name begins with.
 pub(super) const PREFIX: &str = "ropewalk";
@@ -17,7 +17,7 @@ pub(super) const PREFIX: &str = "ropewalk";
 /// The media type of what `render` gives.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Which core, which journal or API; none for the whole node.
+/// Which core, journal, API, group or topic; none for the whole node.
 type Labels = Vec<(&'static str, String)>;
 
 /// The snapshot as text.
@@ -57,6 +57,13 @@ impl Collector for Snapshot {
             counted.map(move |(api, requests)| (of_api(core, *api), requests))
         });
         encode_all(&mut encoder, OF_API, &apis.collect::<Vec<_>>())?;
+
+        let lags = self.answered().flat_map(|(_, figures)| figures.group_lags.iter());
+        let lags = lags.map(|lag| {
+            let labels = vec![("group", lag.group.to_string()), ("topic", lag.topic.to_string())];
+            (labels, lag)
+        });
+        encode_all(&mut encoder, OF_GROUP, &lags.collect::<Vec<_>>())?;
 
         let of_journal =
             |core: usize, journal: usize| vec![("core", core.to_string()), ("journal", journal.to_string())];

@@ -11,6 +11,7 @@ use std::time::Duration;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
+use crate::groups::GroupLag;
 use crate::latency::HistogramFigures;
 
 pub(super) use self::journal::OF_JOURNAL;
@@ -294,6 +295,14 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Coordinators of consumer groups that have failed: GET /ready says why. Their groups are refused until the node is started again.",
     ),
 ];
+
+/// Of a group and a topic that it reads.
+pub(super) static OF_GROUP: &[Metric<GroupLag>] = &[gauge(
+    "group_lag_records",
+    None,
+    |lag| known(lag.records),
+    "Records of a topic between what a group has committed and the tail, of all partitions of which it has committed something: as it was at the last look (groups.lag_check_interval), of each core's 1,000 groups and topics that are furthest behind.",
+)];
 
 /// Of one of Kafka's APIs on one core: how often it was asked for.
 pub(super) static OF_API: &[Metric<u64>] = &[counter(

@@ -10,7 +10,7 @@ use platform::clock::ManualClock;
 use platform::process::ProcessUsage;
 use storage::StoreStatus;
 
-use crate::groups::ClosedCoordinator;
+use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::{HttpCounters, HttpFigures};
 use crate::latency::{Histogram, HistogramFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
@@ -70,6 +70,14 @@ fn journal(index: usize) -> JournalFigures {
     }
 }
 
+fn lag(group: &str, topic: &str, records: u64) -> GroupLag {
+    GroupLag {
+        records,
+        group: group.into(),
+        topic: topic.into(),
+    }
+}
+
 fn core(journals: Vec<JournalFigures>) -> CoreFigures {
     CoreFigures {
         connections: 1,
@@ -88,6 +96,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         fetch_sessions: 8,
         groups: 22,
         closed_coordinators: Vec::new(),
+        group_lags: [lag("bill\"ing", "orders", 40), lag("audit", "orders", 0)].into(),
         topics: 9,
         partitions: 20,
         disk_free_bytes: Some(21),
@@ -159,6 +168,10 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
     for lines in expected {
         assert!(text.contains(lines), "no {lines:?} in:\n{text}");
     }
+    // Names are the clients'.
+    let lags = "ropewalk_group_lag_records{group=\"bill\\\"ing\",topic=\"orders\"} 40\n\
+                ropewalk_group_lag_records{group=\"audit\",topic=\"orders\"} 0\n";
+    assert!(text.contains(lags), "{text}");
     let build = format!(
         "ropewalk_build_info{{version=\"{}\"}} 1\n",
         env!("CARGO_PKG_VERSION")

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Http};
 use crate::refusals::expect;
-use crate::support::{TestNode, batch, now_ms};
+use crate::support::{TestNode, batch, eventually, now_ms};
 use members::{Assignment, ClassicMember, ConsumerMember};
 
 const GROUP: &str = "/v1/groups/billing";
@@ -15,7 +15,10 @@ const OFFSETS: &str = "/v1/groups/billing/offsets";
 
 /// A node with a topic of three partitions; the first has five records, of which one is given up.
 fn start() -> (TestNode, Http) {
-    let node = TestNode::start_with(&[("groups.initial_rebalance_delay", "0s")]);
+    let node = TestNode::start_with(&[
+        ("groups.initial_rebalance_delay", "0s"),
+        ("groups.lag_check_interval", "10ms"),
+    ]);
     let http = Http::of(&node);
     http.create("orders", 3);
     let mut wire = node.connect();
@@ -78,6 +81,30 @@ fn groups_are_listed_by_name_some_at_a_time() {
         (["c", "d", "e"].map(str::to_owned).to_vec(), &Value::Null)
     );
     assert_eq!(ok(&http.get("/v1/groups/b%20%26%C3%A9"))["name"], "b &é");
+}
+
+#[test]
+fn metrics_tell_how_far_groups_are_behind() {
+    let (node, http) = start();
+    ok(&set_first(&http, &json!(2)));
+    let read_all = r#"[{"topic":"orders","partition":0,"offset":5},{"topic":"orders","partition":1,"offset":0}]"#;
+    ok(&http.patch("/v1/groups/audit/offsets", read_all));
+    for lag in [
+        "{group=\"billing\",topic=\"orders\"} 3",
+        "{group=\"audit\",topic=\"orders\"} 0",
+    ] {
+        let line = format!("\nropewalk_group_lag_records{lag}\n");
+        eventually(&line, || node.get("/metrics").contains(&line));
+    }
+    // More comes than is read.
+    assert_eq!(node.connect().produce("orders", 0, batch(&[(now_ms(), "x")])).error_code, 0);
+    eventually("both are one record further behind", || {
+        node.metric("ropewalk_group_lag_records") == 5
+    });
+    assert_eq!(http.delete("/v1/topics/orders").status, 204);
+    eventually("nobody is behind in a topic that is gone", || {
+        !node.get("/metrics").contains("\nropewalk_group_lag_records{")
+    });
 }
 
 #[test]

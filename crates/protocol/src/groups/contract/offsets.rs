@@ -13,6 +13,19 @@ pub struct TopicPartition {
     pub index: i32,
 }
 
+/// What a group has committed of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupOffset {
+    /// The group.
+    pub group: Name,
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The topic's id when it was committed.
+    pub topic_id: TopicId,
+    /// Where reading goes on.
+    pub offset: Offset,
+}
+
 /// An offset as a group remembers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedOffset {

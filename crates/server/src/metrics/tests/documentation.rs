@@ -6,7 +6,7 @@ use std::fmt::Write;
 use prometheus_client::metrics::MetricType;
 
 use super::super::render::{PREFIX, render};
-use super::super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_JOURNAL, OF_NODE};
+use super::super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_GROUP, OF_JOURNAL, OF_NODE};
 use super::{core, journal, snapshot};
 
 /// Where the documentation's table stands.
@@ -40,6 +40,7 @@ fn described() -> Vec<(String, &'static str, &'static str, &'static str)> {
         .chain(rows(OF_CORE_ANSWER, "core"))
         .chain(rows(OF_CORE, "core"))
         .chain(rows(OF_API, "core, api"))
+        .chain(rows(OF_GROUP, "group, topic"))
         .chain(rows(OF_JOURNAL, "core, journal"))
         .collect()
 }
@@ -61,8 +62,7 @@ fn documentation() -> String {
          ```yaml\n\
          scrape_configs:\n  - job_name: ropewalk\n    static_configs:\n      - targets: [\"localhost:8092\"]\n\
          ```\n\n\
-         Not here: the lag of consumer groups (`ropewalk top --json`, `GET /v1/groups/NAME`), figures by topic or by\n\
-         error code.\n\n\
+         Not here: figures by partition (`GET /v1/topics/NAME`, `GET /v1/groups/NAME`) or by error code.\n\n\
          | metric | kind | labels | what it is |\n|---|---|---|---|\n",
     );
     for (name, kind, labels, help) in described() {
