@@ -26,6 +26,7 @@ pub(super) const LIST: i8 = 7;
 /// A value's type as Kafka numbers it.
 pub(super) fn type_code(kind: ConfigKind) -> i8 {
     match kind {
+        ConfigKind::Boolean => BOOLEAN,
         ConfigKind::String => STRING,
         ConfigKind::Int => INT,
         ConfigKind::Long => LONG,

@@ -101,6 +101,7 @@ impl Config {
             let value = set.map_or(known.default, |value| &**value);
             KeyDescription {
                 kind: match known.kind {
+                    ConfigKind::Boolean => KeyKind::Switch,
                     ConfigKind::Int | ConfigKind::Long => KeyKind::Number,
                     // A share has no kind of its own among the node's keys.
                     ConfigKind::String | ConfigKind::List | ConfigKind::Double => KeyKind::Text,

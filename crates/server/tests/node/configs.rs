@@ -119,6 +119,7 @@ fn a_topics_configs_come_with_their_sources() {
                 (retention.config_type, find(&result, "cleanup.policy").config_type),
                 (5, 7)
             );
+            assert_eq!(find(&result, "preallocate").config_type, 1);
             assert!(
                 retention
                     .documentation

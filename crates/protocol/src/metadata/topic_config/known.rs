@@ -8,6 +8,8 @@ pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
 /// What type Kafka's tools show for a config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigKind {
+    /// `true` or `false`.
+    Boolean,
     /// One word of several.
     String,
     /// A 32-bit number.
@@ -176,6 +178,9 @@ const fn word(
     }
 }
 
+/// Of what is not done here: whoever says so says what holds.
+const NEVER: &[&str] = &["false"];
+
 /// Every config that is served, sorted by name.
 pub static KNOWN: &[KnownConfig] = &[
     KnownConfig {
@@ -255,6 +260,20 @@ pub static KNOWN: &[KnownConfig] = &[
         1,
         "How many replicas must hold a batch before a producer that waits for all is answered.",
     ),
+    word(
+        "preallocate",
+        ConfigKind::Boolean,
+        "false",
+        NEVER,
+        "Segments are never as long as they may become before they are written.",
+    ),
+    word(
+        "remote.storage.enable",
+        ConfigKind::Boolean,
+        "false",
+        NEVER,
+        "Records are on the node's own disk alone.",
+    ),
     number(
         "retention.bytes",
         ConfigKind::Long,
@@ -289,5 +308,12 @@ pub static KNOWN: &[KnownConfig] = &[
         "604800000",
         1,
         "The age at which a new segment is begun.",
+    ),
+    word(
+        "unclean.leader.election.enable",
+        ConfigKind::Boolean,
+        "false",
+        NEVER,
+        "A replica that may lack what was acknowledged never becomes the leader.",
     ),
 ];

@@ -45,9 +45,16 @@ fn what_is_not_served_is_refused() {
         ("min.insync.replicas", "0"),
         ("ropewalk.durability", "none"),
         ("file.delete.delay.ms", "1"),
+        ("preallocate", "true"),
+        ("remote.storage.enable", "true"),
+        ("unclean.leader.election.enable", "true"),
     ];
     for (name, value) in wrong {
         assert!(config(&[(name, value)]).is_err(), "{name}={value}");
+    }
+    // What is so anyway may be said.
+    for name in ["preallocate", "remote.storage.enable", "unclean.leader.election.enable"] {
+        assert!(config(&[(name, "false")]).is_ok(), "{name}");
     }
     let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
     assert_eq!(
