@@ -88,22 +88,28 @@ fn offsets_are_gone_through_some_at_a_time() {
     }
     let all: Vec<GroupOffset> = stand.coordinator.offsets_after(None).collect();
     let place = |found: &GroupOffset| {
-        let GroupOffset {
-            group, partition, ..
-        } = found;
+        let GroupOffset { group, partition, .. } = found;
         (group.to_string(), partition.clone(), found.offset.0)
     };
     assert_eq!(all.len(), 12);
     assert!(all.iter().map(place).is_sorted(), "{all:?}");
-    assert_eq!((&*all[3].group, all[3].topic_id, all[3].offset.0), ("a", TopicId([2; 16]), 7));
+    assert_eq!(
+        (&*all[3].group, all[3].topic_id, all[3].offset.0),
+        ("a", TopicId([2; 16]), 7)
+    );
     for count in 1..=13 {
         let mut found: Vec<GroupOffset> = Vec::new();
         loop {
-            let some: Vec<_> = stand.coordinator.offsets_after(found.last()).take(count).collect();
+            let some: Vec<_> = stand
+                .coordinator
+                .offsets_after(found.last())
+                .take(count)
+                .collect();
             if some.is_empty() {
                 break;
             }
             found.extend(some);
+            assert!(found.len() <= all.len(), "{count} at a time: {found:?}");
         }
         assert_eq!(found, all, "{count} at a time");
     }

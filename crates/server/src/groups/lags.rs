@@ -182,7 +182,10 @@ mod tests {
             .map(|group| (committed(&format!("g{group:02}"), "t", 0, group * 37 % 100), 100))
             .collect();
         let expected = [100, 99, 98];
-        let records: Vec<u64> = told(3, &offsets).into_iter().map(|(_, records)| records).collect();
+        let records: Vec<u64> = told(3, &offsets)
+            .into_iter()
+            .map(|(_, records)| records)
+            .collect();
         assert_eq!(records, expected);
     }
 }

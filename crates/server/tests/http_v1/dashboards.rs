@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::client::Http;
 use crate::support::{TestNode, eventually};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana");
@@ -22,14 +23,19 @@ fn named(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_metric_that_is_named_is_there() {
-    let node = TestNode::start();
-    // Of Kafka's APIs only those are told of that somebody has asked for.
+    let node = TestNode::start_with(&[("groups.lag_check_interval", "10ms")]);
+    // Of Kafka's APIs only those are told of that somebody has asked for, and of groups only those that have committed.
     node.connect().create_topic("orders", 1, &[]);
+    let offset = r#"[{"topic":"orders","partition":0,"offset":0}]"#;
+    assert_eq!(
+        Http::of(&node).patch("/v1/groups/readers/offsets", offset).status,
+        200
+    );
     // Among the figures are some that are known a moment after the start.
     let mut metrics = String::new();
-    eventually("the free space is known", || {
+    eventually("the free space and the group's lag are known", || {
         metrics = node.get("/metrics");
-        metrics.contains("\nropewalk_disk_free_bytes ")
+        metrics.contains("\nropewalk_disk_free_bytes ") && metrics.contains("\nropewalk_group_lag_records{")
     });
     let there: BTreeSet<&str> = metrics
         .lines()

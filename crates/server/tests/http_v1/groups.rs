@@ -87,7 +87,8 @@ fn groups_are_listed_by_name_some_at_a_time() {
 fn metrics_tell_how_far_groups_are_behind() {
     let (node, http) = start();
     ok(&set_first(&http, &json!(2)));
-    let read_all = r#"[{"topic":"orders","partition":0,"offset":5},{"topic":"orders","partition":1,"offset":0}]"#;
+    let read_all =
+        r#"[{"topic":"orders","partition":0,"offset":5},{"topic":"orders","partition":1,"offset":0}]"#;
     ok(&http.patch("/v1/groups/audit/offsets", read_all));
     for lag in [
         "{group=\"billing\",topic=\"orders\"} 3",
@@ -97,7 +98,12 @@ fn metrics_tell_how_far_groups_are_behind() {
         eventually(&line, || node.get("/metrics").contains(&line));
     }
     // More comes than is read.
-    assert_eq!(node.connect().produce("orders", 0, batch(&[(now_ms(), "x")])).error_code, 0);
+    assert_eq!(
+        node.connect()
+            .produce("orders", 0, batch(&[(now_ms(), "x")]))
+            .error_code,
+        0
+    );
     eventually("both are one record further behind", || {
         node.metric("ropewalk_group_lag_records") == 5
     });

@@ -53,7 +53,11 @@ fn what_is_not_served_is_refused() {
         assert!(config(&[(name, value)]).is_err(), "{name}={value}");
     }
     // What is so anyway may be said.
-    for name in ["preallocate", "remote.storage.enable", "unclean.leader.election.enable"] {
+    for name in [
+        "preallocate",
+        "remote.storage.enable",
+        "unclean.leader.election.enable",
+    ] {
         assert!(config(&[(name, "false")]).is_ok(), "{name}");
     }
     let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
