@@ -1,19 +1,23 @@
 # The doors of the project. `make` alone lists them.
-# A door is listed only when the room behind it exists: sim, fuzz, bench and soak appear with their folders.
 
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/ropewalk/target
 
 # Where `make run` keeps its data.
 DATA ?= ./data
+# How long `make fuzz` goes on.
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify fix sim fuzz bench soak
+.PHONY: help run test verify fix fuzz bench soak
 
 help:
 	@echo "make run      build the release binary and start one node on $(DATA)"
 	@echo "make test     install what the tests need, then run them all"
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
+	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
+	@echo "make bench    measure, and write the report"
+	@echo "make soak     load and faults for an hour"
 
 run:
 	cargo build --release -p cli --bin ropewalk
@@ -46,22 +50,6 @@ fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 
-ifneq ($(wildcard crates/simulator/Cargo.toml),)
-SEED ?= 1
-help: help-sim
-.PHONY: help-sim
-help-sim: ; @echo "make sim SEED=1       replay one seed of the cluster simulation"
-sim:
-	cargo run --release -p simulator -- --seed "$(SEED)"
-else
-sim: ; @echo "make sim: there is no crates/simulator yet" >&2; exit 2
-endif
-
-ifneq ($(wildcard fuzz/Cargo.toml),)
-SECONDS ?= 60
-help: help-fuzz
-.PHONY: help-fuzz
-help-fuzz: ; @echo "make fuzz TARGET=... SECONDS=60   fuzz one target; without TARGET, list them"
 # RUSTC_BOOTSTRAP lets the stable compiler take the sanitizer flags that cargo-fuzz passes. What the engine finds goes
 # to fuzz/corpus, which is not kept; fuzz/seeds is. No single allocation may pass the limit, whatever an input claims.
 fuzz:
@@ -71,26 +59,9 @@ fuzz:
 	@mkdir -p "fuzz/corpus/$(TARGET)"
 	RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --features libfuzzer "$(TARGET)" \
 		"fuzz/corpus/$(TARGET)" "fuzz/seeds/$(TARGET)" -- -max_total_time=$(SECONDS) -malloc_limit_mb=64 -rss_limit_mb=1024
-else
-fuzz: ; @echo "make fuzz: there is no fuzz/ yet" >&2; exit 2
-endif
 
-ifneq ($(wildcard bench/run),)
-help: help-bench
-.PHONY: help-bench
-help-bench: ; @echo "make bench            measure, and write the report"
 bench:
 	bench/run
-else
-bench: ; @echo "make bench: there is no bench/run yet" >&2; exit 2
-endif
 
-ifneq ($(wildcard tests/soak),)
-help: help-soak
-.PHONY: help-soak
-help-soak: ; @echo "make soak             load and faults for an hour"
 soak:
 	tests/soak
-else
-soak: ; @echo "make soak: there is no tests/soak yet" >&2; exit 2
-endif
