@@ -15,6 +15,7 @@ use crate::cluster::{Cluster, PartitionMetadata, TopicMetadata};
 use crate::connection::{Connection, wait_readable};
 use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
+use crate::offsets::OffsetQuery;
 use crate::position::{Position, fetch_request, partition_answers};
 
 /// How many partitions are followed over one connection: enough that the largest topics need few, few enough that naming
@@ -22,8 +23,10 @@ use crate::position::{Position, fetch_request, partition_answers};
 const PARTITIONS_PER_CONNECTION: usize = 500;
 /// How long lost partitions are left alone before their leaders are looked for again.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// How often is looked whether the topic has got more partitions.
+/// How long is waited before looking again whether the topic has got more partitions; and that the pause is at least so many
+/// times as long as the look, which holds up the fetches if a broker hangs.
 const GROWTH_PAUSE: Duration = Duration::from_secs(5);
+const GROWTH_PAUSE_LOOKS: u32 = 10;
 /// A topic that brokers have not known for so long was deleted. One that was just made, or just moved, is known sooner.
 const DELETED_AFTER: Duration = Duration::from_secs(5);
 
@@ -149,24 +152,39 @@ impl TopicFollower {
     /// # Errors
     /// `TopicDeleted`, and others that would be met again.
     pub fn follow_new(&mut self, cluster: &mut Cluster) -> Result<Vec<i32>> {
-        if Instant::now() < self.count_at {
+        let began = Instant::now();
+        if began < self.count_at {
             return Ok(Vec::new());
         }
-        self.count_at = Instant::now() + GROWTH_PAUSE;
-        let described = match self.describe(cluster) {
+        let found = self.find_new(cluster);
+        let ended = Instant::now();
+        self.count_at = ended + GROWTH_PAUSE.max((ended - began) * GROWTH_PAUSE_LOOKS);
+        let starts = match found {
             Err(error) if error.is_retriable() => return Ok(Vec::new()),
-            described => described?,
+            found => found?,
         };
-        let indices = described.partitions.iter().map(|partition| partition.index);
-        let new: Vec<i32> = indices.skip(self.partition_count).collect();
-        self.partition_count += new.len();
-        let position = |partition: &i32| Position::new(self.topic.clone(), *partition, Offset::ZERO);
-        let positions: Vec<Position> = new.iter().map(position).collect();
-        self.lost.extend(positions);
-        if !new.is_empty() {
-            self.look_at = Instant::now();
+        self.partition_count += starts.len();
+        let position =
+            |(partition, first): &(i32, Offset)| Position::new(self.topic.clone(), *partition, *first);
+        self.lost.extend(starts.iter().map(position));
+        if !starts.is_empty() {
+            self.look_at = ended;
         }
-        Ok(new)
+        Ok(starts.into_iter().map(|(partition, _)| partition).collect())
+    }
+
+    /// The partitions that the topic has got, each with the offset of its first record.
+    fn find_new(&mut self, cluster: &mut Cluster) -> Result<Vec<(i32, Offset)>> {
+        let mut described = self.describe(cluster)?;
+        let known = self.partition_count.min(described.partitions.len());
+        described.partitions.drain(..known);
+        if described.partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let firsts = cluster.offsets(&described, OffsetQuery::Earliest)?.into_iter();
+        Ok(firsts
+            .map(|(partition, first)| (partition, first.unwrap_or(Offset::ZERO)))
+            .collect())
     }
 
     /// The topic as it is now, if it is still the same.

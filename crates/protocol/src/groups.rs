@@ -45,9 +45,9 @@ mod rounds;
 mod settings;
 mod topics;
 mod waiting;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::Duration;
 
 pub use assignment::Assignment;
@@ -56,6 +56,7 @@ pub use contract::*;
 pub use records::GROUPS_TOPIC;
 pub use settings::Settings;
 pub use topics::TopicChange;
+pub use walk::OffsetsPlace;
 
 use crate::DecodeError;
 use context::{Context, Gate};
@@ -262,30 +263,6 @@ impl Coordinator {
             .values()
             .flat_map(|group| group.image())
             .map(|change| change.encode())
-    }
-
-    /// What groups have committed, in the order of groups, topics and partitions, from behind `last` on: some can be taken now
-    /// and others later. Nothing before the log is read.
-    pub fn offsets_after<'a>(
-        &'a self,
-        last: Option<&'a GroupOffset>,
-    ) -> impl Iterator<Item = GroupOffset> + 'a {
-        let begin = last.map_or(Bound::Unbounded, |last| Bound::Included(&last.group));
-        let groups = self.groups.range::<Name, _>((begin, Bound::Unbounded));
-        let loaded = self.loaded;
-        groups.filter(move |_| loaded).flat_map(move |(name, group)| {
-            let last = last.filter(|last| last.group == *name);
-            let behind = group.offsets.after(last.map(|last| &last.partition));
-            behind.map(move |(topic, index, value)| GroupOffset {
-                group: Name::clone(name),
-                partition: TopicPartition {
-                    topic: Name::clone(topic),
-                    index,
-                },
-                topic_id: value.topic_id,
-                offset: value.committed.offset,
-            })
-        })
     }
 
     /// How many groups there are.

@@ -206,7 +206,7 @@ pub struct GroupSettings {
     pub offsets_retention: Duration,
     /// The time between two looks at which offsets these are.
     pub offsets_check_interval: Duration,
-    /// The time between two looks at how far groups are behind.
+    /// The pause between two looks at how far groups are behind.
     pub lag_check_interval: Duration,
     /// How long a member that speaks the consumer protocol may be silent.
     pub consumer_session_timeout: Duration,

@@ -79,7 +79,7 @@ impl Groups {
         self.lags.borrow().clone()
     }
 
-    fn all(&self) -> Vec<Rc<GroupHost>> {
+    fn all_hosts(&self) -> Vec<Rc<GroupHost>> {
         self.hosts.borrow().values().cloned().collect()
     }
 

@@ -28,6 +28,7 @@ mod node;
 mod owner;
 mod producer_ids;
 mod shard;
+mod stands;
 mod topic_names;
 
 pub use core_death::CoreDied;

@@ -60,8 +60,9 @@ pub(crate) async fn keep(core: Rc<Core>) {
 pub(crate) async fn compact(core: Rc<Core>) {
     loop {
         rest_before_compaction(&core).await;
-        core.shards().for_each(|shard| shard.lay_out_for_compaction());
-        while let Some((shard, id)) = neediest(&core) {
+        loop {
+            core.shards().for_each(|shard| shard.lay_out_for_compaction());
+            let Some((shard, id)) = neediest(&core) else { break };
             shard.compact(id, &|| means_in_force(&core)).await;
         }
     }

@@ -183,6 +183,8 @@ fn partitions_that_a_topic_gets_later_are_followed_from_their_first_record() {
     follower.end(1);
     broker.grow_topic("cords", 2);
     broker.append("cords", 3, 4);
+    // Two of these are given up before the partition is found.
+    broker.trim("cords", 3, 2);
     let mut new = Vec::new();
     while new.is_empty() {
         std::thread::sleep(Duration::from_millis(10));
@@ -192,7 +194,8 @@ fn partitions_that_a_topic_gets_later_are_followed_from_their_first_record() {
     broker.append("cords", 2, 2);
     broker.append("cords", 0, 1);
     broker.append("cords", 1, 1);
-    seen.follow(&mut follower, &mut cluster, 1 + 4 + 2 + 1);
+    seen.next.insert(3, 2);
+    seen.follow(&mut follower, &mut cluster, 1 + 2 + 2 + 1);
     assert_eq!(seen.next, BTreeMap::from([(0, 1), (1, 1), (2, 2), (3, 4)]));
 }
 

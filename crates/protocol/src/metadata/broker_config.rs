@@ -54,35 +54,40 @@ static OF_NODES: &[KnownConfig] = &[
         "15000",
         10,
         "How often each core looks for partitions that need compaction.",
-    ),
+    )
+    .at_most(24 * 60 * 60 * 1_000),
     topic_config::number(
         CLEANER_BUFFER,
         ConfigKind::Long,
         "33554432",
         64 << 10,
         "Memory of each core for the keys of a compaction, 24 bytes each; with more keys than fit it takes several passes.",
-    ),
+    )
+    .at_most(64 << 30),
     topic_config::number(
         CLEANER_RATE,
         ConfigKind::Long,
         "67108864",
         64 << 10,
         "How many bytes a second the compaction of one core reads and writes at most.",
-    ),
+    )
+    .at_most(1 << 40),
     topic_config::number(
         MAX_CONNECTIONS,
         ConfigKind::Int,
         "10000",
         1,
         "How many connections may be open.",
-    ),
+    )
+    .at_most(1_000_000),
     topic_config::number(
         MAX_CONNECTIONS_PER_IP,
         ConfigKind::Int,
         "5000",
         1,
         "How many connections may be open from one address.",
-    ),
+    )
+    .at_most(1_000_000),
 ];
 
 /// A broker config that can be changed while nodes run.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, DeleteGroup, DescribeConsumer, GroupOffset, MemberPresence, Name, Request, TopicChange,
+    Action, Answer, DeleteGroup, DescribeConsumer, GroupOffset, MemberPresence, Name, OffsetsPlace, Request,
+    TopicChange,
 };
 use record::TopicId;
 
@@ -86,40 +87,42 @@ fn offsets_are_gone_through_some_at_a_time() {
             assert!(matches!(told, Answer::CommitOffsets(Ok(_))), "{told:?}");
         }
     }
-    let all: Vec<GroupOffset> = stand.coordinator.offsets_after(None).collect();
-    let place = |found: &GroupOffset| {
-        let GroupOffset { group, partition, .. } = found;
-        (group.to_string(), partition.clone(), found.offset.0)
-    };
-    assert_eq!(all.len(), 12);
+    // Looked at as well: groups that have committed nothing.
+    subscribe(&mut stand, 2);
+    let (all, rest) = stand
+        .coordinator
+        .offsets_from(OffsetsPlace::default(), usize::MAX);
+    assert_eq!((all.len(), rest), (12, None));
+    let place = |found: &GroupOffset| (found.group.to_string(), found.partition.clone(), found.offset.0);
     assert!(all.iter().map(place).is_sorted(), "{all:?}");
+    let refund = &all[3];
     assert_eq!(
-        (&*all[3].group, all[3].topic_id, all[3].offset.0),
+        (&*refund.group, refund.topic_id, refund.offset.0),
         ("a", TopicId([2; 16]), 7)
     );
-    for count in 1..=13 {
-        let mut found: Vec<GroupOffset> = Vec::new();
-        loop {
-            let some: Vec<_> = stand
-                .coordinator
-                .offsets_after(found.last())
-                .take(count)
-                .collect();
-            if some.is_empty() {
-                break;
-            }
+    for work_max in 1..=18 {
+        let mut found = Vec::new();
+        let mut place = Some(OffsetsPlace::default());
+        while let Some(from) = place {
+            let (some, next) = stand.coordinator.offsets_from(from, work_max);
+            assert!(some.len() <= work_max, "{work_max} at a time: {some:?}");
             found.extend(some);
-            assert!(found.len() <= all.len(), "{count} at a time: {found:?}");
+            assert!(found.len() <= all.len(), "{work_max} at a time: {found:?}");
+            place = next;
         }
-        assert_eq!(found, all, "{count} at a time");
+        assert_eq!(found, all, "{work_max} at a time");
     }
 
+    let (some, next) = stand.coordinator.offsets_from(OffsetsPlace::default(), 7);
+    assert_eq!(some, all[..6], "the first group is one to look at, too");
     let delete = DeleteGroup {
         group: Name::from("b"),
     };
     let gone = stand.ask(Request::DeleteGroup(delete));
     assert!(matches!(gone, Answer::DeleteGroup(Ok(()))), "{gone:?}");
-    let rest: Vec<_> = stand.coordinator.offsets_after(Some(&all[5])).collect();
+    let (rest, _) = stand
+        .coordinator
+        .offsets_from(next.expect("there is more"), usize::MAX);
     assert_eq!(rest, all[8..]);
 }
 

@@ -310,7 +310,7 @@ pub(super) static KEYS: &[Key] = &[
         "groups.lag_check_interval",
         |c| Slot::Time(&mut c.groups.lag_check_interval),
         (10, DAY),
-        "How often each core looks how far its groups are behind, for the metrics.",
+        "The pause between two looks of each core at how far its groups are behind, for the metrics.",
     ),
     number(
         "groups.consumer_session_timeout",

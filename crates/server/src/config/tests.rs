@@ -288,6 +288,22 @@ fn what_changes_has_the_defaults_of_its_keys() {
     );
     assert_eq!(of(CLEANER_BUFFER), compaction.key_map_bytes.to_string());
     assert_eq!(of(CLEANER_RATE), compaction.rate.to_string());
+    for (name, key) in [
+        (MAX_CONNECTIONS, "limits.connections"),
+        (MAX_CONNECTIONS_PER_IP, "limits.connections_per_address"),
+        (CLEANER_BACKOFF, "compaction.check_interval"),
+        (CLEANER_BUFFER, "compaction.key_map_bytes"),
+        (CLEANER_RATE, "compaction.rate"),
+    ] {
+        let known = KnownBrokerConfig::find(name).expect("known");
+        let range = KEYS.iter().find(|known| known.name == key).expect("a key").range;
+        let takes = |number: u64| known.check(&number.to_string()).is_ok();
+        assert!(takes(range.min) && takes(range.max), "{name} is not as {key}");
+        assert!(
+            !takes(range.min - 1) && !takes(range.max + 1),
+            "{name} is not as {key}"
+        );
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, GroupOffset, NotPersisted, PersistId, Request, Settings, Ticket, TopicChange,
+    Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Request, Settings,
+    Ticket, TopicChange,
 };
 use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -148,13 +149,13 @@ impl GroupHost {
         self.coordinator.borrow().group_count()
     }
 
-    /// What its groups have committed, from behind `last` on, `count` of it at most.
-    pub(super) fn offsets_after(&self, last: Option<&GroupOffset>, count: usize) -> Vec<GroupOffset> {
-        self.coordinator
-            .borrow()
-            .offsets_after(last)
-            .take(count)
-            .collect()
+    /// See `Coordinator::offsets_from`.
+    pub(super) fn offsets_from(
+        &self,
+        place: OffsetsPlace,
+        work_max: usize,
+    ) -> (Vec<GroupOffset>, Option<OffsetsPlace>) {
+        self.coordinator.borrow().offsets_from(place, work_max)
     }
 
     fn now(&self) -> Duration {

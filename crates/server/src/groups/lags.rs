@@ -1,7 +1,7 @@
 //! How far groups are behind what they could read: looked up in the background, and kept for whoever asks for figures.
 //!
 //! Off the record's way: some offsets at a time, with a rest in between, so that no core is held up by groups that have
-//! committed very many. What is told is therefore some seconds old.
+//! committed very many. What is told is as old as the last look and the pause after it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,16 +9,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_wire::ErrorCode;
-use protocol::groups::{GroupOffset, Name};
-use record::{Offset, PartitionId};
+use protocol::groups::{GroupOffset, Name, OffsetsPlace};
+use record::PartitionId;
 use tokio::time::sleep;
 
 use crate::core::Core;
-use crate::owner::ask_owners;
-use crate::shard::Shard;
+use crate::stands::{Stands, stands_of};
 
-/// Offsets that are looked at without a rest, and the rest: 25,000 a second, which take a hundredth of a core.
+/// Offsets and groups that are looked at without a rest, and the rest: 25,000 a second, which take a hundredth of a core.
 const AT_ONCE: usize = 256;
 const REST: Duration = Duration::from_millis(10);
 /// Lags that one core tells: those furthest behind. What reads figures keeps a series for each.
@@ -45,41 +43,31 @@ pub(crate) async fn watch_lags(core: Rc<Core>) {
 /// The lags of the core's groups, those furthest behind first.
 async fn find_lags(core: &Rc<Core>) -> Arc<[GroupLag]> {
     let mut furthest = Furthest::new(TOLD_MAX);
-    for host in core.groups.all() {
-        let mut last: Option<GroupOffset> = None;
+    for host in core.groups.all_hosts() {
+        let mut place = OffsetsPlace::default();
         loop {
-            let mut some = host.offsets_after(last.as_ref(), AT_ONCE);
-            let tails = tails_of(core, &some).await;
-            for (committed, tail) in some.iter().zip(tails) {
+            let (some, next) = host.offsets_from(place, AT_ONCE);
+            let partitions = some.iter().map(|committed| {
+                Ok(PartitionId {
+                    topic: committed.topic_id,
+                    index: committed.partition.index,
+                })
+            });
+            let stands = stands_of(core, partitions).await;
+            for (committed, stands) in some.iter().zip(stands) {
                 // Of a partition that is gone, or whose core does not tell, nothing is known.
-                if let Some(tail) = tail {
-                    furthest.add(committed, tail);
+                if let Some(stands) = stands {
+                    furthest.add(committed, stands);
                 }
             }
-            if some.len() < AT_ONCE {
-                break;
+            match next {
+                Some(next) => place = next,
+                None => break,
             }
-            last = some.pop();
             sleep(REST).await;
         }
     }
     furthest.into_told()
-}
-
-async fn tails_of(core: &Rc<Core>, offsets: &[GroupOffset]) -> Vec<Option<Offset>> {
-    let questions = offsets.iter().map(|committed| {
-        let partition = PartitionId {
-            topic: committed.topic_id,
-            index: committed.partition.index,
-        };
-        Ok((partition, ()))
-    });
-    let look = |shard: Rc<Shard>, partition, ()| async move {
-        let tail = shard.with_leader(partition, |leader| leader.tail());
-        tail.ok_or(ErrorCode::UnknownTopicOrPartition)
-    };
-    let found = ask_owners(core, questions.collect(), look).await;
-    found.into_iter().map(Result::ok).collect()
 }
 
 /// The greatest lags among those of all groups, of which each is complete before the next begins.
@@ -100,8 +88,8 @@ impl Furthest {
     }
 
     /// Takes an offset; those of one group and topic come one after the other.
-    fn add(&mut self, committed: &GroupOffset, tail: Offset) {
-        let records = tail.0.saturating_sub(committed.offset.0).max(0).unsigned_abs();
+    fn add(&mut self, committed: &GroupOffset, stands: Stands) {
+        let records = stands.behind(committed.offset).unsigned_abs();
         match &mut self.current {
             Some(lag) if lag.group == committed.group && lag.topic == committed.partition.topic => {
                 lag.records = lag.records.saturating_add(records);
@@ -135,7 +123,7 @@ impl Furthest {
 #[cfg(test)]
 mod tests {
     use protocol::groups::TopicPartition;
-    use record::TopicId;
+    use record::{Offset, TopicId};
 
     use super::*;
 
@@ -154,7 +142,11 @@ mod tests {
     fn told(told_max: usize, offsets: &[(GroupOffset, i64)]) -> Vec<(String, u64)> {
         let mut furthest = Furthest::new(told_max);
         for (committed, tail) in offsets {
-            furthest.add(committed, Offset(*tail));
+            let stands = Stands {
+                log_start: Offset::ZERO,
+                tail: Offset(*tail),
+            };
+            furthest.add(committed, stands);
         }
         let lags = furthest.into_told();
         let lags = lags.iter();

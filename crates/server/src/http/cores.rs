@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kafka_wire::ErrorCode;
 use protocol::metadata::{Metadata, Topic, is_internal};
 use record::{Offset, PartitionId, TopicId};
 use tokio::sync::{Notify, oneshot};
@@ -15,10 +14,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::append_path::append_from_outside;
 use crate::core::{Core, NodeFacts};
-use crate::error_codes::read_code;
 use crate::mailbox::Stopping;
-use crate::owner::ask_owners;
 use crate::shard::{Acks, AppendAnswer, AppendRefusal, ReadRefusal, ReadRequest, Shard};
+use crate::stands::Stands;
 
 use super::problem::{Kind, Problem};
 
@@ -71,40 +69,6 @@ impl KnownTopic {
         let detail = format!("topic {name} has no partition {named}, only 0 to {last}");
         Problem::new(Kind::UnknownPartition, detail)
     }
-}
-
-/// Where a partition stands: the first offset that is kept, and the first that is not committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stands {
-    pub(super) log_start: Offset,
-    pub(super) tail: Offset,
-}
-
-impl Stands {
-    /// On the core that owns the partition.
-    ///
-    /// # Errors
-    /// It is not here.
-    pub(super) fn of(shard: &Shard, partition: PartitionId) -> Result<Stands, ReadRefusal> {
-        let stands = shard.with_leader(partition, |leader| Stands {
-            log_start: leader.log_start(),
-            tail: leader.tail(),
-        });
-        stands.ok_or(ReadRefusal::UnknownPartition)
-    }
-}
-
-/// Where many partitions stand, in order; nothing for those that are not there or whose cores do not tell.
-pub(super) async fn stands_of(
-    core: &Rc<Core>,
-    partitions: impl Iterator<Item = Result<PartitionId, ErrorCode>>,
-) -> Vec<Option<Stands>> {
-    let questions = partitions.map(|partition| partition.map(|id| (id, ())));
-    let look = |shard: Rc<Shard>, id, ()| async move {
-        Stands::of(&shard, id).map_err(|refusal| read_code(&refusal))
-    };
-    let found = ask_owners(core, questions.collect(), look).await;
-    found.into_iter().map(Result::ok).collect()
 }
 
 /// What a read found. Its core counts it as held until it is dropped.

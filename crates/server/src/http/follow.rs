@@ -20,10 +20,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
 use crate::shard::ReadRefusal;
+use crate::stands::Stands;
 
 use super::App;
 use super::body::holding;
-use super::cores::{Stands, Unread};
+use super::cores::Unread;
 use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};

@@ -20,10 +20,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::api::list_offsets::offset_since;
 use crate::budget::Room;
 use crate::shard::{ReadRefusal, Shard};
+use crate::stands::Stands;
 
 use super::App;
 use super::body::{HeldBody, answers_full};
-use super::cores::{Stands, Unread};
+use super::cores::Unread;
 use super::follow;
 use super::line::Line;
 use super::media_type::MediaType;

@@ -17,10 +17,11 @@ use serde_json::{Value, json};
 
 use crate::api::{create_partitions, create_topics, delete_topics};
 use crate::groups::topic_settings;
+use crate::stands::stands_of;
 
 use super::App;
 use super::body::held_json;
-use super::cores::{stands_of, unknown_topic};
+use super::cores::unknown_topic;
 use super::json_body::{Members, take_json};
 use super::line::Line;
 use super::paging::Paging;
@@ -113,7 +114,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
         })
         .await?;
     let result = result.first().expect("one topic is asked for, one is answered");
-    was_changed(&name, result.error_code, result.error_message.as_ref())?;
+    check_changed(&name, result.error_code, result.error_message.as_ref())?;
     let described = describe_topic(&app, &name).await?;
     let mut response = (StatusCode::CREATED, Json(described)).into_response();
     // A name that was accepted needs no encoding.
@@ -205,7 +206,7 @@ fn partitions(metadata: &Metadata, topic: &Topic) -> (Vec<PartitionId>, Vec<Desc
 /// What a client wants changed of a topic.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Grown {
+struct WantedPartitions {
     partitions: i32,
 }
 
@@ -216,7 +217,7 @@ pub(super) async fn grow(
     request: Request,
 ) -> Result<Json<Value>, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let (grown, _room) = take_json::<Grown>(&app, request, BODY_BYTES_MAX).await?;
+    let (grown, _room) = take_json::<WantedPartitions>(&app, request, BODY_BYTES_MAX).await?;
     let wanted = CreatePartitionsTopic {
         name: Text::from(name.as_str()),
         count: grown.partitions,
@@ -238,7 +239,7 @@ pub(super) async fn grow(
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
-    was_changed(&name, result.error_code, result.error_message.as_ref())?;
+    check_changed(&name, result.error_code, result.error_message.as_ref())?;
     Ok(Json(describe_topic(&app, &name).await?))
 }
 
@@ -265,12 +266,12 @@ pub(super) async fn delete(
         })
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
-    was_changed(&name, result.error_code, result.error_message.as_ref())?;
+    check_changed(&name, result.error_code, result.error_message.as_ref())?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Kafka's answer to a change of a topic, as a problem if it was refused.
-fn was_changed(topic: &str, error_code: i16, message: Option<&Text>) -> Result<(), Problem> {
+fn check_changed(topic: &str, error_code: i16, message: Option<&Text>) -> Result<(), Problem> {
     if error_code == 0 {
         return Ok(());
     }

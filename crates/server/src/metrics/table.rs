@@ -301,7 +301,7 @@ pub(super) static OF_GROUP: &[Metric<GroupLag>] = &[gauge(
     "group_lag_records",
     None,
     |lag| known(lag.records),
-    "Records of a topic between what a group has committed and the tail, of all partitions of which it has committed something: as it was at the last look (groups.lag_check_interval), of each core's 1,000 groups and topics that are furthest behind.",
+    "Records of a topic between what a group has committed and the tail, in all partitions of which it has committed something, at the last look (see groups.lag_check_interval); of each core the 1,000 that are furthest behind.",
 )];
 
 /// Of one of Kafka's APIs on one core: how often it was asked for.

@@ -28,7 +28,7 @@ enum Attempted {
     Done,
     /// The journal has no room for it now.
     NoRoomInJournal(Attempt),
-    /// What was answered before is to be flushed first, or others of its partition wait for that.
+    /// What was answered before is to be flushed or laid out first, or others of its partition wait for that.
     NoRoomInMemory(Attempt),
 }
 
@@ -144,8 +144,8 @@ impl Shard {
         Attempted::Done
     }
 
-    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes. Nor for layout:
-    /// who has overtaken the round under way waits for its end, or it would go on in ever larger ones that memory does not hold.
+    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes. Who has
+    /// overtaken the round of layout under way waits for its end, or it would go on in ever larger ones that memory does not hold.
     fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,

@@ -198,9 +198,11 @@ impl Shard {
         let now_ms = self.clock.wall_ms();
         let job = {
             let mut store = self.store.borrow_mut();
-            let is_overdue = self.layout_is_overdue.take();
-            if (store.layout_is_due() || self.journal_is_full.get() || is_overdue) && store.begin_layout() {
-                self.round_began.set(self.clock.monotonic());
+            if self.layout_is_overdue.get() && !store.is_laying_out() {
+                self.layout_is_overdue.set(false);
+                store.begin_overdue_layout();
+            } else if store.layout_is_due() || self.journal_is_full.get() {
+                store.begin_layout();
             }
             store.next_layout(now_ms)
         };

@@ -5,13 +5,15 @@
 //! take turns (`maintenance`).
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
-use record::PartitionId;
+use record::{Offset, PartitionId};
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
-use super::partition::{Partition, compaction_policy};
+use super::partition::compaction_policy;
 use super::{Phase, Shard, count};
 
 /// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
@@ -21,6 +23,23 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait while there is no room for appends: layout needs the disk more then.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
+
+/// What waited for layout at the last look for that.
+pub(super) struct LayoutWaits {
+    looked_at: Duration,
+    /// Of a partition with records in the journal alone: where these ended, and since when at the latest some of them wait.
+    seen: HashMap<PartitionId, (Offset, Duration)>,
+}
+
+impl LayoutWaits {
+    /// Nothing waited at this time.
+    pub(super) fn since(looked_at: Duration) -> LayoutWaits {
+        LayoutWaits {
+            looked_at,
+            seen: HashMap::new(),
+        }
+    }
+}
 
 /// Records wait for layout for this part of what their topic lets superseded values live.
 const LAYOUT_LAG_PARTS: u32 = 4;
@@ -131,16 +150,30 @@ impl Shard {
 
     /// Has a round of layout begin if the journal alone has had records of a compacted topic for a good part of what its
     /// `max.compaction.lag.ms` allows: only segments are compacted, and on a node with little to do a round begins much later by
-    /// itself. All that was durable when the last one began is laid out, so that nothing has waited for longer than since then.
+    /// itself. To be called now and then.
     pub(crate) fn lay_out_for_compaction(&self) {
-        let waited = self.clock.monotonic().saturating_sub(self.round_began.get());
+        let now = self.clock.monotonic();
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
-        let is_overdue = |(id, partition): (&PartitionId, &Partition)| {
-            let compaction = partition.topic.compaction.as_ref();
-            compaction.is_some_and(|compaction| waited >= compaction.lag_max / LAYOUT_LAG_PARTS)
-                && store.waits_for_layout(*id)
-        };
-        if partitions.iter().any(is_overdue) {
+        let waits = &mut *self.layout_waits.borrow_mut();
+        let last_look = mem::replace(&mut waits.looked_at, now);
+        let seen_then = mem::take(&mut waits.seen);
+        let mut is_overdue = false;
+        for (id, partition) in partitions.iter() {
+            let Some(compaction) = &partition.topic.compaction else {
+                continue;
+            };
+            let Some(waiting) = store.waits_for_layout(*id) else {
+                continue;
+            };
+            // What was not there at the last look has come since.
+            let since = match seen_then.get(id) {
+                Some((end, since)) if waiting.start < *end => *since,
+                _ => last_look,
+            };
+            waits.seen.insert(*id, (waiting.end, since));
+            is_overdue |= now.saturating_sub(since) >= compaction.lag_max / LAYOUT_LAG_PARTS;
+        }
+        if is_overdue {
             self.layout_is_overdue.set(true);
             self.background.notify_one();
         }

@@ -31,7 +31,7 @@ use crate::latency::Histogram;
 use answered::Answered;
 pub(crate) use append::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
-use compaction::CompactionCounters;
+use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
@@ -89,7 +89,7 @@ pub(crate) struct Shard {
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     /// Appends that the journal had no room for. While there are any, all others queue behind.
     waiting_for_journal: RefCell<WaitingRoom>,
-    /// Appends to topics in memory that are too far ahead of their flushes. Only those of the same partitions queue behind.
+    /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue behind.
     /// None here came after one of its partition in the other room.
     waiting_for_memory: RefCell<WaitingRoom>,
     /// Of topics in memory alone: others are not answered before they are flushed.
@@ -98,9 +98,9 @@ pub(crate) struct Shard {
     refused_deletions: RefCell<Vec<PartitionId>>,
     /// Something waits for the journal, and so for layout.
     journal_is_full: Cell<bool>,
-    /// Some records have waited for layout longer than their topic allows; and when the last round began.
+    /// Some records have waited for layout longer than their topic allows.
     layout_is_overdue: Cell<bool>,
-    round_began: Cell<Duration>,
+    layout_waits: RefCell<LayoutWaits>,
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
@@ -149,7 +149,7 @@ impl Shard {
             refused_deletions: RefCell::new(Vec::new()),
             journal_is_full: Cell::new(false),
             layout_is_overdue: Cell::new(false),
-            round_began: Cell::new(began),
+            layout_waits: RefCell::new(LayoutWaits::since(began)),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),

@@ -1,5 +1,5 @@
-//! Appends that there is no room for, in the order they came: in the journal, or in memory before what was answered is
-//! flushed. Each of the two has a room of its own.
+//! Appends that there is no room for, in the order they came: in the journal, or in memory before flushes and layout have
+//! caught up. Each of the two has a room of its own.
 //!
 //! What waits here must not keep more memory than its senders were given. Whoever gives up waiting has that room again and may
 //! send as much anew: so what nobody waits for goes, before it is more than all that came before it.

@@ -4,8 +4,8 @@
 //!   log start        dirty from          until                    end of the segments
 //!      | one record of each key | all in the map |  not looked at: all stay  |
 //! ```
-//! A record below `until` stays if it has a key and no later one of its key is in the map. A tombstone that stays goes all the same once it
-//! has been there for its time: by then no older record of its key is left that could come back.
+//! A record below `until` stays if it has a key and no later one of its key is in the map. A tombstone that stays goes all
+//! the same once it has been there for its time: by then no older record of its key is left that could come back.
 
 use record::KeyedRecord;
 

@@ -4,17 +4,18 @@
 //! all are done a checkpoint records them, and the journal's files are free for reuse. Whatever goes wrong in
 //! between, the journal still has everything: the round is given up and a later one starts over.
 //!
-//! Layout that is behind, so that memory has let go of what it is to copy, takes one journal file for a round, and reads each
-//! frame back once for all partitions in it: reading it for each of them would put layout further behind.
+//! Layout that is behind, so that memory has let go of what it is to copy, ends a round with the first journal file that it has to
+//! read back, and reads each frame once for all partitions in it: reading it for each of them would put layout further behind.
 
 mod adoption;
 mod step;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use record::PartitionId;
+use record::{Offset, PartitionId};
 
 pub use step::LayoutJob;
 
@@ -49,19 +50,29 @@ impl Store {
         // Also with nothing to lay out: trims fill the journal too, and a checkpoint that failed is still owed.
         self.round.is_none()
             && (self.compaction_unrecorded
-                || (self.has_unreleased()
+                || (self.has_unreleased_before(self.layout_end())
                     && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)))
     }
 
-    /// Begins a round over everything that is durable now, or over the oldest journal file if layout is behind. Does nothing
-    /// while one is under way, or with nothing to do; whether it began.
+    /// Begins a round over everything that is durable now, but for a file that may be adopted when it is complete; if layout is
+    /// behind, up to the end of the first file that is to be read back. Does nothing while a round is under way, or with nothing
+    /// to do; whether it began.
     pub fn begin_layout(&mut self) -> bool {
-        let is_wanted = self.has_unreleased() || self.compaction_unrecorded;
+        self.begin_round(self.layout_end())
+    }
+
+    /// The same, for records that must not wait until a file is complete: it is not adopted then, or only what comes later in it.
+    pub fn begin_overdue_layout(&mut self) -> bool {
+        self.begin_round(self.journal.durable_before())
+    }
+
+    fn begin_round(&mut self, end: u64) -> bool {
+        let is_wanted = self.has_unreleased_before(end) || self.compaction_unrecorded;
         if self.round.is_some() || self.journal.dead().is_some() || !is_wanted {
             return false;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
-        let end = self.layout_end().max(self.journal.released_before());
+        let end = end.max(self.journal.released_before());
         let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
         if before_frame == end {
             self.bytes_since_round = 0;
@@ -78,10 +89,16 @@ impl Store {
         true
     }
 
-    /// Whether the journal alone has some of a partition's records.
-    pub fn waits_for_layout(&self, id: PartitionId) -> bool {
-        let log = self.partitions.get(&id);
-        log.is_some_and(|log| log.tail.back().is_some_and(|last| last.next > log.laid_out))
+    /// Which of a partition's records the journal alone has, if it has any.
+    pub fn waits_for_layout(&self, id: PartitionId) -> Option<Range<Offset>> {
+        let log = self.partitions.get(&id)?;
+        let waiting = Offset(log.laid_out)..Offset(log.tail.back()?.next);
+        (!waiting.is_empty()).then_some(waiting)
+    }
+
+    /// Whether a round is under way.
+    pub fn is_laying_out(&self) -> bool {
+        self.round.is_some()
     }
 
     /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.
@@ -89,13 +106,8 @@ impl Store {
         self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
     }
 
-    /// Whether memory has let go of so much of what waits for layout that the next round covers only a part.
-    pub fn layout_is_behind(&self) -> bool {
-        self.end_of_first_to_read_back(self.layout_end()).is_some()
-    }
-
     /// The end, in frames, of the oldest journal file that a round up to `end` would read back, if the round would go on behind it.
-    fn end_of_first_to_read_back(&self, end: u64) -> Option<u64> {
+    pub(super) fn end_of_first_to_read_back(&self, end: u64) -> Option<u64> {
         let mut first = self.journal.released_before();
         loop {
             let file = self.journal.forgotten_file(first, end)?;

@@ -56,6 +56,15 @@ impl KnownConfig {
         self.name.starts_with("ropewalk.")
     }
 
+    /// The same for numbers up to `max` only.
+    pub(in crate::metadata) const fn at_most(self, max: i64) -> KnownConfig {
+        let rule = match self.rule {
+            Rule::Range { min, .. } => Rule::Range { min, max },
+            other => other,
+        };
+        KnownConfig { rule, ..self }
+    }
+
     /// Whether `value` may be set. Blanks around it are not allowed: what is checked is what is kept.
     ///
     /// # Errors
@@ -81,7 +90,12 @@ impl KnownConfig {
                     allowed,
                     value: value.to_owned(),
                 };
-                allowed.contains(&value).then_some(()).ok_or_else(refused)
+                // As Kafka reads them.
+                let is_same = |word: &&str| match self.kind {
+                    ConfigKind::Boolean => word.eq_ignore_ascii_case(value),
+                    _ => **word == *value,
+                };
+                allowed.iter().any(is_same).then_some(()).ok_or_else(refused)
             }
             Rule::SomeOf(allowed) => {
                 let refused = || ConfigError::NotAmong {

@@ -58,7 +58,9 @@ fn what_is_not_served_is_refused() {
         "remote.storage.enable",
         "unclean.leader.election.enable",
     ] {
-        assert!(config(&[(name, "false")]).is_ok(), "{name}");
+        for value in ["false", "False"] {
+            assert!(config(&[(name, value)]).is_ok(), "{name}={value}");
+        }
     }
     let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
     assert_eq!(

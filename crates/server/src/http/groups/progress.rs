@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use protocol::groups::{CommittedOffset, FetchedTopic, Name};
+use record::Offset;
 use serde::Serialize;
 
 use crate::owner::find_partition;
+use crate::stands::{Stands, stands_of};
 
 use super::super::App;
-use super::super::cores::{Stands, stands_of};
 use super::super::paging::Paging;
 use super::super::problem::Problem;
 use super::super::uri::{Query, bad_parameter};
@@ -43,7 +44,9 @@ impl Progress {
     fn of((topic, partition): Place, committed: Option<CommittedOffset>, stands: Option<Stands>) -> Progress {
         let offset = committed.as_ref().map(|committed| committed.offset.0);
         let tail = stands.map(|stands| stands.tail.0);
-        let behind = |(tail, offset): (i64, i64)| tail.saturating_sub(offset).max(0);
+        let lag = stands
+            .zip(offset)
+            .map(|(stands, offset)| stands.behind(Offset(offset)));
         Progress {
             topic: topic.to_string(),
             partition,
@@ -51,7 +54,7 @@ impl Progress {
             metadata: committed.map(|committed| committed.metadata.to_string()),
             first_offset: stands.map(|stands| stands.log_start.0),
             tail,
-            lag: tail.zip(offset).map(behind),
+            lag,
         }
     }
 }
@@ -151,7 +154,6 @@ fn all(fetched: Vec<FetchedTopic>, members: &[Member]) -> Committed {
 #[cfg(test)]
 mod tests {
     use protocol::groups::FetchedPartition;
-    use record::Offset;
 
     use super::*;
 

@@ -22,10 +22,11 @@ use tokio::time::timeout;
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
 use crate::shard::{ReadRefusal, Shard};
+use crate::stands::Stands;
 
 use super::super::App;
 use super::super::body::write_json;
-use super::super::cores::{Stands, Unread};
+use super::super::cores::Unread;
 use super::super::json_body::{Items, take_json};
 use super::super::line::Line;
 use super::super::problem::{Kind, Problem};

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use record::{BatchError, BatchHeader, Compression, Offset, Record};
 use serde_json::json;
 
-use super::super::cores::{Found, Stands};
+use crate::stands::Stands;
+
+use super::super::cores::Found;
 use super::super::record_json;
 
 /// Reads up to this are written on the HTTP thread itself, unless they are compressed.

@@ -11,6 +11,7 @@ use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, TopicI
 use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, SegmentRolling, Store, StoreConfig};
 
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 
 use super::super::{Acks, AppendRequest, Flusher, ShardSettings};
 use super::*;
@@ -40,6 +41,8 @@ const MEANS: CompactionMeans = CompactionMeans {
     disk_reserve_bytes: 0,
 };
 const RECORDS: i64 = 12;
+/// Longer than anything takes that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A complete segment of records that all have one key.
 fn fill(disk: &Arc<dyn Disk>) {
@@ -129,28 +132,40 @@ fn a_step_rests_as_long_as_it_took_and_as_its_bytes_cost() {
     assert_eq!(rest_after(ms(5_000), 1 << 20, 1 << 20), ms(5_000));
 }
 
+/// Values of one kind fill little of the journal's frames. Of the other they are most of its file, which waits for nothing else
+/// until it is complete and can be adopted.
 #[tokio::test]
 async fn what_waits_for_layout_too_long_for_its_topic_is_laid_out() {
+    for value in [vec![0; 1], vec![0; 3_500]] {
+        is_laid_out_in_time(&value).await;
+    }
+}
+
+async fn is_laid_out_in_time(value: &[u8]) {
     let test = async {
         let shard = shard();
         shard.start_flushing();
         shard.start_background();
         shard.lay_out_for_compaction();
         assert!(!shard.layout_is_overdue.get(), "nothing waits");
-        let mut builder = BatchBuilder::new(Compression::None);
-        builder.append(shard.clock.wall_ms(), Some(b"key"), Some(b"v"), &[]);
-        let (request, answer) = AppendRequest::new(ID, builder.build(), Acks::Quorum);
-        shard.append(request);
-        let appended = answer.await.expect("the shard lives");
-        appended.expect("there is room");
+        for _ in 0..40 {
+            let mut builder = BatchBuilder::new(Compression::None);
+            builder.append(shard.clock.wall_ms(), Some(b"key"), Some(value), &[]);
+            let (request, answer) = AppendRequest::new(ID, builder.build(), Acks::Quorum);
+            shard.append(request);
+            let appended = answer.await.expect("the shard lives");
+            appended.expect("there is room");
+        }
         shard.lay_out_for_compaction();
         assert!(!shard.layout_is_overdue.get(), "it may wait for ever");
         shard.configure_partition(ID, topic(&[("max.compaction.lag.ms", "1")]));
+        let began = Instant::now();
         while shard.counters.layout_rounds.get() == 0 {
+            assert!(began.elapsed() < PATIENCE, "it is laid out");
             shard.lay_out_for_compaction();
             tokio::task::yield_now().await;
         }
-        assert!(!shard.store.borrow().waits_for_layout(ID));
+        assert_eq!(shard.store.borrow().waits_for_layout(ID), None);
     };
     LocalSet::new().run_until(test).await;
 }

@@ -15,15 +15,14 @@ use crate::journal::CompleteFile;
 const SHARE: (u64, u64) = (2, 3);
 
 impl Store {
-    /// Whether frames, or files that none of these are in any more, wait for a round and its checkpoint.
-    pub(super) fn has_unreleased(&self) -> bool {
-        let end = self.layout_end();
+    /// Whether frames before `end`, or files that none of these are in any more, wait for a round and its checkpoint.
+    pub(super) fn has_unreleased_before(&self, end: u64) -> bool {
         self.journal.released_before() < end || self.journal.holds_file_before(end)
     }
 
     /// Frames before this one should be laid out: all that are durable; but of a file that is still written, or that
     /// flushes are on their way to, none yet if it looks like one to be adopted.
-    pub(super) fn layout_end(&self) -> u64 {
+    pub(in crate::store) fn layout_end(&self) -> u64 {
         let durable = self.journal.durable_before();
         let Some((id, first, file_bytes)) = self.journal.dominated_file() else {
             return durable;

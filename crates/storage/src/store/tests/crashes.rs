@@ -276,7 +276,7 @@ fn every_crash_state_of_many_compacting_runs_recovers() {
 #[test]
 fn every_crash_state_of_files_on_their_way_back_recovers() {
     let mut total = Counts::default();
-    for seed in 1..=4 {
+    for seed in 1..=5 {
         total.add(&enumerate_returns(seed, 140, 6).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");

@@ -204,7 +204,11 @@ impl Rig {
     /// Rounds until all is laid out, and the files that they freed prepared.
     pub(crate) fn lay_out(&mut self) -> usize {
         let mut steps = self.round();
-        while self.store.layout_is_behind() {
+        while self
+            .store
+            .end_of_first_to_read_back(self.store.layout_end())
+            .is_some()
+        {
             steps += self.round();
         }
         steps

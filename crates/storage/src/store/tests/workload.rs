@@ -284,6 +284,10 @@ impl Driver {
         if let Some(job) = self.store.next_preparation() {
             return Some(Job::Prepare(job));
         }
+        // Now and then some records must not wait until a file can be adopted.
+        if self.now_ms % 4_700 == 0 {
+            self.store.begin_overdue_layout();
+        }
         if self.store.layout_is_due() {
             self.store.begin_layout();
         }
