@@ -228,10 +228,21 @@ pub(crate) fn config_json(config: &ConfigEntry, resource: &ConfigResource) -> Va
         "name": config.name,
         "value": config.value,
         "set": config.is_set(resource),
-        "from": origin(config.source),
+        "source": source_word(config.source),
         "read_only": config.read_only,
         "documentation": config.documentation,
     })
+}
+
+/// As over HTTP.
+fn source_word(source: ConfigSource) -> &'static str {
+    match source {
+        ConfigSource::Topic => "topic",
+        ConfigSource::Node => "node",
+        ConfigSource::AllNodes => "cluster",
+        ConfigSource::Started => "start",
+        ConfigSource::Default => "default",
+    }
 }
 
 fn origin(source: ConfigSource) -> &'static str {

@@ -35,6 +35,8 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     let mut output = Output::open();
     let mut known = BTreeSet::new();
     let mut faults = 0;
+    // The exit code says what was found, also if nobody reads the rest any more.
+    let mut printed = Ok(());
     for identity in resting.identity.journal_identities() {
         let mut report = check_journal(&resting, &identity);
         known.append(&mut report.known);
@@ -47,14 +49,16 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
             }
         }
         faults += report.faults.len();
-        match arguments.json {
-            true => output.json(&as_json(identity.journal, &report))?,
-            false => output.line(as_text(identity.journal, &report))?,
+        if printed.is_ok() {
+            let line = match arguments.json {
+                true => output.json(&as_json(identity.journal, &report)),
+                false => output.line(as_text(identity.journal, &report)),
+            };
+            printed = line.and_then(|()| output.flush());
         }
-        output.flush()?;
     }
     match faults {
-        0 => Ok(()),
+        0 => printed,
         _ => bail!(
             "{} found: restore what is named from a backup",
             counted(faults, "damaged place")

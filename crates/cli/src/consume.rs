@@ -5,16 +5,23 @@ mod format;
 mod printer;
 mod range;
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, bail};
 use clap::Args;
-use client::{Cluster, Consumer, ConsumerOptions, Offset, OffsetQuery, Start, TopicMetadata};
+use client::{
+    ClientError, Cluster, Consumer, ConsumerOptions, ErrorCode, Fetched, Offset, OffsetQuery, Start,
+    TopicMetadata,
+};
 
 use self::format::Format;
 use self::printer::{Printer, Shape, Then};
 use self::range::{Begin, Until};
 use crate::escapes::Delimiter;
+use crate::failure::note;
 use crate::output::Output;
-use crate::remote::Remote;
+use crate::remote::{Remote, no_partition};
 
 const EXAMPLES: &str = r"Examples:
   ropewalk consume greetings                      everything that is there now
@@ -33,6 +40,10 @@ A format takes {topic} {partition} {offset} {time} {timestamp_ms} {key}
 {key:hex} {key_bytes} {value} {value:hex} {value_bytes} {headers}; {{ and }} are
 braces, and \n \t \r \0 \\ and \xHH are understood.";
 
+/// How long a partition may be without a leader, and the pause between two looks for one.
+const LEADER_PATIENCE: Duration = Duration::from_secs(30);
+const LEADER_PAUSE: Duration = Duration::from_millis(100);
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConsumeArguments {
@@ -44,7 +55,7 @@ pub(crate) struct ConsumeArguments {
     /// age such as 15m
     #[arg(long, value_name = "WHERE", default_value = "earliest", value_parser = range::from)]
     from: Begin,
-    /// Begin this many records before the end of each partition
+    /// Begin this many offsets before the end of each partition; of what was compacted fewer records are there
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,
     /// Stop before this offset, or before the first record that is not older than this time or age
@@ -62,9 +73,9 @@ pub(crate) struct ConsumeArguments {
     /// Print this of each record, with placeholders such as {offset} and {value}
     #[arg(long, value_name = "TEXT", value_parser = Format::parse, conflicts_with_all = ["json", "key_separator"])]
     format: Option<Format>,
-    /// Print each record's key and this before its value
-    #[arg(long, value_name = "TEXT", conflicts_with = "json")]
-    key_separator: Option<String>,
+    /// Print each record's key and this before its value, such as : or \t
+    #[arg(long, value_name = "TEXT", value_parser = Delimiter::parse, conflicts_with = "json")]
+    key_separator: Option<Delimiter>,
     /// What ends each printed record; \n \t \r \0 \\ and \xHH are understood, nothing is allowed
     #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
     delimiter: Delimiter,
@@ -89,11 +100,18 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
         return follow::run(arguments, &mut cluster, &topic, &partitions, &mut printer);
     }
     for partition in partitions {
-        if read_to_tail(arguments, &mut cluster, partition, &mut printer)? == Then::End {
+        if read_to_tail(arguments, &mut cluster, &topic, partition, &mut printer)? == Then::End {
             break;
         }
     }
     printer.flush()
+}
+
+impl ConsumeArguments {
+    /// Whether where it begins or stops is said by an offset, which means one partition.
+    fn names_offset(&self) -> bool {
+        matches!(self.from, Begin::Offset(_)) || matches!(self.until, Some(Until::Offset(_)))
+    }
 }
 
 fn shape(arguments: &ConsumeArguments) -> Shape {
@@ -102,7 +120,7 @@ fn shape(arguments: &ConsumeArguments) -> Shape {
     }
     let format = match (&arguments.format, &arguments.key_separator) {
         (Some(format), _) => format.clone(),
-        (None, Some(separator)) => Format::of_keys_and_values(separator),
+        (None, Some(separator)) => Format::of_keys_and_values(&separator.0),
         (None, None) => Format::of_values(),
     };
     Shape::Text {
@@ -118,16 +136,10 @@ fn partitions(arguments: &ConsumeArguments, topic: &TopicMetadata) -> Result<Vec
     wanted.sort_unstable();
     wanted.dedup();
     if let Some(absent) = wanted.iter().find(|wanted| !all.contains(wanted)) {
-        bail!(
-            "topic {} has no partition {absent}, its last one is {}",
-            topic.name,
-            all.len() as i64 - 1
-        )
+        return Err(no_partition(topic, *absent));
     }
     let partitions = if wanted.is_empty() { all } else { wanted };
-    let by_offset =
-        matches!(arguments.from, Begin::Offset(_)) || matches!(arguments.until, Some(Until::Offset(_)));
-    if by_offset && partitions.len() > 1 {
+    if arguments.names_offset() && partitions.len() > 1 {
         bail!(
             "an offset means one partition, but {} of topic {} are read; --partition names one",
             partitions.len(),
@@ -149,6 +161,7 @@ fn start_of(arguments: &ConsumeArguments, cluster: &mut Cluster, partition: i32)
 fn read_to_tail(
     arguments: &ConsumeArguments,
     cluster: &mut Cluster,
+    described: &TopicMetadata,
     partition: i32,
     printer: &mut Printer,
 ) -> Result<Then> {
@@ -163,13 +176,85 @@ fn read_to_tail(
     {
         bail!("offset {offset} does not exist yet: partition {partition} of topic {topic} goes on at {tail}");
     }
-    let mut consumer = Consumer::new(cluster, topic, partition, start, ConsumerOptions::default())?;
+    let begin =
+        |cluster: &mut Cluster| Consumer::new(cluster, topic, partition, start, ConsumerOptions::default());
+    let mut consumer = begin(cluster)?;
+    if consumer.topic_id() != described.id {
+        let topic = topic.clone();
+        let made_again = true;
+        return Err(ClientError::TopicDeleted { topic, made_again }.into());
+    }
+    let first = consumer.position();
     while consumer.position() < tail {
-        let fetched = consumer.fetch()?;
+        let fetched = match fetch(&mut consumer, cluster) {
+            // Retention was faster.
+            Err(error) if consumer.position() == first && was_trimmed(start, &error) => {
+                consumer = begin(cluster)?;
+                continue;
+            }
+            fetched => fetched?,
+        };
         match printer.print(partition, &fetched, Some(tail))? {
             Then::Continue => printer.flush()?,
             enough => return Ok(enough),
         }
     }
     Ok(Then::EndPartition)
+}
+
+/// Whether what was the first record is gone.
+fn was_trimmed(start: Start, error: &ClientError) -> bool {
+    start == Start::Earliest && error.code() == Some(ErrorCode::OffsetOutOfRange)
+}
+
+/// The next records. A broker that goes away is waited for; another may lead the partition by then.
+fn fetch(consumer: &mut Consumer, cluster: &mut Cluster) -> Result<Fetched, ClientError> {
+    let failed = match consumer.fetch() {
+        Err(error) if may_pass(&error) => error,
+        fetched => return fetched,
+    };
+    note(&format!("{failed}; trying again"));
+    let give_up_at = Instant::now() + LEADER_PATIENCE;
+    loop {
+        match consumer.reconnect(cluster).and_then(|()| consumer.fetch()) {
+            Err(error) if may_pass(&error) && Instant::now() < give_up_at => thread::sleep(LEADER_PAUSE),
+            fetched => return fetched,
+        }
+    }
+}
+
+/// Whether it is about who leads, or a connection. What is damaged stays so.
+fn may_pass(error: &ClientError) -> bool {
+    let moved = [
+        ErrorCode::NotLeaderOrFollower,
+        ErrorCode::LeaderNotAvailable,
+        ErrorCode::FencedLeaderEpoch,
+        ErrorCode::UnknownLeaderEpoch,
+    ];
+    match error.code() {
+        Some(code) => moved.contains(&code),
+        None => error.is_retriable(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use client::ConnectionOptions;
+    use client::fake_broker::FakeBroker;
+
+    use super::*;
+
+    #[test]
+    fn reading_goes_on_over_a_lost_connection() {
+        let broker = FakeBroker::start();
+        broker.create_topic("t", 1);
+        broker.append("t", 0, 3);
+        let mut cluster =
+            Cluster::connect(&broker.address(), ConnectionOptions::default()).expect("it listens");
+        let mut consumer = Consumer::new(&mut cluster, "t", 0, Start::Earliest, ConsumerOptions::default())
+            .expect("the topic is there");
+        broker.disconnect_all();
+        let fetched = fetch(&mut consumer, &mut cluster).expect("it is still there");
+        assert_eq!(fetched.records().count(), 3);
+    }
 }

@@ -4,9 +4,11 @@ use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
 
 use client::{ClientError, ErrorCode};
+use rustix::io::Errno;
 use server::config::{ConfigError, Source};
 
 use crate::output::{OutputClosed, cleaned};
+use crate::signals::Signal;
 
 /// What the length of an answer reads as if it begins with `HTTP`.
 const HTTP_AS_LENGTH: i64 = i64::from_be_bytes(*b"\0\0\0\0HTTP");
@@ -18,6 +20,11 @@ const SENSELESS: u8 = 2;
 #[error("{0}")]
 pub(crate) struct Senseless(pub(crate) String);
 
+/// No failure: a signal asked for the end, and the command has come to it in order. It has said so.
+#[derive(Debug, thiserror::Error)]
+#[error("ended by {0}")]
+pub(crate) struct Ended(pub(crate) Signal);
+
 /// A failure of a command whose log lines programs read: it is told as the last of them.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -28,6 +35,9 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(Logged(error)) = error.downcast_ref() {
         tracing::error!("{}", sentence(error));
         return exit_code(error);
+    }
+    if let Some(Ended(signal)) = error.downcast_ref() {
+        return ExitCode::from(signal.exit_code());
     }
     if error.is::<OutputClosed>() {
         // `ropewalk consume … | head` got all that it wanted.
@@ -98,9 +108,10 @@ fn sentence(error: &anyhow::Error) -> String {
 /// What helps against the failures that newcomers meet.
 fn hint(error: &ClientError) -> Option<&'static str> {
     match error {
-        ClientError::Connect { .. } => {
-            Some("`ropewalk serve` starts a node, --bootstrap names another address")
-        }
+        ClientError::Connect { source, .. } => match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE | Errno::NFILE) => Some("`ulimit -n` shows how many files may be open"),
+            _ => Some("`ropewalk serve` starts a node, --bootstrap names another address"),
+        },
         ClientError::Address { .. } => Some(
             "an address is HOST:PORT: that of --bootstrap, or what the node was told as kafka.advertised",
         ),
@@ -111,6 +122,7 @@ fn hint(error: &ClientError) -> Option<&'static str> {
         ClientError::TopicDeleted { made_again: true, .. } => {
             Some("the same command again reads the one that is there now")
         }
+        ClientError::RecordsLost { .. } => Some("--partition and --from say where to begin again"),
         // Where there is a message, it says more.
         ClientError::Broker {
             code: ErrorCode::InvalidTopicException,

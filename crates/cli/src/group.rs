@@ -1,5 +1,6 @@
 //! `ropewalk group`: lists, describes, moves and deletes consumer groups, on any broker that speaks Kafka's protocol.
 
+mod forget;
 mod reset;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use clap::{Args, Subcommand};
 use client::{Cluster, ErrorCode, GroupDescription, GroupOffset, OffsetQuery};
 use serde_json::{Value, json};
 
-use crate::output::{cleaned, or_dash, table, tell};
+use crate::output::{cleaned, counted, or_dash, table, tell};
 use crate::remote::{Everywhere, OneNamed};
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,7 @@ Examples:
   ropewalk group reset billing --to-earliest --dry-run     what would be set
   ropewalk group reset billing --topic orders --to-time 2026-01-31T12:00:00Z
   ropewalk group reset billing --topic orders:3 --shift -100
+  ropewalk group forget billing --topic orders             of which it shall know nothing
   ropewalk group delete billing
 
 A group is reset and deleted only while it has no members: stop its consumers
@@ -50,6 +52,13 @@ enum GroupCommand {
 
 The group must have no members: stop its consumers first.")]
     Reset(reset::ResetArguments),
+    /// Forget what a group has committed of a topic that it does not read any more
+    #[command(after_help = "Examples:
+  ropewalk group forget billing --topic orders --dry-run
+  ropewalk group forget billing --topic orders:3 --topic returns
+
+No member of the group may read the topic.")]
+    Forget(forget::ForgetArguments),
     /// Delete a group and the offsets it has committed
     #[command(after_help = "Example:
   ropewalk group delete billing
@@ -63,6 +72,7 @@ pub(crate) fn run(arguments: GroupArguments) -> Result<()> {
         GroupCommand::List(arguments) => list(&arguments),
         GroupCommand::Describe(arguments) => describe(&arguments),
         GroupCommand::Reset(arguments) => reset::run(&arguments),
+        GroupCommand::Forget(arguments) => forget::run(&arguments),
         GroupCommand::Delete(arguments) => delete(&arguments),
     }
 }
@@ -72,14 +82,14 @@ fn list(arguments: &Everywhere) -> Result<()> {
     if arguments.json {
         let groups = groups
             .iter()
-            .map(|group| json!({ "name": group.name, "state": group.state, "kind": group.kind }));
+            .map(|group| json!({ "name": group.name, "state": group.state, "type": group.kind }));
         return tell(true, String::new(), groups.collect());
     }
     if groups.is_empty() {
         let text = "there are no groups; a consumer with a group.id makes one".to_owned();
         return tell(false, text, Value::Null);
     }
-    let mut rows = vec![["group", "state", "kind"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["group", "state", "type"].map(str::to_owned).to_vec()];
     rows.extend(
         groups
             .into_iter()
@@ -158,7 +168,7 @@ fn standings(
             Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => continue,
             Err(error) => return Err(error.into()),
         };
-        for (index, tail) in cluster.offsets(&topic, OffsetQuery::Latest)? {
+        for (index, tail) in cluster.offsets_of_led(&topic, OffsetQuery::Latest)? {
             if let Some(entry) = standings.get_mut(&(name.clone(), index)) {
                 entry.tail = tail.map(|offset| offset.0);
             }
@@ -169,19 +179,23 @@ fn standings(
 
 fn as_json(group: &GroupDescription, standings: &Standings) -> Value {
     let members = group.members.iter().map(|member| {
+        let mut assignment: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for (topic, index) in &member.partitions {
+            assignment.entry(topic).or_default().push(*index);
+        }
         json!({
             "id": member.id,
             "instance": member.instance,
-            "client": member.client_id,
+            "client_id": member.client_id,
             "host": member.host,
-            "partitions": member.partitions.iter().map(|(topic, index)| json!({ "topic": topic, "partition": index })).collect::<Value>(),
+            "assignment": assignment,
         })
     });
-    let partitions = standings.iter().map(|((topic, index), standing)| {
+    let offsets = standings.iter().map(|((topic, index), standing)| {
         json!({
             "topic": topic,
             "partition": index,
-            "committed": standing.committed,
+            "offset": standing.committed,
             "tail": standing.tail,
             "lag": standing.lag(),
             "member": standing.member,
@@ -190,11 +204,11 @@ fn as_json(group: &GroupDescription, standings: &Standings) -> Value {
     json!({
         "name": group.name,
         "state": group.state,
-        "kind": group.kind,
-        "assignor": group.assignor,
+        "type": group.kind,
+        "protocol": group.assignor,
         "lag": standings.values().filter_map(Standing::lag).sum::<i64>(),
         "members": members.collect::<Value>(),
-        "partitions": partitions.collect::<Value>(),
+        "offsets": offsets.collect::<Value>(),
     })
 }
 
@@ -208,6 +222,16 @@ fn as_text(group: &GroupDescription, standings: &Standings) -> String {
         "group {} is {} ({}{assignor}), {lag} records behind",
         group.name, group.state, group.kind
     ));
+    let without = standings
+        .values()
+        .filter(|standing| standing.committed.is_none())
+        .count();
+    if without > 0 {
+        text = format!(
+            "{text}, and has committed nothing in {}",
+            counted(without, "partition")
+        );
+    }
     if !group.members.is_empty() {
         let mut rows = vec![
             ["member", "client", "host", "partitions"]

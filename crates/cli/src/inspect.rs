@@ -16,7 +16,7 @@ use storage::{Fault, FrameListing, JournalIdentity, SegmentListing};
 use self::summary::Summary;
 use crate::directory::RestingDirectory;
 use crate::failure::note;
-use crate::output::{Output, counted};
+use crate::output::{Output, OutputClosed, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,19 +88,11 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         found: false,
         faults: Vec::new(),
     };
-    let mut summary = Summary::default();
-    for identity in resting.identity.journal_identities() {
-        match arguments.what {
-            None => look.summarize(&identity, &mut summary)?,
-            Some(What::Journal) => look.journal(&identity)?,
-            Some(What::Segments) => look.segments(&identity, |look, segment| look.segment(&segment))?,
-            Some(What::Index) => look.segments(&identity, |look, segment| look.index(&segment))?,
-        }
+    match look.list(&resting, arguments.what) {
+        // Nobody reads on; but what is damaged was seen, and the exit code says so.
+        Err(error) if error.is::<OutputClosed>() && !look.faults.is_empty() => {}
+        listed => listed?,
     }
-    if arguments.what.is_none() {
-        look.summary(&summary)?;
-    }
-    look.output.flush()?;
     look.verdict(arguments)
 }
 
@@ -118,6 +110,22 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    fn list(&mut self, resting: &RestingDirectory, what: Option<What>) -> Result<()> {
+        let mut summary = Summary::default();
+        for identity in resting.identity.journal_identities() {
+            match what {
+                None => self.summarize(&identity, &mut summary)?,
+                Some(What::Journal) => self.journal(&identity)?,
+                Some(What::Segments) => self.segments(&identity, |look, segment| look.segment(&segment))?,
+                Some(What::Index) => self.segments(&identity, |look, segment| look.index(&segment))?,
+            }
+        }
+        if what.is_none() {
+            self.summary(&summary)?;
+        }
+        self.output.flush()
+    }
+
     /// A journal's frames, with the wanted entries; without those that have none. If it is damaged, those that are whole.
     fn frames(&mut self, identity: &JournalIdentity) -> Result<Vec<FrameListing>> {
         let (mut frames, faults) = storage::list_frames(self.disk, identity);

@@ -65,9 +65,9 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Show a node's configuration, or read and change the configs of topics and nodes that run
     Config(show_config::ConfigArguments),
-    /// Create, list, describe or delete topics
+    /// Create, list, describe, grow, trim or delete topics
     Topic(topic::TopicArguments),
-    /// List, describe, reset or delete consumer groups
+    /// List, describe, reset or delete consumer groups, or forget their offsets
     Group(group::GroupArguments),
     /// Append records from standard input or files to a topic
     Produce(produce::ProduceArguments),

@@ -73,8 +73,9 @@ pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
 }
 
 /// `1 partition`, `2 partitions`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted(count: impl TryInto<u64> + Copy + std::fmt::Display, noun: &str) -> String {
+    let is_one = count.try_into().is_ok_and(|count| count == 1);
+    format!("{count} {noun}{}", if is_one { "" } else { "s" })
 }
 
 /// Text without anything that a terminal would obey or take for a line of its own: for names that others chose.

@@ -2,7 +2,8 @@
 //! otherwise.
 //!
 //! Records are gathered while the last batch is under way: a typed line goes out at once, a piped file in large batches. The
-//! command ends when everything is acknowledged, and fails if anything was not.
+//! command ends when everything is acknowledged, and fails if anything was not. Whatever ends it, what became of all that was sent
+//! is known then and told.
 
 mod appender;
 mod draft;
@@ -10,22 +11,25 @@ mod inputs;
 mod pace;
 mod pieces;
 mod report;
+mod stop;
 
 use std::io::{IsTerminal, stderr, stdin};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
+use std::sync::mpsc::Receiver;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use client::{Acks, Cluster, Compression, TopicMetadata};
+use server::record_json::HeaderBytes;
 
 use self::appender::Appender;
-use self::draft::{Header, Reading};
+use self::draft::Reading;
 use self::inputs::{Inputs, News};
 use self::pieces::Pieces;
+use self::stop::Stop;
 use crate::escapes::Delimiter;
-use crate::failure::note;
+use crate::failure::{Ended, note};
 use crate::output::{counted, tell};
 use crate::progress::Progress;
 use crate::remote::{Remote, topic_or_new};
@@ -65,12 +69,12 @@ pub(crate) struct ProduceArguments {
     /// The key of every record; without it, and without a separator, records have none
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["key_separator", "json"])]
     key: Option<String>,
-    /// What stands between key and value in each line
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["json", "whole"])]
-    key_separator: Option<String>,
+    /// What stands between key and value in each line, such as : or \t
+    #[arg(long, value_name = "TEXT", value_parser = key_separator, conflicts_with_all = ["json", "whole"])]
+    key_separator: Option<Delimiter>,
     /// A header for every record; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
-    header: Vec<Header>,
+    header: Vec<HeaderBytes>,
     /// What stands between records; \n \t \r \0 \\ and \xHH are understood
     #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
     delimiter: Delimiter,
@@ -100,7 +104,7 @@ pub(crate) struct ProduceArguments {
     report: bool,
 }
 
-fn header(text: &str) -> Result<Header, String> {
+fn header(text: &str) -> Result<HeaderBytes, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), Some(value.into()))),
         _ => Err("expected NAME=VALUE".to_owned()),
@@ -113,6 +117,13 @@ fn delimiter(text: &str) -> Result<Delimiter, String> {
             Err("nothing separates nothing; --whole makes each input one record".to_owned())
         }
         delimiter => Ok(delimiter),
+    }
+}
+
+fn key_separator(text: &str) -> Result<Delimiter, String> {
+    match Delimiter::parse(text)? {
+        nothing if nothing.0.is_empty() => Err("nothing separates nothing".to_owned()),
+        separator => Ok(separator),
     }
 }
 
@@ -137,34 +148,30 @@ fn compression() -> impl TypedValueParser<Value = Compression> {
 }
 
 pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
-    let inputs = Inputs::open(&arguments.files)?;
+    let mut inputs = Inputs::open(&arguments.files)?;
     let mut cluster = arguments.remote.connect()?;
     let topic = topic(arguments, &mut cluster)?;
-    let appender = Appender::new(arguments, cluster, &topic)?;
+    let stop = Stop::default();
+    let appender = Appender::new(arguments, cluster, &topic, stop.clone())?;
     if arguments.files.is_empty() && stdin().is_terminal() {
         note("each line that you type is a record; Ctrl-D ends");
     }
-    let mut intake = Intake::new(arguments, &inputs, appender);
-    let outcome = intake.run();
-    if outcome.is_err() && arguments.report {
-        intake.appender.learn();
-    }
+    let news = inputs.read(&stop)?;
+    let mut intake = Intake::new(arguments, &inputs, stop, appender);
+    let outcome = intake.run(&news);
     let report = &intake.appender.report;
     // Also after a failure: what was appended until then stays.
     let told = match arguments.report {
         true => tell(true, String::new(), report.as_json(&topic.name)),
         false => Ok(()),
     };
-    outcome.and(told)?;
-    if stderr().is_terminal() {
-        let appended = usize::try_from(report.records()).unwrap_or(usize::MAX);
-        note(&format!(
-            "appended {} to {}",
-            counted(appended, "record"),
-            topic.name
-        ));
+    let ended: Option<&Ended> = outcome.as_ref().err().and_then(|error| error.downcast_ref());
+    if ended.is_some() || (outcome.is_ok() && stderr().is_terminal()) {
+        let by = ended.map_or(String::new(), |Ended(signal)| format!("{signal}: "));
+        let appended = counted(report.records(), "record");
+        note(&format!("{by}appended {appended} to {}", topic.name));
     }
-    Ok(())
+    outcome.and(told)
 }
 
 fn topic(arguments: &ProduceArguments, cluster: &mut Cluster) -> Result<TopicMetadata> {
@@ -181,6 +188,7 @@ fn topic(arguments: &ProduceArguments, cluster: &mut Cluster) -> Result<TopicMet
 /// Takes the inputs in and appends what is in them.
 struct Intake<'a> {
     inputs: &'a Inputs,
+    stop: Stop,
     appender: Appender<'a>,
     reading: Reading,
     pieces: Pieces,
@@ -192,11 +200,16 @@ struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    fn new(arguments: &ProduceArguments, inputs: &'a Inputs, appender: Appender<'a>) -> Intake<'a> {
+    fn new(
+        arguments: &ProduceArguments,
+        inputs: &'a Inputs,
+        stop: Stop,
+        appender: Appender<'a>,
+    ) -> Intake<'a> {
         let reading = match (&arguments.key_separator, arguments.json) {
             (_, true) => Reading::Json,
             (Some(separator), false) => Reading::KeyAndValue {
-                separator: separator.clone(),
+                separator: separator.0.clone(),
             },
             (None, false) => Reading::Value {
                 key: arguments.key.as_ref().map(|key| key.as_bytes().to_vec()),
@@ -205,6 +218,7 @@ impl<'a> Intake<'a> {
         let delimiter = &arguments.delimiter.0;
         Intake {
             inputs,
+            stop,
             appender,
             reading,
             pieces: Pieces::new((!arguments.whole).then(|| delimiter.clone())),
@@ -218,15 +232,24 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Appends everything.
-    fn run(&mut self) -> Result<()> {
+    /// Appends everything, or what stands before whatever is in the way.
+    fn run(&mut self, news: &Receiver<News>) -> Result<()> {
+        let taken = self.take_all(news);
+        // That something was not appended weighs more than why nothing was read behind it.
+        let outcome = self.appender.finish().and(taken);
+        outcome.map_err(|error| match error.is::<Ended>() {
+            true => error,
+            false => error.context(self.appender.report.until_failure()),
+        })
+    }
+
+    fn take_all(&mut self, news: &Receiver<News>) -> Result<()> {
         // A file's size tells how much is left; of a pipe nothing does.
         let bytes_total = self.inputs.bytes_total;
         let mut progress = bytes_total.map(|bytes| (Progress::new("appending"), bytes));
-        let news = self.inputs.read()?;
         let mut taken_bytes = 0;
-        while let Some(news) = self.next(&news)? {
-            match news {
+        while self.input < self.inputs.count() {
+            match self.next(news)? {
                 News::Chunk(chunk) => {
                     taken_bytes += chunk.len() as u64;
                     self.take(&chunk)?;
@@ -236,27 +259,25 @@ impl<'a> Intake<'a> {
                     let name = self.inputs.name(index);
                     return Err(anyhow!(error).context(format!("{name} cannot be read")));
                 }
+                News::Stopped => {}
             }
             if let Some((progress, bytes)) = &mut progress {
                 progress.show(taken_bytes, *bytes, &self.inputs.name(self.input_shown()));
             }
         }
-        self.appender.flush()
+        Ok(())
     }
 
     /// The next news. Nothing to gather: then what there is is sent, and what became of it learned, before waiting for more.
-    fn next(&mut self, news: &Receiver<News>) -> Result<Option<News>> {
-        match news.try_recv() {
-            Ok(news) => Ok(Some(news)),
-            Err(TryRecvError::Disconnected) => Ok(None),
-            Err(TryRecvError::Empty) => {
-                self.appender.flush()?;
-                match news.recv() {
-                    Ok(news) => Ok(Some(news)),
-                    Err(RecvError) => Ok(None),
-                }
-            }
+    fn next(&mut self, news: &Receiver<News>) -> Result<News> {
+        if let Ok(news) = news.try_recv() {
+            return Ok(news);
         }
+        self.stop.check()?;
+        self.appender.flush()?;
+        Ok(news
+            .recv()
+            .expect("whoever watches for signals may always say something"))
     }
 
     fn take(&mut self, chunk: &[u8]) -> Result<()> {

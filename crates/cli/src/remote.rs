@@ -1,6 +1,6 @@
 //! Reaching a node from a tool: the `--bootstrap` argument and what follows from it.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use client::{ClientError, Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const READY_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Args, Clone)]
 pub(crate) struct Remote {
     /// The node's address, or several with commas between
-    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP, value_parser = hosts_and_ports)]
+    #[arg(long, env = "ROPEWALK_BOOTSTRAP", value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP, value_parser = hosts_and_ports)]
     bootstrap: String,
 }
 
@@ -46,6 +46,15 @@ pub(crate) struct OneNamed {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) everywhere: Everywhere,
+}
+
+/// That a topic does not have a partition that was named.
+pub(crate) fn no_partition(topic: &TopicMetadata, absent: i32) -> anyhow::Error {
+    let last = topic.partitions.len() as i64 - 1;
+    anyhow!(
+        "topic {} has no partition {absent}, its last one is {last}",
+        topic.name
+    )
 }
 
 /// Creates a topic and waits until it can be used.

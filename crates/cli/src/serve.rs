@@ -14,7 +14,7 @@ use server::{CoreDied, Node};
 use crate::failure::Logged;
 use crate::node_options::NodeOptions;
 use crate::remote::DEFAULT_BOOTSTRAP;
-use crate::signals::Watched;
+use crate::signals::{Signal, Watched};
 use crate::{logging, signals};
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ fn serve(config: Config) -> Result<()> {
     drop(end);
     let end = first;
     match &end {
-        End::Signal(signal) => tracing::info!(signal, "stopping: requests under way are answered first"),
+        End::Signal(signal) => tracing::info!(%signal, "stopping: requests under way are answered first"),
         End::CoreDied(died) => tracing::error!(%died, "stopping: a part of this node serves nobody any more"),
     }
     let all_answered = node.drain(deadline);
@@ -86,7 +86,7 @@ fn serve(config: Config) -> Result<()> {
 
 /// Why a node is to stop.
 enum End {
-    Signal(&'static str),
+    Signal(Signal),
     CoreDied(CoreDied),
 }
 

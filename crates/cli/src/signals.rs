@@ -1,15 +1,46 @@
 //! SIGINT and SIGTERM, and where it is wanted SIGHUP (the terminal was closed): the first asks for an end in order, the second ends
 //! the process at once.
 
+use std::fmt;
 use std::io;
 use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context, Result};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind};
 
 /// What shells add to a signal's number for a process that it ended.
 const ENDED_BY: i32 = 128;
+
+/// One that asks for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Interrupt,
+    Terminate,
+    Hangup,
+}
+
+impl Signal {
+    /// The exit code of a process that it ended.
+    pub(crate) fn exit_code(self) -> u8 {
+        let kind = match self {
+            Signal::Interrupt => SignalKind::interrupt(),
+            Signal::Terminate => SignalKind::terminate(),
+            Signal::Hangup => SignalKind::hangup(),
+        };
+        u8::try_from(ENDED_BY + kind.as_raw_value()).expect("signals have small numbers")
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Signal::Interrupt => "SIGINT",
+            Signal::Terminate => "SIGTERM",
+            Signal::Hangup => "SIGHUP",
+        })
+    }
+}
 
 /// Which signals are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +52,11 @@ pub(crate) enum Watched {
     AskedOrAlone,
 }
 
-/// Watches for signals from now on. `tell` is called with the first one's name, and says whether anybody listens; `end` is called
+/// Watches for signals from now on. `tell` is called with the first one, and says whether anybody listens; `end` is called
 /// just before the process ends at once.
 pub(crate) fn watch(
     watched: Watched,
-    tell: impl Fn(&'static str) -> bool + Send + 'static,
+    tell: impl Fn(Signal) -> bool + Send + 'static,
     end: impl Fn() + Send + 'static,
 ) -> Result<()> {
     let (ready, watching) = mpsc::channel();
@@ -46,9 +77,9 @@ pub(crate) fn watch(
 
 struct Watcher {
     runtime: tokio::runtime::Runtime,
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: Option<tokio::signal::unix::Signal>,
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hangup: Option<unix::Signal>,
 }
 
 fn prepare(watched: Watched) -> io::Result<Watcher> {
@@ -56,11 +87,11 @@ fn prepare(watched: Watched) -> io::Result<Watcher> {
         .enable_io()
         .build()?;
     let entered = runtime.enter();
-    let interrupt = signal(SignalKind::interrupt())?;
-    let terminate = signal(SignalKind::terminate())?;
+    let interrupt = unix::signal(SignalKind::interrupt())?;
+    let terminate = unix::signal(SignalKind::terminate())?;
     let is_hangup_wanted = watched == Watched::AskedOrAlone && !platform::process::ignores_hangup()?;
     let hangup = is_hangup_wanted
-        .then(|| signal(SignalKind::hangup()))
+        .then(|| unix::signal(SignalKind::hangup()))
         .transpose()?;
     drop(entered);
     Ok(Watcher {
@@ -72,20 +103,20 @@ fn prepare(watched: Watched) -> io::Result<Watcher> {
 }
 
 impl Watcher {
-    fn run(mut self, tell: impl Fn(&'static str) -> bool, end: impl Fn()) {
+    fn run(mut self, tell: impl Fn(Signal) -> bool, end: impl Fn()) {
         let runtime = self.runtime;
         runtime.block_on(async {
             let mut asked = false;
             loop {
-                let (name, kind) = tokio::select! {
-                    _ = self.interrupt.recv() => ("SIGINT", SignalKind::interrupt()),
-                    _ = self.terminate.recv() => ("SIGTERM", SignalKind::terminate()),
-                    () = received(&mut self.hangup) => ("SIGHUP", SignalKind::hangup()),
+                let signal = tokio::select! {
+                    _ = self.interrupt.recv() => Signal::Interrupt,
+                    _ = self.terminate.recv() => Signal::Terminate,
+                    () = received(&mut self.hangup) => Signal::Hangup,
                 };
                 // Also when nobody waits to be told any more: then the process is ending, and this hastens it.
-                if asked || !tell(name) {
+                if asked || !tell(signal) {
                     end();
-                    std::process::exit(exit_code(kind));
+                    std::process::exit(signal.exit_code().into());
                 }
                 asked = true;
             }
@@ -93,12 +124,8 @@ impl Watcher {
     }
 }
 
-fn exit_code(kind: SignalKind) -> i32 {
-    ENDED_BY + kind.as_raw_value()
-}
-
 /// The next of these signals; never, if they are not watched.
-async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+async fn received(signal: &mut Option<unix::Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),
         None => std::future::pending().await,
@@ -111,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_a_signal_ended_at_once_exits_as_shells_have_it() {
-        assert_eq!(exit_code(SignalKind::interrupt()), 130);
-        assert_eq!(exit_code(SignalKind::terminate()), 143);
+        assert_eq!(Signal::Interrupt.exit_code(), 130);
+        assert_eq!(Signal::Terminate.exit_code(), 143);
     }
 }

@@ -1,14 +1,19 @@
 //! `ropewalk topic`: creates, lists, describes, grows, trims and deletes topics, on any broker that speaks Kafka's protocol.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use client::{Cluster, ConfigEntry, ConfigResource, ErrorCode, NewTopic, Offset, OffsetQuery, TopicMetadata};
+use client::{
+    Cluster, ConfigEntry, ConfigResource, ErrorCode, NewTopic, Offset, OffsetQuery, PartitionMetadata,
+    TopicMetadata,
+};
 use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
 use crate::node_options::key_and_value;
 use crate::output::{cleaned, counted, or_dash, table, tell};
-use crate::remote::{Everywhere, OneNamed, create_topic};
+use crate::remote::{Everywhere, OneNamed, create_topic, no_partition};
 use crate::time::{now_ms, written_ms};
 
 const EXAMPLES: &str = "\
@@ -58,6 +63,7 @@ A topic never gets fewer partitions.")]
   ropewalk topic trim orders --partition 2 --before 7d
   ropewalk topic trim orders --partition 2 --before 2026-01-31T12:00:00Z
   ropewalk topic trim orders --partition 2 --before tail      all that is there
+  ropewalk topic trim orders --partition 2 --before 7d --dry-run
 
 A trim is durable when the command ends, and cannot be taken back.")]
     Trim(TrimArguments),
@@ -115,6 +121,9 @@ struct TrimArguments {
     /// 2026-01-31T12:00:00Z, than @ and milliseconds since 1970, or than an age such as 7d; or tail, which is everything
     #[arg(long, value_name = "WHERE", value_parser = bound)]
     before: Bound,
+    /// Only say where the partition would begin
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// What is left begins here.
@@ -215,25 +224,36 @@ fn trim(arguments: &TrimArguments) -> Result<()> {
     let OneNamed { name, everywhere } = &arguments.topic;
     let partition = arguments.partition;
     let mut cluster = everywhere.remote.connect()?;
-    let tail = cluster
-        .offset(name, partition, OffsetQuery::Latest)?
-        .unwrap_or(Offset::ZERO);
+    let topic = cluster.topic(name)?;
+    if !topic.partitions.iter().any(|known| known.index == partition) {
+        return Err(no_partition(&topic, partition));
+    }
+    let mut ask = |query| cluster.offset(name, partition, query);
+    let first = ask(OffsetQuery::Earliest)?.unwrap_or(Offset::ZERO);
+    let tail = ask(OffsetQuery::Latest)?.unwrap_or(Offset::ZERO);
     let before = match arguments.before {
         Bound::Tail => tail,
         Bound::Offset(offset) => Offset(offset),
         // Everything is older.
-        Bound::Time(ms) => cluster
-            .offset(name, partition, OffsetQuery::Timestamp(ms))?
-            .unwrap_or(tail),
+        Bound::Time(ms) => ask(OffsetQuery::Timestamp(ms))?.unwrap_or(tail),
     };
     if before > tail {
         bail!("offset {before} does not exist yet: partition {partition} of topic {name} goes on at {tail}");
     }
-    let first = cluster.delete_records(name, partition, before)?;
+    let (first, verb) = match arguments.dry_run {
+        // What is gone does not come back.
+        true => (before.max(first), "would begin"),
+        false => (cluster.delete_records(name, partition, before)?, "begins"),
+    };
     tell(
         everywhere.json,
-        format!("partition {partition} of topic {name} begins at offset {first}"),
-        json!({ "trimmed": name, "partition": partition, "first_offset": first.0 }),
+        format!("partition {partition} of topic {name} {verb} at offset {first}"),
+        json!({
+            "trimmed": name,
+            "partition": partition,
+            "first_offset": first.0,
+            "dry_run": arguments.dry_run,
+        }),
     )
 }
 
@@ -280,15 +300,18 @@ struct Extent {
     tail: Option<i64>,
 }
 
-/// Of each partition, by ascending index: two questions to each leader.
+/// Of each partition, by ascending index: two questions to each leader. Of those without one nothing is known.
 fn extents(cluster: &mut Cluster, topic: &TopicMetadata) -> Result<Vec<Extent>> {
-    let mut ask = |query| cluster.offsets(topic, query);
-    let (firsts, tails) = (ask(OffsetQuery::Earliest)?, ask(OffsetQuery::Latest)?);
-    let extent = |((_, first), (_, tail)): ((i32, Option<Offset>), (i32, Option<Offset>))| Extent {
-        first: first.map(|offset| offset.0),
-        tail: tail.map(|offset| offset.0),
+    let mut ask = |query| -> Result<BTreeMap<i32, Option<Offset>>> {
+        Ok(cluster.offsets_of_led(topic, query)?.into_iter().collect())
     };
-    Ok(firsts.into_iter().zip(tails).map(extent).collect())
+    let (firsts, tails) = (ask(OffsetQuery::Earliest)?, ask(OffsetQuery::Latest)?);
+    let known = |found: &BTreeMap<i32, Option<Offset>>, index| Some(found.get(&index)?.as_ref()?.0);
+    let extent = |partition: &PartitionMetadata| Extent {
+        first: known(&firsts, partition.index),
+        tail: known(&tails, partition.index),
+    };
+    Ok(topic.partitions.iter().map(extent).collect())
 }
 
 fn as_json(topic: &TopicMetadata, extents: &[Extent], configs: &[ConfigEntry]) -> Value {

@@ -12,6 +12,7 @@ use record::{BatchError, BatchHeader, Batches, Limits, Offset, Record, Records, 
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
+use crate::kept::check_kept;
 use crate::offsets::{OffsetQuery, offset_at};
 use crate::position::{Position, fetch_request, partition_answers};
 
@@ -102,6 +103,12 @@ impl Consumer {
         })
     }
 
+    /// The topic that is read, whatever has its name by now.
+    #[must_use]
+    pub fn topic_id(&self) -> TopicId {
+        self.topic_id
+    }
+
     /// The offset of the next record.
     #[must_use]
     pub fn position(&self) -> Offset {
@@ -146,7 +153,8 @@ impl Consumer {
     /// Finds the partition's leader again and goes on at the same position.
     ///
     /// # Errors
-    /// `TopicDeleted` if another topic has its name by now; as `Cluster::connect_leader`.
+    /// `TopicDeleted` if another topic has its name by now; `RecordsLost` if the leader has not all that was read; as
+    /// `Cluster::connect_leader`.
     pub fn reconnect(&mut self, cluster: &mut Cluster) -> Result<()> {
         let (connection, leader) = cluster.connect_leader(&self.position.topic, self.position.partition)?;
         if leader.topic_id != self.topic_id {
@@ -155,6 +163,8 @@ impl Consumer {
                 made_again: true,
             });
         }
+        let address = connection.address().to_owned();
+        check_kept(cluster, &address, std::slice::from_ref(&self.position))?;
         self.connection = connection;
         self.fetching = false;
         Ok(())

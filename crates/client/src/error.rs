@@ -117,6 +117,21 @@ pub enum ClientError {
         /// Whether there is another one of that name.
         made_again: bool,
     },
+    /// A leader came back without what was read of it: records that were acknowledged before they were flushed, or by a leader
+    /// that had not all. At the same offsets there may be others.
+    #[error(
+        "partition {partition} of topic {topic} was read to offset {read_to}, of which its leader has lost what lies behind {kept_to}"
+    )]
+    RecordsLost {
+        /// The topic's name.
+        topic: String,
+        /// The partition's index.
+        partition: i32,
+        /// Where reading would go on.
+        read_to: Offset,
+        /// Up to here both are the same.
+        kept_to: Offset,
+    },
     /// A batch whose bytes are not what a broker may serve.
     #[error("batch behind offset {near_offset}: {source}")]
     Batch {
@@ -199,6 +214,7 @@ impl ClientError {
             | ClientError::Versions { .. }
             | ClientError::FetchTooSmall { .. }
             | ClientError::TopicDeleted { .. }
+            | ClientError::RecordsLost { .. }
             | ClientError::Options(_) => Advice::Fix,
             ClientError::Broker { code, .. } => broker_advice(*code),
         }

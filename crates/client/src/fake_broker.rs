@@ -56,6 +56,8 @@ struct Partition {
     sequences: HashMap<(i64, i32), i64>,
     /// From where on batches are acknowledged and not kept.
     forgets_after: Option<i64>,
+    /// Where each of the leader's epochs ended.
+    epoch_ends: Vec<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -232,6 +234,16 @@ impl FakeBroker {
         let mut state = self.shared.lock();
         let topic = state.topics.get_mut(topic).expect("the test created it");
         topic.partitions[partition].start = offset;
+    }
+
+    /// Loses a partition's batches that begin at `offset` or later, as a leader does that comes back without them.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn lose_from(&self, topic: &str, partition: usize, offset: i64) {
+        let mut state = self.shared.lock();
+        let topic = state.topics.get_mut(topic).expect("the test created it");
+        topic.partitions[partition].lose_from(offset);
     }
 
     /// Loses a partition's batches that begin at `offset` or later, sent from now on, yet acknowledges them.

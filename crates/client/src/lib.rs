@@ -22,6 +22,7 @@ mod error;
 pub mod fake_broker;
 mod groups;
 mod inbound;
+mod kept;
 mod offsets;
 mod position;
 mod producer;

@@ -115,6 +115,21 @@ impl Cluster {
         Ok(offsets.into_iter().collect())
     }
 
+    /// The same of those partitions alone whose leaders are up.
+    ///
+    /// # Errors
+    /// `Broker`, and what a connection meets.
+    pub fn offsets_of_led(
+        &mut self,
+        topic: &TopicMetadata,
+        query: OffsetQuery,
+    ) -> Result<Vec<(i32, Option<Offset>)>> {
+        let mut led = topic.clone();
+        led.partitions
+            .retain(|partition| self.broker_of(partition).is_some());
+        self.offsets(&led, query)
+    }
+
     /// Trims a partition: gives up its records before `offset`. Gives the first offset that is then left.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use kafka_wire::fetch::{FetchPartition, FetchTopic, PartitionData};
 use kafka_wire::{ErrorCode, FetchRequest, FetchResponse, Text};
-use record::{BatchError, BatchHeader, Offset, TopicId, batches, checksum_holds};
+use record::{BatchError, BatchHeader, Epoch, Offset, TopicId, batches, checksum_holds};
 
 use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
@@ -19,6 +19,8 @@ pub(crate) struct Position {
     pub(crate) tail: Offset,
     /// The first offset that was still there at the last fetch.
     pub(crate) log_start: Offset,
+    /// The leader's epoch of the last batch that was read.
+    pub(crate) epoch: Option<Epoch>,
 }
 
 /// The request for the next records of all `positions`, which are of one topic and one leader.
@@ -70,6 +72,7 @@ impl Position {
             next_offset,
             tail: next_offset,
             log_start: Offset::ZERO,
+            epoch: None,
         }
     }
 
@@ -101,7 +104,7 @@ impl Position {
     }
 
     /// Drops what is before the wanted offset and behind the last whole batch.
-    fn whole_batches(&self, answer: &PartitionData, options: &ConsumerOptions) -> Result<Fetched> {
+    fn whole_batches(&mut self, answer: &PartitionData, options: &ConsumerOptions) -> Result<Fetched> {
         let bytes = answer.records.joined();
         let mut fetched = Fetched {
             bytes: Bytes::new(),
@@ -128,6 +131,7 @@ impl Position {
                 self.compare_checksum(&header, batch)?;
             }
             fetched.next_offset = header.next_offset();
+            self.epoch = Some(header.leader_epoch);
             fetched.record_count += i64::from(header.record_count);
         }
         if end == 0 && !bytes.is_empty() {

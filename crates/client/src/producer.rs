@@ -82,6 +82,8 @@ pub struct Producer {
     identity_spent: bool,
     /// Whether a broker said that it does not lead the partition.
     leader_moved: bool,
+    /// How long to wait before the next attempt; more each time, until one succeeds.
+    repeat_pause: Duration,
     /// The cluster's time limit for a request, as the broker is told it.
     timeout_ms: i32,
 }
@@ -115,6 +117,7 @@ impl Producer {
             next_batch: 0,
             identity_spent: false,
             leader_moved: false,
+            repeat_pause: repeat::REPEAT_PAUSE,
             timeout_ms: cluster.timeout_ms(),
             options,
         })
@@ -260,7 +263,10 @@ impl Producer {
     fn complete_oldest(&mut self, cluster: &mut Cluster) {
         let answer = self.connection.receive::<ProduceRequest>();
         match answer.and_then(|response| read_answer(&response, &self.topic, self.partition)) {
-            Ok(offset) => self.complete(Ok(offset)),
+            Ok(offset) => {
+                self.repeat_pause = repeat::REPEAT_PAUSE;
+                self.complete(Ok(offset));
+            }
             Err(error) if self.may_repeat(&error) => self.recover(cluster, error),
             // The broker's word on this one batch leaves the connection usable for the next.
             Err(error @ ClientError::Broker { .. }) => self.complete(Err(error)),

@@ -15,14 +15,17 @@ use crate::cluster::{Cluster, PartitionMetadata, TopicMetadata};
 use crate::connection::{Connection, wait_readable};
 use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
+use crate::kept::check_kept;
 use crate::offsets::OffsetQuery;
 use crate::position::{Position, fetch_request, partition_answers};
 
 /// How many partitions are followed over one connection: enough that the largest topics need few, few enough that naming
 /// them all in each fetch is no wait that a record would notice.
 const PARTITIONS_PER_CONNECTION: usize = 500;
-/// How long lost partitions are left alone before their leaders are looked for again.
+/// How long lost partitions are left alone before their leaders are looked for again; longer, if that holds up the fetches of the
+/// others because a broker hangs.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+const LOOK_PAUSE_LOOKS: u32 = 2;
 /// How long is waited before looking again whether the topic has got more partitions; and that the pause is at least so many
 /// times as long as the look, which holds up the fetches if a broker hangs.
 const GROWTH_PAUSE: Duration = Duration::from_secs(5);
@@ -309,8 +312,9 @@ impl TopicFollower {
         if self.lost.is_empty() || Instant::now() < self.look_at {
             return Ok(());
         }
+        let began = Instant::now();
         let found = self.find_leaders(cluster);
-        self.look_at = Instant::now() + LOOK_PAUSE;
+        self.look_at = Instant::now() + LOOK_PAUSE.max(began.elapsed() * LOOK_PAUSE_LOOKS);
         match found {
             Err(error) if !error.is_retriable() => Err(error),
             _ => Ok(()),
@@ -333,9 +337,20 @@ impl TopicFollower {
             }
         }
         let mut outcome = Ok(());
-        for (address, positions) in by_address {
+        for (address, mut positions) in by_address {
+            let followed = match check_kept(cluster, address, &positions) {
+                Ok(()) => self.follow_at(cluster, address, positions),
+                Err(error) => {
+                    self.lost.append(&mut positions);
+                    Err(error)
+                }
+            };
             // One broker that is away is no reason to leave the others' partitions lost.
-            outcome = outcome.and(self.follow_at(cluster, address, positions));
+            outcome = match (outcome, followed) {
+                (Ok(()), followed) => followed,
+                (Err(first), Err(stays)) if first.is_retriable() && !stays.is_retriable() => Err(stays),
+                (first, _) => first,
+            };
         }
         outcome
     }

@@ -153,7 +153,8 @@ pub enum AppendError {
         /// Why.
         reason: String,
     },
-    /// A flush failed. What waited for it may be there or not: the next opening finds out. Close, mend the disk, open again.
+    /// A flush failed: what waited for it may be there or not, and the next opening finds out. Or a thread of the library has
+    /// ended, which is our mistake. Close, mend the disk, open again.
     #[error("nothing can be appended until the directory is opened again: {reason}")]
     Dead {
         /// Why.
@@ -288,7 +289,7 @@ impl Engine {
     ) -> Result<Guard<'a>, AppendError> {
         if state.background.is_gone {
             let reason = "the thread that makes room has ended by a panic".to_owned();
-            return Err(AppendError::NoRoom { reason });
+            return Err(AppendError::Dead { reason });
         }
         let awaited = *asked.get_or_insert_with(|| state.background.begun + 1);
         if state.background.ended >= awaited {

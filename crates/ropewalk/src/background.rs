@@ -81,11 +81,10 @@ impl Engine {
     fn begin_pass(&self, mut state: Guard<'_>) {
         state.background.wanted = false;
         state.background.begun += 1;
-        drop(state);
-        self.look_at_disk();
     }
 
-    /// Before a pass, so that it knows whether to give files away, and after it: it may have freed what was missing.
+    /// Before each round of steps, so that they know whether to give files away, and so that the reserve is kept however long a
+    /// pass goes on; and after them, as they may have freed what was missing.
     fn look_at_disk(&self) {
         // Not knowing is no reason to refuse: a full disk will say so itself.
         let free_bytes = self.disk.free_bytes().unwrap_or(u64::MAX);
@@ -99,6 +98,7 @@ impl Engine {
     fn pass(&self) -> Option<String> {
         self.begin_wanted_layout();
         loop {
+            self.look_at_disk();
             let (mut worked, mut trouble) = (false, None);
             for step in STEPS {
                 match step(self) {

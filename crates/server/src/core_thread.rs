@@ -172,6 +172,7 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: record::Limits {
             decompressed_bytes_max: config.limits.decompressed_bytes as u64,
+            snappy_block_bytes_max: config.limits.decompressed_bytes,
             ..record::Limits::default()
         },
     }

@@ -25,9 +25,10 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::OnlyCompacted => ErrorCode::PolicyViolation,
-        AppendRefusal::DiskFull | AppendRefusal::Starting | AppendRefusal::JournalDead(_) => {
-            ErrorCode::KafkaStorageError
-        }
+        AppendRefusal::DiskFull
+        | AppendRefusal::Starting
+        | AppendRefusal::FlushFailed(_)
+        | AppendRefusal::JournalDead(_) => ErrorCode::KafkaStorageError,
         AppendRefusal::JournalFull => ErrorCode::RequestTimedOut,
     }
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use kafka_wire::fetch::{
     FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
@@ -91,11 +92,12 @@ pub(crate) async fn fetch(
         let found = read_all(&core, &planned, room, &mut outcomes).await;
         // What is not there, or not yet, keeps nobody from waiting for the rest.
         let failed = planned.iter().any(|planned| outcomes[planned.place].is_err());
-        // With less room than it wants it may never find `bytes_min`: something is better than nothing.
-        let cramped = room < bytes_wanted;
+        // With less room it never finds `bytes_min`: something is better than nothing.
+        let cramped = room < bytes_min;
         // And there is no waiting for what is there already, only further on.
         let is_part = outcomes.iter().flatten().any(|result| result.is_part);
-        let enough = found >= bytes_min || ((cramped || is_part) && found > 0);
+        let enough = found >= bytes_min
+            || (found > 0 && (cramped || is_part || available(&planned, &outcomes, room) >= bytes_min));
         if enough || failed || planned.is_empty() || Instant::now() >= deadline {
             break;
         }
@@ -137,6 +139,28 @@ fn lies_ahead(planned: &[Planned], outcomes: &[Outcome]) -> bool {
             .as_ref()
             .is_ok_and(|result| planned.read.from < result.tail)
     })
+}
+
+/// What there is for a fetch: of a partition that has more than was found, all that it may bring. Whole batches hardly ever add up to
+/// just that.
+fn available(planned: &[Planned], outcomes: &[Outcome], room: usize) -> usize {
+    let of = |planned: &Planned| {
+        let Ok(result) = &outcomes[planned.place] else {
+            return 0;
+        };
+        let end = end_of(&result.batches).unwrap_or(planned.read.from);
+        match end < result.tail {
+            true => result.bytes.max(planned.read.bytes_max.min(room)),
+            false => result.bytes,
+        }
+    };
+    planned.iter().map(of).sum()
+}
+
+/// The offset behind batches that lie one behind the other.
+fn end_of(found: &[Bytes]) -> Option<Offset> {
+    let last = record::batches(found.last()?).last()?;
+    last.ok().map(|(header, _)| header.next_offset())
 }
 
 /// Lets go of what was found; where the partition stands is kept.

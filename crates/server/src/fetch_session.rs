@@ -5,7 +5,7 @@
 //! a session, and so does one that wants more partitions than a session keeps.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use kafka_wire::fetch::{FetchPartition, FetchRequest};
 use kafka_wire::{ErrorCode, Text};
@@ -14,6 +14,10 @@ use record::TopicId;
 
 /// Partitions that one session keeps at most, whether they exist or not.
 const PARTITIONS_MAX: usize = 10_000;
+
+/// What of an id says of which core it is, so that no two cores give out the same; the rest numbers the core's sessions.
+const CORE_SHIFT: u32 = 21;
+const OF_CORE: i32 = (1 << CORE_SHIFT) - 1;
 
 /// From here on topics are named by their ids.
 pub(crate) const FIRST_WITH_TOPIC_IDS: i16 = 13;
@@ -86,7 +90,7 @@ impl FetchSessions {
         FetchSessions {
             sessions: HashMap::new(),
             sessions_max,
-            next_id: ((core as i32 & 0xff) << 22) + 1,
+            next_id: ((core as i32 & 0x3ff) << CORE_SHIFT) + 1,
         }
     }
 
@@ -161,8 +165,12 @@ impl FetchSessions {
         if self.sessions.len() >= self.sessions_max || wanted.is_empty() {
             return 0;
         }
+        // Ids come round; there are far more of them than sessions.
+        while self.sessions.contains_key(&self.next_id) {
+            self.next_id = after(self.next_id);
+        }
         let id = self.next_id;
-        self.next_id = (self.next_id & !0x3f_ffff) | ((self.next_id + 1) & 0x3f_ffff).max(1);
+        self.next_id = after(id);
         let mut session = FetchSession {
             id,
             epoch: 1,
@@ -196,11 +204,17 @@ impl FetchSessions {
         self.sessions.remove(&session)
     }
 
-    /// Takes a session over from another core; its consumer goes on naming it as before. Returns its id.
+    /// Takes a session over from another core; its consumer goes on naming it as before. Returns its id; none (0) if another one
+    /// has that here: its consumer is told so, and begins anew.
     pub(crate) fn adopt(&mut self, session: FetchSession) -> i32 {
         let id = session.id;
-        self.sessions.insert(id, session);
-        id
+        match self.sessions.entry(id) {
+            Entry::Vacant(place) => {
+                place.insert(session);
+                id
+            }
+            Entry::Occupied(_) => 0,
+        }
     }
 }
 
@@ -255,6 +269,12 @@ impl FetchSession {
     }
 }
 
+/// The id behind this one, of the same core.
+fn after(id: i32) -> i32 {
+    (id & !OF_CORE) | (id.wrapping_add(1) & OF_CORE).max(1)
+}
+
+/// The partitions that a request names, each once: of what it says of one several times the last holds, as in Kafka.
 fn list(request: FetchRequest) -> Vec<Wanted> {
     let partitions = request.topics.into_iter().flat_map(|topic| {
         let key = TopicKey {
@@ -266,13 +286,22 @@ fn list(request: FetchRequest) -> Vec<Wanted> {
             .into_iter()
             .map(move |partition| (key.clone(), partition))
     });
-    partitions
-        .map(|(topic, partition)| Wanted {
-            topic,
-            partition,
-            told: None,
-        })
-        .collect()
+    let mut places: HashMap<(TopicKey, i32), usize> = HashMap::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for (topic, partition) in partitions {
+        match places.entry((topic.clone(), partition.partition)) {
+            Entry::Occupied(place) => wanted[*place.get()].partition = partition,
+            Entry::Vacant(place) => {
+                place.insert(wanted.len());
+                wanted.push(Wanted {
+                    topic,
+                    partition,
+                    told: None,
+                });
+            }
+        }
+    }
+    wanted
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod paging;
 mod places;
 mod problem;
 mod read;
-mod record_json;
 mod refusal;
 mod routes;
 mod status;
@@ -60,6 +59,7 @@ use observe::Peer;
 use places::{Place, Places};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
+pub(crate) use json_body::{Items, Object};
 
 /// Threads for what takes long: understanding large bodies, writing large answers.
 const WORKERS: usize = 2;
@@ -272,12 +272,20 @@ async fn serve(stream: TcpStream, router: Router, mut door: Door) {
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = door.line.until_cut() => Ok(()),
-        () = until_over(limits, &door.line, &mut door.stopped) => {
-            connection.as_mut().graceful_shutdown();
-            timeout(limits.grace, connection).await.unwrap_or(Ok(()))
+    let mut is_old = false;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            () = door.line.until_cut() => break Ok(()),
+            // What is under way is answered: it has bounds of its own.
+            () = until_old(limits, &door.line), if !is_old => {
+                is_old = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = door.stopped.changed() => {
+                connection.as_mut().graceful_shutdown();
+                break timeout(limits.grace, connection).await.unwrap_or(Ok(()));
+            }
         }
     };
     if let Err(error) = ended {
@@ -285,13 +293,10 @@ async fn serve(stream: TcpStream, router: Router, mut door: Door) {
     }
 }
 
-/// Returns when the connection should end: the node stops, or it is old and no follower's.
-async fn until_over(limits: HttpLimits, line: &Line, stopped: &mut watch::Receiver<()>) {
+/// Returns when the connection should end for its age, if it is no follower's.
+async fn until_old(limits: HttpLimits, line: &Line) {
     loop {
-        tokio::select! {
-            _ = stopped.changed() => return,
-            () = sleep(limits.connection_age_max) => {}
-        }
+        sleep(limits.connection_age_max).await;
         if !line.follows() {
             return;
         }

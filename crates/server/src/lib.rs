@@ -27,6 +27,7 @@ mod metrics;
 mod node;
 mod owner;
 mod producer_ids;
+pub mod record_json;
 mod shard;
 mod stands;
 mod topic_names;

@@ -24,8 +24,8 @@ pub(super) fn run(
         starts.retain(|(_, start)| !until.is_reached(*start));
     }
     let mut follower = TopicFollower::new(cluster, topic, &starts, ConsumerOptions::default())?;
-    // Who names partitions wants no others.
-    let wants_all = arguments.partition.is_empty();
+    // Who names partitions wants no others, nor does who names an offset, which means one partition.
+    let wants_all = arguments.partition.is_empty() && !arguments.names_offset();
     while !follower.is_done() {
         if wants_all {
             let new = follower.follow_new(cluster)?;

@@ -100,8 +100,8 @@ impl Format {
     }
 
     /// Key and value with `separator` between.
-    pub(super) fn of_keys_and_values(separator: &str) -> Format {
-        let separator = Part::Text(separator.as_bytes().to_vec());
+    pub(super) fn of_keys_and_values(separator: &[u8]) -> Format {
+        let separator = Part::Text(separator.to_vec());
         Format {
             parts: vec![Part::Field(Field::Key), separator, Part::Field(Field::Value)],
         }

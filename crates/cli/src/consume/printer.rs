@@ -3,8 +3,8 @@
 //! What is printed stays in the buffer until `flush`: whoever waits for more records has to flush before.
 
 use anyhow::Result;
-use client::{Fetched, Offset, Record, base64};
-use serde_json::{Map, Value, json};
+use client::{Fetched, Offset, Record};
+use server::record_json;
 
 use super::format::Format;
 use super::range::Until;
@@ -25,6 +25,8 @@ pub(super) struct Printer {
     until: Option<Until>,
     /// How many more records are wanted; `None` for all.
     left: Option<u64>,
+    /// One record as JSON.
+    json: Vec<u8>,
 }
 
 /// What is to be done after a fetch was printed.
@@ -52,6 +54,7 @@ impl Printer {
             topic: topic.to_owned(),
             until,
             left: max,
+            json: Vec::new(),
         }
     }
 
@@ -82,44 +85,18 @@ impl Printer {
 
     fn print_one(&mut self, partition: i32, record: &Record) -> Result<()> {
         match &self.shape {
-            Shape::Json => self.output.json(&as_json(partition, record)),
+            Shape::Json => {
+                self.json.clear();
+                record_json::write(&mut self.json, Some(partition), record)?;
+                self.json.push(b'\n');
+                self.output.bytes(&self.json)
+            }
             Shape::Text { format, delimiter } => {
                 format.write(&mut self.output, &self.topic, partition, record)?;
                 self.output.bytes(delimiter)
             }
         }
     }
-}
-
-/// As a node tells a record over HTTP (`crates/server/src/http/record_json.rs`): what one prints, the other takes.
-fn as_json(partition: i32, record: &Record) -> Value {
-    let mut object = Map::new();
-    object.insert("partition".to_owned(), json!(partition));
-    object.insert("offset".to_owned(), json!(record.offset.0));
-    // -1 is none.
-    let timestamp_ms = (record.timestamp_ms >= 0).then_some(record.timestamp_ms);
-    object.insert("timestamp_ms".to_owned(), json!(timestamp_ms));
-    insert_bytes(&mut object, "key", record.key.as_deref());
-    insert_bytes(&mut object, "value", record.value.as_deref());
-    let headers = record.headers.iter().map(|(key, value)| {
-        let mut object = Map::new();
-        insert_bytes(&mut object, "key", Some(key));
-        insert_bytes(&mut object, "value", value.as_deref());
-        Value::Object(object)
-    });
-    let headers = headers.collect();
-    object.insert("headers".to_owned(), headers);
-    Value::Object(object)
-}
-
-/// Bytes under `name` if they are text, else as Base64 under another name, so that nothing is lost or ambiguous.
-fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: Option<&[u8]>) {
-    let (name, value) = match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
-        None => (name.to_owned(), Value::Null),
-        Some((_, Ok(text))) => (name.to_owned(), text.into()),
-        Some((bytes, Err(_))) => (format!("{name}_base64"), base64::encode(bytes).into()),
-    };
-    object.insert(name, value);
 }
 
 #[cfg(test)]
@@ -161,21 +138,5 @@ mod tests {
         let mut printer = counting(10);
         let then = printer.print(0, &fetched, None);
         assert_eq!((then.expect("printed"), printer.left), (Then::Continue, Some(5)));
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_shown_as_base64() {
-        let mut record = Record {
-            offset: Offset(7),
-            timestamp_ms: 5,
-            key: None,
-            value: Some(vec![0xff, 0x01].into()),
-            headers: vec![("h".into(), Some("v".into()))],
-        };
-        let shown = as_json(3, &record).to_string();
-        let expected = r#"{"headers":[{"key":"h","value":"v"}],"key":null,"offset":7,"partition":3,"timestamp_ms":5,"value_base64":"/wE="}"#;
-        assert_eq!(shown, expected);
-        record.timestamp_ms = -1;
-        assert_eq!(as_json(3, &record)["timestamp_ms"], Value::Null);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::note;
 use crate::output::{counted, or_dash, table, tell};
-use crate::remote::OneNamed;
+use crate::remote::{OneNamed, no_partition};
 use crate::time::instant_ms;
 
 #[derive(Args)]
@@ -57,13 +57,20 @@ struct Move {
 
 /// What `--topic` names: a topic, or one partition of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+pub(super) struct Named {
     topic: String,
     partition: Option<i32>,
 }
 
+impl Named {
+    /// Whether this partition is meant.
+    pub(super) fn is(&self, topic: &str, partition: i32) -> bool {
+        self.topic == topic && self.partition.is_none_or(|wanted| wanted == partition)
+    }
+}
+
 /// A topic's name has no colon.
-fn named(text: &str) -> Result<Named, String> {
+pub(super) fn named(text: &str) -> Result<Named, String> {
     let (topic, partition) = match text.split_once(':') {
         Some((topic, index)) => (topic, index.parse::<i32>().ok().filter(|index| *index >= 0)),
         None => (text, None),
@@ -110,7 +117,7 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
     tell(
         arguments.group.everywhere.json,
         format!("{}\n\noffsets of group {name} {done}", as_table(&moves)),
-        as_json(name, &moves, !arguments.dry_run),
+        as_json(name, &moves, arguments.dry_run),
     )
 }
 
@@ -132,10 +139,7 @@ fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>>
         if let Some(absent) = wanted.iter().flatten().find(|index| !there.contains(index))
             && is_named
         {
-            bail!(
-                "topic {name} has no partition {absent}, its last one is {}",
-                there.len() as i64 - 1
-            );
+            return Err(no_partition(&topic, *absent));
         }
         let reach = Reach::ask(cluster, &topic, &arguments.target)?;
         let is_wanted = |index: &i32| wanted.as_ref().is_none_or(|wanted| wanted.contains(index));
@@ -235,11 +239,11 @@ fn as_table(moves: &[Move]) -> String {
     table(&rows)
 }
 
-fn as_json(name: &str, moves: &[Move], was_set: bool) -> Value {
+fn as_json(name: &str, moves: &[Move], dry_run: bool) -> Value {
     let moves = moves.iter().map(|found| {
-        json!({ "topic": found.topic, "partition": found.partition, "from": found.from, "to": found.to })
+        json!({ "topic": found.topic, "partition": found.partition, "before": found.from, "offset": found.to })
     });
-    json!({ "group": name, "set": was_set, "partitions": moves.collect::<Value>() })
+    json!({ "group": name, "dry_run": dry_run, "offsets": moves.collect::<Value>() })
 }
 
 #[cfg(test)]

@@ -2,14 +2,10 @@
 
 use std::borrow::Cow;
 
-use anyhow::{Context, Result, bail};
-use client::base64;
-use serde_json::{Map, Value};
+use anyhow::{Context, Result, anyhow};
+use server::record_json::{HeaderBytes, NewRecord};
 
 use super::pieces::find;
-
-/// A header's key and value.
-pub(super) type Header = (Vec<u8>, Option<Vec<u8>>);
 
 /// A record to be appended.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +13,7 @@ pub(super) struct Draft<'a> {
     pub(super) key: Option<Cow<'a, [u8]>>,
     pub(super) value: Option<Cow<'a, [u8]>>,
     /// Keys and values in their order.
-    pub(super) headers: Vec<Header>,
+    pub(super) headers: Vec<HeaderBytes>,
     /// `None` is now.
     pub(super) timestamp_ms: Option<i64>,
 }
@@ -28,7 +24,7 @@ pub(super) enum Reading {
     /// As a value, under this key.
     Value { key: Option<Vec<u8>> },
     /// As key and value with this between.
-    KeyAndValue { separator: String },
+    KeyAndValue { separator: Vec<u8> },
     /// As an object of the form that `ropewalk consume --json` prints, and a node over HTTP.
     Json,
 }
@@ -46,8 +42,9 @@ impl Reading {
                 ..Draft::default()
             }),
             Reading::KeyAndValue { separator } => {
-                let at = find(piece, separator.as_bytes());
-                let at = at.with_context(|| format!("has no key separator {separator:?}"))?;
+                let at = find(piece, separator);
+                let at =
+                    at.with_context(|| format!("has no key separator \"{}\"", separator.escape_ascii()))?;
                 Ok(Draft {
                     key: Some(Cow::Borrowed(&piece[..at])),
                     value: Some(Cow::Borrowed(&piece[at + separator.len()..])),
@@ -59,83 +56,18 @@ impl Reading {
     }
 }
 
-/// Where a printed record stood. A copy stands elsewhere, so these are read and left aside.
-const OF_THE_ORIGINAL: &[&str] = &["topic", "partition", "offset"];
-
 fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
-    let mut object = match serde_json::from_slice(piece) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => bail!("is no JSON object; write {{\"value\": \"...\"}}"),
-        Err(error) => bail!("is not JSON ({})", fault(&error)),
-    };
-    for name in OF_THE_ORIGINAL {
-        object.remove(*name);
-    }
-    let has_value = object.contains_key("value") || object.contains_key("value_base64");
-    let draft = Draft {
-        key: take_bytes(&mut object, "key")?.map(Cow::Owned),
-        value: take_bytes(&mut object, "value")?.map(Cow::Owned),
-        headers: take_headers(&mut object)?,
-        timestamp_ms: match object.remove("timestamp_ms") {
-            None | Some(Value::Null) => None,
-            Some(ms) => match ms.as_i64() {
-                Some(ms) => Some(ms),
-                None => bail!("has a timestamp_ms that is no whole number"),
-            },
-        },
-    };
-    refuse_rest(&object, "key, value, headers and timestamp_ms")?;
-    // A tombstone takes away what compaction kept of its key, so it must have been meant.
-    if !has_value {
-        bail!("has no value; null makes it a tombstone");
-    }
-    Ok(draft)
-}
-
-fn take_headers(object: &mut Map<String, Value>) -> Result<Vec<Header>> {
-    let headers = match object.remove("headers") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(headers)) => headers,
-        Some(_) => bail!("has headers that are no array"),
-    };
-    let header = |header| {
-        let Value::Object(mut header) = header else {
-            bail!("has a header that is no object; write {{\"key\": \"...\", \"value\": \"...\"}}");
-        };
-        let Some(key) = take_bytes(&mut header, "key")? else {
-            bail!("has a header without a key");
-        };
-        let value = take_bytes(&mut header, "value")?;
-        refuse_rest(&header, "key and value, in a header")?;
-        Ok((key, value))
-    };
-    headers.into_iter().map(header).collect()
-}
-
-/// The text under `name`, or the bytes as Base64 under `NAME_base64`. Null is none under either.
-fn take_bytes(object: &mut Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>> {
-    let coded_name = format!("{name}_base64");
-    let written = |value: &Value| !value.is_null();
-    let text = object.remove(name).filter(written);
-    let coded = object.remove(&coded_name).filter(written);
-    match (text, coded) {
-        (None, None) => Ok(None),
-        (Some(Value::String(text)), None) => Ok(Some(text.into_bytes())),
-        (None, Some(Value::String(coded))) => match base64::decode(&coded) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => bail!("has a {coded_name} that is not Base64"),
-        },
-        (Some(_), Some(_)) => bail!("has both {name} and {coded_name}"),
-        (Some(_), None) => bail!("has a {name} that is no text; put it in quotes"),
-        (None, Some(_)) => bail!("has a {coded_name} that is no text; put it in quotes"),
-    }
-}
-
-fn refuse_rest(object: &Map<String, Value>, known: &str) -> Result<()> {
-    match object.keys().next() {
-        None => Ok(()),
-        Some(name) => bail!("has a field {name:?}; there are {known}"),
-    }
+    let record: NewRecord =
+        serde_json::from_slice(piece).map_err(|error| anyhow!("is no record ({})", fault(&error)))?;
+    let record = record
+        .into_bytes()
+        .map_err(|why| anyhow!("is no record ({why})"))?;
+    Ok(Draft {
+        key: record.key.map(Cow::Owned),
+        value: record.value.map(Cow::Owned),
+        headers: record.headers,
+        timestamp_ms: record.timestamp_ms,
+    })
 }
 
 /// What is wrong, without the line: a piece is one.
@@ -152,7 +84,7 @@ mod tests {
     #[test]
     fn a_line_is_split_at_the_first_separator() {
         let reading = Reading::KeyAndValue {
-            separator: "::".to_owned(),
+            separator: b"::".to_vec(),
         };
         let split = |line: &str| {
             let draft = reading.draft(line.as_bytes()).expect("a separator");
@@ -192,38 +124,25 @@ mod tests {
     #[test]
     fn what_is_no_record_is_told_in_a_sentence() {
         for (text, expected) in [
-            ("", "is not JSON (EOF while parsing a value, column 0)"),
-            (r#"{"value": }"#, "is not JSON (expected value, column 11)"),
-            ("[]", r#"is no JSON object; write {"value": "..."}"#),
+            ("", "EOF while parsing a value, column 0"),
+            (r#"{"value": }"#, "expected value, column 11"),
+            ("[5]", "invalid type: sequence, expected an object"),
             (
                 r#"{"vlaue": "x"}"#,
-                r#"has a field "vlaue"; there are key, value, headers and timestamp_ms"#,
+                "unknown field `vlaue`, expected one of `key`",
             ),
-            ("{}", "has no value; null makes it a tombstone"),
-            (r#"{"key": "a"}"#, "has no value; null makes it a tombstone"),
-            (r#"{"value": 5}"#, "has a value that is no text; put it in quotes"),
+            (r#"{"value": "x", "value": "y"}"#, "duplicate field `value`"),
             (
-                r#"{"value": "a", "value_base64": "AA=="}"#,
-                "has both value and value_base64",
+                r#"{"key": "a"}"#,
+                "a record needs a value; null makes it a tombstone",
             ),
-            (r#"{"key_base64": "A"}"#, "has a key_base64 that is not Base64"),
-            (
-                r#"{"key_base64": 5}"#,
-                "has a key_base64 that is no text; put it in quotes",
-            ),
-            (
-                r#"{"timestamp_ms": "5"}"#,
-                "has a timestamp_ms that is no whole number",
-            ),
-            (r#"{"headers": {}}"#, "has headers that are no array"),
-            (r#"{"headers": [{"value": "x"}]}"#, "has a header without a key"),
-            (
-                r#"{"headers": ["x"]}"#,
-                r#"has a header that is no object; write {"key": "...", "value": "..."}"#,
-            ),
+            (r#"{"value": 5}"#, "invalid type: integer `5`, expected a string"),
+            (r#"{"value": "x", "timestamp_ms": -5}"#, "cannot lie before 1970"),
+            (r#"{"value": "x", "headers": ["x"]}"#, "expected an object"),
         ] {
-            let refused = Reading::Json.draft(text.as_bytes()).expect_err(text);
-            assert_eq!(refused.to_string(), expected, "{text}");
+            let refused = Reading::Json.draft(text.as_bytes()).expect_err(text).to_string();
+            let is_told = refused.starts_with("is no record (") && refused.contains(expected);
+            assert!(is_told, "{text}: {refused}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What is read: standard input or files, one behind the other, in chunks as they arrive.
 //!
 //! A thread of its own reads, so that its owner can see whether there is more before it waits. All files are opened once
-//! before anything is sent: a name that is wrong must not be found out halfway.
+//! before anything is sent: a name that is wrong must not be found out halfway. What is no regular file stays open from then
+//! on: a pipe loses what is in it when its last reader goes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, stdin};
@@ -10,6 +11,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+
+use super::stop::Stop;
+use crate::signals::{self, Watched};
 
 /// What one read takes at most.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -26,11 +30,20 @@ pub(super) enum News {
     End,
     /// The input of this index cannot be read further. Nothing follows.
     Failed(usize, io::Error),
+    /// The end was asked for.
+    Stopped,
+}
+
+/// What is to be read.
+struct Input {
+    path: PathBuf,
+    /// What is no regular file, until it is read.
+    opened: Option<File>,
 }
 
 /// The inputs in their order.
 pub(super) struct Inputs {
-    paths: Vec<PathBuf>,
+    inputs: Vec<Input>,
     /// Bytes of all of them, if that is known.
     pub(super) bytes_total: Option<u64>,
 }
@@ -41,54 +54,70 @@ impl Inputs {
     /// # Errors
     /// Which file cannot be read, and why.
     pub(super) fn open(paths: &[PathBuf]) -> Result<Inputs> {
-        let mut paths = paths.to_vec();
-        if paths.is_empty() {
-            paths.push(PathBuf::from(STANDARD_INPUT));
-        }
+        let standard_input = [PathBuf::from(STANDARD_INPUT)];
+        let paths = if paths.is_empty() { &standard_input } else { paths };
+        let mut inputs = Vec::with_capacity(paths.len());
         let mut bytes_total = Some(0);
-        for path in &paths {
-            let bytes = match is_standard_input(path) {
-                true => file_bytes(Path::new("/dev/stdin")),
+        for path in paths {
+            let (bytes, opened) = match is_standard_input(path) {
+                true => (file_bytes(Path::new("/dev/stdin")), None),
                 false => {
-                    try_open(path)?;
-                    file_bytes(path)
+                    let file = try_open(path)?;
+                    let bytes = file_bytes(path);
+                    (bytes, bytes.is_none().then_some(file))
                 }
             };
             bytes_total = bytes_total
                 .zip(bytes)
                 .map(|(sum, bytes): (u64, u64)| sum.saturating_add(bytes));
+            let path = path.clone();
+            inputs.push(Input { path, opened });
         }
-        Ok(Inputs { paths, bytes_total })
+        Ok(Inputs { inputs, bytes_total })
     }
 
     /// How many there are: one at least.
     pub(super) fn count(&self) -> usize {
-        self.paths.len()
+        self.inputs.len()
     }
 
     /// What an input is called in a sentence: `standard input`, or its path.
     pub(super) fn name(&self, index: usize) -> String {
-        match &self.paths[index] {
+        match &self.inputs[index].path {
             path if is_standard_input(path) => "standard input".to_owned(),
             path => path.display().to_string(),
         }
     }
 
-    /// Reads them all until the last has ended or one fails.
-    pub(super) fn read(&self) -> Result<Receiver<News>> {
+    /// Reads them all until the last has ended, one fails, or `stop` is asked for, which signals do from now on.
+    pub(super) fn read(&mut self, stop: &Stop) -> Result<Receiver<News>> {
         let (give, take) = sync_channel(CHUNKS_WAITING);
-        let paths = self.paths.clone();
+        let (signalled, told) = (stop.clone(), give.clone());
+        let tell = move |signal| {
+            signalled.ask(signal);
+            // Who has other news to take sees it without this.
+            let _ = told.try_send(News::Stopped);
+            true
+        };
+        signals::watch(Watched::Asked, tell, || {})?;
+        let sources = self.inputs.iter_mut();
+        let sources: Vec<_> = sources
+            .map(|input| (input.path.clone(), input.opened.take()))
+            .collect();
+        let stop = stop.clone();
         let read = move || {
-            for (index, path) in paths.iter().enumerate() {
-                let outcome = match is_standard_input(path) {
-                    true => read_one(stdin().lock(), &give),
-                    false => File::open(path).and_then(|file| read_one(file, &give)),
+            for (index, (path, opened)) in sources.into_iter().enumerate() {
+                let outcome = match opened {
+                    Some(pipe) => read_one(pipe, &give, &stop),
+                    None if is_standard_input(&path) => read_one(stdin().lock(), &give, &stop),
+                    None => File::open(&path).and_then(|file| read_one(file, &give, &stop)),
                 };
-                let is_last = outcome.is_err();
                 let news = match outcome {
-                    Ok(()) => News::End,
+                    Ok(true) => News::End,
+                    Ok(false) => return,
                     Err(error) => News::Failed(index, error),
                 };
+                let is_last = matches!(news, News::Failed(..));
                 // If nobody takes it, the command is over.
                 if give.send(news).is_err() || is_last {
                     return;
@@ -105,12 +134,12 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new(STANDARD_INPUT)
 }
 
-fn try_open(path: &Path) -> Result<()> {
+fn try_open(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         bail!("{} is a directory; name the files in it", path.display());
     }
-    Ok(())
+    Ok(file)
 }
 
 /// The size of what is a file and not a pipe or a terminal.
@@ -119,20 +148,21 @@ fn file_bytes(path: &Path) -> Option<u64> {
     metadata.is_file().then_some(metadata.len())
 }
 
-/// Hands on chunks until the input ends, or until nobody wants more.
-fn read_one(mut input: impl Read, give: &SyncSender<News>) -> io::Result<()> {
-    loop {
+/// Hands on chunks until the input ends, or until nobody wants more; whether it has ended.
+fn read_one(mut input: impl Read, give: &SyncSender<News>, stop: &Stop) -> io::Result<bool> {
+    while stop.check().is_ok() {
         let mut chunk = vec![0; CHUNK_BYTES];
         match input.read(&mut chunk) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return Ok(true),
             Ok(bytes) => chunk.truncate(bytes),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }
         if give.send(News::Chunk(chunk)).is_err() {
-            return Ok(());
+            break;
         }
     }
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -148,17 +178,46 @@ mod tests {
             path
         };
         let long = "x".repeat(CHUNK_BYTES + 1);
-        let inputs = Inputs::open(&[file("a", "one"), file("b", ""), file("c", &long)]).expect("readable");
+        let mut inputs =
+            Inputs::open(&[file("a", "one"), file("b", ""), file("c", &long)]).expect("readable");
         assert_eq!(inputs.bytes_total, Some(3 + long.len() as u64));
+        assert_eq!(
+            all_of(&mut inputs),
+            [b"one".to_vec(), Vec::new(), long.into_bytes()]
+        );
+    }
+
+    /// What is in each of them.
+    fn all_of(inputs: &mut Inputs) -> Vec<Vec<u8>> {
+        let news = inputs.read(&Stop::default()).expect("a thread");
         let mut read = vec![Vec::new()];
-        for news in inputs.read().expect("a thread") {
-            match news {
+        while read.len() <= inputs.count() {
+            match news.recv().expect("all ends are told") {
                 News::Chunk(chunk) => read.last_mut().expect("one at least").extend(chunk),
                 News::End => read.push(Vec::new()),
                 News::Failed(index, error) => panic!("{index}: {error}"),
+                News::Stopped => panic!("nobody asked for it"),
             }
         }
-        assert_eq!(read, [b"one".to_vec(), Vec::new(), long.into_bytes(), Vec::new()]);
+        read.pop();
+        read
+    }
+
+    #[test]
+    fn nothing_of_a_pipe_is_lost() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("it is a tool that every system has").success());
+        let writer = {
+            let path = path.clone();
+            thread::spawn(move || fs::write(path, "one\ntwo\n"))
+        };
+        let mut inputs = Inputs::open(&[path]).expect("readable");
+        // All is written before anything is read.
+        writer.join().expect("no panic").expect("somebody reads");
+        assert_eq!(inputs.bytes_total, None);
+        assert_eq!(all_of(&mut inputs), [b"one\ntwo\n"]);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use client::Offset;
 use serde_json::{Value, json};
 
+use crate::output::counted;
+
 /// What is known to be appended.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -35,6 +37,14 @@ impl Report {
     /// How many records there are in all.
     pub(super) fn records(&self) -> u64 {
         self.partitions.values().map(|extent| extent.records).sum()
+    }
+
+    /// How far it came, before a sentence about what was in the way.
+    pub(super) fn until_failure(&self) -> String {
+        match self.records() {
+            0 => "nothing was appended".to_owned(),
+            records => format!("after {}", counted(records, "appended record")),
+        }
     }
 
     pub(super) fn as_json(&self, topic: &str) -> Value {

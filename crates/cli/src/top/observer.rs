@@ -178,7 +178,7 @@ fn tails_of(cluster: &mut Cluster, topics: BTreeSet<&str>) -> Result<BTreeMap<St
     let names: Vec<&str> = topics.into_iter().collect();
     let mut tails = BTreeMap::new();
     for topic in cluster.metadata(Some(&names))?.topics {
-        let offsets = cluster.offsets(&topic, OffsetQuery::Latest)?;
+        let offsets = cluster.offsets_of_led(&topic, OffsetQuery::Latest)?;
         let known = offsets
             .into_iter()
             .filter_map(|(index, tail)| Some((index, tail?.0)));

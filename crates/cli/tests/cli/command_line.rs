@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{Ran, ropewalk, run};
+use crate::support::{Ran, ropewalk, run, run_unread};
 
 #[test]
 fn help_teaches_by_example() {
@@ -319,15 +319,7 @@ fn a_node_that_logs_json_tells_its_end_as_json() {
 fn a_reader_that_went_away_is_no_failure() {
     let whole: [&[&str]; 3] = [&["config"], &["--help"], &["completions", "zsh"]];
     for arguments in whole {
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let mut command = ropewalk(arguments);
-        let output = command
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .output()
-            .expect("the binary was built");
-        let ran = Ran::of(output);
+        let ran = run_unread(arguments);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
     }
 }

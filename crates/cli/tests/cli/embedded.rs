@@ -9,7 +9,7 @@ use ropewalk::{Logs, Offset, Settings};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{RunningNode, run};
+use crate::support::{RunningNode, run, run_unread};
 
 fn small() -> Settings {
     Settings {
@@ -115,6 +115,9 @@ fn a_directory_that_cannot_be_listed_is_a_fault_like_others() {
     let fault = format!("  reading {} failed: ", partitions.display());
     assert!(lines.any(|line| line.starts_with(&fault)), "{checked:?}");
     assert!(checked.err.contains("1 damaged place found"), "{checked:?}");
+    // Scripts that look at the exit code alone are told the same.
+    let unread = run_unread(&["check", text(&data)]);
+    assert_eq!((unread.code, &unread.err), (Some(1), &checked.err));
 }
 
 #[test]
@@ -141,6 +144,8 @@ fn what_is_damaged_is_named_and_the_rest_is_listed() {
         );
         assert!(ran.err.contains("1 damaged place found"), "{ran:?}");
     }
+    let unread = run_unread(&["inspect", text(&data), "segments"]);
+    assert_eq!(unread.code, Some(1), "{unread:?}");
     let listed = inspect(&["segments", "--json"]).out;
     assert_eq!(listed.lines().count(), segments.lines().count());
     let first: Value = serde_json::from_str(listed.lines().next().expect("there is one")).expect("JSON");

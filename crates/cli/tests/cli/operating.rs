@@ -50,38 +50,32 @@ fn a_group_is_put_elsewhere_and_its_lag_is_shown() {
         .concat();
         let set = parsed(&node.run(&all).printed());
         (
-            set["set"].clone(),
-            set["partitions"][0]["from"].clone(),
-            set["partitions"][0]["to"].clone(),
+            set["dry_run"].clone(),
+            set["offsets"][0]["before"].clone(),
+            set["offsets"][0]["offset"].clone(),
         )
     };
     let (yes, no) = (Value::from(true), Value::from(false));
     let offset = |offset: i64| Value::from(offset);
     assert_eq!(
         reset(&["--to-offset", "4", "--dry-run"]),
-        (no, Value::Null, offset(4))
+        (yes, Value::Null, offset(4))
     );
-    assert_eq!(
-        reset(&["--to-offset", "4"]),
-        (yes.clone(), Value::Null, offset(4))
-    );
-    assert_eq!(reset(&["--shift", "-3"]), (yes.clone(), offset(4), offset(1)));
+    assert_eq!(reset(&["--to-offset", "4"]), (no.clone(), Value::Null, offset(4)));
+    assert_eq!(reset(&["--shift", "-3"]), (no.clone(), offset(4), offset(1)));
     assert_eq!(
         reset(&["--shift", "-3"]),
-        (yes.clone(), offset(1), offset(0)),
+        (no.clone(), offset(1), offset(0)),
         "not below the first"
     );
-    assert_eq!(
-        reset(&["--to-time", "@6500"]),
-        (yes.clone(), offset(0), offset(7))
-    );
-    assert_eq!(reset(&["--to-latest"]), (yes.clone(), offset(7), offset(10)));
-    assert_eq!(reset(&["--to-earliest"]), (yes.clone(), offset(10), offset(0)));
-    assert_eq!(reset(&["--to-offset", "8"]), (yes, offset(0), offset(8)));
+    assert_eq!(reset(&["--to-time", "@6500"]), (no.clone(), offset(0), offset(7)));
+    assert_eq!(reset(&["--to-latest"]), (no.clone(), offset(7), offset(10)));
+    assert_eq!(reset(&["--to-earliest"]), (no.clone(), offset(10), offset(0)));
+    assert_eq!(reset(&["--to-offset", "8"]), (no, offset(0), offset(8)));
 
     let described = parsed(&node.run(&["group", "describe", "billing", "--json"]).printed());
     assert_eq!(
-        (&described["lag"], &described["partitions"][0]["lag"]),
+        (&described["lag"], &described["offsets"][0]["lag"]),
         (&offset(2), &offset(2))
     );
     let text = node.run(&["group", "describe", "billing"]).printed();
@@ -91,6 +85,27 @@ fn a_group_is_put_elsewhere_and_its_lag_is_shown() {
         "{text}"
     );
     assert!(node.run(&["group", "list"]).printed().contains("billing  Empty"));
+    let forget = |of: &str, more: &[&str]| {
+        let words = [&["group", "forget", "billing", "--topic", of], more].concat();
+        node.run(&words)
+    };
+    let would = parsed(&forget("orders", &["--dry-run", "--json"]).printed());
+    assert_eq!(
+        (&would["dry_run"], &would["forgotten"][0]["offset"]),
+        (&true.into(), &offset(8))
+    );
+    let nothing = forget("orders:7", &[]).complaint();
+    assert!(nothing.contains("has committed nothing there"), "{nothing}");
+    assert!(
+        forget("orders:0", &[])
+            .printed()
+            .ends_with("offsets of group billing were forgotten\n")
+    );
+    // A group of which nothing is left is gone with that.
+    let gone = forget("orders", &[]).complaint();
+    assert!(gone.contains("has committed nothing there"), "{gone}");
+    node.run(&["group", "reset", "billing", "--topic", "orders", "--to-latest"])
+        .printed();
     assert_eq!(
         node.run(&["group", "delete", "billing"]).printed(),
         "deleted group billing\n"

@@ -317,26 +317,86 @@ fn what_is_no_record_is_told_with_its_place() {
     let bad = node
         .run(&["produce", "t", "--key-separator", ":", path])
         .complaint();
-    assert_eq!(bad, "error: line 2 has no key separator \":\"");
+    assert_eq!(
+        bad,
+        "error: after 1 appended record: line 2 has no key separator \":\""
+    );
     let of_several = ["produce", "t", "--key-separator", ":", "-", path];
     let bad = node.run_with_input(&of_several, b"x:y\n").complaint();
-    assert_eq!(bad, format!("error: line 2 of {path} has no key separator \":\""));
+    assert_eq!(
+        bad,
+        format!("error: after 2 appended records: line 2 of {path} has no key separator \":\"")
+    );
+    // What stood before the bad lines is there.
+    assert_eq!(
+        node.run(&["consume", "t", "--key-separator", ":"]).printed(),
+        "a:1\nx:y\na:1\n"
+    );
     let bad = node
         .run_with_input(&["produce", "t", "--json"], b"{\"vlaue\": 1}")
         .complaint();
-    assert_eq!(
-        bad,
-        "error: line 1 has a field \"vlaue\"; there are key, value, headers and timestamp_ms"
-    );
+    let expected =
+        "error: nothing was appended: line 1 is no record (unknown field `vlaue`, expected one of `key`, ";
+    assert!(bad.starts_with(expected), "{bad}");
     let bad = node
         .run_with_input(&["produce", "t", "--json", "--whole"], b"[]")
         .complaint();
-    assert_eq!(
-        bad,
-        "error: record 1 is no JSON object; write {\"value\": \"...\"}"
-    );
+    let expected = "error: nothing was appended: record 1 is no record (";
+    assert!(bad.starts_with(expected), "{bad}");
     let climbing = node.run_with_input(&["produce", "../t"], b"x").complaint();
     assert!(climbing.contains("INVALID_TOPIC"), "{climbing}");
+}
+
+#[test]
+fn a_failure_is_told_with_all_that_was_appended() {
+    let (_directory, node) = node();
+    node.run(&[
+        "topic",
+        "create",
+        "keyed",
+        "--partitions",
+        "4",
+        "--config",
+        "cleanup.policy=compact",
+    ])
+    .printed();
+    // The last has no key, which its topic refuses; the others go to all partitions, at the same time.
+    let mut records: Vec<String> = (0..40)
+        .map(|key| format!(r#"{{"key":"{key}","value":"v"}}"#))
+        .collect();
+    records.push(r#"{"value":"v"}"#.to_owned());
+    let failed = node.run_with_input(
+        &["produce", "keyed", "--json", "--report"],
+        records.join("\n").as_bytes(),
+    );
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let report: Value = serde_json::from_str(&failed.out).expect("JSON");
+    let appended = node.run(&["consume", "keyed"]).printed().lines().count();
+    assert_eq!(report["records"], appended);
+    let told = format!("error: after {appended} appended records: ");
+    assert!(failed.err.starts_with(&told), "{failed:?}");
+}
+
+#[test]
+fn a_separator_may_be_what_cannot_be_typed() {
+    let (_directory, node) = node();
+    let separated = ["produce", "tabs", "--key-separator", r"\t"];
+    node.run_with_input(&separated, b"k\tv\n").printed();
+    let shown = ["consume", "tabs", "--key-separator", r"\t=\x3e"];
+    assert_eq!(node.run(&shown).printed(), "k\t=>v\n");
+    let bad = node.run_with_input(&separated, b"k v\n").complaint();
+    assert!(bad.ends_with(r#"line 1 has no key separator "\t""#), "{bad}");
+}
+
+#[test]
+fn a_topic_of_small_batches_gets_small_batches() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "small", "--config", "max.message.bytes=200"])
+        .printed();
+    let lines: String = (0..1_000).map(|number| format!("{number}\n")).collect();
+    node.run_with_input(&["produce", "small"], lines.as_bytes())
+        .printed();
+    assert_eq!(node.run(&["consume", "small"]).printed(), lines);
 }
 
 #[test]

@@ -51,5 +51,8 @@ fn a_report_comes_also_after_a_failure() {
         "nothing is left out"
     );
     let complaint = ran.complaint();
-    assert!(complaint.starts_with("error: line 21 "), "{complaint}");
+    assert!(
+        complaint.starts_with("error: after 20 appended records: line 21 "),
+        "{complaint}"
+    );
 }

@@ -1,9 +1,9 @@
 //! A node and the tools that use it, as a user would: every command's output and exit code.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::support::{RunningNode, ropewalk, run};
+use crate::support::{Ran, RunningNode, ropewalk, run};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -265,7 +265,10 @@ fn keys_choose_partitions_and_keep_their_order() {
     let bad = node
         .run_with_input(&["produce", "keyed", "--key-separator", "="], b"a=1\nb2\n")
         .complaint();
-    assert_eq!(bad, "error: line 2 has no key separator \"=\"");
+    assert_eq!(
+        bad,
+        "error: after 1 appended record: line 2 has no key separator \"=\""
+    );
 }
 
 #[test]
@@ -362,6 +365,34 @@ fn a_typed_line_is_appended_before_the_input_ends() {
 }
 
 #[test]
+fn a_signal_ends_the_input_and_what_was_read_is_appended() {
+    let (_directory, node) = node();
+    node.run(&["topic", "create", "cut"]).printed();
+    let mut command = ropewalk(&["produce", "cut", "--report", "--bootstrap", &node.address]);
+    let mut producer = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut stdin = producer.stdin.take().expect("piped");
+    stdin.write_all(b"one\ntwo\nha").expect("it reads");
+    node.run(&["consume", "cut", "--follow", "--max", "2"]).printed();
+    let process_id = producer.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &process_id]).status();
+    assert!(sent.expect("kill is everywhere").success());
+    // Its input is still open: it does not wait for the rest of it.
+    let ended = Ran::of(producer.wait_with_output().expect("our child"));
+    assert_eq!(
+        (ended.code, ended.err.as_str()),
+        (Some(143), "note: SIGTERM: appended 2 records to cut\n")
+    );
+    assert_eq!(parsed(&ended.out)["records"], 2);
+    assert_eq!(node.run(&["consume", "cut"]).printed(), "one\ntwo\n");
+    drop(stdin);
+}
+
+#[test]
 fn what_the_node_refuses_is_told() {
     let (_directory, node) = node();
     node.run(&["topic", "create", "small", "--config", "max.message.bytes=100"])
@@ -371,6 +402,11 @@ fn what_the_node_refuses_is_told() {
         .run_with_input(&["produce", "small"], input.as_bytes())
         .complaint();
     assert!(refused.contains("MESSAGE_TOO_LARGE"), "{refused}");
+    assert!(
+        refused.starts_with("error: after 1 appended record: "),
+        "{refused}"
+    );
+    assert_eq!(node.run(&["consume", "small"]).printed(), "fits\n");
 }
 
 #[test]

@@ -59,6 +59,15 @@ pub(crate) fn run(arguments: &[&str]) -> Ran {
     Ran::of(ropewalk(arguments).output().expect("the binary was built"))
 }
 
+/// Runs a command whose output nobody reads.
+pub(crate) fn run_unread(arguments: &[&str]) -> Ran {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = ropewalk(arguments);
+    let output = command.stdout(writer).stderr(Stdio::piped()).output();
+    Ran::of(output.expect("the binary was built"))
+}
+
 pub(crate) fn run_with_input(arguments: &[&str], input: &[u8]) -> Ran {
     let mut command = ropewalk(arguments);
     command

@@ -10,15 +10,16 @@ use kafka_wire::api_versions::ApiVersion;
 use kafka_wire::fetch::{FetchableTopicResponse, PartitionData};
 use kafka_wire::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_wire::metadata::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic};
+use kafka_wire::offset_for_leader_epoch::{EpochEndOffset, OffsetForLeaderTopicResult};
 use kafka_wire::produce::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_wire::{
     ApiKey, ApiVersionsResponse, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
     DescribeConfigsRequest, Encode, ErrorCode, FetchRequest, FetchResponse, FindCoordinatorRequest,
     InitProducerIdRequest, ListGroupsRequest, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, OffsetFetchRequest, ProduceRequest, ProduceResponse, Reader, Request, RequestHeader,
-    Text, Writer, frame_response,
+    MetadataResponse, OffsetFetchRequest, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    ProduceRequest, ProduceResponse, Reader, Request, RequestHeader, Text, Writer, frame_response,
 };
-use record::{BatchHeader, Offset, TopicId};
+use record::{BatchHeader, Epoch, Offset, TopicId};
 
 use self::administration::{create_topics, delete_topics, describe_configs, init_producer_id};
 use self::groups::{delete_groups, find_coordinator, list_groups, offset_fetch};
@@ -41,6 +42,7 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::ListGroups,
     ApiKey::DeleteGroups,
     ApiKey::OffsetFetch,
+    ApiKey::OffsetForLeaderEpoch,
 ];
 
 /// The whole answer with its length; `None` where none is due.
@@ -106,6 +108,13 @@ pub(super) fn answer(
         ApiKey::OffsetFetch => Some(framed(
             header,
             &offset_fetch(&shared.lock(), &read::<OffsetFetchRequest>(reader, version)),
+        )),
+        ApiKey::OffsetForLeaderEpoch => Some(framed(
+            header,
+            &epoch_ends(
+                &shared.lock(),
+                &read::<OffsetForLeaderEpochRequest>(reader, version),
+            ),
         )),
         other => panic!("{other:?} was never offered"),
     }
@@ -183,7 +192,7 @@ fn metadata(shared: &Shared, request: &MetadataRequest) -> MetadataResponse {
             .map(|partition_index| MetadataResponsePartition {
                 partition_index,
                 leader_id: NODE,
-                leader_epoch: 0,
+                leader_epoch: topic.partitions[partition_index as usize].epoch(),
                 replica_nodes: vec![NODE],
                 isr_nodes: vec![NODE],
                 ..MetadataResponsePartition::default()
@@ -249,6 +258,7 @@ impl Partition {
         let base_offset = self.tail;
         let mut batch = records.to_vec();
         record::set_base_offset(&mut batch, Offset(base_offset));
+        record::set_leader_epoch(&mut batch, Epoch(self.epoch()));
         if self.forgets_after.is_none_or(|offset| base_offset < offset) {
             self.batches.push(Bytes::from(batch));
         }
@@ -382,7 +392,46 @@ fn list_offsets(
     response
 }
 
+fn epoch_ends(state: &State, request: &OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let of_topic = &state.topics[topic.topic.as_str()];
+            let partition = &of_topic.partitions[asked.partition as usize];
+            let end = partition.epoch_ends.get(asked.leader_epoch as usize);
+            EpochEndOffset {
+                partition: asked.partition,
+                leader_epoch: asked.leader_epoch,
+                end_offset: end.copied().unwrap_or(partition.tail),
+                ..EpochEndOffset::default()
+            }
+        });
+        OffsetForLeaderTopicResult {
+            topic: topic.topic.clone(),
+            partitions: partitions.collect(),
+        }
+    });
+    OffsetForLeaderEpochResponse {
+        topics: topics.collect(),
+        ..OffsetForLeaderEpochResponse::default()
+    }
+}
+
 impl Partition {
+    /// The leader's epoch.
+    fn epoch(&self) -> i32 {
+        self.epoch_ends.len() as i32
+    }
+
+    pub(super) fn lose_from(&mut self, offset: i64) {
+        let begins_before = |batch: &Bytes| {
+            let header = BatchHeader::read(batch).expect("it was validated");
+            header.base_offset.0 < offset
+        };
+        self.batches.retain(begins_before);
+        self.tail = offset;
+        self.epoch_ends.push(offset);
+    }
+
     fn offset_at(&self, timestamp: i64) -> i64 {
         match timestamp {
             -1 => self.tail,

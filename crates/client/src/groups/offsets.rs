@@ -1,10 +1,13 @@
 //! How far groups are, and putting them elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kafka_wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use kafka_wire::offset_delete::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use kafka_wire::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchResponseGroup};
-use kafka_wire::{ApiKey, OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, Text};
+use kafka_wire::{
+    ApiKey, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse, Text,
+};
 use record::{Offset, TopicId};
 
 use crate::cluster::Cluster;
@@ -84,13 +87,10 @@ impl Cluster {
     /// Puts a group without members elsewhere.
     ///
     /// # Errors
-    /// `Broker`, with `UnknownMemberId` if the group has members; what was named before the one that failed may be done.
+    /// `Broker`, with `UnknownMemberId` if the group has members; others than the one that is named may be set.
     pub fn set_group_offsets(&mut self, name: &str, offsets: &[GroupOffset]) -> Result<()> {
-        let ids: HashMap<String, TopicId> = self
-            .topic_names()?
-            .into_iter()
-            .map(|(id, name)| (name, id))
-            .collect();
+        let names = self.topic_names()?;
+        let ids: HashMap<&str, TopicId> = names.iter().map(|(id, name)| (name.as_str(), *id)).collect();
         let mut topics: Vec<OffsetCommitRequestTopic> = Vec::new();
         for wanted in offsets {
             let partition = OffsetCommitRequestPartition {
@@ -105,7 +105,7 @@ impl Cluster {
                 Some(topic) => topic.partitions.push(partition),
                 None => topics.push(OffsetCommitRequestTopic {
                     name: Text::from(wanted.topic.as_str()),
-                    topic_id: ids.get(&wanted.topic).copied().unwrap_or_default(),
+                    topic_id: ids.get(wanted.topic.as_str()).copied().unwrap_or_default(),
                     partitions: vec![partition],
                 }),
             }
@@ -118,9 +118,65 @@ impl Cluster {
         };
         self.ask_coordinator(name, |connection| {
             let response = connection.call(&request)?;
-            let mut outcomes = response.topics.iter().flat_map(|topic| &topic.partitions);
-            let operation = || format!("setting offsets of group {name}");
-            outcomes.try_for_each(|outcome| succeeded(operation(), Some((outcome.error_code, None))))
+            let mut outcomes: HashMap<(&str, i32), i16> = HashMap::new();
+            for topic in &response.topics {
+                // Newer answers have the id alone.
+                let name = match topic.name.is_empty() {
+                    true => names.get(&topic.topic_id).map_or("", String::as_str),
+                    false => topic.name.as_str(),
+                };
+                let of_topic = topic.partitions.iter();
+                outcomes
+                    .extend(of_topic.map(|outcome| ((name, outcome.partition_index), outcome.error_code)));
+            }
+            offsets.iter().try_for_each(|wanted| {
+                let (topic, partition) = (wanted.topic.as_str(), wanted.partition);
+                let operation =
+                    format!("setting the offset of group {name} in partition {partition} of topic {topic}");
+                let outcome = outcomes.get(&(topic, partition));
+                succeeded(operation, outcome.map(|code| (*code, None)))
+            })
+        })
+    }
+
+    /// Forgets what a group has committed in these partitions, by topic.
+    ///
+    /// # Errors
+    /// `Broker`, with `GroupSubscribedToTopic` if a member reads the topic; others than the one that is named may be forgotten.
+    pub fn forget_group_offsets(
+        &mut self,
+        name: &str,
+        partitions: &BTreeMap<String, Vec<i32>>,
+    ) -> Result<()> {
+        let topics = partitions
+            .iter()
+            .map(|(topic, partitions)| OffsetDeleteRequestTopic {
+                name: Text::from(topic.as_str()),
+                partitions: partitions
+                    .iter()
+                    .map(|partition_index| OffsetDeleteRequestPartition {
+                        partition_index: *partition_index,
+                    })
+                    .collect(),
+            });
+        let request = OffsetDeleteRequest {
+            group_id: Text::from(name),
+            topics: topics.collect(),
+        };
+        self.ask_coordinator(name, |connection| {
+            let response = connection.call(&request)?;
+            let operation = format!("forgetting offsets of group {name}");
+            succeeded(operation, Some((response.error_code, None)))?;
+            let mut outcomes = response.topics.iter().flat_map(|topic| {
+                let of_topic = topic.partitions.iter();
+                of_topic.map(|outcome| (&topic.name, outcome.partition_index, outcome.error_code))
+            });
+            outcomes.try_for_each(|(topic, partition, code)| {
+                let operation = format!(
+                    "forgetting the offset of group {name} in partition {partition} of topic {topic}"
+                );
+                succeeded(operation, Some((code, None)))
+            })
         })
     }
 

@@ -11,8 +11,9 @@ use super::{Identity, Producer};
 use crate::cluster::Cluster;
 use crate::error::{ClientError, Result};
 
-/// How long a producer waits before it asks for the leader again.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// How long a producer waits before it asks for the leader again: at first, and at most.
+pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(20);
+const REPEAT_PAUSE_MAX: Duration = Duration::from_millis(320);
 
 impl Producer {
     /// Whether a batch that met `error` may be sent again: with sequence numbers whenever it may pass, else only if it was
@@ -51,7 +52,8 @@ impl Producer {
                 let _ = self.reconnect(cluster);
                 return;
             }
-            std::thread::sleep(RETRY_PAUSE);
+            std::thread::sleep(self.repeat_pause);
+            self.repeat_pause = (self.repeat_pause * 2).min(REPEAT_PAUSE_MAX);
             match self.reconnect(cluster).and_then(|()| self.transmit_all()) {
                 Ok(()) => return,
                 Err(next) => error = next,

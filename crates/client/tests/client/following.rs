@@ -111,6 +111,45 @@ fn what_is_lost_is_told_and_found_again_where_it_was() {
 }
 
 #[test]
+fn a_leader_that_has_lost_what_was_read_is_not_followed_on() {
+    for (lost_from, others) in [(3, 4), (5, 1)] {
+        let (broker, mut cluster) = started(2);
+        let mut follower = follower(&mut cluster, 2);
+        let mut seen = Seen::default();
+        broker.append("cords", 1, 3);
+        broker.append("cords", 1, 2);
+        seen.follow(&mut follower, &mut cluster, 5);
+        broker.disconnect_all();
+        broker.lose_from("cords", 1, lost_from);
+        // The same offsets, and others.
+        broker.append("cords", 1, others);
+        if lost_from == 5 {
+            // Nothing of what was read: it goes on.
+            seen.follow(&mut follower, &mut cluster, 6);
+            continue;
+        }
+        let error = loop {
+            match follower.fetch(&mut cluster) {
+                Ok(followed) => assert!(followed.fetched.is_empty(), "it is other records"),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(
+                error,
+                ClientError::RecordsLost {
+                    partition: 1,
+                    read_to: Offset(5),
+                    kept_to: Offset(3),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn what_came_is_handed_out_before_a_refusal_for_good() {
     let (broker, mut cluster) = started(2);
     broker.append("cords", 0, 5);

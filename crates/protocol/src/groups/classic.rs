@@ -183,6 +183,10 @@ impl Classic {
         self.phase == Phase::Empty && self.members.is_empty() && self.pending.is_empty()
     }
 
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Empty | Phase::Stable)
+    }
+
     pub(crate) fn empty_since_ms(&self) -> Option<i64> {
         (self.phase == Phase::Empty && self.generation > 0).then_some(self.state_since_ms)
     }

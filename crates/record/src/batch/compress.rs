@@ -24,12 +24,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 MiB a batch, 16 MiB a snappy block, a window of 8 MiB (what the format's authors ask every decoder to bear).
+    /// 64 MiB a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make, 128 MiB: streams of
+    /// level 20 and above name theirs however short they are. Memory is touched only as far as something comes out.
     fn default() -> Limits {
         Limits {
             decompressed_bytes_max: 64 << 20,
-            snappy_block_bytes_max: 16 << 20,
-            zstd_window_log_max: 23,
+            snappy_block_bytes_max: 64 << 20,
+            zstd_window_log_max: 27,
         }
     }
 }
@@ -204,6 +205,8 @@ pub(super) enum Compressor {
 }
 
 const MEMORY: &str = "writing to memory does not fail";
+/// The largest window that is written, 8 MiB: packing takes memory of its size.
+const ZSTD_WRITTEN_WINDOW_LOG_MAX: u32 = 23;
 /// The smallest window that Zstandard knows.
 const ZSTD_WINDOW_LOG_MIN: u32 = 10;
 
@@ -222,19 +225,14 @@ impl Compressor {
         }
     }
 
-    /// The same for what stays of `original`, in which repetitions may reach as far back as there: else it might become many
-    /// times as long. It takes about the memory that decompressing does.
-    pub(super) fn like(
-        compression: Compression,
-        original: &[u8],
-        limits: &Limits,
-        out: Vec<u8>,
-    ) -> Compressor {
+    /// The same for what stays of `original`, in which repetitions may reach as far back as there, up to 8 MiB: else it might
+    /// become many times as long.
+    pub(super) fn like(compression: Compression, original: &[u8], out: Vec<u8>) -> Compressor {
         match compression {
             Compression::Lz4 => Compressor::lz4(lz4_block_size(original), out),
             Compression::Zstd => {
                 let window_log = zstd_window_log(original);
-                let allowed = window_log.map(|log| log.min(limits.zstd_window_log_max));
+                let allowed = window_log.map(|log| log.min(ZSTD_WRITTEN_WINDOW_LOG_MAX));
                 Compressor::zstd(allowed, out)
             }
             other => Compressor::new(other, out),

@@ -233,7 +233,7 @@ fn with_chosen(
     let (head, records) = batch[..header.length_bytes].split_at(BATCH_OVERHEAD_BYTES);
     let mut copying = Copying {
         choice,
-        out: Compressor::like(compression, records, limits, head.to_vec()),
+        out: Compressor::like(compression, records, head.to_vec()),
         length: Vec::new(),
     };
     walk_batch_by(header, batch, limits, &mut copying)?;

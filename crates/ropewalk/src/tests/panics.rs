@@ -59,7 +59,7 @@ fn without_a_background_appends_are_refused_when_there_is_no_room() {
     let refusal = appends.find_map(Result::err);
     let refusal = refusal.expect("nothing is laid out, and the journal is small");
     assert!(
-        matches!(&refusal, AppendError::NoRoom { reason } if reason.contains("panic")),
+        matches!(&refusal, AppendError::Dead { reason } if reason.contains("panic")),
         "{refusal}"
     );
     assert_eq!(orders.append(&value(0, 3_000)), Err(refusal));

@@ -48,6 +48,27 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_api() {
+        const PAGE: &str = include_str!("../../../../docs/compatibility.md");
+        let rows = ApiKey::ALL.iter().map(|api| {
+            let versions = api.valid_versions();
+            let versions = match versions.last - versions.first {
+                0 => versions.first.to_string(),
+                _ => format!("{}–{}", versions.first, versions.last),
+            };
+            format!("| {api:?} | {} | {versions} |\n", api.code())
+        });
+        let table = format!(
+            "\n| API | key | versions |\n|---|---|---|\n{}\n",
+            rows.collect::<String>()
+        );
+        assert!(
+            PAGE.contains(&table),
+            "docs/compatibility.md is to have this:{table}"
+        );
+    }
+
+    #[test]
     fn an_unknown_version_is_told_which_are_known() {
         let response = respond(false);
         assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());

@@ -272,6 +272,36 @@ fn the_documentation_says_what_numbers_may_be() {
 }
 
 #[test]
+fn the_documentation_says_what_values_topics_take() {
+    let text = include_str!("../../../../docs/configs.md");
+    for known in KNOWN {
+        let row = format!("| `{}` | `{}` |", known.name, known.default);
+        let row = text.lines().find_map(|line| line.strip_prefix(&row));
+        let values = row
+            .and_then(|row| row.split('|').next())
+            .expect("every config has a row");
+        let takes = |value: &str| known.check(value).is_ok();
+        let named: Vec<&str> = values.split('`').skip(1).step_by(2).collect();
+        let number = |value: &str| value.parse::<i128>().expect("a number");
+        match named[..] {
+            [least] if values.ends_with(" and more ") => {
+                assert!(takes(least) && takes(&i32::MAX.to_string()), "{}", known.name);
+                assert!(!takes(&(number(least) - 1).to_string()), "{}", known.name);
+            }
+            [least, most] if values.contains('–') => {
+                assert!(takes(least) && takes(most), "{}", known.name);
+                assert!(!takes(&(number(least) - 1).to_string()), "{}", known.name);
+                assert!(!takes(&(number(most) + 1).to_string()), "{}", known.name);
+            }
+            _ => {
+                let takes_all = !named.is_empty() && named.iter().all(|word| takes(word));
+                assert!(takes_all && !takes("other") && !takes("true"), "{}", known.name);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_changes_has_the_defaults_of_its_keys() {
     let Config {
         limits, compaction, ..

@@ -209,3 +209,38 @@ fn what_comes_behind_an_error_is_news() {
         sessions.told(id, vec![told]);
     }
 }
+
+#[test]
+fn a_partition_that_is_named_often_is_wanted_once() {
+    let mut sessions = sessions();
+    let own = Cell::new(0);
+    let mut request = fetch((0, FINAL_EPOCH), "orders", &[2, 1, 2]);
+    request.topics[0].partitions[2].fetch_offset = 7;
+    let opened = sessions
+        .open(&own, request, NAMES)
+        .expect("no session is asked for");
+    assert_eq!(wanted(&opened), [2, 1]);
+    assert_eq!(opened.wanted[0].partition.fetch_offset, 7, "the last word holds");
+}
+
+#[test]
+fn ids_that_come_round_pass_over_those_in_use() {
+    let mut sessions = sessions();
+    let begin = |sessions: &mut FetchSessions| {
+        let request = fetch((0, INITIAL_EPOCH), "orders", &[0]);
+        let opened = sessions.open(&Cell::new(0), request, NAMES);
+        opened.expect("there is a place").session
+    };
+    let first = begin(&mut sessions);
+    sessions.next_id = OF_CORE;
+    assert_eq!(begin(&mut sessions), OF_CORE);
+    sessions.take(OF_CORE).expect("it began");
+    assert_eq!((first, begin(&mut sessions)), (1, 2));
+    // Nor is one taken over under an id that another has.
+    let mut others = FetchSessions::new(0, 2);
+    let foreign = begin(&mut others);
+    let session = others.take(foreign).expect("it began");
+    assert_eq!((sessions.adopt(session), sessions.len()), (0, 2));
+    let last = FetchSessions::new(1_023, 2).next_id;
+    assert!(last > 0 && after(last | OF_CORE) > 0, "ids are positive");
+}

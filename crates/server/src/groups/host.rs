@@ -261,7 +261,8 @@ impl GroupHost {
 fn took_nothing(refusal: &AppendRefusal) -> bool {
     !matches!(
         refusal,
-        AppendRefusal::JournalDead(_)
+        AppendRefusal::FlushFailed(_)
+            | AppendRefusal::JournalDead(_)
             | AppendRefusal::NotLeader
             | AppendRefusal::UnknownPartition
             | AppendRefusal::Stopping
@@ -275,6 +276,7 @@ mod tests {
     #[test]
     fn what_was_staged_may_be_in_the_log() {
         let staged = [
+            AppendRefusal::FlushFailed("a disk error".into()),
             AppendRefusal::JournalDead("a flush failed".into()),
             AppendRefusal::NotLeader,
             AppendRefusal::UnknownPartition,

@@ -100,7 +100,8 @@ async fn wait(answer: AppendAnswer, batch: &Gathered, deadline: Instant) -> Resu
     let answered = timeout_at(deadline, answer)
         .await
         .map_err(|_| outcome_unknown())?;
-    let outcome = answered.map_err(|_| Problem::from(crate::mailbox::Stopping))??;
+    // The node stops, and nobody says what became of it any more.
+    let outcome = answered.map_err(|_| outcome_unknown())??;
     Ok(Appended {
         partition: batch.partition,
         first_offset: outcome.first_offset.0,

@@ -37,8 +37,8 @@ use super::uri::Query;
 const PIECE_BYTES: usize = 64 << 10;
 /// Sent when nothing else is: a line that says nothing, so that everybody in between sees that the stream lives.
 const HEARTBEAT: &[u8] = b": heartbeat\n\n";
-/// Sent first: an interrupted client tries again after this many milliseconds.
-const OPENING: &[u8] = b"retry: 1000\n\n";
+/// An interrupted client tries again after this many milliseconds.
+const RETRY_MS: u32 = 1_000;
 /// What a client that was interrupted says it saw last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -85,14 +85,20 @@ pub(super) async fn follow(
     Ok(response)
 }
 
-/// Where an interrupted client goes on: it says what it saw last.
+/// Sent first. Its id is that of the event before the first one, though that is not sent: who began at the tail and is interrupted
+/// before anything came must not begin at a later tail.
+fn opening(from: Offset) -> String {
+    format!("id: {}\nretry: {RETRY_MS}\n\n", from.0 - 1)
+}
+
+/// Where an interrupted client goes on: it says what it saw last, or -1 if it is to begin at the first offset of all.
 fn resumed(headers: &HeaderMap) -> Result<Option<Start>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else {
         return Ok(None);
     };
     let offset = id.to_str().ok().and_then(|id| id.parse::<i64>().ok());
     let next = offset
-        .filter(|offset| (0..i64::MAX).contains(offset))
+        .filter(|offset| (-1..i64::MAX).contains(offset))
         .map(|offset| Offset(offset + 1));
     next.map(|next| Some(Start::At(next))).ok_or_else(|| {
         let detail = "Last-Event-ID must be the offset of the last event that was seen";
@@ -156,7 +162,7 @@ impl Follower {
         let app = Arc::clone(&self.app);
         let _present = app.counters.follower();
         self.line.set_follows(true);
-        let end = match self.tell(OPENING).await {
+        let end = match self.tell(opening(self.from)).await {
             Ok(()) => self.send_records().await,
             Err(end) => end,
         };

@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use axum::extract::Request;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::budget::Room;
@@ -37,9 +38,13 @@ pub(super) fn malformed_json(error: &serde_json::Error) -> Problem {
         .with("column", error.column())
 }
 
+/// What is written as an object, and not as an array of its members in their order: serde takes that for the same.
+#[derive(Debug)]
+pub(crate) struct Object<T>(pub(crate) T);
+
 /// The items of an array: `MAX` at most, and at least `MIN`.
 #[derive(Debug)]
-pub(super) struct Items<T, const MAX: usize, const MIN: usize = 1>(pub(super) Vec<T>);
+pub(crate) struct Items<T, const MAX: usize, const MIN: usize = 1>(pub(crate) Vec<T>);
 
 /// The members of an object in their order, a name as often as it stands there: `MAX` at most, and at least `MIN`.
 #[derive(Debug)]
@@ -57,6 +62,14 @@ impl<T, const MAX: usize> Default for Members<T, MAX, 0> {
     }
 }
 
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer
+            .deserialize_map(ObjectVisitor(PhantomData))
+            .map(Object)
+    }
+}
+
 impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'de> for Items<T, MAX, MIN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(ItemsVisitor(PhantomData))
@@ -66,6 +79,20 @@ impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'
 impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Deserialize<'de> for Members<T, MAX, MIN> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
     }
 }
 
@@ -116,7 +143,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize, const MIN: usize> Visitor<'de>
 fn check_room<E: Error>(taken: usize, max: usize) -> Result<(), E> {
     match taken < max {
         true => Ok(()),
-        false => Err(E::custom(format!("a body may have {max} entries here, no more"))),
+        false => Err(E::custom(format!("there may be {max} entries here, no more"))),
     }
 }
 
@@ -147,6 +174,20 @@ mod tests {
         }
         let Items(none) = serde_json::from_str::<Items<i32, 2, 0>>("[]").expect("none is enough");
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn an_array_is_no_object() {
+        #[derive(serde::Deserialize)]
+        struct One {
+            one: i32,
+        }
+        let Object(One { one }) = serde_json::from_str(r#"{"one":1}"#).expect("an object");
+        assert_eq!(one, 1);
+        let refused = serde_json::from_str::<Object<One>>("[1]")
+            .err()
+            .expect("an array");
+        assert!(refused.to_string().contains("expected an object"), "{refused}");
     }
 
     #[test]

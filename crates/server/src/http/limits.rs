@@ -9,7 +9,7 @@ pub(super) struct HttpLimits {
     /// Open connections. For a further one, the one that has waited longest for a request is closed; if none waits, the
     /// further one.
     pub(super) connections_max: u32,
-    /// A connection is closed after this long, whatever it does, unless it follows a partition. Clients open another.
+    /// A connection is closed after this long and the answer that is under way, unless it follows a partition. Clients open another.
     pub(super) connection_age_max: Duration,
     /// Connections that follow a partition.
     pub(super) followers_max: usize,

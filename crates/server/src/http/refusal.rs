@@ -37,6 +37,7 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::Starting
             | AppendRefusal::Stopping => Kind::Unavailable,
+            AppendRefusal::FlushFailed(_) => Kind::OutcomeUnknown,
             AppendRefusal::JournalFull => Kind::Busy,
         };
         let problem = Problem::new(kind, refusal.to_string());
@@ -183,6 +184,13 @@ mod tests {
             (&2.into(), &5.into())
         );
         assert_eq!(problem["type"], "urn:ropewalk:problem:offset-out-of-range");
+    }
+
+    #[test]
+    fn only_what_was_on_the_way_to_the_disk_may_be_there() {
+        let kind = |refusal: AppendRefusal| Problem::from(refusal).kind;
+        assert_eq!(kind(AppendRefusal::FlushFailed("x".into())), Kind::OutcomeUnknown);
+        assert_eq!(kind(AppendRefusal::JournalDead("x".into())), Kind::Unavailable);
     }
 
     #[test]

@@ -363,3 +363,21 @@ fn is_at(template: &str, path: &str) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_operation() {
+        const PAGE: &str = include_str!("../../../../docs/http.md");
+        let rows = PAGE.split("\n| operation |").nth(1).expect("the table");
+        let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let listed: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+        let served: Vec<String> = OPERATIONS
+            .iter()
+            .map(|operation| format!("{} {}", operation.method, operation.path))
+            .collect();
+        assert_eq!(listed, served);
+    }
+}

@@ -22,7 +22,7 @@ use crate::stands::stands_of;
 use super::App;
 use super::body::held_json;
 use super::cores::unknown_topic;
-use super::json_body::{Members, take_json};
+use super::json_body::{Members, Object, take_json};
 use super::line::Line;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
@@ -99,7 +99,7 @@ struct Wanted {
 /// Answers `POST /v1/topics`.
 pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let (wanted, _room) = take_json::<Wanted>(&app, request, BODY_BYTES_MAX).await?;
+    let (Object(wanted), _room) = take_json::<Object<Wanted>>(&app, request, BODY_BYTES_MAX).await?;
     let name = wanted.name.clone();
     let timeout_ms = app.limits.change_wait.as_millis() as i32;
     let result = app
@@ -217,7 +217,7 @@ pub(super) async fn grow(
     request: Request,
 ) -> Result<Json<Value>, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let (grown, _room) = take_json::<WantedPartitions>(&app, request, BODY_BYTES_MAX).await?;
+    let (Object(grown), _room) = take_json::<Object<WantedPartitions>>(&app, request, BODY_BYTES_MAX).await?;
     let wanted = CreatePartitionsTopic {
         name: Text::from(name.as_str()),
         count: grown.partitions,

@@ -156,13 +156,13 @@ impl Shard {
             "the journal is dead; this node accepts no appends to it any more"
         );
         count(&self.counters.faults, 1);
-        let refusal = AppendRefusal::JournalDead(reason.to_string());
+        let failed = AppendRefusal::FlushFailed(reason.to_string());
         for partition in self.partitions.borrow_mut().values_mut() {
-            partition.refuse_waiting(&refusal);
+            partition.refuse_waiting(&failed);
             partition.leader.handle_seal();
             partition.act();
         }
-        self.refuse_waiting_for_room(&refusal);
+        self.refuse_waiting_for_room(&AppendRefusal::JournalDead(reason.to_string()));
     }
 
     /// Runs background jobs one at a time, whenever one is due.

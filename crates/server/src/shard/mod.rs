@@ -321,7 +321,7 @@ impl Shard {
     /// Returns when the frames before this one are durable.
     ///
     /// # Errors
-    /// `JournalDead`: they never will be.
+    /// `FlushFailed`: nobody knows what of them is on the disk.
     async fn until_flushed(&self, before: u64) -> Result<(), AppendRefusal> {
         loop {
             // Listened for from here on: a flush that ends after the look is heard.
@@ -332,7 +332,7 @@ impl Shard {
                     return Ok(());
                 }
                 if let Some(reason) = store.dead() {
-                    return Err(AppendRefusal::JournalDead(reason.to_string()));
+                    return Err(AppendRefusal::FlushFailed(reason.to_string()));
                 }
             }
             flushed.await;

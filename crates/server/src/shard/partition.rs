@@ -28,7 +28,7 @@ pub(crate) struct Partition {
     /// Wait for the leader's own flush only, likewise.
     pub(super) waiting_durable: VecDeque<Waiting>,
     /// Fetches that wait for the tail to move. Those that gave up are found dead.
-    readers: Vec<Weak<Notify>>,
+    pub(super) readers: Vec<Weak<Notify>>,
     readers_swept: usize,
 }
 
@@ -78,10 +78,20 @@ impl Partition {
         }
     }
 
-    /// Registers a fetch to be woken when the tail moves.
+    /// Registers a fetch to be woken when the tail moves. One that was woken by other partitions comes again while it is still
+    /// registered here.
     pub(super) fn watch(&mut self, reader: &Arc<Notify>) {
+        if self
+            .readers
+            .last()
+            .is_some_and(|last| last.as_ptr() == Arc::as_ptr(reader))
+        {
+            return;
+        }
         if self.readers.len() > 2 * self.readers_swept + 8 {
             self.readers.retain(|reader| reader.strong_count() > 0);
+            self.readers.sort_unstable_by_key(Weak::as_ptr);
+            self.readers.dedup_by_key(|reader| reader.as_ptr());
             self.readers_swept = self.readers.len();
         }
         self.readers.push(Arc::downgrade(reader));

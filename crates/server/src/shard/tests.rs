@@ -282,6 +282,7 @@ async fn nobody_waits_for_a_flush_that_failed() {
         let disk = SimulatedDisk::new();
         let shard = unflushed_shard(&disk);
         let waiting = append_until_memory_is_full(&shard).await;
+        let staged = append(&shard, FLUSHED);
         disk.fail_when(|_| {
             Some(FaultKind::Error {
                 errno: INPUT_OUTPUT_ERROR,
@@ -293,6 +294,12 @@ async fn nobody_waits_for_a_flush_that_failed() {
         assert!(
             matches!(refused, Err(AppendRefusal::JournalDead(_))),
             "{refused:?}"
+        );
+        // Who was on the way to the disk may be there at the next start.
+        let unknown = outcome(staged).await;
+        assert!(
+            matches!(unknown, Err(AppendRefusal::FlushFailed(_))),
+            "{unknown:?}"
         );
         assert_eq!(shard.appends_without_room(), 0);
     };
@@ -424,4 +431,17 @@ async fn a_time_is_found_in_a_segment_whose_index_the_cache_has_no_room_for() {
         assert_eq!(located.expect("the search ends"), Ok(Some(Offset(0))));
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[test]
+fn readers_that_come_again_are_not_piled_up() {
+    let shard = unflushed_shard(&SimulatedDisk::new());
+    let readers = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+    for _ in 0..1_000 {
+        for reader in &readers {
+            shard.watch(&[(FLUSHED, Offset::ZERO)], reader);
+        }
+    }
+    let registered = shard.partitions.borrow()[&FLUSHED].readers.len();
+    assert!(registered < 50, "{registered}");
 }

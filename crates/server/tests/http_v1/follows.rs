@@ -40,7 +40,7 @@ fn records_come_as_they_are_committed() {
     let (_node, http) = start();
     append(&http, "before");
     let mut events = http.follow(RECORDS, &[]);
-    assert_eq!(events.next_block().as_deref(), Some("retry: 1000"));
+    assert_eq!(events.next_block().as_deref(), Some("id: 0\nretry: 1000"));
     append(&http, "a\nb");
     expect(&mut events, 1, "a");
     expect(&mut events, 2, "b");
@@ -70,6 +70,21 @@ fn a_follower_that_was_interrupted_goes_on_behind_what_it_saw() {
     assert_eq!(refused("-2"), "malformed-header");
     assert_eq!(refused("9223372036854775807"), "malformed-header");
     assert_eq!(refused("5"), "offset-out-of-range");
+}
+
+#[test]
+fn a_follower_that_was_interrupted_before_anything_came_misses_nothing() {
+    let (_node, http) = start();
+    // At the tail of what is empty, and of what is not.
+    for (missed, id) in [(0, "-1"), (1, "0")] {
+        let mut events = http.follow(RECORDS, &[]);
+        let opening = events.next_block().expect("it begins");
+        assert_eq!(opening.lines().next(), Some(format!("id: {id}").as_str()));
+        drop(events);
+        append(&http, "meanwhile");
+        let mut events = http.follow(RECORDS, &[("last-event-id", id)]);
+        expect(&mut events, missed, "meanwhile");
+    }
 }
 
 #[test]
@@ -166,7 +181,7 @@ fn followers_are_counted_and_their_places_come_back() {
     let (node, http) = start();
     let mut followers: Vec<Events> = (0..FOLLOWERS_MAX).map(|_| http.follow(RECORDS, &[])).collect();
     for follower in &mut followers {
-        assert_eq!(follower.next_block().as_deref(), Some("retry: 1000"));
+        assert_eq!(follower.next_block().as_deref(), Some("id: -1\nretry: 1000"));
     }
     assert_eq!(node.metric("ropewalk_http_followers"), FOLLOWERS_MAX as u64);
     let refused = http.get_as(RECORDS, "text/event-stream");

@@ -35,14 +35,14 @@ fn value(offset: i64) -> String {
     format!("{offset:08}").repeat(VALUE_BYTES / 8)
 }
 
-/// Fetches from `from` on; waits for a megabyte as long as it takes.
-fn fetch_much(wire: &mut Wire, from: i64) -> PartitionData {
+/// Fetches from `from` on; waits for so much as long as it takes.
+fn fetch_much(wire: &mut Wire, from: i64, min_bytes: i32, partition_max_bytes: i32) -> PartitionData {
     let mut request = FetchRequest {
         max_wait_ms: 10 * PATIENCE.as_millis() as i32,
-        min_bytes: 1_000_000,
+        min_bytes,
         ..fetch_request("orders", 0, from)
     };
-    request.topics[0].partitions[0].partition_max_bytes = FETCH_BYTES;
+    request.topics[0].partitions[0].partition_max_bytes = partition_max_bytes;
     let mut response = wire.call(12, &request);
     response.responses.remove(0).partitions.remove(0)
 }
@@ -69,6 +69,19 @@ fn readers_get_all_of_it_in_order_however_many_there_are() {
     assert!(node.metric("ropewalk_chunk_cache_bytes") <= 16 << 20);
 }
 
+/// As with `fetch.min.bytes` and `max.partition.fetch.bytes` both of a megabyte, of which whole batches make less.
+#[test]
+fn who_wants_as_much_as_there_is_room_for_does_not_wait_for_what_has_none() {
+    let node = start();
+    let mut wire = node.connect();
+    let mut from = 0;
+    while from < BATCHES - 4 {
+        let found = records_of(&fetch_much(&mut wire, from, FETCH_BYTES - 1, FETCH_BYTES - 1));
+        assert_eq!(found.first().map(|record| record.offset.0), Some(from));
+        from += found.len() as i64;
+    }
+}
+
 #[test]
 fn who_wants_much_does_not_wait_where_one_file_ends_and_the_next_begins() {
     let node = start();
@@ -76,7 +89,7 @@ fn who_wants_much_does_not_wait_where_one_file_ends_and_the_next_begins() {
     let mut from = 0;
     // What is left at the very end is less than a megabyte.
     while from < BATCHES - 4 {
-        let found = records_of(&fetch_much(&mut wire, from));
+        let found = records_of(&fetch_much(&mut wire, from, 1_000_000, FETCH_BYTES));
         assert_eq!(found.first().map(|record| record.offset.0), Some(from));
         from += found.len() as i64;
     }

@@ -25,7 +25,7 @@ use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 const STEP_BYTES: u64 = 2 << 20;
 /// A journal file goes in so many steps at least.
 const STEPS_MIN: u64 = 4;
-/// The least time between two steps of large files. With [`STEP_BYTES`] far more than a core appends meanwhile.
+/// The least time between two steps of large files. With `STEP_BYTES` far more than a core appends meanwhile.
 pub const REMOVAL_PAUSE: Duration = Duration::from_millis(6);
 
 /// Removes files that nothing refers to, or gets a journal file ready to go back to the journal; to be run anywhere, then

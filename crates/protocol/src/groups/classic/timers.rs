@@ -6,6 +6,9 @@ use super::super::context::Context;
 use super::super::contract::Name;
 use super::{Classic, Phase};
 
+/// How long the leader's word is given to reach the log, before it is looked at again.
+const HANDING_OUT_PAUSE: Duration = Duration::from_secs(1);
+
 impl Classic {
     /// Does what is due.
     pub(crate) fn handle_time(&mut self, cx: &mut Context, group: &Name) {
@@ -65,6 +68,11 @@ impl Classic {
     /// Members that joined and never took their assignment hold up everybody's partitions.
     fn expire_unsynced(&mut self, cx: &mut Context, group: &Name) {
         if self.sync_until.is_none_or(|until| until > cx.now) {
+            return;
+        }
+        if self.phase == (Phase::Completing { handing_out: true }) {
+            // They are looked at once the leader's word is in the log.
+            self.sync_until = Some(cx.now + HANDING_OUT_PAUSE);
             return;
         }
         self.sync_until = None;

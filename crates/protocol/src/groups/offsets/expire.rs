@@ -18,9 +18,9 @@ const NEWS_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Group {
     /// Takes away what is too old or was left behind, and the group itself if nothing is left of it. Not while anything is
-    /// under way.
+    /// under way, nor while members come together: what they are to read is not known then.
     pub(crate) fn expire_offsets(&mut self, cx: &mut Context) {
-        if !self.is_quiet() || self.under_way > 0 {
+        if !self.is_quiet() || self.under_way > 0 || !self.is_settled() {
             return;
         }
         let (now, empty_since) = (cx.unix_ms(), self.empty_since_ms());

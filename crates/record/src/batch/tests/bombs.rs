@@ -116,3 +116,16 @@ fn a_zstd_window_beyond_the_limit_is_refused() {
         }
     ));
 }
+
+/// Streams of Kafka's Java client name the window of their level, which is 128 MiB from level 22 on, however short they are.
+#[test]
+fn the_largest_zstd_window_of_kafkas_clients_is_taken() {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("level 1 exists");
+    encoder.window_log(27).expect("a legal window");
+    encoder.write_all(&record_start()).expect("compresses");
+    std::io::copy(&mut std::io::repeat(0).take(1 << 20), &mut encoder).expect("compresses");
+    let batch = batch_around(Compression::Zstd, 1, &encoder.finish().expect("compresses"));
+    let error = validate(&batch, &Limits::default()).err();
+    let is_refused = matches!(error, Some(BatchError::Decompress { .. }));
+    assert!(!is_refused, "{error:?}");
+}

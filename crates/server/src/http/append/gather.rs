@@ -13,11 +13,11 @@ use record::{BatchBuilder, Compression, partition_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 use crate::budget::Room;
+use crate::record_json::NewRecord;
 
 use super::super::json_body::malformed_json;
 use super::super::media_type::MediaType;
 use super::super::problem::{Kind, Problem};
-use super::super::record_json::NewRecord;
 
 /// How a body is to be understood.
 #[derive(Debug, Clone)]
@@ -159,12 +159,6 @@ struct Records<'a, 'f> {
 
 impl Records<'_, '_> {
     fn add<E: Error>(&mut self, index: usize, record: NewRecord) -> Result<(), E> {
-        let timestamp_ms = record.timestamp_ms.unwrap_or(self.gathering.form.now_ms);
-        if timestamp_ms < 0 {
-            return Err(E::custom(format!(
-                "record {index}: a timestamp_ms cannot lie before 1970"
-            )));
-        }
         let bytes = record
             .into_bytes()
             .map_err(|why| E::custom(format!("record {index}: {why}")))?;
@@ -174,7 +168,7 @@ impl Records<'_, '_> {
             .map(|(key, value)| (key.as_slice(), value.as_deref()))
             .collect();
         let added = self.gathering.add(
-            timestamp_ms,
+            bytes.timestamp_ms.unwrap_or(self.gathering.form.now_ms),
             bytes.key.as_deref(),
             bytes.value.as_deref(),
             &headers,

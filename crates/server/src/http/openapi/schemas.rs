@@ -4,8 +4,8 @@ mod groups;
 
 use serde_json::{Map, Value, json};
 
-use super::super::record_json::HEADERS_MAX;
 use super::reference;
+use crate::record_json::HEADERS_MAX;
 
 /// An object of these members, all of them there but for the optional. Answers may gain others.
 fn object(members: &[(&str, Value)], optional: &[&str]) -> Value {

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use record::{BatchError, BatchHeader, Compression, Offset, Record};
 use serde_json::json;
 
+use crate::record_json;
 use crate::stands::Stands;
 
 use super::super::cores::Found;
-use super::super::record_json;
 
 /// Reads up to this are written on the HTTP thread itself, unless they are compressed.
 const SMALL_BYTES: usize = 64 << 10;
@@ -168,7 +168,7 @@ impl Page {
             Form::Array | Form::Lines => {}
             Form::Events => write!(out, "id: {}\ndata: ", record.offset)?,
         }
-        record_json::write(&mut *out, record)?;
+        record_json::write(&mut *out, None, record)?;
         match self.form {
             Form::Array => {}
             Form::Lines => out.push(b'\n'),

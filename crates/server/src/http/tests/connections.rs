@@ -92,6 +92,32 @@ fn a_connection_is_not_kept_for_ever() {
 }
 
 #[test]
+fn what_is_under_way_when_its_connection_grows_old_is_answered_whole() {
+    const AGE: Duration = Duration::from_millis(50);
+    let limits = HttpLimits {
+        connection_age_max: AGE,
+        grace: AT_ONCE,
+        ..HttpLimits::default()
+    };
+    let (server, address) = serve(limits, 0, large_answers);
+    eventually("an answer comes whole", || {
+        let mut slow = connect(address);
+        let asked = slow.write_all(request("GET", "/large").as_bytes());
+        // It was old before it asked.
+        if asked.is_err() || slow.read_exact(&mut [0]).is_err() {
+            return false;
+        }
+        let clock = SystemClock::new();
+        while clock.monotonic() < 4 * AGE {
+            std::thread::yield_now();
+        }
+        let mut rest = Vec::new();
+        slow.read_to_end(&mut rest).is_ok() && rest.len() > ANSWER_BYTES
+    });
+    server.stop();
+}
+
+#[test]
 fn whoever_waits_longest_makes_way_when_all_places_are_taken() {
     let (server, address) = serve_plain(HttpLimits {
         connections_max: 2,

@@ -54,11 +54,9 @@ fn documentation() -> String {
          A histogram `NAME` is told as `NAME_bucket`, cumulative and with its upper bound as the label `le`, `NAME_sum` and\n\
          `NAME_count`. Bounds go from 10 µs to 10 s in steps of 1, 2, 5, so a percentile between these is known up to a factor\n\
          of 2.5 at most: `histogram_quantile(0.99, sum by (le) (rate(ropewalk_produce_latency_seconds_bucket[5m])))`.\n\
-         Times are the node's own: the network is not in them, what an answer waits for others on its connection is.\n\n\
-         This table is made from the code; a test fails when it is stale. To write it anew:\n\
-         `ROPEWALK_WRITE_DOCS=1 cargo test -p server metrics`.\n\n\
-         docs/grafana has a dashboard to import into Grafana (`ropewalk.json`) and alert rules for Prometheus\n\
-         (`alerts.yml`); a test checks that every metric they name is one of these. Prometheus asks a node so:\n\n\
+         Times are taken in the node: the network is not in them; how long an answer waits behind others of its connection is.\n\n\
+         [grafana](grafana) has a dashboard to import into Grafana (`ropewalk.json`) and alert rules for Prometheus\n\
+         (`alerts.yml`). Prometheus asks a node so:\n\n\
          ```yaml\n\
          scrape_configs:\n  - job_name: ropewalk\n    static_configs:\n      - targets: [\"localhost:8092\"]\n\
          ```\n\n\

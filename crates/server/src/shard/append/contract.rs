@@ -84,6 +84,9 @@ pub(crate) enum AppendRefusal {
     OnlyCompacted,
     #[error("the disk is full; free some space, or add retention")]
     DiskFull,
+    /// It was staged, and the flush that was to make it durable failed: it may be there at the next start.
+    #[error("{0}; whether it is on the disk is not known")]
+    FlushFailed(String),
     #[error("{0}")]
     JournalDead(String),
     #[error("the journal has no room yet; try again")]

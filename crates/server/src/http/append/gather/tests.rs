@@ -3,8 +3,8 @@
 use platform::random::SeededRandom;
 use record::{Limits, Record};
 
-use super::super::super::record_json::HEADERS_MAX;
 use super::*;
+use crate::record_json::HEADERS_MAX;
 
 fn form(media_type: MediaType) -> Form {
     Form {

@@ -6,6 +6,7 @@ use std::fmt;
 use record::Offset;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
+use super::super::super::json_body::Object;
 use super::super::super::problem::{Kind, Problem};
 use super::super::super::read::Start;
 
@@ -21,17 +22,17 @@ struct Written {
 
 /// One partition, and where its reading is to go on.
 #[derive(Debug, serde::Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "Object<Written>")]
 pub(super) struct Wanted {
     pub(super) topic: String,
     pub(super) partition: i32,
     pub(super) start: Start,
 }
 
-impl TryFrom<Written> for Wanted {
+impl TryFrom<Object<Written>> for Wanted {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Wanted, &'static str> {
+    fn try_from(Object(written): Object<Written>) -> Result<Wanted, &'static str> {
         let start = match (written.offset, written.timestamp_ms) {
             (Some(WrittenOffset(start)), None) => start,
             (None, Some(timestamp_ms @ 0..)) => Start::Since(timestamp_ms),

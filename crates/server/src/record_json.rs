@@ -1,7 +1,5 @@
-//! One record as JSON, in and out. Text stays text; what is not UTF-8 goes by `key_base64` and `value_base64`.
-//!
-//! What is read can be appended again: the names are the same both ways, and those of the command line
-//! (`crates/cli/src/consume/printer.rs`, `crates/cli/src/produce/draft.rs`).
+//! One record as JSON, in and out, over HTTP and on the command line. Text stays text; what is not UTF-8 goes by `key_base64` and
+//! `value_base64`. What is told can be appended again.
 
 use std::io;
 
@@ -10,28 +8,28 @@ use record::{Record, base64};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::json_body::Items;
+use crate::http::{Items, Object};
 
 /// Headers of a record. One that says nothing takes three bytes of a body, and far more than that in memory.
-pub(super) const HEADERS_MAX: usize = 10_000;
-/// No timestamp.
-const NO_TIME: i64 = -1;
+pub(crate) const HEADERS_MAX: usize = 10_000;
 
-/// A record as a client sends it. No key is none (null). A value of none gives up what the log has of the key: that must be
-/// written, and does not come of a value that was forgotten.
-#[derive(Debug, Default, Deserialize)]
+/// A record as a client sends it.
+#[derive(Debug, Deserialize)]
+pub struct NewRecord(Object<Written>);
+
+/// No key is none (null). A value of none gives up what the log has of the key: that must be written, and does not come of a value
+/// that was forgotten.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewRecord {
+struct Written {
     key: Option<String>,
     key_base64: Option<String>,
-    #[serde(default, deserialize_with = "written")]
+    #[serde(default, deserialize_with = "even_null")]
     value: Option<Option<String>>,
-    #[serde(default, deserialize_with = "written")]
+    #[serde(default, deserialize_with = "even_null")]
     value_base64: Option<Option<String>>,
-    #[serde(default)]
-    headers: Items<NewHeader, HEADERS_MAX, 0>,
-    /// Milliseconds since 1970; without it, the moment of the append.
-    pub(super) timestamp_ms: Option<i64>,
+    headers: Option<Items<Object<NewHeader>, HEADERS_MAX, 0>>,
+    timestamp_ms: Option<i64>,
     // Where a record that was read stood. This one will stand elsewhere, so these are left aside.
     #[serde(default, rename = "topic")]
     _topic: IgnoredAny,
@@ -41,7 +39,7 @@ pub(super) struct NewRecord {
     _offset: IgnoredAny,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewHeader {
     key: Option<String>,
@@ -51,39 +49,50 @@ struct NewHeader {
 }
 
 /// A header's key and value.
-pub(super) type HeaderBytes = (Vec<u8>, Option<Vec<u8>>);
+pub type HeaderBytes = (Vec<u8>, Option<Vec<u8>>);
 
 /// The same as bytes.
 #[derive(Debug)]
-pub(super) struct RecordBytes {
-    pub(super) key: Option<Vec<u8>>,
-    pub(super) value: Option<Vec<u8>>,
-    pub(super) headers: Vec<HeaderBytes>,
+pub struct RecordBytes {
+    /// `None` is no key.
+    pub key: Option<Vec<u8>>,
+    /// `None` is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// In their order.
+    pub headers: Vec<HeaderBytes>,
+    /// Milliseconds since 1970; `None` is the moment of the append.
+    pub timestamp_ms: Option<i64>,
 }
 
 impl NewRecord {
     /// The bytes that the record stands for.
     ///
     /// # Errors
-    /// A sentence: something is said twice, is not Base64, or is missing.
-    pub(super) fn into_bytes(self) -> Result<RecordBytes, String> {
-        let Items(headers) = self.headers;
-        let headers = headers.into_iter().map(NewHeader::into_bytes);
+    /// A sentence: something is said twice, is not Base64, cannot be, or is missing.
+    pub fn into_bytes(self) -> Result<RecordBytes, String> {
+        let NewRecord(Object(written)) = self;
+        let headers = written.headers.map_or(Vec::new(), |Items(headers)| headers);
+        let headers = headers.into_iter().map(|Object(header)| header.into_bytes());
         let headers = headers.collect::<Result<Vec<_>, String>>()?;
-        let key = field("key", self.key, self.key_base64)?;
-        if self.value.is_none() && self.value_base64.is_none() {
+        let key = field("key", written.key, written.key_base64)?;
+        if written.value.is_none() && written.value_base64.is_none() {
             return Err("a record needs a value; null makes it a tombstone".to_owned());
         }
-        let value = field("value", self.value.flatten(), self.value_base64.flatten())?;
-        if key.is_none() && value.is_none() {
-            return Err("a record needs a key or a value".to_owned());
+        let value = field("value", written.value.flatten(), written.value_base64.flatten())?;
+        if written.timestamp_ms.is_some_and(|ms| ms < 0) {
+            return Err("a timestamp_ms cannot lie before 1970".to_owned());
         }
-        Ok(RecordBytes { key, value, headers })
+        Ok(RecordBytes {
+            key,
+            value,
+            headers,
+            timestamp_ms: written.timestamp_ms,
+        })
     }
 }
 
 /// Tells a null that is written from one that is not.
-fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -109,6 +118,8 @@ fn field(name: &str, text: Option<String>, base64: Option<String>) -> Result<Opt
 /// A record as it is told. `key` and `value` are there unless their Base64 is: null is none.
 #[derive(Serialize)]
 struct ToldRecord<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<i32>,
     offset: i64,
     timestamp_ms: Option<i64>,
     #[serde(flatten)]
@@ -166,15 +177,20 @@ impl<'a> ToldValue<'a> {
     }
 }
 
-/// Writes a record as one JSON object, without a line break in it.
-pub(super) fn write(out: impl io::Write, record: &Record) -> serde_json::Result<()> {
+/// Writes a record as one JSON object, without a line break in it; with its partition, where records of several are told.
+///
+/// # Errors
+/// `out` does not take it.
+pub fn write(out: impl io::Write, partition: Option<i32>, record: &Record) -> serde_json::Result<()> {
     let headers = record.headers.iter().map(|(key, value)| ToldHeader {
         key: ToldKey::of(Some(key)),
         value: ToldValue::of(value.as_ref()),
     });
     let told = ToldRecord {
+        partition,
         offset: record.offset.0,
-        timestamp_ms: (record.timestamp_ms != NO_TIME).then_some(record.timestamp_ms),
+        // What lies before 1970 is none.
+        timestamp_ms: (record.timestamp_ms >= 0).then_some(record.timestamp_ms),
         key: ToldKey::of(record.key.as_ref()),
         value: ToldValue::of(record.value.as_ref()),
         headers: headers.collect(),
@@ -190,7 +206,7 @@ mod tests {
 
     fn written(record: &Record) -> String {
         let mut out = Vec::new();
-        write(&mut out, record).expect("memory takes it");
+        write(&mut out, None, record).expect("memory takes it");
         String::from_utf8(out).expect("JSON is text")
     }
 
@@ -209,7 +225,7 @@ mod tests {
         );
         record.key = Some(Bytes::from_static(b"\xff"));
         record.value = None;
-        record.timestamp_ms = NO_TIME;
+        record.timestamp_ms = -1;
         record.headers = vec![(Bytes::from_static(b"h"), Some(Bytes::from_static(b"\xfe")))];
         assert_eq!(
             written(&record),
@@ -227,13 +243,33 @@ mod tests {
             headers: vec![(Bytes::from_static(b"h"), None)],
         };
         let read: NewRecord = serde_json::from_str(&written(&record)).expect("its own words");
-        assert_eq!(read.timestamp_ms, Some(5));
         let bytes = read.into_bytes().expect("a record");
+        assert_eq!(bytes.timestamp_ms, Some(5));
         assert_eq!(
             (bytes.key, bytes.value),
             (Some(b"\xff".to_vec()), Some(b"v".to_vec()))
         );
         assert_eq!(bytes.headers, [(b"h".to_vec(), None)]);
+    }
+
+    #[test]
+    fn a_record_with_nothing_in_it_is_told_and_read() {
+        let nothing = Record {
+            offset: Offset(7),
+            timestamp_ms: -5,
+            key: None,
+            value: None,
+            headers: Vec::new(),
+        };
+        let mut told = Vec::new();
+        write(&mut told, Some(3), &nothing).expect("memory takes it");
+        let expected = br#"{"partition":3,"offset":7,"timestamp_ms":null,"key":null,"value":null}"#;
+        assert_eq!(told, expected);
+        let read: NewRecord = serde_json::from_slice(&told).expect("its own words");
+        let bytes = read.into_bytes().expect("a record");
+        assert_eq!((bytes.key, bytes.value, bytes.timestamp_ms), (None, None, None));
+        let read: NewRecord = serde_json::from_str(r#"{"value":"v","headers":null}"#).expect("none");
+        assert!(read.into_bytes().expect("a record").headers.is_empty());
     }
 
     #[test]
@@ -243,7 +279,7 @@ mod tests {
             (r#"{"value_base64":"?"}"#, "value is not Base64"),
             (r#"{"headers":[{"key":"h"}]}"#, "needs a value"),
             (r#"{"key":"k"}"#, "null makes it a tombstone"),
-            (r#"{"value":null}"#, "needs a key or a value"),
+            (r#"{"value":"v","timestamp_ms":-1}"#, "before 1970"),
             (
                 r#"{"value":"v","headers":[{"value":"x"}]}"#,
                 "a header needs a key",
@@ -253,7 +289,13 @@ mod tests {
             let told = record.into_bytes().expect_err(text);
             assert!(told.contains(why), "{text}: {told}");
         }
-        for text in [r#"{"valeu":"v"}"#, r#"{"value":"v","timestamp":5}"#] {
+        for text in [
+            r#"{"valeu":"v"}"#,
+            r#"{"value":"v","timestamp":5}"#,
+            r#"{"value":"v","value":"w"}"#,
+            r#"["k",null,"v"]"#,
+            r#"{"value":"v","headers":[["h"]]}"#,
+        ] {
             assert!(serde_json::from_str::<NewRecord>(text).is_err(), "{text}");
         }
         for tombstone in [
