@@ -4,6 +4,7 @@ reading of everything at the end. All of it is librdkafka's; what comes of it go
 import random
 import threading
 import time
+from collections import Counter
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -78,6 +79,8 @@ class Load:
         self.writers = writers
         self.producers = {}
         self.numbers = {}
+        # The numbers that were next when somebody began to wait for refusals, and what became of records from there on.
+        self.since = {}, Counter()
         for name, mode, codec, _ in writers:
             settings = {"compression.codec": codec, "acks": -1, "linger.ms": 2, "batch.size": 64 << 10}
             limits = {"queue.buffering.max.messages": QUEUED_MAX}
@@ -119,6 +122,9 @@ class Load:
 
     def _told(self, name, mode, number):
         def told(error, message):
+            marks, fates = self.since
+            if number >= marks.get(name, 0):
+                fates["acknowledged" if error is None else "refused"] += 1
             if error is None:
                 self.ledger.note_acknowledged(message.topic(), message.partition(), message.offset(), name, number)
             else:
@@ -137,9 +143,14 @@ class Load:
             raise self.failure
 
     def wait_for_refusals(self, records, seconds=90):
-        """Waits until so many more records are refused."""
-        goal = sum(self.ledger.refused.values()) + records
-        wait_until(lambda: sum(self.ledger.refused.values()) >= goal, seconds, f"{records} more records are refused")
+        """Waits until so many records are refused that nobody had written before this call; gives how many such records were
+        acknowledged meanwhile. What was written before is left out: each producer hears of it in its own time."""
+        fates = Counter()
+        self.since = dict(self.numbers), fates
+        wait_until(lambda: self.failure or fates["refused"] >= records, seconds, f"{records} more records are refused")
+        if self.failure:
+            raise self.failure
+        return fates["acknowledged"]
 
     def finish(self):
         """Writes no more, and waits until the fate of every record is known."""
