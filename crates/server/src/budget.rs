@@ -6,11 +6,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Memory is lent out in units of this size.
 const UNIT_BYTES: usize = 1024;
+
+/// How long nothing may come of what room is kept for while others wait for it.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(crate) struct Budget {
@@ -66,8 +70,18 @@ impl Budget {
     }
 
     /// Whether somebody waits for room.
-    pub(crate) fn is_wanted(&self) -> bool {
+    fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns when there was silence for long enough, and somebody waits for room.
+    pub(crate) async fn until_wanted(&self) {
+        loop {
+            tokio::time::sleep(SILENCE_MAX).await;
+            if self.is_wanted() {
+                return;
+            }
+        }
     }
 
     /// Room for nothing yet.

@@ -26,11 +26,12 @@ use tokio::time::timeout;
 
 use crate::accept::Seat;
 use crate::api;
+use crate::budget::SILENCE_MAX;
 use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::shard::count;
 
-use frames::{Frames, SILENCE_MAX};
+use frames::Frames;
 use in_flight::InFlight;
 use write::{Queued, write_answers};
 
@@ -227,20 +228,29 @@ async fn read_requests(
     queue: mpsc::Sender<Queued>,
 ) -> Result<ReadEnd, ConnectionError> {
     let in_flight = InFlight::new(core.facts.config.limits.in_flight_bytes_per_connection);
-    while let Some(received) = frames.next().await? {
+    while let Some(received) = frames.next(&in_flight).await? {
         let size = received.request.len();
-        let (bytes, mut room) = in_flight.admit(&core.requests, size, received.room).await;
+        let may_wait = api::may_wait(&received.request);
+        let mut permits = in_flight
+            .admit(&core.requests, size, may_wait, received.room)
+            .await;
         // A place in the queue first: what is started must be answered.
         let Ok(place) = queue.reserve().await else {
             return Ok(ReadEnd::Done);
         };
         count(&core.counters.requests, 1);
         let received_at = core.idle_poll.note_request();
-        let answer = api::start(core, connection, received.request, received.memory, &mut room)?;
+        let answer = api::start(
+            core,
+            connection,
+            received.request,
+            received.memory,
+            &mut permits.room,
+        )?;
         place.send(Queued {
             answer,
             received_at,
-            permits: (bytes, room),
+            permits,
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));

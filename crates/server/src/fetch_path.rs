@@ -5,6 +5,7 @@
 //! takes room in the core's answer budget, and a fetch that waits holds neither room nor records.
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Node};
 use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::answer_budget::Held;
 use crate::connection::Connection;
@@ -48,14 +49,15 @@ pub(crate) struct Fetched {
     pub(crate) waited: bool,
 }
 
-/// Answers a Fetch.
+/// Answers a Fetch. One whose request `holds_room` waits for records only as long as nobody else waits for that room.
 pub(crate) async fn fetch(
     core: Rc<Core>,
     connection: &Connection,
     request: FetchRequest,
     version: i16,
+    holds_room: bool,
 ) -> Fetched {
-    let deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
+    let mut deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
     // Zero is one: the first batch always comes (KIP-74), or nobody would get on.
     let bytes_max = (request.max_bytes.max(1) as usize).min(core.facts.config.limits.fetch_bytes);
     let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
@@ -112,8 +114,20 @@ pub(crate) async fn fetch(
             watch_all(&core, &planned, &outcomes, &reader);
             reader.notified().await;
         };
+        let wanted = async {
+            match holds_room {
+                true => core.requests.until_wanted().await,
+                false => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = more => continue,
+            () = sleep_until(deadline) => {}
+            () = wanted => deadline = Instant::now(),
+        }
         // If there was nothing, and nothing came, there is no need to look again.
-        if tokio::time::timeout_at(deadline, more).await.is_err() && found == 0 {
+        if found == 0 {
             break;
         }
     }

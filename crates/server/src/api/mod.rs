@@ -91,7 +91,7 @@ pub(crate) fn start(
     };
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
-        ApiKey::Fetch => call.fetch(),
+        ApiKey::Fetch => call.fetch(room.is_some()),
         ApiKey::ListOffsets => call.answer(list_offsets::handle),
         ApiKey::Metadata => call.answer(metadata::handle),
         ApiKey::ApiVersions => Ok(call.api_versions()),
@@ -126,6 +126,13 @@ pub(crate) fn start(
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
     }
+}
+
+/// Whether a request's answer may wait for what others do: for records, or for the rest of a group.
+pub(crate) fn may_wait(frame: &[u8]) -> bool {
+    let api = frame.first_chunk().map(|code| i16::from_be_bytes(*code));
+    let waiting = [ApiKey::Fetch, ApiKey::JoinGroup, ApiKey::SyncGroup];
+    waiting.iter().any(|key| api == Some(key.code()))
 }
 
 /// A request whose header has been read.
@@ -261,7 +268,7 @@ impl Call<'_> {
         }))
     }
 
-    fn fetch(mut self) -> Result<Answer, ConnectionError> {
+    fn fetch(mut self, holds_room: bool) -> Result<Answer, ConnectionError> {
         let request = self.decode::<FetchRequest>()?;
         let encode = self.encoder();
         let (core, connection, version) = (
@@ -270,7 +277,7 @@ impl Call<'_> {
             self.header.api_version,
         );
         Ok(Box::pin(async move {
-            let Fetched { response, waited } = fetch(core, &connection, request, version).await;
+            let Fetched { response, waited } = fetch(core, &connection, request, version, holds_room).await;
             let kind = match waited {
                 true => AnswerKind::FetchThatWaited,
                 false => AnswerKind::FetchAtOnce,

@@ -3,7 +3,6 @@
 //! Memory comes before reading. Who announces much shows some of it first, and nobody keeps room in silence while others wait.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_wire::lone_batch_position;
@@ -13,6 +12,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use super::ConnectionError;
+use super::in_flight::InFlight;
 use crate::budget::Room;
 use crate::core::Core;
 use crate::shard::count;
@@ -31,8 +31,6 @@ const _: () = assert!(
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
-/// How long nothing may come of a large request while others wait for the memory that is kept for it.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// A request as it came.
 pub(super) struct Received {
@@ -67,8 +65,8 @@ impl Frames {
         }
     }
 
-    /// The next request; `None` when the client is done.
-    pub(super) async fn next(&mut self) -> Result<Option<Received>, ConnectionError> {
+    /// The next request; `None` when the client is done. A large one is not read before those `under_way` that wait for others.
+    pub(super) async fn next(&mut self, under_way: &InFlight) -> Result<Option<Received>, ConnectionError> {
         let limits = self.core.facts.config.limits.clone();
         let patience = if self.any {
             limits.connection_idle
@@ -95,6 +93,7 @@ impl Frames {
                 if !shown.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
                     return Ok(None);
                 }
+                under_way.until_none_waits().await;
                 Some(self.core.requests.room(size).await)
             }
         };
@@ -200,12 +199,9 @@ async fn unless_starving<T, E: Into<ConnectionError>>(
     core: &Core,
     input: impl Future<Output = Result<T, E>>,
 ) -> Result<T, ConnectionError> {
-    tokio::pin!(input);
-    loop {
-        match timeout(SILENCE_MAX, &mut input).await {
-            Ok(result) => return result.map_err(Into::into),
-            Err(_) if core.requests.is_wanted() => return Err(ConnectionError::Silent),
-            Err(_) => {}
-        }
+    tokio::select! {
+        biased;
+        read = input => read.map_err(Into::into),
+        () = core.requests.until_wanted() => Err(ConnectionError::Silent),
     }
 }

@@ -1,20 +1,33 @@
-//! The bytes of a connection's unanswered requests: how many there may be, and what they take of their core's memory.
+//! A connection's unanswered requests: how many bytes there may be, what they take of their core's memory, and which of them
+//! may wait for others.
 //!
 //! A large request has taken room before it was read. A small one needs none while the connection has little under way: many
-//! small ones are as much as a large one.
+//! small ones are as much as a large one. Nobody keeps room behind a request that waits for what others do: that may be long.
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::frames::SMALL_FRAME_BYTES;
-use super::write::RequestPermits;
 use crate::budget::{Budget, Room};
+
+/// More than may be under way at once.
+const WAITING_MAX: u32 = 1 << 20;
 
 /// See the module.
 pub(super) struct InFlight {
     free: Arc<Semaphore>,
     bytes_max: u32,
+    /// Requests that may wait take one each.
+    still: Arc<Semaphore>,
+}
+
+/// What a request holds until its answer is written.
+pub(super) struct Permits {
+    _bytes: OwnedSemaphorePermit,
+    _still: Option<OwnedSemaphorePermit>,
+    /// Of its core's memory, if it is large, unless the answer has taken that over.
+    pub(super) room: Option<Room>,
 }
 
 impl InFlight {
@@ -24,11 +37,25 @@ impl InFlight {
         InFlight {
             free: Arc::new(Semaphore::new(bytes_max as usize)),
             bytes_max,
+            still: Arc::new(Semaphore::new(WAITING_MAX as usize)),
         }
     }
 
-    /// Waits until a request of `size` bytes may be under way, too. `room` is what it has taken already.
-    pub(super) async fn admit(&self, core: &Budget, size: usize, room: Option<Room>) -> RequestPermits {
+    /// Returns when no request is under way that may wait for what others do.
+    pub(super) async fn until_none_waits(&self) {
+        let all = self.still.acquire_many(WAITING_MAX).await;
+        drop(all.expect("the semaphore is never closed"));
+    }
+
+    /// Waits until a request of `size` bytes may be under way, too. `may_wait`: for what others do. `room` is what it has
+    /// taken already.
+    pub(super) async fn admit(
+        &self,
+        core: &Budget,
+        size: usize,
+        may_wait: bool,
+        room: Option<Room>,
+    ) -> Permits {
         let bytes = u32::try_from(size).unwrap_or(u32::MAX).clamp(1, self.bytes_max);
         let permit = Arc::clone(&self.free).acquire_many_owned(bytes).await;
         let permit = permit.expect("the semaphore is never closed");
@@ -37,7 +64,12 @@ impl InFlight {
             None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, size).await,
             room => room,
         };
-        (permit, room)
+        let still = may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
+        Permits {
+            _bytes: permit,
+            _still: still.map(|still| still.expect("fewer are under way")),
+            room,
+        }
     }
 
     /// Room for a small request; none as soon as the connection has little under way. It must not stand still while others
@@ -45,9 +77,15 @@ impl InFlight {
     async fn room_while_busy(&self, core: &Budget, size: usize) -> Option<Room> {
         let free_when_quiet = self.bytes_max.saturating_sub(SMALL_FRAME_BYTES as u32);
         tokio::select! {
-            room = core.room(size) => Some(room),
+            room = self.room_in_turn(core, size) => Some(room),
             _quiet = self.free.acquire_many(free_when_quiet) => None,
         }
+    }
+
+    /// Room that is not kept behind a request that waits.
+    async fn room_in_turn(&self, core: &Budget, size: usize) -> Room {
+        self.until_none_waits().await;
+        core.room(size).await
     }
 }
 
@@ -64,11 +102,11 @@ mod tests {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(16 * MIB);
         let half = SMALL_FRAME_BYTES / 2;
-        let admit = || in_flight.admit(&core, half, None).now_or_never();
+        let admit = || in_flight.admit(&core, half, false, None).now_or_never();
         // The first ones are free.
-        let free: Vec<RequestPermits> = (0..2).filter_map(|_| admit()).collect();
-        assert!(free.iter().all(|(_, room)| room.is_none()));
-        let mut held: Vec<RequestPermits> = std::iter::from_fn(admit).collect();
+        let free: Vec<Permits> = (0..2).filter_map(|_| admit()).collect();
+        assert!(free.iter().all(|permits| permits.room.is_none()));
+        let mut held: Vec<Permits> = std::iter::from_fn(admit).collect();
         assert_eq!((free.len(), held.len()), (2, 2 * MIB / SMALL_FRAME_BYTES));
         assert!(core.room(1).now_or_never().is_none(), "all room is taken");
         held.pop();
@@ -82,9 +120,10 @@ mod tests {
         assert!(all.is_some());
         let in_flight = InFlight::new(16 * MIB);
         for _ in 0..100 {
-            let admitted = in_flight.admit(&core, SMALL_FRAME_BYTES, None).now_or_never();
-            let (_, room) = admitted.expect("nothing else is under way");
-            assert!(room.is_none());
+            let admitted = in_flight
+                .admit(&core, SMALL_FRAME_BYTES, false, None)
+                .now_or_never();
+            assert!(admitted.expect("nothing else is under way").room.is_none());
         }
     }
 
@@ -94,13 +133,15 @@ mod tests {
         let all = core.room(MIB).now_or_never();
         assert!(all.is_some());
         let in_flight = InFlight::new(16 * MIB);
-        let first = in_flight.admit(&core, SMALL_FRAME_BYTES, None).now_or_never();
+        let first = in_flight
+            .admit(&core, SMALL_FRAME_BYTES, false, None)
+            .now_or_never();
         assert!(first.is_some());
-        let mut second = Box::pin(in_flight.admit(&core, SMALL_FRAME_BYTES, None));
+        let mut second = Box::pin(in_flight.admit(&core, SMALL_FRAME_BYTES, false, None));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
-        let (_, room) = second.now_or_never().expect("nothing else is under way");
-        assert!(room.is_none());
+        let second = second.now_or_never().expect("nothing else is under way");
+        assert!(second.room.is_none());
     }
 
     #[test]
@@ -108,13 +149,26 @@ mod tests {
         let core = Budget::new(16 * MIB);
         let in_flight = InFlight::new(2 * MIB);
         let large = core.room(4 * MIB).now_or_never();
-        let (permit, room) = in_flight
-            .admit(&core, 4 * MIB, large)
+        let permits = in_flight
+            .admit(&core, 4 * MIB, false, large)
             .now_or_never()
             .expect("nothing is under way");
-        assert!(room.is_some());
-        assert!(in_flight.admit(&core, 1, None).now_or_never().is_none());
-        drop((permit, room));
-        assert!(in_flight.admit(&core, 1, None).now_or_never().is_some());
+        assert!(permits.room.is_some());
+        assert!(in_flight.admit(&core, 1, false, None).now_or_never().is_none());
+        drop(permits);
+        assert!(in_flight.admit(&core, 1, false, None).now_or_never().is_some());
+    }
+
+    #[test]
+    fn no_room_is_kept_behind_a_request_that_waits() {
+        let core = Budget::new(MIB);
+        let in_flight = InFlight::new(16 * MIB);
+        let admit = |may_wait| in_flight.admit(&core, SMALL_FRAME_BYTES, may_wait, None);
+        let (waits, next) = (admit(true).now_or_never(), admit(false).now_or_never());
+        assert!(next.is_none(), "it needs room, and would keep it");
+        assert!(in_flight.until_none_waits().now_or_never().is_none());
+        drop(waits);
+        assert!(in_flight.until_none_waits().now_or_never().is_some());
+        assert!(admit(false).now_or_never().is_some());
     }
 }

@@ -13,16 +13,16 @@ use futures_util::future::{Either, LocalBoxFuture, select};
 use kafka_wire::Frame;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::answer_budget::{AnswerBudget, Held};
 use crate::api::{Answer, AnswerKind, Answered};
-use crate::budget::Room;
 use crate::core::Core;
 use crate::shard::count;
 
 use super::ConnectionError;
+use super::in_flight::Permits;
 use super::timing::AnswerTimer;
 
 /// Slices handed to the kernel at a time.
@@ -40,16 +40,12 @@ const TOGETHER_BYTES: usize = 16 << 10;
 /// How often a write that does not get on looks whether it should go on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The memory that a request holds until its answer is written: of its connection, and of its core if it is large, unless
-/// the answer has taken that over.
-pub(super) type RequestPermits = (OwnedSemaphorePermit, Option<Room>);
-
 /// An answer under way.
 pub(super) struct Queued {
     pub(super) answer: Answer,
     /// When its request was, by the node's clock.
     pub(super) received_at: Duration,
-    pub(super) permits: RequestPermits,
+    pub(super) permits: Permits,
 }
 
 impl Queued {
@@ -84,7 +80,7 @@ struct Ready {
     end: Option<ConnectionError>,
     received_at: Duration,
     _held: Option<Held>,
-    _permits: RequestPermits,
+    _permits: Permits,
     /// Those whose frames are part of this one's.
     others: Vec<Ready>,
 }

@@ -319,6 +319,77 @@ fn silence_ends_only_who_keeps_room_from_others() {
     assert_eq!(response.brokers.len(), 1);
 }
 
+/// A node of one core, where all large requests together have 1 MiB.
+fn start_with_little_room() -> (TestNode, Wire) {
+    let node = TestNode::start_with(&[("cores", "1"), ("limits.in_flight_bytes_per_core", "1MiB")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    (node, wire)
+}
+
+/// A request that waits for records of `orders` for longer than any test.
+fn patient_fetch(wire: &mut Wire) -> Vec<u8> {
+    let request = FetchRequest {
+        max_wait_ms: 3_600_000,
+        min_bytes: 1,
+        ..fetch_request("orders", 0, 0)
+    };
+    wire.frame(12, &request)
+}
+
+/// What follows a request in its frame is not looked at, but takes room: here all there is.
+fn made_large(mut frame: Vec<u8>) -> Vec<u8> {
+    let size = 1i32 << 20;
+    frame.resize(4 + size as usize, 0);
+    frame[..4].copy_from_slice(&size.to_be_bytes());
+    frame
+}
+
+fn produces_much(node: &TestNode) {
+    let large = batch(&[(now_ms(), &"x".repeat(200_000))]);
+    assert_eq!(node.connect().produce("orders", 0, large).error_code, 0);
+}
+
+#[test]
+fn a_large_request_behind_one_that_waits_keeps_no_room() {
+    let (node, mut wire) = start_with_little_room();
+    let before = node.metric("ropewalk_received_bytes_total");
+    let first = patient_fetch(&mut wire);
+    let second = made_large(wire.frame(9, &metadata_request("orders")));
+    let (head, rest) = second.split_at(4 + 1024);
+    let shown = [first.as_slice(), head].concat();
+    wire.send(&shown);
+    eventually("the node has seen how much is to come", || {
+        node.metric("ropewalk_received_bytes_total") >= before + shown.len() as u64
+    });
+    produces_much(&node);
+    wire.send(rest);
+    let (_, fetched) = wire.receive::<FetchRequest>(12);
+    assert!(
+        fetched.responses[0].partitions[0]
+            .records
+            .chunks
+            .iter()
+            .any(|chunk| !chunk.is_empty())
+    );
+    let (_, metadata) = wire.receive::<MetadataRequest>(9);
+    assert_eq!(metadata.topics.len(), 1);
+}
+
+#[test]
+fn a_large_fetch_that_waits_gives_way_to_others() {
+    let (node, mut wire) = start_with_little_room();
+    let before = node.metric("ropewalk_received_bytes_total");
+    let large = made_large(patient_fetch(&mut wire));
+    wire.send(&large);
+    eventually("the node has read it", || {
+        node.metric("ropewalk_received_bytes_total") >= before + large.len() as u64
+    });
+    produces_much(&node);
+    let (_, fetched) = wire.receive::<FetchRequest>(12);
+    assert_eq!(fetched.responses[0].partitions[0].error_code, 0);
+}
+
 #[test]
 fn one_address_cannot_take_all_places_and_places_come_back() {
     let node = TestNode::start_with(&[("limits.connections_per_address", "3")]);

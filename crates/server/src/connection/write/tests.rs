@@ -3,14 +3,12 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{pending, ready};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use kafka_wire::Frame;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -19,7 +17,9 @@ use super::{
 };
 use crate::answer_budget::AnswerBudget;
 use crate::api::AnswerKind;
+use crate::budget::Budget;
 use crate::connection::ConnectionError;
+use crate::connection::in_flight::InFlight;
 
 const MIB: usize = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -139,7 +139,9 @@ fn a_whole_answer_has_a_bounded_time() {
 
 /// An answer of `bytes` times its number; none of it if `bytes` is zero.
 fn answer(number: u8, bytes: usize) -> Ready {
-    let permit = Arc::new(Semaphore::new(1)).try_acquire_owned();
+    let permits = InFlight::new(1)
+        .admit(&Budget::new(1), 1, false, None)
+        .now_or_never();
     let frame = Frame {
         chunks: vec![Bytes::from(vec![number; bytes])],
         total_bytes: bytes,
@@ -150,7 +152,7 @@ fn answer(number: u8, bytes: usize) -> Ready {
         end: None,
         received_at: Duration::ZERO,
         _held: None,
-        _permits: (permit.expect("it is free"), None),
+        _permits: permits.expect("nothing else is under way"),
         others: Vec::new(),
     }
 }
