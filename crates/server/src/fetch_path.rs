@@ -20,7 +20,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Node};
 use record::{Epoch, Offset, PartitionId};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::answer_budget::Held;
 use crate::connection::Connection;
@@ -31,6 +31,9 @@ use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
 
 /// From here on who believes in an epoch that is over is told who leads now (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 16;
+
+/// How often a fetch that has found too little looks again, at most.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What a partition answered.
 type Outcome = Result<ReadResult, ErrorCode>;
@@ -108,26 +111,28 @@ pub(crate) async fn fetch(
         outcomes.iter_mut().for_each(forget_batches);
         drop(granted);
         let more = async {
-            if starved {
-                return core.answers.room().await;
+            match starved {
+                true => core.answers.room().await,
+                false => until_more(&core, &planned, &outcomes, &reader, found > 0).await,
             }
-            watch_all(&core, &planned, &outcomes, &reader);
-            reader.notified().await;
         };
-        let wanted = async {
+        let gives_way = async {
             match holds_room {
                 true => core.requests.until_wanted().await,
                 false => pending().await,
             }
         };
-        tokio::select! {
+        let in_vain = tokio::select! {
             biased;
-            () = more => continue,
-            () = sleep_until(deadline) => {}
-            () = wanted => deadline = Instant::now(),
-        }
+            () = more => false,
+            () = sleep_until(deadline) => true,
+            () = gives_way => {
+                deadline = Instant::now();
+                true
+            }
+        };
         // If there was nothing, and nothing came, there is no need to look again.
-        if found == 0 {
+        if in_vain && found == 0 {
             break;
         }
     }
@@ -280,6 +285,22 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
         found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
     }
     found
+}
+
+/// Returns when there is more than was seen. Whoever has found too little finds all of it again with each look: not at every
+/// commit.
+async fn until_more(
+    core: &Rc<Core>,
+    planned: &[Planned],
+    seen: &[Outcome],
+    reader: &Arc<Notify>,
+    found_too_little: bool,
+) {
+    watch_all(core, planned, seen, reader);
+    reader.notified().await;
+    if found_too_little {
+        sleep(LOOK_INTERVAL).await;
+    }
 }
 
 /// Has `reader` woken as soon as the tail of one of the partitions moves beyond what was seen of it.
