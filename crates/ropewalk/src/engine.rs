@@ -250,7 +250,11 @@ impl State {
             snapshot: &found.state,
             batches: &found.replay,
         });
-        let limits = ProducerLimits::default();
+        // None are added here, and all that a node remembers are still there when it comes back.
+        let limits = ProducerLimits {
+            producers_max: usize::MAX,
+            ..ProducerLimits::default()
+        };
         let state = LeaderState::recover(self.node, epoch, clock.monotonic(), limits, found)
             .map_err(|error| format!("{id}: {error}"))?;
         let mut leader = Leader::open(state);

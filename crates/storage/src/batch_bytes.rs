@@ -18,13 +18,15 @@ use platform::memory::AlignedBuffer;
 use crate::journal::frame::{ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use crate::slab::round_up_to_block;
 
+/// A batch stays where it was received if its request is at most so many times as large: the memory may be kept for long.
+const KEPT_TIMES_MAX: usize = 2;
 const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES;
 
 /// One whole batch.
 pub enum BatchBytes {
     /// Part of something that others may hold as well.
     Shared(Bytes),
-    /// In memory of its own.
+    /// In memory of its own, most of which it takes.
     Alone(BatchMemory),
 }
 
@@ -87,7 +89,7 @@ impl BatchMemory {
         }
     }
 
-    /// How much memory it is, however little of it the batch takes.
+    /// How much memory it is.
     pub fn bytes(&self) -> usize {
         round_up_to_block(self.request_end)
     }
@@ -150,12 +152,14 @@ impl BatchMemory {
 pub struct SharedMemory(Arc<BatchMemory>);
 
 impl SharedMemory {
-    /// The batch as this memory's own, if `batch` is all of it that is still referred to and lies where a frame can be.
+    /// The batch as this memory's own, if `batch` is most of it and all that is still referred to, and lies where a frame can be.
     /// Otherwise the batch as it came.
     pub fn reclaim(self, batch: Bytes) -> BatchBytes {
         let start = self.0.batch_start();
         let in_place = self.0.buffer[start..].as_ptr() == batch.as_ptr();
-        if !in_place {
+        let request_bytes = self.0.request_end - self.0.request_start;
+        let is_most = request_bytes <= KEPT_TIMES_MAX * batch.len();
+        if !in_place || !is_most {
             return batch.into();
         }
         let batch_bytes = batch.len();

@@ -122,9 +122,28 @@ impl Checkpoint {
     }
 
     /// Replaces the checkpoint on disk; durable on return. Blocks.
+    ///
+    /// # Errors
+    /// The disk's; and if it is larger than what is read back, for nothing could be opened with it.
     pub(crate) fn write(&self, disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> io::Result<()> {
+        self.write_up_to(FILE_BYTES_MAX, disk, identity)
+    }
+
+    fn write_up_to(
+        &self,
+        bytes_max: usize,
+        disk: &Arc<dyn Disk>,
+        identity: &JournalIdentity,
+    ) -> io::Result<()> {
         let payload = self.encode();
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
+        let file_bytes = HEADER_BYTES + payload.len();
+        if file_bytes > bytes_max {
+            return Err(io::Error::other(format!(
+                "the checkpoint would have {file_bytes} bytes, the most is {bytes_max}; remember fewer idempotent producers \
+                 (producers.per_partition_max), or have fewer partitions"
+            )));
+        }
+        let mut bytes = Vec::with_capacity(file_bytes);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);

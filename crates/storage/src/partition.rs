@@ -14,6 +14,9 @@ use record::PartitionId;
 use crate::compaction::Cleaned;
 use crate::segment::{Segment, SegmentName};
 
+/// A tail has room for so many batches at least once it had any.
+const TAIL_FEW: usize = 16;
+
 /// A batch in the journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TailBatch {
@@ -158,6 +161,7 @@ impl PartitionLog {
         {
             self.tail.pop_front();
         }
+        self.give_memory_back();
     }
 
     /// Forgets batches before `next` that compaction has gone over: from memory they would still be read as they were, also
@@ -169,6 +173,15 @@ impl PartitionLog {
         );
         while self.tail.front().is_some_and(|batch| batch.next <= next) {
             self.tail.pop_front();
+        }
+        self.give_memory_back();
+    }
+
+    /// After a burst the tail has room for far more than it will need.
+    fn give_memory_back(&mut self) {
+        let few = self.tail.len().max(TAIL_FEW);
+        if self.tail.capacity() > 4 * few {
+            self.tail.shrink_to(2 * few);
         }
     }
 

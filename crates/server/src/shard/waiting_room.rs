@@ -14,8 +14,6 @@ use super::{Acks, AppendRequest};
 
 /// So much may come before it is worth a look at all that waits.
 const SWEEP_BYTES_MIN: usize = 1 << 20;
-/// A batch that keeps more than so many times its own bytes is copied.
-const KEPT_TIMES_MAX: usize = 2;
 
 /// An append, and what was found in its batch if that was examined already: it is the same at the next attempt.
 pub(super) struct Attempt {
@@ -61,8 +59,9 @@ impl WaitingRoom {
     /// Puts an append behind all others.
     pub(super) fn push(&mut self, mut attempt: Attempt) {
         let request = &mut attempt.request;
-        if !is_most_of_what_it_keeps(&request.batch) {
-            request.batch = Bytes::copy_from_slice(&request.batch).into();
+        // What it shares may be a request of any size, whose rest nobody needs any more.
+        if let BatchBytes::Shared(batch) = &request.batch {
+            request.batch = Bytes::copy_from_slice(batch).into();
         }
         self.added_bytes += held_bytes(&attempt);
         self.note(attempt.request.partition);
@@ -131,15 +130,6 @@ impl WaitingRoom {
         if *left == 0 {
             self.partitions.remove(&partition);
         }
-    }
-}
-
-/// Whether little would be gained by copying a batch. What it shares may be a request of any size, whose rest nobody needs
-/// any more.
-fn is_most_of_what_it_keeps(batch: &BatchBytes) -> bool {
-    match batch {
-        BatchBytes::Alone(memory) => memory.bytes() <= KEPT_TIMES_MAX * batch.len(),
-        BatchBytes::Shared(_) => false,
     }
 }
 
@@ -272,7 +262,7 @@ mod tests {
         ] {
             let mut room = WaitingRoom::default();
             let (attempt, _answer) = attempt_of(alone(batch_bytes, rest_bytes));
-            assert!(matches!(attempt.request.batch, BatchBytes::Alone(_)));
+            assert_eq!(matches!(attempt.request.batch, BatchBytes::Alone(_)), stays);
             room.push(attempt);
             let taken = match stays {
                 true => batch_bytes + rest_bytes,
@@ -281,7 +271,6 @@ mod tests {
             let counted = room.added_bytes;
             assert!((taken..taken + 10_000).contains(&counted), "{counted} of {taken}");
             let request = room.pop().expect("it waits").request;
-            assert_eq!(matches!(request.batch, BatchBytes::Alone(_)), stays);
             assert_eq!(request.batch.len(), batch_bytes);
         }
     }

@@ -4,7 +4,7 @@ use platform::disk::BLOCK_BYTES;
 
 use super::*;
 
-const BATCH_BYTES: usize = 10_000;
+const BATCH_BYTES: usize = 100_000;
 
 /// A request of `head` bytes, a batch and three bytes behind it.
 fn received(head: usize) -> (Bytes, SharedMemory) {
@@ -78,6 +78,26 @@ fn memory_that_somebody_still_reads_is_left_alone() {
     assert!(matches!(batch, BatchBytes::Shared(_)));
     assert!(batch.len() == BATCH_BYTES && batch.iter().all(|byte| *byte == 2));
     assert_eq!(&topic[..], [1; 4]);
+}
+
+#[test]
+fn a_small_batch_does_not_keep_a_large_request() {
+    for (rest_bytes, stays) in [(1_000, true), (BATCH_BYTES / 2, true), (BATCH_BYTES + 1, false)] {
+        let mut memory = BatchMemory::for_request(HEADERS_BYTES, HEADERS_BYTES + BATCH_BYTES + rest_bytes);
+        memory
+            .rest()
+            .put_bytes(1, HEADERS_BYTES + BATCH_BYTES + rest_bytes);
+        let (request, shared) = memory.share();
+        let batch = request.slice(HEADERS_BYTES..HEADERS_BYTES + BATCH_BYTES);
+        drop(request);
+        let batch = shared.reclaim(batch);
+        assert_eq!(
+            matches!(batch, BatchBytes::Alone(_)),
+            stays,
+            "{rest_bytes} bytes behind it"
+        );
+        assert_eq!(batch.len(), BATCH_BYTES);
+    }
 }
 
 #[test]

@@ -11,6 +11,20 @@ const IDENTITY: JournalIdentity = JournalIdentity {
     journal: 3,
 };
 
+#[test]
+fn a_checkpoint_that_could_not_be_read_is_not_written() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    let file_bytes = HEADER_BYTES + checkpoint().encode().len();
+    let refused = checkpoint().write_up_to(file_bytes - 1, &disk, &IDENTITY);
+    assert!(refused.is_err_and(|error| error.to_string().contains("producers.per_partition_max")));
+    let read = || Checkpoint::read(&disk, &IDENTITY).expect("the disk works");
+    assert_eq!(read(), None);
+    checkpoint()
+        .write_up_to(file_bytes, &disk, &IDENTITY)
+        .expect("it is small enough");
+    assert_eq!(read(), Some(checkpoint()));
+}
+
 fn checkpoint() -> Checkpoint {
     let partition = |number: u8, segments: i64| PartitionCheckpoint {
         id: PartitionId {

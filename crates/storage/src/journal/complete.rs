@@ -13,6 +13,8 @@ pub(crate) struct CompleteFile {
     pub(crate) file_bytes: u64,
     /// The partition that most of it belongs to, if one does and the file was written since the start.
     pub(crate) majority: Option<PartitionId>,
+    /// Whether others have a part in it, if one does.
+    pub(crate) is_shared: bool,
     /// Its first frame.
     pub(crate) frames_begin: u64,
     /// Its frames come before this one.
@@ -58,6 +60,7 @@ impl Journal {
             salt: file.salt,
             file_bytes: file.file_bytes,
             majority: file.majority,
+            is_shared: file.is_shared,
             frames_begin,
             frames_end,
         })

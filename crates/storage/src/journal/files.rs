@@ -38,6 +38,8 @@ pub struct JournalFile {
     pub(crate) file_bytes: u64,
     /// The partition that most of its bytes belong to, if one does, since it takes no more frames; not known after a start.
     pub(crate) majority: Option<PartitionId>,
+    /// Whether others have bytes in it as well; not known likewise.
+    pub(crate) is_shared: bool,
 }
 
 impl JournalFile {
@@ -151,6 +153,7 @@ impl Files {
         let majority = self.dominated().map(|(partition, _)| partition);
         if let Some(complete) = self.used.back_mut() {
             complete.majority = majority;
+            complete.is_shared = self.majority.is_shared();
         }
         self.used.push_back(next);
         self.position = FILE_HEADER_BYTES as u64;

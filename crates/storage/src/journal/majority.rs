@@ -11,11 +11,15 @@ pub(super) struct Majority {
     candidate: Option<PartitionId>,
     /// The candidate has at least so many bytes.
     bytes: u64,
+    /// Whose bytes were counted first, and whether others' were, too.
+    first: Option<PartitionId>,
+    is_shared: bool,
 }
 
 impl Majority {
     /// Counts `bytes` for a partition.
     pub(super) fn count(&mut self, partition: PartitionId, bytes: u64) {
+        self.note(partition);
         if self.candidate == Some(partition) {
             self.bytes += bytes;
         } else if bytes > self.bytes {
@@ -31,6 +35,17 @@ impl Majority {
         if let Some(partition) = other.candidate {
             self.count(partition, other.bytes);
         }
+        other.first.into_iter().for_each(|partition| self.note(partition));
+        self.is_shared |= other.is_shared;
+    }
+
+    fn note(&mut self, partition: PartitionId) {
+        self.is_shared |= *self.first.get_or_insert(partition) != partition;
+    }
+
+    /// Whether bytes of several partitions were counted.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// The partition that has at least half of `total` bytes for certain, if one has.
@@ -62,6 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_certain_is_true(votes in prop::collection::vec((0..3i32, 1..50u64), 1..60), cut in 0..60usize) {
+            let alone = votes.iter().all(|(index, _)| *index == votes[0].0);
             let (early, late) = votes.split_at(cut.min(votes.len()));
             let count = |votes: &[(i32, u64)]| {
                 let mut majority = Majority::default();
@@ -73,6 +89,7 @@ mod tests {
             let total: u64 = votes.iter().map(|vote| vote.1).sum();
             let of = |index| votes.iter().filter(|vote| vote.0 == index).map(|vote| vote.1).sum::<u64>();
             let most = (0..3).map(of).max().unwrap_or(0);
+            prop_assert_eq!(majority.is_shared(), !alone);
             if let Some(found) = majority.of(total) {
                 prop_assert_eq!(of(found.index), most);
                 prop_assert!(most * 2 >= total);

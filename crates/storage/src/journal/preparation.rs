@@ -48,6 +48,7 @@ impl PrepareFile {
             salt: self.header.salt,
             file_bytes: self.header.file_bytes,
             majority: None,
+            is_shared: false,
         })
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn reopen(
         salt: header.salt,
         file_bytes: header.file_bytes,
         majority: None,
+        is_shared: false,
     })
 }
 

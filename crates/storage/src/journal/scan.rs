@@ -188,6 +188,7 @@ impl<'a> Scan<'a> {
                 salt,
                 file_bytes,
                 majority: None,
+                is_shared: false,
             }),
             Ok(header) if header.sequence > SEQUENCE_MAX => {
                 let what = format!("there is no sequence {}", header.sequence);

@@ -123,11 +123,20 @@ impl Store {
         );
         self.journal.release_before(&job.checkpoint.replay, &held);
         self.note_recorded(&job.checkpoint);
+        self.forget_laid_out();
         let staged = self.journal.staged_before().saturating_sub(1);
         self.removals
             .extend(given_up.into_iter().map(|removal| (removal, staged)));
         self.give_back(&job.checkpoint);
         Ok(())
+    }
+
+    /// Lets go of what partitions that have fallen silent still have of their tails.
+    fn forget_laid_out(&mut self) {
+        let resident_from = self.journal.resident_from();
+        for log in self.partitions.values_mut().filter(|log| !log.tail.is_empty()) {
+            log.forget_laid_out(resident_from);
+        }
     }
 
     /// Removals of the journal files that a durable checkpoint calls segments, though these were given up while it was

@@ -28,6 +28,8 @@ use step::{Adoption, LaidOut, PlannedBatch, Target};
 
 /// The most that one step lays out: bounds the memory it pins and the time the owner's thread spends planning it.
 const STEP_BYTES: usize = 4 << 20;
+/// No further frame is read back for a step beyond this: frames come whole, however little of them is wanted.
+const STEP_READ_BYTES: usize = 16 << 20;
 
 /// The round under way.
 pub(super) struct Round {
@@ -111,7 +113,8 @@ impl Store {
         let mut first = self.journal.released_before();
         loop {
             let file = self.journal.forgotten_file(first, end)?;
-            if !self.is_adoptable(&file) {
+            // Of one that is adopted the others' frames are read back all the same, whole.
+            if !self.is_adoptable(&file) || file.is_shared {
                 let file_end = file.frames_end.max(self.laid_out_before);
                 return (file_end < end).then_some(file_end);
             }
@@ -147,11 +150,13 @@ impl Store {
             let first = adoption.chunks[0].first;
             return Some(self.step(log, Segment::new(first, now_ms), Some(adoption)));
         }
-        let (mut batches, mut frames, mut bytes) = (Vec::new(), Vec::<FrameBatches>::new(), 0);
+        let (mut batches, mut frames) = (Vec::new(), Vec::<FrameBatches>::new());
+        let (mut bytes, mut read_bytes) = (0, 0);
         let mut file_end = log.tail.get(start).map_or(0, |batch| self.file_end(batch.frame));
         for (index, batch) in log.tail.iter().enumerate().skip(start) {
             let length = batch.length as usize;
-            if batch.frame >= before_frame || (bytes + length > STEP_BYTES && !batches.is_empty()) {
+            let is_full = bytes + length > STEP_BYTES || read_bytes > STEP_READ_BYTES;
+            if batch.frame >= before_frame || (is_full && !batches.is_empty()) {
                 break;
             }
             if batch.frame >= file_end {
@@ -176,6 +181,7 @@ impl Store {
                             .journal
                             .location(batch.frame)
                             .expect("a frame not laid out is kept");
+                        read_bytes += location.total_bytes as usize;
                         frames.push(FrameBatches {
                             location,
                             ranges: vec![range],

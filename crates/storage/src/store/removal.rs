@@ -248,7 +248,8 @@ impl Store {
     }
 
     /// Where the log should start so that nothing is kept that is older than `oldest_ms`, and no sealed segment that a size
-    /// of `bytes_max` has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`.
+    /// of `bytes_max` has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`. A segment whose
+    /// records have no times is as old as the next one's beginning; without a next one it stays, as what is in the journal only.
     pub fn retention_start(
         &self,
         id: PartitionId,
@@ -256,19 +257,24 @@ impl Store {
         bytes_max: Option<u64>,
     ) -> Option<Offset> {
         let log = self.partitions.get(&id)?;
-        let too_old = |max_timestamp_ms: i64| oldest_ms.is_some_and(|oldest| max_timestamp_ms < oldest);
+        let too_old = |time_ms: i64| oldest_ms.is_some_and(|oldest| time_ms < oldest);
         let mut excess = bytes_max.map_or(0, |most| self.partition_bytes(id).saturating_sub(most));
         let mut start = None;
-        for segment in &log.segments {
+        for (index, segment) in log.segments.iter().enumerate() {
             let too_much = segment.sealed && excess >= segment.stored_bytes() && excess > 0;
-            if !too_much && !too_old(segment.max_timestamp_ms) {
+            let newest_ms = match segment.max_timestamp_ms {
+                time_ms @ 0.. => Some(time_ms),
+                _ => log.segments.get(index + 1).map(|next| next.created_ms),
+            };
+            if !too_much && !newest_ms.is_some_and(too_old) {
                 return start;
             }
             excess = excess.saturating_sub(segment.stored_bytes());
             start = Some(Offset(segment.next));
         }
         let journal_only = log.tail.iter().skip_while(|batch| batch.next <= log.laid_out);
-        let gone = journal_only.take_while(|batch| too_old(batch.max_timestamp_ms));
+        let gone =
+            journal_only.take_while(|batch| batch.max_timestamp_ms >= 0 && too_old(batch.max_timestamp_ms));
         gone.last().map(|batch| Offset(batch.next)).or(start)
     }
 

@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Whether a file becomes a segment as it is, as far as its batches are not laid out.
-    pub(super) fn is_adoptable(&self, file: &CompleteFile) -> bool {
+    pub(in crate::store) fn is_adoptable(&self, file: &CompleteFile) -> bool {
         let log = file.majority.and_then(|id| self.partitions.get(&id));
         log.is_some_and(|log| {
             let first = log.tail.partition_point(|batch| batch.frame < file.frames_begin);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use platform::disk::{OperationKind, SimulatedDisk};
 
-use super::rig::{Rig, config};
+use super::adoption::{LARGE, VALUE_BYTES};
+use super::rig::{Rig, config, partition};
 use crate::journal::JournalSizes;
 use crate::store::StoreConfig;
 
@@ -14,13 +15,17 @@ const PARTITIONS: u8 = 8;
 
 /// A store that keeps nothing in memory, with room for several files that wait for their round.
 fn forgetful() -> Rig {
+    forgetful_with(config().journal.file_bytes)
+}
+
+fn forgetful_with(file_bytes: u64) -> Rig {
     Rig::on(
         SimulatedDisk::new(),
         StoreConfig {
             tail_cache_bytes: 0,
             journal: JournalSizes {
                 files_max: 6,
-                ..config().journal
+                file_bytes,
             },
             ..config()
         },
@@ -117,4 +122,52 @@ fn what_one_partition_has_alone_is_not_kept_for_others() {
     rig.step();
     rig.checkpoint();
     assert_eq!(rig.read(0), appended.concat());
+}
+
+#[test]
+fn a_round_ends_with_the_first_file_that_is_read_back_for_its_lesser_part() {
+    let mut rig = forgetful_with(64 << 10);
+    // Some frame of each file is others' as well.
+    for number in 0..28 {
+        rig.append(LARGE, VALUE_BYTES);
+        if number % 5 == 1 {
+            rig.append(0, 20);
+        }
+        rig.flush();
+        rig.prepare();
+    }
+    let end = rig.store.layout_end();
+    let journal = &rig.store.journal;
+    let first = journal.forgotten_file(journal.released_before(), end);
+    let first = first.expect("it is complete, and not in memory");
+    assert!(rig.store.is_adoptable(&first) && first.is_shared);
+    assert!(first.frames_end < end, "there are more");
+    assert_eq!(rig.store.end_of_first_to_read_back(end), Some(first.frames_end));
+}
+
+#[test]
+fn a_partition_that_has_fallen_silent_keeps_nothing_of_its_tail() {
+    let mut rig = Rig::new();
+    for _ in 0..70 {
+        rig.append(0, 10);
+    }
+    rig.flush();
+    rig.lay_out();
+    assert_eq!(
+        rig.store.partitions[&partition(0)].tail.len(),
+        70,
+        "memory still has them"
+    );
+    for _ in 0..12 {
+        rig.append(1, 3_000);
+        rig.flush();
+        rig.lay_out();
+    }
+    let tail = &rig.store.partitions[&partition(0)].tail;
+    assert!(
+        tail.is_empty() && tail.capacity() <= 64,
+        "{} of {}",
+        tail.len(),
+        tail.capacity()
+    );
 }

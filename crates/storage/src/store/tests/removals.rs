@@ -323,3 +323,26 @@ fn retention_goes_by_age_and_by_size() {
         None
     );
 }
+
+#[test]
+fn records_without_times_are_as_old_as_what_came_after_them() {
+    let (mut rig, _) = laid_out_rig();
+    let id = partition(0);
+    let log = rig.store.partitions.get_mut(&id).expect("it has records");
+    for (segment, number) in log.segments.iter_mut().zip(0..) {
+        segment.max_timestamp_ms = -1;
+        segment.created_ms = 1_000 * number;
+    }
+    let ends: Vec<Offset> = log.segments.iter().map(|segment| Offset(segment.next)).collect();
+    let start = |oldest_ms| rig.store.retention_start(id, Some(oldest_ms), None);
+    assert_eq!(start(1_000), None, "the first may have been written until then");
+    assert_eq!(start(1_001), Some(ends[0]));
+    let but_the_last = ends[ends.len() - 2];
+    assert_eq!(start(i64::MAX), Some(but_the_last), "nobody knows how old it is");
+
+    rig.append(1, 50);
+    let id = partition(1);
+    let log = rig.store.partitions.get_mut(&id).expect("it has a record");
+    log.tail.iter_mut().for_each(|batch| batch.max_timestamp_ms = -1);
+    assert_eq!(rig.store.retention_start(id, Some(i64::MAX), None), None);
+}

@@ -203,15 +203,15 @@ impl Rig {
 
     /// Rounds until all is laid out, and the files that they freed prepared.
     pub(crate) fn lay_out(&mut self) -> usize {
-        let mut steps = self.round();
-        while self
-            .store
-            .end_of_first_to_read_back(self.store.layout_end())
-            .is_some()
-        {
+        let mut steps = 0;
+        loop {
+            let end = self.store.layout_end();
+            let is_partial = self.store.end_of_first_to_read_back(end).is_some();
             steps += self.round();
+            if !is_partial {
+                return steps;
+            }
         }
-        steps
     }
 
     /// A whole round, if there is anything to do, and the file that it freed prepared.
