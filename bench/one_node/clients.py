@@ -138,7 +138,14 @@ def java_read_partition(broker, topic, records, record_bytes):
     return metered(broker, records, record_bytes, lambda: json.loads(output_of(command)))
 
 
-def librdkafka(action, broker, topic, records, record_bytes):
-    command = [sys.executable, LIBRDKAFKA, action, broker.bootstrap, topic, records, record_bytes]
-    command += LIBRDKAFKA_READER if action == "consume" else []
+def librdkafka_produce(broker, topic, records, record_bytes):
+    return librdkafka("produce", broker, topic, records, record_bytes)
+
+
+def librdkafka_consume(broker, topic, records, record_bytes):
+    return librdkafka("consume", broker, topic, records, record_bytes, *LIBRDKAFKA_READER)
+
+
+def librdkafka(action, broker, topic, records, record_bytes, *properties):
+    command = [sys.executable, LIBRDKAFKA, action, broker.bootstrap, topic, records, record_bytes, *properties]
     return metered(broker, records, record_bytes, lambda: json.loads(output_of(command)))

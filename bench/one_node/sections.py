@@ -74,8 +74,8 @@ def all_sections(client, seconds):
         batched(client, seconds),
         percentiles(client, seconds),
         fixed_rate(client, seconds),
-        java(seconds),
-        with_librdkafka(seconds),
+        java(client, seconds),
+        with_librdkafka(client, seconds),
     ]
 
 
@@ -150,43 +150,64 @@ def fixed_rate(client, seconds):
     )
 
 
-def java(seconds):
-    def workload(name, record_bytes, records, *properties):
-        def step(measure, *more):
-            return lambda broker, topic: measure(broker, topic, records, record_bytes, *more)
+def written_for_readers(client, record_bytes, batch_records, records):
+    """A step that writes what the next ones read. A client's own batches are the larger the longer it waits for a broker, and larger
+    batches are read faster: so readers find the same batches everywhere, whoever writes how fast."""
+    arguments = ["--record-bytes", record_bytes, "--batch-records", batch_records, "--in-flight", 8, "--records", records]
+    return f"written for the next: {record_bytes} B, {batch_records} per batch", appending(client, *arguments)
 
-        reads = [
-            (f"kafka-consumer-perf-test, {name}", step(clients.java_consume)),
-            (f"Java consumer without a group, {name}", step(clients.java_read_partition)),
-        ]
-        return Workload([(f"kafka-producer-perf-test, {name}", step(clients.java_produce, *properties)), *(reads if not properties else [])])
+
+def counted(measure, records, record_bytes, *more):
+    """A step of a client that is told how many records there are."""
+    return lambda broker, topic: measure(broker, topic, records, record_bytes, *more)
+
+
+def java(client, seconds):
+    def writing(name, record_bytes, records, *properties):
+        return Workload([(f"kafka-producer-perf-test, {name}", counted(clients.java_produce, records, record_bytes, *properties))])
+
+    def reading(record_bytes, batch_records, records):
+        return Workload([
+            written_for_readers(client, record_bytes, batch_records, records),
+            (f"kafka-consumer-perf-test, {record_bytes} B", counted(clients.java_consume, records, record_bytes)),
+            (f"Java consumer without a group, {record_bytes} B", counted(clients.java_read_partition, records, record_bytes)),
+        ])
 
     return Section(
         "java",
         "Kafka's own Java client on both sides, acks=all, unthrottled. Latency is from handing a record to the client, so most "
-        "of it is waiting there",
+        "of it is waiting there. Readers find batches of 16 KB, the client's default",
         [*READ, "p50_us", "p99_us", "p999_us", "max_us"],
         [
-            workload("100 B", 100, int(1_000_000 * seconds)),
-            workload("100 B, linger.ms=5 batch.size=65536", 100, int(1_000_000 * seconds), "linger.ms=5", "batch.size=65536"),
-            workload("512 B", 512, int(300_000 * seconds)),
+            writing("100 B", 100, int(1_000_000 * seconds)),
+            writing("100 B, linger.ms=5 batch.size=65536", 100, int(1_000_000 * seconds), "linger.ms=5", "batch.size=65536"),
+            writing("512 B", 512, int(300_000 * seconds)),
+            reading(100, 150, int(2_000_000 * seconds)),
+            reading(512, 31, int(600_000 * seconds)),
         ],
         why_no_kafka(),
     )
 
 
-def with_librdkafka(seconds):
-    def workload(record_bytes, records):
+def with_librdkafka(client, seconds):
+    def writing(record_bytes, records):
+        return Workload([(f"produce {record_bytes} B", counted(clients.librdkafka_produce, records, record_bytes))])
+
+    def reading(record_bytes, batch_records, records):
         return Workload([
-            (f"{action} {record_bytes} B",
-             lambda broker, topic, action=action: clients.librdkafka(action, broker, topic, records, record_bytes))
-            for action in ("produce", "consume")
+            written_for_readers(client, record_bytes, batch_records, records),
+            (f"consume {record_bytes} B", counted(clients.librdkafka_consume, records, record_bytes)),
         ])
 
     return Section(
         "librdkafka",
-        f"librdkafka on both sides, acks=all, its defaults; the consumer with {clients.LIBRDKAFKA_READER[0]}",
+        f"librdkafka on both sides, acks=all, its defaults; the consumer with {clients.LIBRDKAFKA_READER[0]}. Readers find batches of 500 KB",
         READ,
-        [workload(100, int(1_000_000 * seconds)), workload(512, int(300_000 * seconds))],
+        [
+            writing(100, int(1_000_000 * seconds)),
+            writing(512, int(300_000 * seconds)),
+            reading(100, 5000, int(2_000_000 * seconds)),
+            reading(512, 1000, int(600_000 * seconds)),
+        ],
         None if librdkafka.find_library() else "librdkafka is missing: run tests/run once, or install librdkafka1",
     )
