@@ -1,8 +1,9 @@
 //! What is done beside appends and reads, on a thread of its own: journal files are made ready, what they hold is laid out
 //! into segments, and files that nothing needs go.
 //!
-//! It works in passes. A pass does all there is to do and ends; whoever waits for room is told then. A pass that fails leaves
-//! everything as it was: nothing is lost, and another one tries again, after a while or as soon as somebody asks.
+//! It works in passes. A pass does all there is to do and ends; whoever waits for room is told then. What fails is left out for the
+//! rest of its pass, and leaves everything as it was: nothing is lost, and the next pass tries again, after a while or as soon as
+//! somebody asks.
 
 use std::fmt::Display;
 
@@ -94,23 +95,29 @@ impl Engine {
         state.store.set_short_of_space(short.is_some());
     }
 
-    /// Does all there is to do; says why not, if not.
+    /// Does all there is to do; says what failed first, if anything did.
     fn pass(&self) -> Option<String> {
         self.begin_wanted_layout();
+        let mut steps = STEPS.to_vec();
+        let mut trouble = None;
         loop {
             self.look_at_disk();
-            let (mut worked, mut trouble) = (false, None);
-            for step in STEPS {
-                match step(self) {
-                    Ok(did) => worked |= did,
-                    Err(error) => trouble = trouble.or(Some(error)),
+            let mut worked = false;
+            steps.retain(|step| match step(self) {
+                Ok(did) => {
+                    worked |= did;
+                    true
                 }
-            }
+                Err(error) => {
+                    trouble.get_or_insert(error);
+                    false
+                }
+            });
             let state = self.state();
             if let Some(reason) = state.store.dead() {
                 return Some(reason.to_owned());
             }
-            if trouble.is_some() || !worked || state.background.stopping {
+            if !worked || state.background.stopping {
                 return trouble;
             }
         }

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use platform::disk::SimulatedDisk;
+use platform::disk::{Applied, FaultKind, OperationKind, SimulatedDisk};
 use platform::threads;
 
 use super::gate::Gate;
 use super::rig::{check, log, open, value, values};
-use crate::{AppendError, Offset, ReadError, TrimError};
+use crate::{AppendError, Log, Offset, ReadError, TrimError};
+
+/// EACCES, as errno(3) numbers it.
+const PERMISSION_DENIED: i32 = 13;
 
 #[test]
 fn a_trim_is_for_ever() {
@@ -125,4 +128,34 @@ fn a_log_that_is_trimmed_in_time_never_fills_the_disk() {
         .filter(|path| path.starts_with(Path::new("partitions")))
         .count();
     assert!(segments <= 12, "{segments} segments are left");
+}
+
+#[test]
+fn a_file_that_cannot_be_removed_keeps_nobody_from_appending() {
+    let disk = SimulatedDisk::new();
+    let logs = open(&disk);
+    let orders: Vec<Log> = (0..8)
+        .map(|number| log(&logs, &format!("orders-{number}")))
+        .collect();
+    let append = |count| {
+        for number in 0..count {
+            let value = value(number, 1_000);
+            orders
+                .iter()
+                .for_each(|log| drop(log.append(&value).expect("there is room")));
+        }
+    };
+    // More than a segment.
+    for number in 0..450 {
+        orders[0].append(&value(number, 3_000)).expect("there is room");
+    }
+    disk.fail_when(|call| {
+        let is_segment = call.kind == OperationKind::Remove && call.path.starts_with("partitions");
+        is_segment.then_some(FaultKind::Error {
+            errno: PERMISSION_DENIED,
+            applied: Applied::Nothing,
+        })
+    });
+    orders[0].trim(orders[0].tail()).expect("it is journaled");
+    append(300);
 }

@@ -254,37 +254,43 @@ impl Shard {
     }
 
     async fn remove_files(self: &Rc<Self>) -> bool {
-        if self.removal_rests.get() {
+        if self.removal_rests.get() > 0 {
             return false;
         }
         let Some(job) = self.store.borrow_mut().next_removal() else {
             return false;
         };
         if job.wants_pause() {
-            self.rest_from_removals();
+            self.rest_from_removals(REMOVAL_PAUSE);
         }
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         if let Err(error) = removed {
-            self.rest_after(&error).await;
+            // Nothing else waits for it: layout goes on.
+            self.note_failure(&error);
+            self.rest_from_removals(RETRY_AFTER);
         }
         true
     }
 
     /// Has the background come back for the next removal after a pause.
-    fn rest_from_removals(self: &Rc<Self>) {
-        self.removal_rests.set(true);
+    fn rest_from_removals(self: &Rc<Self>, pause: Duration) {
+        self.removal_rests.set(self.removal_rests.get() + 1);
         let shard = self.clone();
         tokio::task::spawn_local(async move {
-            tokio::time::sleep(REMOVAL_PAUSE).await;
-            shard.removal_rests.set(false);
+            tokio::time::sleep(pause).await;
+            shard.removal_rests.set(shard.removal_rests.get() - 1);
             shard.background.notify_one();
         });
     }
 
-    async fn rest_after(&self, error: &dyn std::fmt::Display) {
+    fn note_failure(&self, error: &dyn std::fmt::Display) {
         count(&self.counters.faults, 1);
         tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
+    }
+
+    async fn rest_after(&self, error: &dyn std::fmt::Display) {
+        self.note_failure(error);
         if self.appends_without_room() > 0 {
             self.starved.notify_one();
         }

@@ -111,8 +111,8 @@ pub(crate) struct Shard {
     read_ahead: Notify,
     /// Background work may be due.
     background: Notify,
-    /// A file was removed just now; the next one has time.
-    removal_rests: Cell<bool>,
+    /// How many reasons there are to leave the next removal for later.
+    removal_rests: Cell<u32>,
     /// The disk has less than its reserve left: appends are refused.
     disk_full: Cell<bool>,
     phase: Cell<Phase>,
@@ -155,7 +155,7 @@ impl Shard {
             flushed: Notify::new(),
             read_ahead: Notify::new(),
             background: Notify::new(),
-            removal_rests: Cell::new(false),
+            removal_rests: Cell::new(0),
             disk_full: Cell::new(false),
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),

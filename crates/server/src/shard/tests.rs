@@ -1,8 +1,10 @@
 //! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; what the
 //! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use platform::clock::SystemClock;
-use platform::disk::{Applied, Disk, FaultKind, SimulatedDisk};
+use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
 use storage::{JournalIdentity, JournalSizes, StoreConfig};
@@ -444,4 +446,44 @@ fn readers_that_come_again_are_not_piled_up() {
     }
     let registered = shard.partitions.borrow()[&FLUSHED].readers.len();
     assert!(registered < 50, "{registered}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_removed_does_not_keep_layout_from_going_on() {
+    let test = async {
+        let disk = SimulatedDisk::new();
+        let shard = unflushed_shard(&disk);
+        shard.start_flushing();
+        shard.start_background();
+        let append_much = async || {
+            for _ in 0..300 {
+                offset(append(&shard, FLUSHED)).await;
+            }
+        };
+        offset(append(&shard, MEMORY)).await;
+        append_much().await;
+        let attempts = Arc::new(AtomicU64::new(0));
+        let counter = attempts.clone();
+        disk.fail_when(move |call| {
+            (call.kind == OperationKind::RemoveDirectory).then(|| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                FaultKind::Error {
+                    errno: INPUT_OUTPUT_ERROR,
+                    applied: Applied::Nothing,
+                }
+            })
+        });
+        let given_up = shard.store.borrow_mut().delete_partition(MEMORY);
+        given_up.expect("there is room");
+        let before = shard.counters.layout_rounds.get();
+        append_much().await;
+        let rounds = shard.counters.layout_rounds.get() - before;
+        // It is tried once a second.
+        let attempts = attempts.load(Ordering::Relaxed);
+        assert!(
+            attempts > 0 && rounds > 2 * attempts,
+            "{attempts} beside {rounds}"
+        );
+    };
+    LocalSet::new().run_until(test).await;
 }

@@ -274,7 +274,7 @@ fn subscribe(scale: Scale) -> Plan {
         ),
         &format!(
             "Every subscriber reads all records by itself, one batch of them in a request, as they were written. Every system has the same volume to \
-             read: {} MB, or what 65,536 requests bring if that is less. It is read from its first record, pass after pass until a run's seconds of reading are over. \
+             read: {} MB, or what 16,384 requests bring if that is less. It is read from its first record, pass after pass until a run's seconds of reading are over. \
              There, 4 subscribers with batches of 16,384 are as many as the network takes.",
             READ_BYTES / 1_000_000
         ),

@@ -100,10 +100,15 @@ impl LayoutJob {
     fn copy(&self, batches: &[Batch]) -> Result<LaidOut, Fault> {
         let left_open = match &self.open {
             None => None,
-            Some(open) => match self.go_on(open) {
-                Ok((file, earlier)) => return self.write(open, &file, &earlier, batches),
-                Err(fault) => Some(fault),
-            },
+            Some(open) => {
+                if !self.end_is_known {
+                    self.look_for_leftovers()?;
+                }
+                match self.go_on(open) {
+                    Ok((file, earlier)) => return self.write(open, &file, &earlier, batches),
+                    Err(fault) => Some(fault),
+                }
+            }
         };
         let file = self.create_file(left_open.is_some())?;
         let laid_out = self.write(&self.fresh, &file, &[], batches)?;
@@ -233,17 +238,32 @@ impl LayoutJob {
         if with_directory || names.is_empty() {
             self.create_directory(&directory)?;
         }
-        // Runs that were never recorded may have left files behind, this one or, of a round with other steps, later ones.
-        for name in names {
-            if directory.join(&name) >= path {
-                self.disk
-                    .remove(&directory.join(&name))
-                    .map_err(|error| Doing::Removing.failed(error))?;
-            }
-        }
+        self.remove_leftovers(names, path)?;
         self.disk
             .create(path)
             .map_err(|error| Doing::Creating.failed(error))
+    }
+
+    /// At the first run since the start that goes on with a segment: the next file that is created may begin behind them.
+    fn look_for_leftovers(&self) -> Result<(), Fault> {
+        let first = path(&self.partition, self.fresh.segment.name());
+        let names = self.disk.list(&directory(&self.partition));
+        names
+            .map_err(|error| Doing::Reading.failed(error))
+            .and_then(|names| self.remove_leftovers(names, &first))
+            .map_err(|failed| failed.at(&self.disk.root().join(&first).display().to_string()))
+    }
+
+    /// Removes what runs that were never recorded have left behind: the file that begins where this run does or, of a round with
+    /// other steps, later ones.
+    fn remove_leftovers(&self, names: Vec<String>, first: &Path) -> Result<(), Failed> {
+        let paths = names.iter().map(|name| directory(&self.partition).join(name));
+        for path in paths.filter(|path| path.as_path() >= first) {
+            self.disk
+                .remove(&path)
+                .map_err(|error| Doing::Removing.failed(error))?;
+        }
+        Ok(())
     }
 
     /// The partition's directory, with its name durable. If that fails the directory goes again, as long as nothing is in

@@ -10,6 +10,7 @@ use super::rig::{ROLLING, Rig, config, copy, partition, read};
 use crate::check::check;
 use crate::fault::Fault;
 use crate::partition::SegmentRolling;
+use crate::segment::{SegmentName, path};
 use crate::store::ReadError;
 
 /// A partition with one record in an open segment of one block: its path.
@@ -214,4 +215,23 @@ fn a_full_disk_is_reported_as_what_it_is() {
     let fault = rig.store.laid_out(job, result).expect_err("there is no room");
     assert!(fault.to_string().starts_with("writing "), "{fault}");
     assert!(matches!(fault, Fault::Disk { error, .. } if error.kind() == std::io::ErrorKind::StorageFull));
+}
+
+#[test]
+fn files_that_unrecorded_runs_left_behind_go_though_an_open_segment_is_gone_on_with() {
+    let (rig, open) = one_open_segment();
+    let name = SegmentName {
+        first: 3,
+        generation: 0,
+    };
+    let left = path(&partition(0), name);
+    rig.disk.create(&left).expect("the disk works");
+    let (mut rig, _) = rig.restart();
+    // The segment grows beyond where the other round had begun the next one.
+    for _ in 0..5 {
+        rig.append(0, 200);
+    }
+    rig.flush();
+    rig.lay_out();
+    assert_eq!(rig.segments(0), [open]);
 }
