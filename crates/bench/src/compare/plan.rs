@@ -83,7 +83,7 @@ const FILL_TIMES: f64 = 120.0;
 const REQUEST_BYTES: usize = 1 << 20;
 const REQUEST_RECORDS_MIN: usize = 4;
 /// In small requests, what so many of them bring is enough to read: all of it would take minutes.
-const REQUESTS_MAX: u64 = 1 << 14;
+pub(super) const REQUESTS_MAX: u64 = 1 << 14;
 
 /// Payloads that one request for records of a size may bring, in bytes; the same for all systems.
 pub(super) fn request_bytes(record_bytes: usize) -> u32 {

@@ -122,7 +122,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::compare::plan::{Amount, Load, Rate, Work};
+    use crate::compare::plan::{Amount, Load, REQUESTS_MAX, Rate, Work};
     use crate::compare::results::{LoopKind, METRICS};
 
     const SCALE: Scale = Scale {
@@ -227,7 +227,7 @@ mod tests {
                         Work::Read { load, .. } if matches!(load.amount, Amount::Records(_)) => continue,
                         Work::Read {
                             load, request_bytes, ..
-                        } => (load, u64::from(*request_bytes) << 16),
+                        } => (load, u64::from(*request_bytes) * REQUESTS_MAX),
                         Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
                         Work::Append(_) | Work::Restart(_) => continue,
                     };

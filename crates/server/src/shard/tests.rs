@@ -473,8 +473,14 @@ async fn what_cannot_be_removed_does_not_keep_layout_from_going_on() {
                 }
             })
         });
-        let given_up = shard.store.borrow_mut().delete_partition(MEMORY);
-        given_up.expect("there is room");
+        loop {
+            let checkpointed = shard.checkpointed.notified();
+            if shard.store.borrow_mut().delete_partition(MEMORY).is_ok() {
+                break;
+            }
+            let made_room = timeout(PATIENCE, checkpointed).await;
+            made_room.expect("the journal gets room");
+        }
         let before = shard.counters.layout_rounds.get();
         append_much().await;
         let rounds = shard.counters.layout_rounds.get() - before;
