@@ -9,6 +9,23 @@ use bytes::Bytes;
 use platform::disk::BLOCK_BYTES;
 use platform::memory::{CutBuffer, MemoryPool};
 
+/// Memory with frames in it, one or many: all of it is kept for as long as anything refers to one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameMemory {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+}
+
+impl FrameMemory {
+    /// That of a frame that lies alone.
+    pub(crate) fn of(frame: &Bytes) -> FrameMemory {
+        FrameMemory {
+            address: frame.as_ptr() as usize,
+            bytes: frame.len(),
+        }
+    }
+}
+
 /// The filled part is the frame being built; the rest is room for more.
 pub(crate) struct Slab {
     buffer: CutBuffer,
@@ -28,6 +45,12 @@ impl Slab {
             true => Slab { buffer: pool.lend() },
             false => Slab::new(capacity),
         }
+    }
+
+    /// The memory that it cuts frames from.
+    pub(crate) fn memory(&self) -> FrameMemory {
+        let (address, bytes) = self.buffer.memory();
+        FrameMemory { address, bytes }
     }
 
     /// Bytes that the frame being built can still take, its padding included.

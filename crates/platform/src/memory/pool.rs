@@ -96,6 +96,11 @@ impl CutBuffer {
         }
     }
 
+    /// Where its memory begins, and how much it is.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.lent.start.as_ptr() as usize, self.capacity)
+    }
+
     /// Bytes that can still be appended.
     pub fn room(&self) -> usize {
         self.capacity - self.end

@@ -5,6 +5,7 @@ use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
 use super::{Journal, StageError, Staged};
 use crate::batch_bytes::BatchMemory;
+use crate::slab::FrameMemory;
 
 impl Journal {
     /// Sees to it that a batch of so many bytes has a place as the next frame.
@@ -33,7 +34,8 @@ impl Journal {
         let location = self.place(memory.padded_bytes(), majority);
         location.complete(self.identity, 1, memory.frame_mut());
         let bytes = memory.into_padded_frame();
-        self.push_sealed(location, bytes, vec![(header.partition, header.next.0)]);
+        let memory = FrameMemory::of(&bytes);
+        self.push_sealed(location, bytes, memory, vec![(header.partition, header.next.0)]);
         staged
     }
 }

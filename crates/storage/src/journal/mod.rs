@@ -36,7 +36,7 @@ pub(crate) use scan::{ReplayStart, Scanned, scan, survey};
 
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::planted::{Bug, planted};
-use crate::slab::Slab;
+use crate::slab::{FrameMemory, Slab};
 use frame::FrameHeader;
 use majority::Majority;
 
@@ -85,6 +85,7 @@ pub(crate) struct Staged {
 struct FrameRecord {
     location: FrameLocation,
     bytes: Bytes,
+    memory: FrameMemory,
     /// The furthest offset of each partition in the frame, in order of first appearance in a row.
     appended: Vec<(PartitionId, i64)>,
 }
@@ -260,6 +261,12 @@ impl Journal {
         }
         let record = self.record(staged.frame)?;
         (!record.bytes.is_empty()).then(|| record.bytes.slice(start..start + length))
+    }
+
+    /// The memory that a sealed frame lies in, if it does.
+    pub(crate) fn memory_of(&self, frame: u64) -> Option<FrameMemory> {
+        let record = self.record(frame)?;
+        (!record.bytes.is_empty()).then_some(record.memory)
     }
 
     /// Where a sealed frame stands on disk.

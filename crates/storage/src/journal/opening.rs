@@ -15,7 +15,7 @@ use crate::checkpoint::CHECKPOINTS;
 use crate::checksum::JournalIdentity;
 use crate::planted::{Bug, planted};
 use crate::segment::PARTITIONS;
-use crate::slab::Slab;
+use crate::slab::{FrameMemory, Slab};
 
 /// The usual size of a slab and therefore the largest usual frame: larger flushes gain little and delay those behind.
 const SLAB_BYTES: usize = 1 << 20;
@@ -52,6 +52,7 @@ impl Journal {
             .into_iter()
             .map(|location| FrameRecord {
                 location,
+                memory: FrameMemory::of(&Bytes::new()),
                 bytes: Bytes::new(),
                 appended: Vec::new(),
             })

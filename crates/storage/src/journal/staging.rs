@@ -6,7 +6,7 @@ use record::PartitionId;
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
 use super::{FrameLocation, FrameRecord, Journal, StageError, Staged};
-use crate::slab::{Slab, round_up_to_block};
+use crate::slab::{FrameMemory, Slab, round_up_to_block};
 
 impl Journal {
     /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
@@ -96,7 +96,7 @@ impl Journal {
         location.complete(self.identity, entries, self.slab.frame_mut());
         let appended = std::mem::take(&mut self.pending_appended);
         let bytes = self.slab.cut_frame();
-        self.push_sealed(location, bytes, appended);
+        self.push_sealed(location, bytes, self.slab.memory(), appended);
     }
 
     /// Gives the next frame its place on disk.
@@ -110,6 +110,7 @@ impl Journal {
         &mut self,
         location: FrameLocation,
         bytes: Bytes,
+        memory: FrameMemory,
         appended: Vec<(PartitionId, i64)>,
     ) {
         self.resident_bytes += bytes.len();
@@ -117,6 +118,7 @@ impl Journal {
         self.records.push_back(FrameRecord {
             location,
             bytes,
+            memory,
             appended,
         });
     }

@@ -53,7 +53,7 @@ impl Store {
         assert!(self.checkpoint_is_due(), "a checkpoint ends a finished round");
         let round = self.round.as_mut().expect("one is due");
         round.checkpointing = true;
-        self.compaction_unrecorded = false;
+        round.compaction = std::mem::take(&mut self.compaction_unrecorded);
         let frame = round.before_frame;
         let replay = self.journal.replay_start(frame);
         let partition = |log: &PartitionLog| {
@@ -108,12 +108,13 @@ impl Store {
     /// # Errors
     /// The job's own: the round is given up. Nothing is lost; the journal keeps its files until a later one succeeds.
     pub fn checkpointed(&mut self, job: CheckpointJob, result: io::Result<()>) -> io::Result<()> {
-        let round = self.round.take().expect("a checkpoint belongs to a round");
+        let round = self.round.as_ref().expect("a checkpoint belongs to a round");
         assert!(round.checkpointing, "a checkpoint ends once");
         if let Err(error) = result {
-            self.compaction_unrecorded |= !self.superseded.is_empty();
+            self.give_up_round();
             return Err(error);
         }
+        self.round = None;
         let given_up = self.given_up_meanwhile(&job.checkpoint);
         let mut held = self.adopted.clone();
         held.extend(

@@ -39,6 +39,9 @@ pub(super) struct Round {
     pub(super) waiting: VecDeque<PartitionId>,
     /// Frames that were read back for one partition and are mostly others', for the steps of those.
     recalled: HashMap<u64, Bytes>,
+    /// What it took of the store's: given back if it comes to nothing.
+    bytes: u64,
+    pub(super) compaction: bool,
     /// A step is out.
     pub(super) stepping: bool,
     /// The checkpoint that ends the round is out.
@@ -76,15 +79,18 @@ impl Store {
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
         let end = end.max(self.journal.released_before());
         let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
-        if before_frame == end {
-            self.bytes_since_round = 0;
-        }
+        let bytes = match before_frame == end {
+            true => std::mem::take(&mut self.bytes_since_round),
+            false => 0,
+        };
         self.laid_out_before = before_frame;
         let waiting = std::mem::take(&mut self.unlaid);
         self.round = Some(Round {
             before_frame,
             waiting,
             recalled: HashMap::new(),
+            bytes,
+            compaction: false,
             stepping: false,
             checkpointing: false,
         });
@@ -311,6 +317,8 @@ impl Store {
     pub(super) fn give_up_round(&mut self) {
         if let Some(round) = self.round.take() {
             self.unlaid.extend(round.waiting);
+            self.bytes_since_round += round.bytes;
+            self.compaction_unrecorded |= round.compaction;
         }
     }
 }

@@ -12,6 +12,7 @@ mod pieces;
 mod read;
 mod read_ahead;
 mod removal;
+mod resident;
 mod returning;
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -21,8 +21,8 @@ pub(super) type PieceCache = Cache<PieceKey, Piece, ByteWeight>;
 /// The share of the cache for pieces that were asked for more than once. What is read ahead lives in the rest until it is
 /// asked for, so that must hold more than all that is read ahead.
 const HOT_SHARE: f64 = 0.4;
-/// Of a piece at least this part is shared; less is copied.
-const SHARED_PART: usize = 2;
+/// Of a piece, or of memory with frames in it, at least this part is shared; less is copied.
+pub(super) const SHARED_PART: usize = 2;
 
 /// Weighs cache entries by their bytes.
 #[derive(Clone)]

@@ -9,6 +9,7 @@ use record::{Offset, PartitionId};
 use super::Store;
 use super::load::{Failed, Loaded, SegmentSource, Source};
 use super::pieces::{Cut, SegmentKey, covers, piece_key};
+use super::resident::Resident;
 use crate::fault::Fault;
 use crate::journal::{FrameBatches, SPAN_BYTES_MAX};
 use crate::partition::PartitionLog;
@@ -122,24 +123,24 @@ impl Store {
     }
 
     fn read_resident(&self, log: &PartitionLog, index: usize, wanted: &Wanted) -> Vec<Bytes> {
-        let mut batches = Vec::new();
+        let mut found = Resident::default();
         let mut bytes = 0;
         for batch in log.tail.range(index..) {
             bytes += batch.length as usize;
-            if batch.next > wanted.until || (bytes > wanted.bytes_max && !batches.is_empty()) {
+            if batch.next > wanted.until || (bytes > wanted.bytes_max && !found.is_empty()) {
                 break;
             }
             let staged = crate::journal::Staged {
                 frame: batch.frame,
                 start: batch.start,
             };
-            batches.push(
-                self.journal
-                    .resident(staged, batch.length as usize)
-                    .expect("frames from resident_from on are in memory"),
-            );
+            let resident = self
+                .journal
+                .resident(staged, batch.length as usize)
+                .expect("frames from resident_from on are in memory");
+            found.push(resident, self.journal.memory_of(batch.frame));
         }
-        batches
+        found.into_batches()
     }
 
     /// Frames are read whole, whoever else has a part in them: so it is their bytes that are limited, too.

@@ -25,6 +25,8 @@ use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 const STEP_BYTES: u64 = 2 << 20;
 /// A journal file goes in so many steps at least.
 const STEPS_MIN: u64 = 4;
+/// Files of one partition that lose their names at once: until they are gone, each is open.
+pub(super) const UNNAMED_MAX: usize = 16;
 /// The least time between two steps of large files. With `STEP_BYTES` far more than a core appends meanwhile.
 pub const REMOVAL_PAUSE: Duration = Duration::from_millis(6);
 
@@ -59,6 +61,8 @@ pub(super) struct Unnamed {
 pub struct Removed {
     kept: Option<JournalFile>,
     unnamed: Vec<Unnamed>,
+    /// More is left than goes at once.
+    is_part: bool,
 }
 
 impl RemovalJob {
@@ -97,11 +101,28 @@ impl RemovalJob {
             (Some(name), _) => self.unlink(&path(&removal.partition, name), &partition, removed),
             // One of the files of a partition that goes as a whole.
             (None, Some(_)) => Ok(()),
-            (None, None) => {
-                self.disk.remove_directory(&partition)?;
-                self.sync(Path::new(PARTITIONS))
+            (None, None) => self.remove_partition(&partition, removed),
+        }
+    }
+
+    /// Large files lose their names before their directory goes, some at a time.
+    fn remove_partition(&self, directory: &Path, removed: &mut Removed) -> io::Result<()> {
+        for name in self.disk.list(directory)? {
+            let path = directory.join(name);
+            if let Some(large) = self.open_large(&path) {
+                self.disk.remove(&path)?;
+                removed.unnamed.push(large);
+                if removed.unnamed.len() == UNNAMED_MAX {
+                    removed.is_part = true;
+                    return self.sync(directory);
+                }
             }
         }
+        if !removed.unnamed.is_empty() {
+            self.sync(directory)?;
+        }
+        self.disk.remove_directory(directory)?;
+        self.sync(Path::new(PARTITIONS))
     }
 
     /// Takes a file's name away for good. What it has is left, if that is much.
@@ -323,11 +344,14 @@ impl Store {
     /// The disk's, for reporting; it will be tried again.
     pub fn removed(&mut self, job: RemovalJob, result: io::Result<Removed>) -> io::Result<()> {
         match (job.doomed, result) {
-            (Doomed::GivenUp { removal, .. }, Ok(Removed { kept, unnamed })) => {
+            (Doomed::GivenUp { removal, .. }, Ok(removed)) => {
                 self.removing = None;
-                self.unnamed.extend(unnamed);
+                self.unnamed.extend(removed.unnamed);
                 if let Some(adopted) = removal.adopted {
-                    self.settle_adopted(adopted, kept);
+                    self.settle_adopted(adopted, removed.kept);
+                }
+                if removed.is_part {
+                    self.removals.push_front((removal, 0));
                 }
                 Ok(())
             }

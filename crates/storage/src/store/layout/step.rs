@@ -251,7 +251,7 @@ impl LayoutJob {
         names
             .map_err(|error| Doing::Reading.failed(error))
             .and_then(|names| self.remove_leftovers(names, &first))
-            .map_err(|failed| failed.at(&self.disk.root().join(&first).display().to_string()))
+            .map_err(|failed| failed.at(self.disk.root().join(&first).display().to_string()))
     }
 
     /// Removes what runs that were never recorded have left behind: the file that begins where this run does or, of a round with

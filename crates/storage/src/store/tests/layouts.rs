@@ -141,6 +141,22 @@ fn a_journal_full_of_trims_is_emptied_too() {
 }
 
 #[test]
+fn a_round_that_comes_to_nothing_is_due_again() {
+    let mut rig = Rig::new();
+    while !rig.store.layout_is_due() {
+        rig.append(0, 3_000);
+        rig.flush();
+    }
+    rig.lay_out_only();
+    let job = begin_checkpoint(&mut rig.store);
+    let refused = rig.store.checkpointed(job, Err(std::io::Error::other("no room")));
+    assert!(refused.is_err());
+    assert!(rig.store.layout_is_due(), "its checkpoint is still owed");
+    rig.lay_out();
+    assert!(!rig.store.layout_is_due());
+}
+
+#[test]
 fn segments_are_sealed_by_size() {
     let mut rig = Rig::new();
     let mut appended = Vec::new();

