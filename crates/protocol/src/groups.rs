@@ -14,6 +14,7 @@
 //!          handle_topics(now, changes)               whenever topics are made, grow or go
 //!          handle_time(now)                          when `deadline()` has come, as long as it has; late is no harm
 //!          handle_persisted(now, id, Ok or Err)      in the order of the ids
+//!          handle_wall_clock(now, milliseconds)      before each of these, or now and then
 //! always   while let Some(action) = next_action() { .. }   after each of these
 //! ```
 //! An [`Action::Persist`] is appended to the groups' log ([`GROUPS_TOPIC`]). Several may be under way, and may ride
@@ -27,8 +28,8 @@
 //! as many as have room; commits leave it open, as they do not depend on each other. Classic groups live in memory (who
 //! has joined, who waits) and store a generation when its leader has assigned; after a restart a group goes on with that one.
 //!
-//! `now` is monotonic time since the process started. Records carry wall-clock time, made from `now` and the wall clock
-//! at the start, so that a wall clock that jumps expires nothing.
+//! `now` is monotonic time since the process started. Records carry the wall clock's time, as it is told. Offsets are old by
+//! whichever is earlier, that or `now` counted from the wall clock at the start: a wall clock that jumps ahead expires nothing.
 
 mod assignment;
 mod classic;
@@ -80,13 +81,13 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator without groups, waiting for the replay. `unix_ms_at_start` is the wall clock at `now` zero,
+    /// A coordinator without groups, waiting for the replay. `unix_ms_at_zero` is the wall clock at `now` zero,
     /// milliseconds since 1970.
     #[must_use]
-    pub fn new(settings: Settings, unix_ms_at_start: i64) -> Coordinator {
+    pub fn new(settings: Settings, unix_ms_at_zero: i64) -> Coordinator {
         Coordinator {
             offsets_check_at: settings.offsets_check_interval,
-            cx: Context::new(settings, unix_ms_at_start),
+            cx: Context::new(settings, unix_ms_at_zero),
             groups: BTreeMap::new(),
             wakes: BTreeSet::new(),
             rounds: Rounds::default(),
@@ -119,6 +120,13 @@ impl Coordinator {
         self.loaded = true;
         self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
         self.for_every_group(Group::handle_loaded);
+    }
+
+    /// Takes what the clock on the wall shows now, in milliseconds since 1970: it may have been set, and while the machine
+    /// slept it went on.
+    pub fn handle_wall_clock(&mut self, now: Duration, unix_ms: i64) {
+        self.advance(now);
+        self.cx.set_wall_clock(unix_ms);
     }
 
     /// Takes a request. Its answer comes as an action, at once or later, exactly once.

@@ -63,7 +63,8 @@ pub(crate) struct Context {
     pub(crate) held_bytes: usize,
     /// What requests that wait take, roughly, in bytes.
     pub(crate) waiting_bytes: usize,
-    unix_ms_at_start: i64,
+    /// The wall clock at `now` zero: by what it showed at the start, and by what it showed last.
+    unix_ms_at_zero: [i64; 2],
     actions: VecDeque<Action>,
     under_way: VecDeque<UnderWay>,
     next_persist: u64,
@@ -79,7 +80,7 @@ pub(crate) struct Asked {
 }
 
 impl Context {
-    pub(crate) fn new(settings: Settings, unix_ms_at_start: i64) -> Context {
+    pub(crate) fn new(settings: Settings, unix_ms_at_zero: i64) -> Context {
         Context {
             settings,
             topics: Topics::default(),
@@ -87,7 +88,7 @@ impl Context {
             now: Duration::ZERO,
             held_bytes: 0,
             waiting_bytes: 0,
-            unix_ms_at_start,
+            unix_ms_at_zero: [unix_ms_at_zero; 2],
             actions: VecDeque::new(),
             under_way: VecDeque::new(),
             next_persist: 0,
@@ -95,9 +96,20 @@ impl Context {
         }
     }
 
-    /// The moment as the clock on the wall would show it: only this goes into records.
+    /// Takes what the clock on the wall shows at the latest moment told.
+    pub(crate) fn set_wall_clock(&mut self, unix_ms: i64) {
+        self.unix_ms_at_zero[1] = unix_ms.saturating_sub(whole_ms(self.now));
+    }
+
+    /// The moment as the clock on the wall shows it: only this goes into records.
     pub(crate) fn unix_ms(&self) -> i64 {
-        self.unix_ms_at_start.saturating_add(whole_ms(self.now))
+        self.unix_ms_at_zero[1].saturating_add(whole_ms(self.now))
+    }
+
+    /// The moment by whichever is earlier, that clock or the time since the start: a clock that jumps ahead makes nothing old.
+    pub(crate) fn unix_ms_at_least(&self) -> i64 {
+        let [at_start, told] = self.unix_ms_at_zero;
+        at_start.min(told).saturating_add(whole_ms(self.now))
     }
 
     /// That what makes groups take more memory may be done.

@@ -243,7 +243,6 @@ impl Group {
         }
     }
 
-    /// Since when there are no members, milliseconds since 1970; `None` if there are, or if there never were.
     /// Whether it is known who reads what: nobody does, or all have their assignments.
     pub(crate) fn is_settled(&self) -> bool {
         match &self.kind {
@@ -252,6 +251,7 @@ impl Group {
         }
     }
 
+    /// Since when there are no members, milliseconds since 1970; `None` if there are, or if there never were.
     pub(crate) fn empty_since_ms(&self) -> Option<i64> {
         match &self.kind {
             Kind::Classic(classic) => classic.empty_since_ms(),

@@ -15,7 +15,7 @@ use protocol::groups::{
     Action, Answer, Assignment, Coordinator, Name, NotPersisted, PersistId, Request, Settings, StoredRecord,
     Ticket, TopicChange,
 };
-use record::TopicId;
+use record::{TopicId, whole_ms};
 
 macro_rules! scenarios {
     ($($name:ident)*) => {
@@ -50,6 +50,11 @@ fn play(script: &str) {
     assert!(played == script, "the script came out as:\n{played}");
 }
 
+fn seconds(time: &str) -> Duration {
+    let seconds = time.strip_suffix('s').expect("seconds");
+    Duration::from_secs(seconds.parse().expect("a number"))
+}
+
 /// What the groups' log does with what it is given.
 #[derive(Clone, Copy, PartialEq)]
 enum Log {
@@ -69,6 +74,8 @@ struct Client {
 
 struct Stage {
     now: Duration,
+    /// How far the clock on the wall is ahead of `now`.
+    clock_ahead: Duration,
     settings: Settings,
     coordinator: Coordinator,
     log: Log,
@@ -96,6 +103,7 @@ impl Stage {
         coordinator.handle_loaded(Duration::ZERO);
         Stage {
             now: Duration::ZERO,
+            clock_ahead: Duration::ZERO,
             settings,
             coordinator,
             log: Log::Takes,
@@ -121,6 +129,7 @@ impl Stage {
             ["topics", ..] => self.make_topics(&words[1..]),
             ["topic", topic, "is", "deleted"] => self.delete_topic(topic),
             ["wait", time] => self.wait(time),
+            ["the", "clock", "is", "set", time, "ahead"] => self.set_clock(time),
             ["the", "log", "refuses"] => self.log = Log::Refuses,
             ["the", "log", "holds", "back"] => self.log = Log::HoldsBack,
             ["the", "log", "takes", "everything"] => self.release_log(Ok(())),
@@ -174,13 +183,14 @@ impl Stage {
     }
 
     /// Time passes, from one deadline to the next.
+    fn set_clock(&mut self, ahead: &str) {
+        self.clock_ahead = seconds(ahead);
+        let shown = whole_ms(self.now + self.clock_ahead);
+        self.coordinator.handle_wall_clock(self.now, shown);
+    }
+
     fn wait(&mut self, time: &str) {
-        let seconds: u64 = time
-            .strip_suffix('s')
-            .expect("seconds")
-            .parse()
-            .expect("a number");
-        let until = self.now + Duration::from_secs(seconds) - Duration::from_secs(1);
+        let until = self.now + seconds(time) - Duration::from_secs(1);
         while let Some(at) = self.coordinator.deadline().filter(|at| *at <= until) {
             self.now = self.now.max(at);
             self.coordinator.handle_time(self.now);
@@ -207,7 +217,7 @@ impl Stage {
     fn restart(&mut self) {
         let before: Vec<StoredRecord> = self.coordinator.image().collect();
         self.held_back.clear();
-        self.coordinator = Coordinator::new(self.settings.clone(), 0);
+        self.coordinator = Coordinator::new(self.settings.clone(), whole_ms(self.clock_ahead));
         let topics: Vec<TopicChange> = self
             .topics
             .iter()

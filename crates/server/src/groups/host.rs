@@ -53,8 +53,8 @@ impl GroupHost {
         topics: Vec<TopicChange>,
     ) -> Rc<GroupHost> {
         let now = shard.clock.monotonic();
-        let unix_ms_at_start = shard.clock.wall_ms().saturating_sub(whole_ms(now));
-        let mut coordinator = Coordinator::new(settings, unix_ms_at_start);
+        let unix_ms_at_zero = shard.clock.wall_ms().saturating_sub(whole_ms(now));
+        let mut coordinator = Coordinator::new(settings, unix_ms_at_zero);
         coordinator.handle_topics(now, topics);
         let (appending, appended) = mpsc::unbounded_channel();
         let host = Rc::new(GroupHost {
@@ -82,7 +82,8 @@ impl GroupHost {
         let mut take = |record: &Record| self.replay(record);
         match self.shard.replay(self.partition, &mut take).await {
             Ok(()) => {
-                self.coordinator.borrow_mut().handle_loaded(self.now());
+                let now = self.now();
+                self.coordinator.borrow_mut().handle_loaded(now);
                 self.act();
             }
             Err(error) => {
@@ -108,9 +109,8 @@ impl GroupHost {
         self.next_ticket.set(ticket.0 + 1);
         let (reply, answer) = oneshot::channel();
         self.waiting.borrow_mut().insert(ticket, reply);
-        self.coordinator
-            .borrow_mut()
-            .handle_request(self.now(), ticket, request);
+        let now = self.now();
+        self.coordinator.borrow_mut().handle_request(now, ticket, request);
         self.act();
         Some(answer)
     }
@@ -118,7 +118,8 @@ impl GroupHost {
     /// Tells the coordinator what has become of topics.
     pub(super) fn handle_topics(&self, changes: &[TopicChange]) {
         let changes = changes.iter().cloned();
-        self.coordinator.borrow_mut().handle_topics(self.now(), changes);
+        let now = self.now();
+        self.coordinator.borrow_mut().handle_topics(now, changes);
         self.act();
     }
 
@@ -158,8 +159,12 @@ impl GroupHost {
         self.coordinator.borrow().offsets_from(place, work_max)
     }
 
+    /// The moment to tell the coordinator, which has been told what the clock on the wall shows.
     fn now(&self) -> Duration {
-        self.shard.clock.monotonic()
+        let now = self.shard.clock.monotonic();
+        let unix_ms = self.shard.clock.wall_ms();
+        self.coordinator.borrow_mut().handle_wall_clock(now, unix_ms);
+        now
     }
 
     /// Does all that the coordinator wants done now.
@@ -222,9 +227,8 @@ impl GroupHost {
                 Err(_) => return self.close(),
             };
             for id in ids {
-                self.coordinator
-                    .borrow_mut()
-                    .handle_persisted(self.now(), id, result);
+                let now = self.now();
+                self.coordinator.borrow_mut().handle_persisted(now, id, result);
             }
             self.under_way.set(self.under_way.get() - 1);
             self.act();
@@ -236,7 +240,7 @@ impl GroupHost {
         while !self.closed.get() {
             let deadline = self.coordinator.borrow().deadline();
             self.wakes_at.set(deadline);
-            let left = deadline.map(|at| at.saturating_sub(self.now()));
+            let left = deadline.map(|at| at.saturating_sub(self.shard.clock.monotonic()));
             let wait = async {
                 match left {
                     // There is work left: one piece at a time, so that the core serves others in between.
@@ -247,7 +251,8 @@ impl GroupHost {
             };
             tokio::select! {
                 () = wait => {
-                    self.coordinator.borrow_mut().handle_time(self.now());
+                    let now = self.now();
+                    self.coordinator.borrow_mut().handle_time(now);
                     self.act();
                 }
                 () = self.look_again.notified() => {}

@@ -23,7 +23,7 @@ impl Group {
         if !self.is_quiet() || self.under_way > 0 || !self.is_settled() {
             return;
         }
-        let (now, empty_since) = (cx.unix_ms(), self.empty_since_ms());
+        let (now, empty_since) = (cx.unix_ms_at_least(), self.empty_since_ms());
         let has_members = self.member_count() > 0;
         // A connector's or a schema registry's topics are not known from here: nothing is too old while it has members.
         let may_be_old = !has_members || self.knows_subscriptions();

@@ -232,6 +232,13 @@ pub static KNOWN: &[KnownConfig] = &[
         0,
         "The largest batch that is accepted, as it is sent, with its header; `journal.file_bytes` and `limits.request_bytes` of a node allow no larger ones, whatever this is.",
     ),
+    word(
+        "message.downconversion.enable",
+        ConfigKind::Boolean,
+        "false",
+        NEVER,
+        "Batches are never converted to the formats of before Kafka 0.11.",
+    ),
     number(
         "message.timestamp.after.max.ms",
         ConfigKind::Long,

@@ -45,6 +45,7 @@ fn what_is_not_served_is_refused() {
         ("min.insync.replicas", "0"),
         ("ropewalk.durability", "none"),
         ("file.delete.delay.ms", "1"),
+        ("message.downconversion.enable", "true"),
         ("preallocate", "true"),
         ("remote.storage.enable", "true"),
         ("unclean.leader.election.enable", "true"),
@@ -54,6 +55,7 @@ fn what_is_not_served_is_refused() {
     }
     // What is so anyway may be said.
     for name in [
+        "message.downconversion.enable",
         "preallocate",
         "remote.storage.enable",
         "unclean.leader.election.enable",
