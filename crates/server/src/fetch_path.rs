@@ -89,6 +89,14 @@ pub(crate) async fn fetch(
     let owners = owner_count(&core, &planned);
     let reader = Arc::new(Notify::new());
     let mut waited = false;
+    // From the first wait on, whatever comes meanwhile: a trickle is no reason to keep the room for long.
+    let gives_way = async {
+        match holds_room {
+            true => core.requests.until_wanted().await,
+            false => pending().await,
+        }
+    };
+    tokio::pin!(gives_way);
     loop {
         // Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
         let granted = core.answers.grant(bytes_wanted * owners);
@@ -116,17 +124,11 @@ pub(crate) async fn fetch(
                 false => until_more(&core, &planned, &outcomes, &reader, found > 0).await,
             }
         };
-        let gives_way = async {
-            match holds_room {
-                true => core.requests.until_wanted().await,
-                false => pending().await,
-            }
-        };
         let in_vain = tokio::select! {
             biased;
             () = more => false,
             () = sleep_until(deadline) => true,
-            () = gives_way => {
+            () = &mut gives_way => {
                 deadline = Instant::now();
                 true
             }

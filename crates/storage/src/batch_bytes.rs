@@ -18,8 +18,9 @@ use platform::memory::AlignedBuffer;
 use crate::journal::frame::{ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use crate::slab::round_up_to_block;
 
-/// A batch stays where it was received if its request is at most so many times as large: the memory may be kept for long.
-const KEPT_TIMES_MAX: usize = 2;
+/// A batch stays where it was received if what else its request brought is at most this part of it: all that memory may be kept
+/// for long, and caches count the batch's.
+const KEPT_BESIDE_PART: usize = 8;
 const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES;
 
 /// One whole batch.
@@ -158,7 +159,7 @@ impl SharedMemory {
         let start = self.0.batch_start();
         let in_place = self.0.buffer[start..].as_ptr() == batch.as_ptr();
         let request_bytes = self.0.request_end - self.0.request_start;
-        let is_most = request_bytes <= KEPT_TIMES_MAX * batch.len();
+        let is_most = request_bytes - batch.len() <= batch.len() / KEPT_BESIDE_PART;
         if !in_place || !is_most {
             return batch.into();
         }

@@ -4,7 +4,7 @@ use platform::disk::BLOCK_BYTES;
 
 use super::*;
 
-const BATCH_BYTES: usize = 100_000;
+const BATCH_BYTES: usize = 1_000_000;
 
 /// A request of `head` bytes, a batch and three bytes behind it.
 fn received(head: usize) -> (Bytes, SharedMemory) {
@@ -82,7 +82,7 @@ fn memory_that_somebody_still_reads_is_left_alone() {
 
 #[test]
 fn a_small_batch_does_not_keep_a_large_request() {
-    for (rest_bytes, stays) in [(1_000, true), (BATCH_BYTES / 2, true), (BATCH_BYTES + 1, false)] {
+    for (rest_bytes, stays) in [(1_000, true), (BATCH_BYTES / 9, true), (BATCH_BYTES / 8, false)] {
         let mut memory = BatchMemory::for_request(HEADERS_BYTES, HEADERS_BYTES + BATCH_BYTES + rest_bytes);
         memory
             .rest()
