@@ -5,8 +5,10 @@
 //! the caller decides on which thread. Nothing above this crate may open a file by itself.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -107,8 +109,18 @@ pub trait File: Send + Sync {
 
     /// Fills `[0, length)` with written zeros (not a hole, not an unwritten extent) and syncs, so that later durable
     /// writes inside it change no file-system metadata.
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()>;
+    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+        self.fill_with_zeros_at(length, &|_, _| ControlFlow::Continue(Duration::ZERO))
+    }
+
+    /// The same at a pace that is asked for between writes. Where it breaks off, this ends: what is left reads as zeros and
+    /// has its space all the same, but the first durable write to it takes longer. A file system that has no space without
+    /// written bytes is not asked: there all is written at once.
+    fn fill_with_zeros_at(&self, length: u64, pace: Pace<'_>) -> io::Result<()>;
 }
+
+/// Told how many bytes are filled and how long the last write took, says how long to rest before the next, or that none is wanted.
+pub type Pace<'a> = &'a dyn Fn(u64, Duration) -> ControlFlow<(), Duration>;
 
 /// What `File::shrink_unnamed` says to files that must stay as they are.
 fn not_to_shrink(length: u64) -> io::Error {

@@ -21,7 +21,8 @@ use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Flusher, Shard, ShardSettings};
 
-/// Threads that run a core's blocking storage jobs, at most.
+/// Threads that run a core's blocking storage jobs, at most, besides one for each shard: that prepares its next journal file, and
+/// rests most of the time.
 const STORAGE_THREADS_MAX: usize = 4;
 /// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
@@ -42,6 +43,14 @@ pub(crate) struct CorePlan {
     pub(crate) opened: mpsc::Sender<Result<(), String>>,
 }
 
+impl CorePlan {
+    /// The journals that this core owns.
+    fn journals(&self) -> impl Iterator<Item = JournalIdentity> {
+        let is_owned = |journal: &JournalIdentity| self.facts.core_of(journal.journal as usize) == self.index;
+        self.identity.journal_identities().filter(is_owned)
+    }
+}
+
 /// The thread of one core.
 pub(crate) fn run_core(plan: CorePlan) {
     if let Some(cpu) = plan.cpu
@@ -51,7 +60,7 @@ pub(crate) fn run_core(plan: CorePlan) {
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(STORAGE_THREADS_MAX)
+        .max_blocking_threads(STORAGE_THREADS_MAX + plan.journals().count())
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -103,8 +112,7 @@ fn told(fault: &Fault, config: &Config) -> String {
 fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
     let facts = &plan.facts;
     let (mut shards, mut recovered) = (Vec::new(), Vec::new());
-    let is_owned = |journal: &JournalIdentity| facts.core_of(journal.journal as usize) == plan.index;
-    for journal in plan.identity.journal_identities().filter(is_owned) {
+    for journal in plan.journals() {
         let (shard, found) = open_shard(plan, journal)?;
         shards.push(shard);
         recovered.extend(found);

@@ -66,6 +66,7 @@ impl Shard {
 
     /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
     pub(crate) fn start_background(self: &Rc<Self>) {
+        tokio::task::spawn_local(self.clone().prepare_files());
         tokio::task::spawn_local(self.clone().work_in_background());
     }
 
@@ -145,6 +146,7 @@ impl Shard {
         }
         self.append_waiting();
         self.flushed.notify_waiters();
+        self.file_is_wanted.notify_one();
         self.background.notify_one();
     }
 
@@ -168,30 +170,33 @@ impl Shard {
     /// Runs background jobs one at a time, whenever one is due.
     async fn work_in_background(self: Rc<Self>) {
         loop {
-            let worked = self.prepare_file().await
-                | self.lay_out().await
-                | self.checkpoint().await
-                | self.remove_files().await;
+            let worked = self.lay_out().await | self.checkpoint().await | self.remove_files().await;
             if !worked {
                 self.background.notified().await;
             }
         }
     }
 
-    async fn prepare_file(self: &Rc<Self>) -> bool {
-        let Some(job) = self.store.borrow_mut().next_preparation() else {
-            return false;
-        };
-        let (job, result) = run(job, |job| job.run()).await;
-        let prepared = self.store.borrow_mut().prepared(job, result);
-        match prepared {
-            Ok(()) => {
-                self.append_waiting();
-                self.staged.notify_one();
+    /// Keeps a journal file ready, beside all other jobs: it takes as long as there is time. The others are told how it went:
+    /// a full journal may have to be laid out now, a file that is unfit to be removed.
+    async fn prepare_files(self: Rc<Self>) {
+        loop {
+            let job = self.store.borrow_mut().next_preparation();
+            let Some(job) = job else {
+                self.file_is_wanted.notified().await;
+                continue;
+            };
+            let (job, result) = run(job, |job| job.run_at_pace()).await;
+            let prepared = self.store.borrow_mut().prepared(job, result);
+            self.background.notify_one();
+            match prepared {
+                Ok(()) => {
+                    self.append_waiting();
+                    self.staged.notify_one();
+                }
+                Err(error) => self.rest_after(&error).await,
             }
-            Err(error) => self.rest_after(&error).await,
         }
-        true
     }
 
     async fn lay_out(self: &Rc<Self>) -> bool {
@@ -201,7 +206,7 @@ impl Shard {
             if self.layout_is_overdue.get() && !store.is_laying_out() {
                 self.layout_is_overdue.set(false);
                 store.begin_overdue_layout();
-            } else if store.layout_is_due() || self.journal_is_full.get() {
+            } else if store.layout_is_due() || (self.journal_is_full.get() && !store.is_preparing()) {
                 store.begin_layout();
             }
             store.next_layout(now_ms)
@@ -245,6 +250,7 @@ impl Shard {
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
+        self.file_is_wanted.notify_one();
         // The round is over either way.
         self.append_waiting();
         if let Err(error) = checkpointed {
@@ -265,6 +271,7 @@ impl Shard {
         }
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
+        self.file_is_wanted.notify_one();
         if let Err(error) = removed {
             // Nothing else waits for it: layout goes on.
             self.note_failure(&error);
@@ -317,6 +324,8 @@ impl Shard {
         let staged_before = self.store.borrow().staged_before();
         // After a flush that failed nothing more becomes durable.
         let _ = self.until_flushed(staged_before).await;
+        // The core's threads are waited for.
+        self.store.borrow().hurry_preparation();
     }
 }
 

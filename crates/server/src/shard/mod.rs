@@ -109,6 +109,8 @@ pub(crate) struct Shard {
     flushed: Notify,
     /// Something was read ahead.
     read_ahead: Notify,
+    /// The next journal file may have to be prepared.
+    file_is_wanted: Notify,
     /// Background work may be due.
     background: Notify,
     /// How many reasons there are to leave the next removal for later.
@@ -154,6 +156,7 @@ impl Shard {
             staged_in_memory: Notify::new(),
             flushed: Notify::new(),
             read_ahead: Notify::new(),
+            file_is_wanted: Notify::new(),
             background: Notify::new(),
             removal_rests: Cell::new(0),
             disk_full: Cell::new(false),

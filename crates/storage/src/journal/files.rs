@@ -1,13 +1,14 @@
 //! The journal's files: one is written, the next is ready, the rest wait for layout or for reuse.
 //!
 //! A file is zero-filled once and then overwritten in place for ever, so that a durable write changes no file-system
-//! metadata. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
+//! metadata; only where records come faster than zeros it is begun with before that is done. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
 //! use left behind is never taken for new. The sequence is written durably *before* the file's first frame.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use platform::disk::{Disk, File};
 use platform::random::random_bytes;
@@ -77,6 +78,10 @@ pub(crate) struct Files {
     used: VecDeque<JournalFile>,
     /// Where the next frame goes in the file being written.
     position: u64,
+    /// Bytes of all frames since the start.
+    placed_bytes: u64,
+    /// Where the next frame goes, for whoever prepares the next file; beyond any file's end while that is wanted at once.
+    written: Arc<AtomicU64>,
     /// Whose bytes the file being written holds.
     majority: Majority,
     ready: VecDeque<JournalFile>,
@@ -114,6 +119,8 @@ impl Files {
             sizes,
             used: found.used.into(),
             position: found.position,
+            placed_bytes: 0,
+            written: Arc::new(AtomicU64::new(found.position)),
             majority: Majority::default(),
             ready: VecDeque::new(),
             free: found.free,
@@ -157,6 +164,7 @@ impl Files {
         }
         self.used.push_back(next);
         self.position = FILE_HEADER_BYTES as u64;
+        self.written.store(self.position, Ordering::Relaxed);
         self.majority = Majority::default();
         true
     }
@@ -192,6 +200,16 @@ impl Files {
         };
         position + earlier_bytes + total_bytes <= file_bytes
             || (ready > 0 && total_bytes <= self.frame_bytes_max())
+    }
+
+    /// Has the next file ready as soon as may be: it is not filled any further.
+    pub(super) fn hurry_preparation(&self) {
+        self.written.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Whether the next file is being prepared.
+    pub(super) fn is_preparing(&self) -> bool {
+        self.preparing
     }
 
     /// The file being written.
@@ -242,6 +260,8 @@ impl Files {
         );
         let position = self.position;
         self.position += total_bytes;
+        self.placed_bytes += total_bytes;
+        self.written.store(self.position, Ordering::Relaxed);
         self.majority.merge(majority);
         let active = self.active();
         FrameLocation {
@@ -294,6 +314,7 @@ impl Files {
             header,
             name,
             existing,
+            written: self.written.clone(),
         })
     }
 
@@ -366,6 +387,10 @@ impl Files {
     pub(super) fn name_of(&self, sequence: u64) -> Option<String> {
         let file = self.used.iter().find(|file| file.sequence == sequence)?;
         Some(file.name.clone())
+    }
+
+    pub(super) fn placed_bytes(&self) -> u64 {
+        self.placed_bytes
     }
 
     pub(super) fn occupied_bytes(&self) -> (u64, u64) {

@@ -328,9 +328,24 @@ impl Journal {
         self.files.prepared(job, result)
     }
 
+    /// Has the next file ready as soon as may be, whatever is left to fill of it.
+    pub(crate) fn hurry_preparation(&self) {
+        self.files.hurry_preparation();
+    }
+
+    /// Whether a preparation is on its way.
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.files.is_preparing()
+    }
+
     /// Memory of frames that can still be read without the disk.
     pub(crate) fn resident_bytes(&self) -> usize {
         self.resident_bytes
+    }
+
+    /// Bytes of frames that were given their place since the start.
+    pub(crate) fn placed_bytes(&self) -> u64 {
+        self.files.placed_bytes()
     }
 
     /// Bytes of files that hold frames not yet released, and the most they may take.

@@ -75,14 +75,19 @@ impl Journal {
                 file_bytes,
             });
         }
-        if self.pending_entries > 0 {
-            let filled = round_up_to_block(self.slab.filled()) as u64;
-            if !self.files.has_place_after(filled, alone as u64) {
-                return Err(StageError::Full);
+        let has_place = match self.pending_entries {
+            0 => self.files.has_place(alone as u64),
+            _ => {
+                let filled = round_up_to_block(self.slab.filled()) as u64;
+                self.files.has_place_after(filled, alone as u64)
             }
-            self.seal();
-        } else if !self.files.has_place(alone as u64) {
+        };
+        if !has_place {
+            self.files.hurry_preparation();
             return Err(StageError::Full);
+        }
+        if self.pending_entries > 0 {
+            self.seal();
         }
         Ok(alone)
     }

@@ -1,8 +1,16 @@
 //! Tests of the journal's bytes, and of what a scan makes of files that no run of ours leaves behind.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use platform::disk::{Disk, SimulatedDisk};
 use record::{ClusterId, Epoch, Offset, PartitionId, TopicId};
 
+use super::JournalSizes;
+use super::files::{Files, FoundFiles, directory};
 use super::frame::*;
+use super::majority::Majority;
 use crate::checksum::{FrameIdentity, JournalIdentity};
 
 const IDENTITY: JournalIdentity = JournalIdentity {
@@ -180,4 +188,35 @@ fn a_frame_of_another_use_of_the_file_is_none() {
     let other = FrameIdentity { salt: 56, ..FRAMES };
     assert!(FrameHeader::decode(&frame, &other).is_none());
     assert!(super::mend::mend(&frame.into(), &other).is_none());
+}
+
+/// A new journal's files.
+fn files(files_max: usize) -> Files {
+    let sizes = JournalSizes {
+        file_bytes: 32 << 10,
+        files_max,
+    };
+    let disk = Arc::new(SimulatedDisk::new());
+    for directory in [Path::new("journals"), &directory(&IDENTITY)] {
+        disk.create_directory(directory).expect("room");
+    }
+    Files::open(disk, IDENTITY, sizes, FoundFiles::default()).expect("room")
+}
+
+#[test]
+fn who_fills_the_next_file_sees_how_far_this_one_is_and_when_it_is_wanted() {
+    let mut files = files(4);
+    let in_a_row = files.frame_bytes_max();
+    files.place(in_a_row, 1, Majority::default());
+    files.place(4096, 2, Majority::default());
+    let job = files.next_preparation().expect("no file is ready");
+    let written = || job.written.load(Ordering::Relaxed);
+    assert_eq!(written(), files.next_place().1);
+    files.place(4096, 3, Majority::default());
+    assert_eq!(written(), files.next_place().1);
+    assert!(!files.has_place(in_a_row));
+    files.hurry_preparation();
+    assert_eq!(written(), u64::MAX);
+    files.place(4096, 4, Majority::default());
+    assert_eq!(written(), files.next_place().1, "a smaller one had a place");
 }

@@ -31,6 +31,9 @@ const STEP_BYTES: usize = 4 << 20;
 /// No further frame is read back for a step beyond this: frames come whole, however little of them is wanted.
 const STEP_READ_BYTES: usize = 16 << 20;
 
+/// So much of the journal is read back in the time that a partition's run takes, with its syncs.
+const RUN_IN_JOURNAL_BYTES: u64 = 512 << 10;
+
 /// The round under way.
 pub(super) struct Round {
     /// Frames before this one are laid out when the round is done.
@@ -41,6 +44,8 @@ pub(super) struct Round {
     recalled: HashMap<u64, Bytes>,
     /// What it took of the store's: given back if it comes to nothing.
     bytes: u64,
+    /// The same of where the journal was when the round before it began.
+    journal_before: u64,
     pub(super) compaction: bool,
     /// A step is out.
     pub(super) stepping: bool,
@@ -52,11 +57,23 @@ impl Store {
     /// Whether enough waits for layout that a round should begin.
     pub fn layout_is_due(&self) -> bool {
         let (occupied, most) = self.journal.occupied_bytes();
+        let waits = || {
+            self.bytes_since_round >= self.config.layout_trigger_bytes
+                || self.frames_are_sparse()
+                || occupied > most / 2
+        };
         // Also with nothing to lay out: trims fill the journal too, and a checkpoint that failed is still owed.
         self.round.is_none()
-            && (self.compaction_unrecorded
-                || (self.has_unreleased_before(self.layout_end())
-                    && (self.bytes_since_round >= self.config.layout_trigger_bytes || occupied > most / 2)))
+            && (self.compaction_unrecorded || (self.has_unreleased_before(self.layout_end()) && waits()))
+    }
+
+    /// Whether frames that hold little have become many. A flush of one small batch takes a block: memory lets go of such frames
+    /// long before there is a round's worth of batches, and appends would wait behind the reads of a round that gets them
+    /// back. Not while a round costs as much as that because of its many partitions.
+    fn frames_are_sparse(&self) -> bool {
+        let runs = self.unlaid.len() as u64 * RUN_IN_JOURNAL_BYTES;
+        let since = self.journal.placed_bytes() - self.journal_at_round;
+        since >= self.config.layout_trigger_bytes.max(runs)
     }
 
     /// Begins a round over everything that is durable now, but for a file that may be adopted when it is complete; if layout is
@@ -79,8 +96,12 @@ impl Store {
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
         let end = end.max(self.journal.released_before());
         let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
+        let journal_before = self.journal_at_round;
         let bytes = match before_frame == end {
-            true => std::mem::take(&mut self.bytes_since_round),
+            true => {
+                self.journal_at_round = self.journal.placed_bytes();
+                std::mem::take(&mut self.bytes_since_round)
+            }
             false => 0,
         };
         self.laid_out_before = before_frame;
@@ -90,6 +111,7 @@ impl Store {
             waiting,
             recalled: HashMap::new(),
             bytes,
+            journal_before,
             compaction: false,
             stepping: false,
             checkpointing: false,
@@ -318,6 +340,7 @@ impl Store {
         if let Some(round) = self.round.take() {
             self.unlaid.extend(round.waiting);
             self.bytes_since_round += round.bytes;
+            self.journal_at_round = round.journal_before;
             self.compaction_unrecorded |= round.compaction;
         }
     }

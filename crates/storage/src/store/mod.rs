@@ -132,6 +132,8 @@ pub struct Store {
     round: Option<Round>,
     /// Bytes of batches appended since the last round began, for the trigger.
     bytes_since_round: u64,
+    /// Where the journal was then, in bytes of frames since the start.
+    journal_at_round: u64,
     /// Sequences of the journal files that segments consist of.
     adopted: HashSet<u64>,
     /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
@@ -282,6 +284,16 @@ impl Store {
     /// The disk's, for reporting. Appends go on in the files at hand; ask `next_preparation` again later.
     pub fn prepared(&mut self, job: PrepareFile, result: io::Result<JournalFile>) -> io::Result<()> {
         self.journal.prepared(job, result)
+    }
+
+    /// Has the preparation that is on its way end as soon as may be.
+    pub fn hurry_preparation(&self) {
+        self.journal.hurry_preparation();
+    }
+
+    /// Whether appends without room may just have to wait for a preparation.
+    pub fn is_preparing(&self) -> bool {
+        self.journal.is_preparing()
     }
 
     /// Bytes staged or sealed and not yet durable.

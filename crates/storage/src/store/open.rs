@@ -127,6 +127,7 @@ impl Store {
             partitions: replay.logs,
             round: None,
             bytes_since_round: recovered.journal_bytes,
+            journal_at_round: 0,
             adopted,
             laid_out_before: 0,
             removals: replay.removals,

@@ -5,18 +5,21 @@
 
 use std::fs;
 use std::io::{self, IoSlice};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2, retry_on_intr};
 
 use super::pace::ReadPace;
-use crate::disk::{BLOCK_BYTES, DurableWriteMode, File, not_to_shrink};
+use crate::disk::{BLOCK_BYTES, DurableWriteMode, File, Pace, not_to_shrink};
 use crate::memory::AlignedBuffer;
 
-/// How much one call of `fill_with_zeros` writes: so little that a durable write beside it waits for it only briefly.
+/// How much filling with zeros writes in one call: so little that a durable write beside it waits for it only briefly.
 const FILL_STEP_BYTES: usize = 128 << 10;
 
 /// What one call of a patient read asks for. On the raw disk the p99 of writes of 4 KB beside reads is what it is alone with
@@ -41,6 +44,15 @@ impl RealFile {
             retry_on_intr(|| pwritev2(&self.file, &[IoSlice::new(rest)], position, flags))
                 .map_err(io::Error::from)
         })
+    }
+
+    /// Makes the file as long, with space that is its own though not written. False if the file system has no such thing.
+    fn take_space(&self, length: u64) -> io::Result<bool> {
+        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), 0, length)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Asks for `step_bytes` of what is left at a time: whole blocks, if it is not all.
@@ -206,21 +218,24 @@ impl File for RealFile {
         Ok(self.file.metadata()?.len())
     }
 
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+    fn fill_with_zeros_at(&self, length: u64, pace: Pace<'_>) -> io::Result<()> {
         let zeros = AlignedBuffer::zeroed(FILL_STEP_BYTES);
         check_aligned(length, &zeros)?;
-        if length > 0 {
-            // Asking for all of it first gives few, long extents; writing turns them into written ones.
-            match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), 0, length)) {
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        // Asking for all of it first gives few, long extents; writing turns them into written ones.
+        let has_space = length > 0 && self.take_space(length)?;
         let mut position = 0;
         while position < length {
             let step = (length - position).min(FILL_STEP_BYTES as u64) as usize;
+            let began = Instant::now();
             self.write_all(position, &zeros[..step], ReadWriteFlags::empty())?;
             position += step as u64;
+            if has_space && position < length {
+                match pace(position, began.elapsed()) {
+                    ControlFlow::Continue(rest) if rest.is_zero() => {}
+                    ControlFlow::Continue(rest) => thread::sleep(rest),
+                    ControlFlow::Break(()) => break,
+                }
+            }
         }
         Ok(fsync(&self.file)?)
     }

@@ -1,6 +1,9 @@
 //! The real disk in a temporary directory, and on a file system in memory where there is one.
 
-use std::os::unix::fs::PermissionsExt;
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::Duration;
 
 use super::file::{continue_short_reads, continue_short_writes};
 use super::*;
@@ -25,7 +28,14 @@ fn exercise(disk: &RealDisk) {
         disk.create(Path::new("a"))
             .is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     );
-    file.fill_with_zeros((1 << 20) + 8192).expect("room");
+    let steps = RefCell::new(Vec::new());
+    let watched = |filled, _| {
+        steps.borrow_mut().push(filled);
+        ControlFlow::Continue(Duration::from_micros(1))
+    };
+    file.fill_with_zeros_at((1 << 20) + 8192, &watched).expect("room");
+    let expected = (1..=8).map(|step| step * (128 << 10));
+    assert!(steps.into_inner().into_iter().eq(expected));
     file.write_durable(4096, &letters("xyz")).expect("room");
     file.write(0, &letters("w")).expect("room");
     file.sync().expect("a sound disk");
@@ -46,6 +56,25 @@ fn exercise(disk: &RealDisk) {
         file.read(u64::MAX, 2).expect_err("no such place").kind(),
         io::ErrorKind::InvalidInput
     );
+}
+
+#[test]
+fn a_file_that_is_not_filled_to_its_end_has_its_space_all_the_same() {
+    let (_directory, disk) = disk();
+    let file = disk.create(Path::new("a")).expect("new");
+    let at_once = |_, _| ControlFlow::Break(());
+    file.fill_with_zeros_at(1 << 20, &at_once).expect("room");
+    let metadata = std::fs::metadata(disk.root().join("a")).expect("made");
+    assert_eq!(metadata.len(), 1 << 20);
+    assert!(metadata.blocks() * 512 >= 1 << 20);
+    file.write_durable(512 << 10, &letters("x"))
+        .expect("its own space");
+    let read = file.read(0, 1 << 20).expect("inside");
+    let written = 512 << 10..(512 << 10) + 4096;
+    for (position, byte) in read.iter().enumerate() {
+        let expected = if written.contains(&position) { b'x' } else { 0 };
+        assert_eq!(*byte, expected, "at {position}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -11,7 +12,10 @@ use super::SimulatedDisk;
 use super::change::FileId;
 use super::faults::OperationKind;
 use super::state::About;
-use crate::disk::{BLOCK_BYTES, File};
+use crate::disk::{BLOCK_BYTES, File, Pace};
+
+/// How often filling asks for its pace, more or less. All is written, at once, whatever that is.
+const FILL_STEPS: u64 = 8;
 
 pub(super) struct SimulatedFile {
     disk: SimulatedDisk,
@@ -94,11 +98,17 @@ impl File for SimulatedFile {
         self.disk.state().shrink_unnamed(self.file, &self.path, length)
     }
 
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
+    fn fill_with_zeros_at(&self, length: u64, pace: Pace<'_>) -> io::Result<()> {
         if !length.is_multiple_of(BLOCK_BYTES as u64) {
             let message = format!("zeros up to {length} are not aligned to {BLOCK_BYTES}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        self.disk.state().fill_with_zeros(self.file, &self.path, length)
+        self.disk.state().fill_with_zeros(self.file, &self.path, length)?;
+        let step = (length / FILL_STEPS).next_multiple_of(BLOCK_BYTES as u64);
+        let mut filled = step;
+        while filled > 0 && filled < length && pace(filled, Duration::ZERO).is_continue() {
+            filled += step;
+        }
+        Ok(())
     }
 }

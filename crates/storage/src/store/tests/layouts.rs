@@ -61,6 +61,43 @@ fn what_no_file_can_hold_is_refused_for_good() {
     assert_eq!(rig.read(0), largest);
 }
 
+#[test]
+fn frames_that_hold_little_are_laid_out_while_memory_has_them() {
+    let trigger = 1 << 20;
+    let frames_until_due = |partitions: u8| {
+        let mut rig = Rig::on(
+            SimulatedDisk::new(),
+            StoreConfig {
+                journal: JournalSizes {
+                    file_bytes: 8 << 20,
+                    files_max: 3,
+                },
+                layout_trigger_bytes: trigger,
+                ..config()
+            },
+        );
+        for number in 0..partitions {
+            rig.append(number, 10);
+        }
+        rig.flush();
+        let mut frames = 1;
+        while !rig.store.layout_is_due() {
+            rig.append(0, 10);
+            rig.flush();
+            frames += 1;
+        }
+        rig.lay_out();
+        assert!(!rig.store.layout_is_due(), "it begins anew");
+        frames
+    };
+    assert_eq!(
+        frames_until_due(1),
+        256,
+        "a block for each, and a trigger's worth of them"
+    );
+    assert_eq!(frames_until_due(3), 384, "more partitions make a round dearer");
+}
+
 /// Fills the journal until it refuses; gives back what was taken.
 pub(super) fn fill(rig: &mut Rig) -> Vec<bytes::Bytes> {
     let mut appended = Vec::new();
