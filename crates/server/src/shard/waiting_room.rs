@@ -256,8 +256,8 @@ mod tests {
     fn a_batch_that_is_alone_counts_with_all_its_memory_or_gives_it_up() {
         for (batch_bytes, rest_bytes, stays) in [
             (300_000, 10, true),
-            (300_000, 200_000, true),
-            (300_000, 600_000, false),
+            (300_000, 30_000, true),
+            (300_000, 60_000, false),
             (10, 300_000, false),
         ] {
             let mut room = WaitingRoom::default();

@@ -42,6 +42,7 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
         return;
     };
     plain_words::push(document, results, &found);
+    caveats::push(document, results);
     document.heading(2, "How to read what follows", "reading");
     document.paragraph(reading(results));
     document.heading(2, &format!("Where {} loses", first.title), "loses");
@@ -55,7 +56,6 @@ pub(crate) fn push(document: &mut Document, results: &Results) {
     document.heading(2, &format!("Where {} wins", first.title), "wins");
     push_side(document, &found, Side::Wins, first);
     score::push(document, results, &found);
-    caveats::push(document, results);
     quiet::push(document, results);
 }
 

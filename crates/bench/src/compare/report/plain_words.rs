@@ -56,6 +56,7 @@ pub(crate) fn push(document: &mut Document, results: &Results, found: &[Comparis
         return;
     }
     document.heading(2, "In plain words", "plain-words");
+    document.paragraph(in_all(&told, first));
     document.paragraph(format!(
         "Some sentences for each table, by its first metric. They speak of systems that promise the same as {0}, each through its best \
          client. Where there are none, or where {0} loses to others, they speak of these, too, and say so; where only one client for \
@@ -96,11 +97,38 @@ impl<'a> Told<'a> {
         let words = match self.outcomes.is_empty() {
             true => without_ours(results, self.experiment),
             false => {
-                let sentences: Vec<String> = self.outcomes.iter().map(Outcome::sentence).collect();
+                let mut outcomes: Vec<&Outcome<'_>> = self.outcomes.iter().collect();
+                outcomes.sort_by_key(|outcome| outcome.lost.is_empty());
+                let begins = |number: usize| number == 0 || outcomes[number - 1].is_scored();
+                let sentences = outcomes.iter().enumerate();
+                let sentences: Vec<String> = sentences
+                    .map(|(number, outcome)| outcome.sentence(begins(number)))
+                    .collect();
                 sentences.join(" ")
             }
         };
         point(&format!("{}. ", self.experiment.title), words)
+    }
+}
+
+/// How our first system stands in all tables together, beside those that promise the same.
+fn in_all(told: &[Told<'_>], first: &SystemFacts) -> String {
+    let outcomes = told.iter().flat_map(|told| &told.outcomes);
+    let outcomes =
+        outcomes.filter(|one| one.is_scored() && one.client.is_none() && one.our.name == first.name);
+    let (mut won, mut level, mut lost) = (0, 0, 0);
+    for outcome in outcomes {
+        won += outcome.won.len();
+        level += outcome.level.len();
+        lost += outcome.lost.len();
+    }
+    let title = columns::title(first);
+    match won + level + lost {
+        0 => format!("{title} is set beside no system that promises the same."),
+        all => format!(
+            "Beside systems that promise the same, {title} is first in {}; it is level with the best in {level}, and loses {lost}.",
+            of_rows(won, all)
+        ),
     }
 }
 
@@ -204,10 +232,15 @@ impl<'a> Outcome<'a> {
         metrics.position(|metric| metric == self.metric)
     }
 
-    fn sentence(&self) -> String {
+    /// `begins` says that no sentence before it speaks of those that promise something else.
+    fn sentence(&self, begins: bool) -> String {
         let beside = match (self.promise, self.client) {
-            (None, None) => String::new(),
-            (None, Some(client)) => format!("Through {client} on both sides, "),
+            (None, None) if begins => String::new(),
+            (None, None) => "Beside systems that promise the same, ".to_owned(),
+            (None, Some(client)) if begins => format!("Through {client} on both sides, "),
+            (None, Some(client)) => {
+                format!("Beside systems that promise the same, through {client} on both sides, ")
+            }
             (Some(promise), None) => format!("Beside systems that promise {promise} (not scored), "),
             (Some(promise), Some(client)) => {
                 format!(

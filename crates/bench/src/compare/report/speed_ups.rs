@@ -2,26 +2,33 @@
 
 use super::cells;
 use super::columns;
-use super::comparisons::is_variant_of;
+use super::comparisons::{is_named_after, is_variant_of};
 use super::document::{Line, Text};
 use super::measured::{Measured, better};
 use super::number;
 use crate::compare::results::{Better, Cell, Experiment, Results, Row, SystemFacts};
 
-/// A line for each of our systems and each client that it shares in a row with the system over which the speed-up is told.
+/// A line for each of our systems, each variant of the system over which the speed-up is told, and each client that both share
+/// in a row; none over one that promises more than ours.
 pub(crate) fn lines(results: &Results, experiment: &Experiment, row: &Row, metrics: &[&str]) -> Vec<Line> {
     let over = experiment.speed_up_over.as_deref();
-    let over = over.and_then(|name| columns::system(results, name));
     let (Some(over), Some(first)) = (over, results.systems.first()) else {
         return Vec::new();
     };
-    let ours = results.systems.iter().filter(|our| is_variant_of(our, first));
+    let systems = || results.systems.iter();
+    let ours = systems().filter(|our| is_variant_of(our, first));
     let pairs = ours.flat_map(|our| {
+        let others = systems().filter(|other| is_named_after(&other.name, over));
+        others
+            .filter(|other| other.survives <= our.survives)
+            .map(move |other| (our, other))
+    });
+    let pairs = pairs.flat_map(|(our, over)| {
         let those = shared(row, our, over).into_iter();
-        those.map(move |cells| (our, cells))
+        those.map(move |cells| (our, over, cells))
     });
     pairs
-        .map(|(our, [our_cell, other_cell])| {
+        .map(|(our, over, [our_cell, other_cell])| {
             let figure = |cell: &Cell, metric: &str| Measured::in_row(row, cell, metric, results.repetitions);
             let cells = metrics
                 .iter()
@@ -71,6 +78,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::compare::results::Survives;
 
     fn cell(system: &str, driver: &str, [p50_us, records_per_s, samples]: [f64; 3]) -> Cell {
         let figures = [
@@ -89,13 +97,20 @@ mod tests {
     }
 
     fn told(cells: Vec<Cell>, over: Option<&str>) -> Vec<Line> {
-        let system = |name: &str| SystemFacts {
+        let system = |(name, survives): (&str, Survives)| SystemFacts {
             name: name.to_owned(),
             title: name.to_owned(),
+            survives,
             ..SystemFacts::default()
         };
+        let systems = [
+            ("ours", Survives::PowerCut),
+            ("ours-memory", Survives::Nothing),
+            ("other", Survives::Nothing),
+            ("other-flush", Survives::PowerCut),
+        ];
         let results = Results {
-            systems: ["ours", "ours-memory", "other"].map(system).into(),
+            systems: systems.map(system).into(),
             repetitions: 3,
             ..Results::default()
         };
@@ -130,9 +145,32 @@ mod tests {
         let [Line::Cells(label, figures)] = lines.as_slice() else {
             panic!("one line: {lines:?}");
         };
-        assert_eq!(*label, Text::from("ours over other, both through both: speed-up"));
+        assert_eq!(
+            *label,
+            Text::from("ours ◆ over other, both through both: speed-up")
+        );
         assert_eq!(*figures, ["34×", "0.80×", "–"].map(Text::from));
         assert!(told(cells(), None).is_empty());
+    }
+
+    #[test]
+    fn a_speed_up_is_told_over_each_variant_that_promises_no_more() {
+        let cells = |systems: [&str; 4]| systems.map(|system| cell(system, "both", [2.0, 4.0, 1e6])).into();
+        let lines = told(
+            cells(["ours", "ours-memory", "other", "other-flush"]),
+            Some("other"),
+        );
+        let labels: Vec<String> = lines
+            .iter()
+            .map(|line| match line {
+                Line::Cells(label, _) => format!("{label:?}"),
+                line => panic!("not a line of cells: {line:?}"),
+            })
+            .collect();
+        assert_eq!(labels.len(), 3, "{labels:?}");
+        assert!(labels[0].contains("ours ◆ over other,"));
+        assert!(labels[1].contains("ours ◆ over other-flush ◆"));
+        assert!(labels[2].contains("ours-memory over other,"));
     }
 
     #[test]
