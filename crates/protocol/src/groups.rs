@@ -28,8 +28,8 @@
 //! as many as have room; commits leave it open, as they do not depend on each other. Classic groups live in memory (who
 //! has joined, who waits) and store a generation when its leader has assigned; after a restart a group goes on with that one.
 //!
-//! `now` is monotonic time since the process started. Records carry the wall clock's time, as it is told. Offsets are old by
-//! whichever is earlier, that or `now` counted from the wall clock at the start: a wall clock that jumps ahead expires nothing.
+//! `now` is monotonic time since the process started. Records carry the wall clock's time, as it is told. Offsets are old by the
+//! least that this clock has shown, with `now` counted on from there: a wall clock that jumps expires nothing.
 
 mod assignment;
 mod classic;

@@ -18,8 +18,8 @@ use platform::memory::AlignedBuffer;
 use crate::journal::frame::{ENTRY_HEADER_BYTES, FRAME_HEADER_BYTES};
 use crate::slab::round_up_to_block;
 
-/// A batch stays where it was received if what else its request brought is at most this part of it: all that memory may be kept
-/// for long, and caches count the batch's.
+/// A batch stays where it was received if what else its request brought is at most this part of it. All that memory may be kept
+/// for long, while caches count no more than the batch.
 const KEPT_BESIDE_PART: usize = 8;
 const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES;
 

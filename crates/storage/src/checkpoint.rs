@@ -47,6 +47,14 @@ pub(crate) struct PartitionCheckpoint {
     pub(crate) state: Vec<u8>,
 }
 
+impl PartitionCheckpoint {
+    /// About what it takes, in memory as on the disk.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let segments = size_of_val(self.segments.as_slice()) + size_of_val(self.cleaned.as_slice());
+        (size_of::<PartitionCheckpoint>() + segments + self.state.len()) as u64
+    }
+}
+
 /// Files to be removed; kept in the checkpoint until they are gone, so that a crash leaks none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Removal {

@@ -63,7 +63,7 @@ pub(crate) struct Context {
     pub(crate) held_bytes: usize,
     /// What requests that wait take, roughly, in bytes.
     pub(crate) waiting_bytes: usize,
-    /// The wall clock at `now` zero: by what it showed at the start, and by what it showed last.
+    /// The wall clock at `now` zero: the least that it showed since the start, and what it showed last.
     unix_ms_at_zero: [i64; 2],
     actions: VecDeque<Action>,
     under_way: VecDeque<UnderWay>,
@@ -98,7 +98,9 @@ impl Context {
 
     /// Takes what the clock on the wall shows at the latest moment told.
     pub(crate) fn set_wall_clock(&mut self, unix_ms: i64) {
-        self.unix_ms_at_zero[1] = unix_ms.saturating_sub(whole_ms(self.now));
+        let [least, _] = self.unix_ms_at_zero;
+        let told = unix_ms.saturating_sub(whole_ms(self.now));
+        self.unix_ms_at_zero = [least.min(told), told];
     }
 
     /// The moment as the clock on the wall shows it: only this goes into records.
@@ -106,10 +108,10 @@ impl Context {
         self.unix_ms_at_zero[1].saturating_add(whole_ms(self.now))
     }
 
-    /// The moment by whichever is earlier, that clock or the time since the start: a clock that jumps ahead makes nothing old.
+    /// The moment by the least that the clock ever showed: what was dated while it was behind is not old when it is set right,
+    /// nor anything while it is ahead.
     pub(crate) fn unix_ms_at_least(&self) -> i64 {
-        let [at_start, told] = self.unix_ms_at_zero;
-        at_start.min(told).saturating_add(whole_ms(self.now))
+        self.unix_ms_at_zero[0].saturating_add(whole_ms(self.now))
     }
 
     /// That what makes groups take more memory may be done.

@@ -182,13 +182,13 @@ impl Stage {
         self.coordinator.handle_time(self.now);
     }
 
-    /// Time passes, from one deadline to the next.
     fn set_clock(&mut self, ahead: &str) {
         self.clock_ahead = seconds(ahead);
         let shown = whole_ms(self.now + self.clock_ahead);
         self.coordinator.handle_wall_clock(self.now, shown);
     }
 
+    /// Time passes, from one deadline to the next.
     fn wait(&mut self, time: &str) {
         let until = self.now + seconds(time) - Duration::from_secs(1);
         while let Some(at) = self.coordinator.deadline().filter(|at| *at <= until) {

@@ -82,7 +82,7 @@ impl GroupHost {
         let mut take = |record: &Record| self.replay(record);
         match self.shard.replay(self.partition, &mut take).await {
             Ok(()) => {
-                let now = self.now();
+                let now = self.tell_time();
                 self.coordinator.borrow_mut().handle_loaded(now);
                 self.act();
             }
@@ -109,7 +109,7 @@ impl GroupHost {
         self.next_ticket.set(ticket.0 + 1);
         let (reply, answer) = oneshot::channel();
         self.waiting.borrow_mut().insert(ticket, reply);
-        let now = self.now();
+        let now = self.tell_time();
         self.coordinator.borrow_mut().handle_request(now, ticket, request);
         self.act();
         Some(answer)
@@ -118,7 +118,7 @@ impl GroupHost {
     /// Tells the coordinator what has become of topics.
     pub(super) fn handle_topics(&self, changes: &[TopicChange]) {
         let changes = changes.iter().cloned();
-        let now = self.now();
+        let now = self.tell_time();
         self.coordinator.borrow_mut().handle_topics(now, changes);
         self.act();
     }
@@ -159,8 +159,8 @@ impl GroupHost {
         self.coordinator.borrow().offsets_from(place, work_max)
     }
 
-    /// The moment to tell the coordinator, which has been told what the clock on the wall shows.
-    fn now(&self) -> Duration {
+    /// Tells the coordinator what the clock on the wall shows, and gives the moment to tell it next. Not while it is borrowed.
+    fn tell_time(&self) -> Duration {
         let now = self.shard.clock.monotonic();
         let unix_ms = self.shard.clock.wall_ms();
         self.coordinator.borrow_mut().handle_wall_clock(now, unix_ms);
@@ -227,7 +227,7 @@ impl GroupHost {
                 Err(_) => return self.close(),
             };
             for id in ids {
-                let now = self.now();
+                let now = self.tell_time();
                 self.coordinator.borrow_mut().handle_persisted(now, id, result);
             }
             self.under_way.set(self.under_way.get() - 1);
@@ -251,7 +251,7 @@ impl GroupHost {
             };
             tokio::select! {
                 () = wait => {
-                    let now = self.now();
+                    let now = self.tell_time();
                     self.coordinator.borrow_mut().handle_time(now);
                     self.act();
                 }

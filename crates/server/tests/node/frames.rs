@@ -1,6 +1,9 @@
 //! Frames that no sound client sends, and clients that take their time. Each costs its sender the connection, or
 //! nothing; never anybody else anything.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use bytes::Bytes;
 use kafka_wire::{ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest};
 use platform::random::SeededRandom;
@@ -327,13 +330,14 @@ fn start_with_little_room() -> (TestNode, Wire) {
     (node, wire)
 }
 
-/// A request that waits for records of `orders` for longer than any test.
-fn patient_fetch(wire: &mut Wire) -> Vec<u8> {
-    let request = FetchRequest {
+/// A request that waits for so many bytes of `orders` for longer than any test.
+fn patient_fetch(wire: &mut Wire, min_bytes: i32) -> Vec<u8> {
+    let mut request = FetchRequest {
         max_wait_ms: 3_600_000,
-        min_bytes: 1,
+        min_bytes,
         ..fetch_request("orders", 0, 0)
     };
+    request.topics[0].partitions[0].partition_max_bytes = min_bytes.max(1 << 20);
     wire.frame(12, &request)
 }
 
@@ -354,7 +358,7 @@ fn produces_much(node: &TestNode) {
 fn a_large_request_behind_one_that_waits_keeps_no_room() {
     let (node, mut wire) = start_with_little_room();
     let before = node.metric("ropewalk_received_bytes_total");
-    let first = patient_fetch(&mut wire);
+    let first = patient_fetch(&mut wire, 1);
     let second = made_large(wire.frame(9, &metadata_request("orders")));
     let (head, rest) = second.split_at(4 + 1024);
     let shown = [first.as_slice(), head].concat();
@@ -380,7 +384,7 @@ fn a_large_request_behind_one_that_waits_keeps_no_room() {
 fn a_large_fetch_that_waits_gives_way_to_others() {
     let (node, mut wire) = start_with_little_room();
     let before = node.metric("ropewalk_received_bytes_total");
-    let large = made_large(patient_fetch(&mut wire));
+    let large = made_large(patient_fetch(&mut wire, 1));
     wire.send(&large);
     eventually("the node has read it", || {
         node.metric("ropewalk_received_bytes_total") >= before + large.len() as u64
@@ -388,6 +392,36 @@ fn a_large_fetch_that_waits_gives_way_to_others() {
     produces_much(&node);
     let (_, fetched) = wire.receive::<FetchRequest>(12);
     assert_eq!(fetched.responses[0].partitions[0].error_code, 0);
+}
+
+#[test]
+fn a_large_fetch_gives_way_though_records_trickle_in() {
+    let (node, mut wire) = start_with_little_room();
+    // Records that come one by one take a while to be so much.
+    let wanted = 4 << 20;
+    let large = made_large(patient_fetch(&mut wire, wanted));
+    wire.send(&large);
+    let mut others = node.connect();
+    let has_given_way = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // An end of its own: a failed test ends as well.
+            for _ in 0..100_000 {
+                let small = batch(&[(now_ms(), "x")]);
+                assert_eq!(others.produce("orders", 0, small).error_code, 0);
+                if has_given_way.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        produces_much(&node);
+        let (_, fetched) = wire.receive::<FetchRequest>(12);
+        has_given_way.store(true, Ordering::Relaxed);
+        let partition = &fetched.responses[0].partitions[0];
+        assert_eq!(partition.error_code, 0);
+        let found: usize = partition.records.chunks.iter().map(Bytes::len).sum();
+        assert!(found < wanted as usize / 2, "it waited for {found} bytes");
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The journal's files: one is written, the next is ready, the rest wait for layout or for reuse.
 //!
 //! A file is zero-filled once and then overwritten in place for ever, so that a durable write changes no file-system
-//! metadata; only where records come faster than zeros it is begun with before that is done. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
+//! metadata. Where records come faster than zeros, it is written to before it is filled. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
 //! use left behind is never taken for new. The sequence is written durably *before* the file's first frame.
 
 use std::collections::{HashSet, VecDeque};

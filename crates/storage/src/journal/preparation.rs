@@ -20,16 +20,17 @@ use crate::planted::{Bug, planted};
 /// The extension of a file that is being filled; it counts for nothing.
 const PREPARING: &str = "preparing";
 
-/// What is filled should be ahead of what is written to the file before by this part of a file. While it is, filling rests.
+/// What is filled should be ahead of what is written to the file before by this part of a file. While it is, filling rests between
+/// its writes, and takes a fifth of the time until the file is full.
 const LEAD_PART: u64 = 4;
 /// So many times as long as its last write took: flushes hardly wait for it then.
 const REST: u32 = 4;
-/// But no longer than this at once.
-const REST_MAX: Duration = Duration::from_millis(2);
-/// Where it is behind by this part of a file, records come faster than zeros, which would take half of the disk from them: it
-/// rests as long as it may,
+/// But no longer than this at once: so long whoever wants the file now may have to wait.
+const REST_MAX: Duration = Duration::from_millis(5);
+/// Where it is behind by this part of a file, records come faster than zeros, which would take half of the disk from them. Then it
+/// rests as long as it may.
 const LAG_PART: u64 = 16;
-/// and ends when only this part of the file before is left. The file is to be had as it is then: flushes as large as
+/// If it is still behind when only this part of the file before is left, the file is to be had as it is: flushes as large as
 /// those that are so fast lose little by it.
 const LEFT_PART: u64 = 4;
 
@@ -54,8 +55,7 @@ impl PrepareFile {
         self.run_at(&|_, _| ControlFlow::Continue(Duration::ZERO))
     }
 
-    /// The same at the pace of the file that is being written: in no hurry while that leaves time, and not filled to its
-    /// end where it leaves none. May take as long as that file is written to, if nobody hurries it.
+    /// The same in no hurry while the file that is being written leaves time, and not filled to its end where that leaves none.
     ///
     /// # Errors
     /// As `run`.
@@ -66,13 +66,10 @@ impl PrepareFile {
         })
     }
 
-    /// The same, filled no further than begun.
-    ///
-    /// # Errors
-    /// As `run`.
+    /// Whether the file is wanted now.
     #[cfg(test)]
-    pub(crate) fn run_in_a_hurry(&self) -> io::Result<JournalFile> {
-        self.run_at(&|_, _| ControlFlow::Break(()))
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.written.load(Ordering::Relaxed) == u64::MAX
     }
 
     fn run_at(&self, pace: Pace<'_>) -> io::Result<JournalFile> {

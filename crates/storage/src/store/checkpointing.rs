@@ -75,7 +75,8 @@ impl Store {
         // Empty partitions need no line: they are known by name, and nothing is stored of them.
         let mut kept: Vec<&PartitionLog> = self.partitions.values().filter(|log| log.next > 0).collect();
         kept.sort_unstable_by_key(|log| log.id);
-        let partitions = kept.into_iter().map(partition).collect();
+        let partitions: Vec<PartitionCheckpoint> = kept.into_iter().map(partition).collect();
+        self.checkpoint_bytes = partitions.iter().map(PartitionCheckpoint::memory_bytes).sum();
         let removals = self
             .removals
             .iter()

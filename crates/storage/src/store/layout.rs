@@ -33,6 +33,8 @@ const STEP_READ_BYTES: usize = 16 << 20;
 
 /// So much of the journal is read back in the time that a partition's run takes, with its syncs.
 const RUN_IN_JOURNAL_BYTES: u64 = 512 << 10;
+/// What a checkpoint costs beside reading as many bytes back.
+const CHECKPOINT_IN_JOURNAL_TIMES: u64 = 4;
 
 /// The round under way.
 pub(super) struct Round {
@@ -69,11 +71,13 @@ impl Store {
 
     /// Whether frames that hold little have become many. A flush of one small batch takes a block: memory lets go of such frames
     /// long before there is a round's worth of batches, and appends would wait behind the reads of a round that gets them
-    /// back. Not while a round costs as much as that because of its many partitions.
+    /// back. Not while a round costs as much as that because of its many partitions, nor in ever smaller ones where memory is scarce.
     fn frames_are_sparse(&self) -> bool {
+        let trigger = self.config.layout_trigger_bytes;
+        let in_memory = (self.config.tail_cache_bytes as u64 / 2).clamp(trigger / 8, trigger);
         let runs = self.unlaid.len() as u64 * RUN_IN_JOURNAL_BYTES;
-        let since = self.journal.placed_bytes() - self.journal_at_round;
-        since >= self.config.layout_trigger_bytes.max(runs)
+        let checkpoint = self.checkpoint_bytes * CHECKPOINT_IN_JOURNAL_TIMES;
+        self.journal.placed_bytes() - self.journal_at_round >= in_memory.max(runs + checkpoint)
     }
 
     /// Begins a round over everything that is durable now, but for a file that may be adopted when it is complete; if layout is
@@ -131,7 +135,8 @@ impl Store {
         self.round.is_some()
     }
 
-    /// Whether the next round is due while one is under way: who goes on appending makes it larger than rounds should be.
+    /// Whether batches for a whole round have come while one is under way: who goes on appending makes the next one larger than
+    /// rounds should be.
     pub fn layout_is_overtaken(&self) -> bool {
         self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
     }

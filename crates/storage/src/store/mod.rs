@@ -134,6 +134,8 @@ pub struct Store {
     bytes_since_round: u64,
     /// Where the journal was then, in bytes of frames since the start.
     journal_at_round: u64,
+    /// What the last checkpoint took, more or less.
+    checkpoint_bytes: u64,
     /// Sequences of the journal files that segments consist of.
     adopted: HashSet<u64>,
     /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not

@@ -128,6 +128,7 @@ impl Store {
             round: None,
             bytes_since_round: recovered.journal_bytes,
             journal_at_round: 0,
+            checkpoint_bytes: 0,
             adopted,
             laid_out_before: 0,
             removals: replay.removals,

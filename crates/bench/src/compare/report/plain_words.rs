@@ -99,10 +99,10 @@ impl<'a> Told<'a> {
             false => {
                 let mut outcomes: Vec<&Outcome<'_>> = self.outcomes.iter().collect();
                 outcomes.sort_by_key(|outcome| outcome.lost.is_empty());
-                let begins = |number: usize| number == 0 || outcomes[number - 1].is_scored();
+                let follows_unscored = |number: usize| outcomes[..number].iter().any(|one| !one.is_scored());
                 let sentences = outcomes.iter().enumerate();
                 let sentences: Vec<String> = sentences
-                    .map(|(number, outcome)| outcome.sentence(begins(number)))
+                    .map(|(number, outcome)| outcome.sentence(follows_unscored(number)))
                     .collect();
                 sentences.join(" ")
             }
@@ -126,7 +126,8 @@ fn in_all(told: &[Told<'_>], first: &SystemFacts) -> String {
     match won + level + lost {
         0 => format!("{title} is set beside no system that promises the same."),
         all => format!(
-            "Beside systems that promise the same, {title} is first in {}; it is level with the best in {level}, and loses {lost}.",
+            "Beside systems that promise the same, each through its best client and by the first metric of each table that can be \
+             compared, {title} is first in {}; it is level with the best in {level}, and loses {lost}.",
             of_rows(won, all)
         ),
     }
@@ -232,12 +233,12 @@ impl<'a> Outcome<'a> {
         metrics.position(|metric| metric == self.metric)
     }
 
-    /// `begins` says that no sentence before it speaks of those that promise something else.
-    fn sentence(&self, begins: bool) -> String {
+    /// `follows_unscored` says that a sentence before it speaks of those that promise something else.
+    fn sentence(&self, follows_unscored: bool) -> String {
         let beside = match (self.promise, self.client) {
-            (None, None) if begins => String::new(),
+            (None, None) if !follows_unscored => String::new(),
             (None, None) => "Beside systems that promise the same, ".to_owned(),
-            (None, Some(client)) if begins => format!("Through {client} on both sides, "),
+            (None, Some(client)) if !follows_unscored => format!("Through {client} on both sides, "),
             (None, Some(client)) => {
                 format!("Beside systems that promise the same, through {client} on both sides, ")
             }

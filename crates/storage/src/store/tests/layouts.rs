@@ -4,6 +4,7 @@ use platform::disk::{FaultKind, OperationKind, SimulatedDisk};
 use record::Offset;
 
 use super::rig::{ROLLING, Rig, begin_checkpoint, config, partition};
+use crate::fault::Fault;
 use crate::journal::{JournalSizes, StageError};
 use crate::partition::SegmentRolling;
 use crate::store::StoreConfig;
@@ -61,41 +62,75 @@ fn what_no_file_can_hold_is_refused_for_good() {
     assert_eq!(rig.read(0), largest);
 }
 
+/// A store of large files in which a round is due after 4 MiB, and how many frames with one small batch make it so.
+fn frames_until_due(partitions: u8, tail_cache_bytes: usize) -> (Rig, u32) {
+    let mut rig = Rig::on(
+        SimulatedDisk::new(),
+        StoreConfig {
+            journal: JournalSizes {
+                file_bytes: 16 << 20,
+                files_max: 3,
+            },
+            layout_trigger_bytes: 4 << 20,
+            tail_cache_bytes,
+            ..config()
+        },
+    );
+    for number in 0..partitions {
+        rig.append(number, 10);
+    }
+    rig.flush();
+    let mut frames = 1;
+    while !rig.store.layout_is_due() {
+        rig.append(0, 10);
+        rig.flush();
+        frames += 1;
+    }
+    (rig, frames)
+}
+
 #[test]
 fn frames_that_hold_little_are_laid_out_while_memory_has_them() {
-    let trigger = 1 << 20;
-    let frames_until_due = |partitions: u8| {
-        let mut rig = Rig::on(
-            SimulatedDisk::new(),
-            StoreConfig {
-                journal: JournalSizes {
-                    file_bytes: 8 << 20,
-                    files_max: 3,
-                },
-                layout_trigger_bytes: trigger,
-                ..config()
-            },
-        );
-        for number in 0..partitions {
-            rig.append(number, 10);
-        }
-        rig.flush();
-        let mut frames = 1;
-        while !rig.store.layout_is_due() {
-            rig.append(0, 10);
-            rig.flush();
-            frames += 1;
-        }
-        rig.lay_out();
-        assert!(!rig.store.layout_is_due(), "it begins anew");
-        frames
+    let frames = |partitions, tail_cache_bytes| frames_until_due(partitions, tail_cache_bytes).1;
+    let (much, little) = (16 << 20, 2 << 20);
+    assert_eq!(frames(1, much), 1024, "a block for each, and a trigger's worth");
+    assert_eq!(frames(1, little), 256, "half of the cache");
+    assert_eq!(frames(1, 0), 128, "no smaller rounds than that");
+    assert_eq!(frames(3, little), 384, "more partitions make a round dearer");
+}
+
+#[test]
+fn after_a_round_frames_are_counted_anew_unless_it_was_given_up() {
+    let (mut rig, _) = frames_until_due(1, 2 << 20);
+    assert!(rig.store.begin_layout());
+    let job = rig.store.next_layout(rig.now_ms).expect("there are batches");
+    let failed = Fault::UnknownVersion {
+        file: "a file".to_owned(),
+        version: 9,
     };
-    assert_eq!(
-        frames_until_due(1),
-        256,
-        "a block for each, and a trigger's worth of them"
-    );
-    assert_eq!(frames_until_due(3), 384, "more partitions make a round dearer");
+    rig.store.laid_out(job, Err(failed)).expect_err("it failed");
+    assert!(rig.store.layout_is_due());
+    rig.lay_out();
+    rig.append(0, 10);
+    rig.flush();
+    assert!(!rig.store.layout_is_due());
+}
+
+#[test]
+fn an_append_without_a_place_hurries_the_next_file() {
+    let mut rig = Rig::new();
+    let job = loop {
+        rig.append(0, 3_000);
+        rig.flush();
+        if let Some(job) = rig.store.next_preparation() {
+            break job;
+        }
+    };
+    assert!(!job.is_hurried());
+    while rig.try_append(0, 1, 3_000).is_ok() {
+        rig.flush();
+    }
+    assert!(job.is_hurried());
 }
 
 /// Fills the journal until it refuses; gives back what was taken.

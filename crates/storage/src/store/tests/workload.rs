@@ -303,11 +303,7 @@ impl Driver {
     fn finish(&mut self, job: Job) {
         let outcome = match job {
             Job::Prepare(job) => {
-                // Now and then records come faster than zeros.
-                let result = match self.now_ms % 3 {
-                    0 => job.run_in_a_hurry(),
-                    _ => job.run(),
-                };
+                let result = job.run();
                 self.store
                     .prepared(job, result)
                     .map_err(|error| error.to_string())
