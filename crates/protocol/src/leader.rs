@@ -32,6 +32,8 @@ use crate::producers::{Producers, Sequence, WrittenBatch};
 pub struct Leader {
     state: LeaderState,
     tail: Offset,
+    /// What was appended before this was promised to be flushed: its flush acknowledges it, whatever is promised since.
+    flushed_until: Offset,
     sealed: bool,
     /// What has not been reported by an action yet.
     due: Due,
@@ -59,6 +61,7 @@ impl Leader {
             .expect("the metadata opens only epochs above those whose batches are in the log");
         let mut leader = Leader {
             tail: state.tail,
+            flushed_until: Offset::ZERO,
             sealed: false,
             due: Due::default(),
             state,
@@ -156,10 +159,7 @@ impl Leader {
             self.state.history.producers.note(now, stamp, written);
         }
         self.state.next_offset = next_offset;
-        if self.state.durability == Durability::Memory {
-            self.acknowledge(self.state.node, next_offset)
-                .expect("the leader holds a replica of what it appended");
-        }
+        self.acknowledge_received();
         Appended {
             first_offset,
             next_offset,
@@ -176,7 +176,11 @@ impl Leader {
         if self.sealed {
             return Ok(());
         }
-        self.acknowledge(replica, next_offset)
+        self.acknowledge(replica, next_offset)?;
+        if replica == self.state.node {
+            self.acknowledge_received();
+        }
+        Ok(())
     }
 
     /// Ends the epoch: nothing is appended, committed or trimmed in it any more. A second seal finds the same.
@@ -230,6 +234,9 @@ impl Leader {
 
     /// Changes how much a producer's answer promises from the next append on (`ropewalk.durability`).
     pub fn handle_durability(&mut self, durability: Durability) {
+        if (self.state.durability, durability) == (Durability::Flushed, Durability::Memory) {
+            self.flushed_until = self.state.next_offset;
+        }
         self.state.durability = durability;
     }
 
@@ -330,6 +337,14 @@ impl Leader {
     #[must_use]
     pub fn producers(&self) -> &Producers {
         &self.state.history.producers
+    }
+
+    /// Acknowledges all that was appended, if having received it is enough: an acknowledgement is also one of all before it.
+    fn acknowledge_received(&mut self) {
+        if self.state.durability == Durability::Memory && self.durable_here() >= self.flushed_until {
+            self.acknowledge(self.state.node, self.state.next_offset)
+                .expect("the leader holds a replica of what it appended");
+        }
     }
 
     fn acknowledge(&mut self, replica: NodeId, next_offset: Offset) -> Result<(), AckError> {

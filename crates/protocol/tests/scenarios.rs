@@ -96,6 +96,10 @@ impl Stage {
                     |()| "ok".into(),
                 )
             }
+            "promise" => {
+                self.leader().handle_durability(durability(&words));
+                "ok".into()
+            }
             "seal" => {
                 let sealed = self.leader().handle_seal();
                 format!(
@@ -158,11 +162,7 @@ impl Stage {
                 })
                 .collect(),
             ack_quorum: words.number("quorum", 1),
-            durability: if words.plain.contains(&"memory") {
-                Durability::Memory
-            } else {
-                Durability::Flushed
-            },
+            durability: durability(words),
             ..LeaderState::single(
                 NodeId(0),
                 Epoch(0),
@@ -229,6 +229,13 @@ impl Stage {
             };
             writeln!(played, "{line}").expect("a string takes everything");
         }
+    }
+}
+
+fn durability(words: &Words<'_>) -> Durability {
+    match words.plain.contains(&"memory") {
+        true => Durability::Memory,
+        false => Durability::Flushed,
     }
 }
 
