@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use record::whole_ms;
 
-use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, Ticket};
+use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, StoredRecord, Ticket};
 use super::expressions::Expressions;
 use super::records::Change;
 use super::settings::Settings;
@@ -49,7 +49,12 @@ pub(crate) struct UnderWay {
     pub(crate) changes: Vec<Change>,
     pub(crate) then: Then,
     pub(crate) gate: Gate,
+    /// What it takes until it is durable, roughly.
+    bytes: usize,
 }
+
+/// What a change takes beside its record.
+const CHANGE_BYTES: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ pub(crate) struct Context {
     pub(crate) now: Duration,
     /// What all groups hold in memory, roughly, in bytes.
     pub(crate) held_bytes: usize,
-    /// What requests that wait take, roughly, in bytes.
+    /// What requests that wait and changes under way take, roughly, in bytes.
     pub(crate) waiting_bytes: usize,
     /// The wall clock at `now` zero: the least that it showed since the start, and what it showed last.
     unix_ms_at_zero: [i64; 2],
@@ -135,7 +140,9 @@ impl Context {
         self.next_persist += 1;
         self.asked.changes += 1;
         self.asked.closes |= gate == Gate::Closed;
-        let records = changes.iter().map(Change::encode).collect();
+        let records: Vec<StoredRecord> = changes.iter().map(Change::encode).collect();
+        let bytes = records.iter().map(|record| CHANGE_BYTES + record.bytes()).sum();
+        self.waiting_bytes += bytes;
         self.actions.push_back(Action::Persist { id, records });
         self.under_way.push_back(UnderWay {
             id,
@@ -143,6 +150,7 @@ impl Context {
             changes,
             then,
             gate,
+            bytes,
         });
     }
 
@@ -164,6 +172,7 @@ impl Context {
             first.id, id,
             "changes are reported in the order in which they were asked for"
         );
+        self.waiting_bytes -= first.bytes;
         first
     }
 

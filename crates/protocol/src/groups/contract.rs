@@ -51,6 +51,13 @@ pub struct StoredRecord {
     pub value: Option<Bytes>,
 }
 
+impl StoredRecord {
+    /// Of both.
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// What the server must do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {

@@ -1,8 +1,9 @@
-//! What waits until a change of its group is durable: requests behind a closed gate or a change that comes first, and the
-//! assignments that a leader hands out.
+//! What waits until a change of its group is durable: the change itself, requests behind a closed gate or a change that comes
+//! first, and the assignments that a leader hands out.
 //!
 //! Nobody has taken on yet what these brought, so the count of what groups hold does not have it. It has a room of its own
-//! in each coordinator: clients must not fill the memory by asking more of a group than a slow log takes.
+//! in each coordinator: clients must not fill the memory by asking more of a group than a slow log takes. A change itself is
+//! never refused, lest what the time brings about be lost: while there is no room nothing is begun that may lead to one.
 
 use super::Assignment;
 use super::context::{Context, Gate, Then};
@@ -31,11 +32,23 @@ impl Context {
     fn end_waiting(&mut self, bytes: usize) {
         self.waiting_bytes -= bytes;
     }
+
+    /// That there is room for what a request may lead to.
+    fn check_waiting(&self, request: &Request) -> Result<(), GroupError> {
+        match request.may_change() && self.waiting_bytes >= self.settings.waiting_bytes_max {
+            true => Err(GroupError::NotPersisted),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Group {
     /// Handles a request, at once or when it may start.
     pub(crate) fn take(&mut self, cx: &mut Context, ticket: Ticket, request: Request) {
+        if let Err(error) = cx.check_waiting(&request) {
+            cx.answer(ticket, request.refused(error));
+            return;
+        }
         if self.waiting.is_empty() && self.may_start(&request) {
             self.handle(cx, ticket, request);
             return;
@@ -123,6 +136,24 @@ impl Group {
 }
 
 impl Request {
+    /// Whether it may ask for a change to be made durable.
+    fn may_change(&self) -> bool {
+        match self {
+            Request::Join(_)
+            | Request::Sync(_)
+            | Request::Leave(_)
+            | Request::CommitOffsets(_)
+            | Request::DeleteOffsets(_)
+            | Request::ConsumerHeartbeat(_)
+            | Request::DeleteGroup(_) => true,
+            Request::Heartbeat(_)
+            | Request::FetchOffsets(_)
+            | Request::DescribeClassic(_)
+            | Request::DescribeConsumer(_)
+            | Request::List(_) => false,
+        }
+    }
+
     /// What it takes in memory, roughly.
     fn held_bytes(&self) -> usize {
         let brought: usize = match self {

@@ -126,6 +126,39 @@ fn so_much_waits_for_a_change() {
     }
 }
 
+/// Commits do not wait for each other, but for the log: each takes many times what its request did.
+#[test]
+fn so_much_is_committed_at_once() {
+    let settings = Settings {
+        waiting_bytes_max: 300_000,
+        ..at_once()
+    };
+    let mut stand = Stand::empty(settings);
+    let offsets: Vec<(i32, i64, usize)> = (0..400).map(|partition| (partition, 5, 0)).collect();
+    let group = "g".repeat(200);
+    let committing = || Request::CommitOffsets(commit(&group, "", -1, &offsets));
+    let mut changes = Vec::new();
+    let mut refused = Vec::new();
+    for _ in 0..10 {
+        let ticket = ask(&mut stand, committing());
+        changes.extend(under_way(&mut stand));
+        refused.extend(stand.answers.get(&ticket).map(error_in));
+    }
+    assert!((1..=3).contains(&changes.len()), "{}", changes.len());
+    assert_eq!(refused.len(), 10 - changes.len());
+    assert!(
+        refused
+            .iter()
+            .all(|error| *error == Some(GroupError::NotPersisted))
+    );
+    // Nobody is told what the log does not know yet.
+    assert!(stand.committed(&group).is_empty());
+    take(&mut stand, changes);
+    let later = stand.ask(committing());
+    assert_eq!(error_in(&later), None);
+    assert_eq!(stand.committed(&group).len(), 400);
+}
+
 /// What leaders hand out waits for the log as well.
 #[test]
 fn so_much_is_handed_out_at_once() {

@@ -61,7 +61,7 @@ impl Group {
         }
         let known = self.offsets.get(&wanted.partition.topic, wanted.partition.index);
         let max = cx.settings.offsets_max;
-        // Commits under way are not counted: they overshoot the limit by what clients have in flight, no more.
+        // Commits under way are not counted: they overshoot the limit, by no more than has room to be under way.
         if known.is_none() && self.offsets.len() + before_it >= max {
             return Err(GroupError::LimitReached {
                 what: "partitions with offsets in a group",
