@@ -103,8 +103,8 @@ fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
 }
 
 async fn retain(shard: &Rc<Shard>) {
-    for (id, first_kept) in shard.expire() {
-        if let Err(refusal) = shard.trim(id, first_kept).await {
+    for id in shard.expire() {
+        if let Err(refusal) = shard.retain(id).await {
             tracing::warn!(partition = %id, %refusal, "retention could not be carried out; it will be tried again");
         }
     }

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use crate::latency::Histogram;
 
 use answered::Answered;
-pub(crate) use append::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
+pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest};
 pub(crate) use background::Flusher;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
@@ -343,23 +343,44 @@ impl Shard {
     }
 
     /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention.
-    pub(crate) fn expire(&self) -> Vec<(PartitionId, Offset)> {
-        let (now, now_ms) = (self.clock.monotonic(), self.clock.wall_ms());
-        let store = self.store.borrow();
-        let expire = |(id, partition): (&PartitionId, &mut Partition)| {
+    pub(crate) fn expire(&self) -> Vec<PartitionId> {
+        let now = self.clock.monotonic();
+        let mut partitions = self.partitions.borrow_mut();
+        for partition in partitions.values_mut() {
             partition.leader.handle_time(now);
-            let age_ms = partition.topic.retention.map(whole_ms);
-            let oldest_ms = age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
-            let start = store.retention_start(*id, oldest_ms, partition.topic.retention_bytes)?;
-            // Only committed records can be given up.
-            let start = start.min(partition.leader.tail());
-            (start > partition.leader.log_start()).then_some((*id, start))
+        }
+        let outlived = partitions
+            .iter()
+            .filter(|(id, partition)| self.outlived_before(**id, partition).is_some());
+        outlived.map(|(id, _)| *id).collect()
+    }
+
+    /// Gives up what has outlived the retention that a partition's topic has now: it may be another one than when that was found.
+    ///
+    /// # Errors
+    /// As `trim`.
+    pub(crate) async fn retain(&self, id: PartitionId) -> Result<(), AppendRefusal> {
+        let outlived_before = {
+            let partitions = self.partitions.borrow();
+            partitions
+                .get(&id)
+                .and_then(|partition| self.outlived_before(id, partition))
         };
-        self.partitions
-            .borrow_mut()
-            .iter_mut()
-            .filter_map(expire)
-            .collect()
+        match outlived_before {
+            Some(first_kept) => self.trim(id, first_kept).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first record that its topic's retention keeps, if those before it are still there.
+    fn outlived_before(&self, id: PartitionId, partition: &Partition) -> Option<Offset> {
+        let age_ms = partition.topic.retention.map(whole_ms);
+        let oldest_ms = age_ms.map(|age_ms| self.clock.wall_ms().saturating_sub(age_ms));
+        let store = self.store.borrow();
+        let start = store.retention_start(id, oldest_ms, partition.topic.retention_bytes)?;
+        // Only committed records can be given up.
+        let start = start.min(partition.leader.tail());
+        (start > partition.leader.log_start()).then_some(start)
     }
 
     /// What a partition takes on disk; `None` if it is not here.

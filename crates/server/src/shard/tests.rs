@@ -48,10 +48,15 @@ const MEMORY: PartitionId = PartitionId {
 };
 
 fn topic(durability: &str) -> TopicSettings {
+    settings_of(&[("ropewalk.durability", durability)])
+}
+
+fn settings_of(configs: &[(&str, &str)]) -> TopicSettings {
+    let changes = configs.iter().map(|(name, value)| ConfigChange::set(name, value));
     let mut config = TopicConfig::new();
     config
-        .change(&[ConfigChange::set("ropewalk.durability", durability)])
-        .expect("it is known");
+        .change(&changes.collect::<Vec<_>>())
+        .expect("they are known");
     TopicSettings::resolve(&config, &TopicConfig::new())
 }
 
@@ -182,6 +187,52 @@ async fn only_topics_in_memory_wait_for_a_round_of_layout_that_they_have_overtak
         offset(waiting).await;
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_was_promised_to_be_flushed_is_so_before_it_is_answered_whatever_the_topic_becomes() {
+    let test = async {
+        let shard = unflushed_shard(&SimulatedDisk::new());
+        let mut promised = append(&shard, FLUSHED);
+        shard.configure_partition(FLUSHED, topic("memory"));
+        let mut behind = append(&shard, FLUSHED);
+        let tail = || shard.with_leader(FLUSHED, Leader::tail);
+        assert_eq!(
+            tail(),
+            Some(Offset::ZERO),
+            "readers see nothing that is not flushed"
+        );
+        assert!(promised.try_recv().is_err() && behind.try_recv().is_err());
+        shard.start_flushing();
+        assert_eq!((offset(promised).await, offset(behind).await), (0, 1));
+        // From here on it is a topic in memory like others.
+        assert_eq!(offset(append(&shard, FLUSHED)).await, 2);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn retention_that_was_lifted_meanwhile_takes_nothing() {
+    let test = async {
+        let shard = shard();
+        shard.start_background();
+        let keeping = |bytes: &str| settings_of(&[("retention.bytes", bytes), ("segment.bytes", "1048576")]);
+        shard.configure_partition(FLUSHED, keeping("1"));
+        while shard.expire().is_empty() {
+            offset(append_as(&shard, FLUSHED, 30_000, Acks::Quorum)).await;
+        }
+        shard.configure_partition(FLUSHED, keeping("-1"));
+        shard.retain(FLUSHED).await.expect("there is nothing to do");
+        let start = || shard.with_leader(FLUSHED, Leader::log_start);
+        assert_eq!(start(), Some(Offset::ZERO));
+        shard.configure_partition(FLUSHED, keeping("1"));
+        shard.retain(FLUSHED).await.expect("the journal has room");
+        assert!(start() > Some(Offset::ZERO));
+    };
+    LocalSet::new()
+        .run_until(timeout(PATIENCE, test))
+        .await
+        .expect("segments are laid out");
 }
 
 #[tokio::test]
