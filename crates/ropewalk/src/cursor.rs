@@ -137,10 +137,7 @@ impl Cursor {
 
 impl Engine {
     fn batch_limits(&self) -> Limits {
-        Limits {
-            decompressed_bytes_max: self.settings.decompressed_bytes_max,
-            ..Limits::default()
-        }
+        Limits::up_to(self.settings.decompressed_bytes_max)
     }
 
     /// Whole batches of `[from, until)`, which is not empty: at least one.

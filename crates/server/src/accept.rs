@@ -165,6 +165,7 @@ impl Doorman {
             peer,
             rest: BytesMut::new(),
             session: None,
+            has_asked: false,
             seat,
             draining: self.draining.clone(),
         };

@@ -16,13 +16,13 @@ use kafka_wire::produce::{
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::is_internal;
 use record::{BatchHeader, Compression, PartitionId, TopicId};
-use storage::{BatchBytes, SharedMemory};
+use storage::SharedMemory;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
-use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest};
+use crate::shard::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
@@ -83,6 +83,7 @@ fn start_all(
     mut memory: Option<SharedMemory>,
 ) -> Vec<Started> {
     let acks = acks_of(&request);
+    let allowance = allowance(core, &request);
     let mut started = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
         let known = find_topic(core, &topic, version);
@@ -96,7 +97,11 @@ fn start_all(
             let codec = check_codec(&partition, version);
             let pending = match (&acks, &known, codec) {
                 (Ok(acks), Ok(known), Ok(())) => {
-                    start_append(core, connection, known, partition, *acks, memory.take())
+                    let start = |request: AppendRequest| {
+                        connection.note_owner(core.facts.owner_of(request.partition()));
+                        send_to_owner(core, request.within(allowance.clone()));
+                    };
+                    start_append(known, partition, *acks, memory.take(), start)
                 }
                 (Err(refused), ..) | (_, Err(refused), _) => Pending::Refused(*refused),
                 (.., Err(refused)) => Pending::Refused(refused),
@@ -187,12 +192,11 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(To
 }
 
 fn start_append(
-    core: &Rc<Core>,
-    connection: &Connection,
     (topic, partition_count): &(TopicId, i32),
     partition: PartitionProduceData,
     acks: Acks,
     memory: Option<SharedMemory>,
+    start: impl FnOnce(AppendRequest),
 ) -> Pending {
     if !(0..*partition_count).contains(&partition.index) {
         return Pending::Refused((ErrorCode::UnknownTopicOrPartition, None));
@@ -206,34 +210,42 @@ fn start_append(
         topic: *topic,
         index: partition.index,
     };
-    connection.note_owner(core.facts.owner_of(id));
-    Pending::Answer(send_to_owner(core, id, batch, acks))
+    let (request, answer) = AppendRequest::new(id, batch, acks);
+    start(request);
+    Pending::Answer(answer)
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.
-fn send_to_owner(core: &Rc<Core>, partition: PartitionId, batch: BatchBytes, acks: Acks) -> AppendAnswer {
-    let shard = core.facts.shard_of(partition);
-    if core.facts.core_of(shard) != core.index {
-        return append_from_outside(&core.facts, partition, batch, acks);
+fn send_to_owner(core: &Rc<Core>, request: AppendRequest) {
+    let shard = core.facts.shard_of(request.partition());
+    match core.facts.core_of(shard) == core.index {
+        true => core.shard(shard).append(request),
+        false => send_from_outside(&core.facts, request),
     }
-    let (request, answer) = AppendRequest::new(partition, batch, acks);
-    core.shard(shard).append(request);
-    answer
 }
 
 /// The same for whoever is on another core than the partition, or on none (HTTP).
-pub(crate) fn append_from_outside(
-    facts: &NodeFacts,
-    partition: PartitionId,
-    batch: BatchBytes,
-    acks: Acks,
-) -> AppendAnswer {
-    let (request, answer) = AppendRequest::new(partition, batch, acks);
-    let shard = facts.shard_of(partition);
+pub(crate) fn send_from_outside(facts: &NodeFacts, request: AppendRequest) {
+    let shard = facts.shard_of(request.partition());
     facts.mailboxes.send(facts.core_of(shard), move |core| {
         core.shard(shard).append(request)
     });
-    answer
+}
+
+/// What compressed batches of a request share, if it has several batches.
+fn allowance(core: &Core, request: &ProduceRequest) -> Option<Allowance> {
+    let partitions = || request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    // Most have one.
+    partitions().nth(1)?;
+    let batches = || partitions().filter_map(|partition| partition.records.as_deref());
+    let is_compressed = |batch: &[u8]| {
+        let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
+        codec.is_ok_and(|codec| codec != Compression::None)
+    };
+    batches().any(is_compressed).then(|| {
+        let bytes = batches().map(|batch| batch.len() as u64).sum();
+        Allowance::new(bytes, core.facts.config.limits.decompressed_bytes as u64)
+    })
 }
 
 async fn answer(

@@ -1,8 +1,8 @@
 //! Memory that requests may take together: those of one core while they arrive and until they are answered; and on the
 //! HTTP thread bodies, and answers that are not taken yet. Asked before the memory is reserved, in the order of asking.
 //!
-//! Never a reason to read less of what is small. Nobody keeps room in silence while others wait for it: who holds some
-//! gets more of it at once or gives up.
+//! Never a reason to read less of what is small. Nobody keeps room in silence, or for a trickle, while others wait for it: who
+//! holds some gets more of it at once or gives up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

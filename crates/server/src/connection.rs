@@ -1,7 +1,7 @@
 //! One client connection: frames in, answers out (`write`), in the order of the requests.
 //!
 //! Requests are started as they come and answered as they finish, but never out of order. Memory comes before reading:
-//! a large frame is read only when the core's budget has room for it, and nobody keeps such room in silence while others
+//! a large frame is read only when the core's budget has room for it, and nobody keeps such room for a trickle while others
 //! wait; a connection has a bounded number of requests and bytes under way, and whoever is too slow is cut off. Nothing a
 //! client sends ends anything but its own connection.
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -32,11 +33,13 @@ use crate::fetch_session::FetchSession;
 use crate::shard::count;
 
 use frames::Frames;
-use in_flight::InFlight;
+use in_flight::{InFlight, Wish};
 use write::{Queued, write_answers};
 
 /// How long the last answers of a connection that sends no more may take.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
+/// The same while the node stops, in tenths of `shutdown.deadline`: the rest is for what is made durable after them.
+const LAST_ANSWERS_TENTHS: u32 = 9;
 /// A connection moves after so many partitions in a row, all of one other core.
 const MOVE_AFTER: u32 = 32;
 
@@ -49,7 +52,7 @@ pub(crate) enum ConnectionError {
     Malformed(#[from] WireError),
     #[error("a request did not arrive whole within {0:?}")]
     TooSlow(Duration),
-    #[error("nothing of a large request came for {SILENCE_MAX:?}, and others wait for its memory")]
+    #[error("too little of a large request came within {SILENCE_MAX:?}, and others wait for its memory")]
     Silent,
     #[error("idle for {0:?}")]
     Idle(Duration),
@@ -61,8 +64,8 @@ pub(crate) enum ConnectionError {
     },
     #[error("an append whose producer wants no answer was refused (Kafka's error {code})")]
     RefusedUnanswered { code: i16 },
-    #[error("the last answers were not taken within {LAST_ANSWERS_MAX:?}")]
-    LastAnswersNotTaken,
+    #[error("the last answers were not taken within {0:?}")]
+    LastAnswersNotTaken(Duration),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -75,6 +78,8 @@ pub(crate) struct Arrival {
     pub(crate) rest: BytesMut,
     /// Its fetch session.
     pub(crate) session: Option<FetchSession>,
+    /// Whether a whole request of it has ever come.
+    pub(crate) has_asked: bool,
     /// Its place among the connections that the node allows.
     pub(crate) seat: Seat,
     /// Closed when the node drains.
@@ -125,6 +130,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         peer,
         rest,
         session,
+        has_asked,
         seat,
         draining,
     } = arrival;
@@ -136,7 +142,8 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         streak: Cell::new((core.index, 0)),
     });
     count(&core.counters.connections, 1);
-    let ended = converse(&core, &connection, stream, rest, &draining).await;
+    let frames = |input| Frames::new(core.clone(), input, rest, has_asked);
+    let ended = converse(&core, &connection, stream, frames, &draining).await;
     core.counters.connections.set(core.counters.connections.get() - 1);
     let session = core.sessions.borrow_mut().take(connection.session.get());
     match ended {
@@ -148,6 +155,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
                 peer,
                 rest,
                 session,
+                has_asked: true,
                 seat,
                 draining,
             };
@@ -162,7 +170,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
             }
             if matches!(
                 error,
-                ConnectionError::AnswerNotTaken { .. } | ConnectionError::LastAnswersNotTaken
+                ConnectionError::AnswerNotTaken { .. } | ConnectionError::LastAnswersNotTaken(_)
             ) {
                 count(&core.counters.connections_cut_off, 1);
             }
@@ -182,7 +190,7 @@ async fn converse(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
     stream: std::net::TcpStream,
-    rest: BytesMut,
+    frames: impl FnOnce(OwnedReadHalf) -> Frames,
     draining: &Semaphore,
 ) -> Result<Option<(usize, std::net::TcpStream, BytesMut)>, ConnectionError> {
     let stream = TcpStream::from_std(stream)?;
@@ -190,7 +198,7 @@ async fn converse(
     let (input, output) = stream.into_split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = Frames::new(core.clone(), input, rest);
+    let mut frames = frames(input);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
@@ -207,9 +215,13 @@ async fn converse(
     };
     let ReadEnd::MoveTo(target) = end else {
         // Nobody may be there any more to take the answers: not for ever.
-        let written = timeout(LAST_ANSWERS_MAX, writing).await;
+        let patience = match draining.is_closed() {
+            true => LAST_ANSWERS_MAX.min(core.facts.config.shutdown.deadline * LAST_ANSWERS_TENTHS / 10),
+            false => LAST_ANSWERS_MAX,
+        };
+        let written = timeout(patience, writing).await;
         return written
-            .unwrap_or(Err(ConnectionError::LastAnswersNotTaken))
+            .unwrap_or(Err(ConnectionError::LastAnswersNotTaken(patience)))
             .map(|_| None);
     };
     let output = writing.await?;
@@ -229,11 +241,13 @@ async fn read_requests(
 ) -> Result<ReadEnd, ConnectionError> {
     let in_flight = InFlight::new(core.facts.config.limits.in_flight_bytes_per_connection);
     while let Some(received) = frames.next(&in_flight).await? {
-        let size = received.request.len();
-        let may_wait = api::may_wait(&received.request);
-        let mut permits = in_flight
-            .admit(&core.requests, size, may_wait, received.room)
-            .await;
+        let request = &received.request;
+        let wish = Wish {
+            size: request.len(),
+            memory_bytes: api::memory_bytes(request, request.len()),
+            may_wait: api::may_wait(request),
+        };
+        let mut permits = in_flight.admit(&core.requests, wish, received.room).await;
         // A place in the queue first: what is started must be answered.
         let Ok(place) = queue.reserve().await else {
             return Ok(ReadEnd::Done);

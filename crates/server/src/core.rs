@@ -14,6 +14,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic};
 use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
+use tokio::sync::Semaphore;
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
@@ -133,8 +134,8 @@ pub(crate) struct Core {
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
-    /// Whether the node has begun to stop.
-    draining: Cell<bool>,
+    /// Closed when the node begins to stop.
+    draining: Semaphore,
     /// Memory that large requests under way on this core may take.
     pub(crate) requests: Budget,
     /// Memory that answers of this core's connections may take until they are written.
@@ -161,7 +162,7 @@ impl Core {
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
-            draining: Cell::new(false),
+            draining: Semaphore::new(0),
             requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
@@ -179,27 +180,35 @@ impl Core {
         }
     }
 
-    /// Begins to drain: from now on the core's figures say so. In the future, waits until the connections have been
-    /// answered and are gone, and makes what was staged durable.
-    pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = ()> {
-        self.draining.set(true);
-        // Who waits for a rebalance would keep its connection, and the node, waiting.
+    /// Begins to drain: from now on the core's figures say so. In the future, waits until the connections are gone, and makes what
+    /// was staged durable; tells whether all of them took their answers.
+    pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = bool> {
+        // Who waits for records or for a rebalance would keep its connection, and the node, waiting.
+        self.draining.close();
         self.groups.close();
         async move { self.drain_to_the_end().await }
     }
 
     /// Whether the node has begun to stop.
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.get()
+        self.draining.is_closed()
     }
 
-    async fn drain_to_the_end(&self) {
+    /// Returns when the node begins to stop.
+    pub(crate) async fn until_draining(&self) {
+        // Nothing can be had of it, ever.
+        let _ = self.draining.acquire().await;
+    }
+
+    async fn drain_to_the_end(&self) -> bool {
+        let cut_off = self.counters.connections_cut_off.get();
         while self.counters.connections.get() > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
         }
         for shard in self.shards.values() {
             shard.drain().await;
         }
+        self.counters.connections_cut_off.get() == cut_off
     }
 
     /// Looks at this core's image of the metadata. Nothing can be waited for meanwhile: a change that came in between would

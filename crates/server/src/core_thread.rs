@@ -178,10 +178,6 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         },
         flush_on_core: config.journal.flush_on_core,
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
-        batch_limits: record::Limits {
-            decompressed_bytes_max: config.limits.decompressed_bytes as u64,
-            snappy_block_bytes_max: config.limits.decompressed_bytes,
-            ..record::Limits::default()
-        },
+        batch_limits: record::Limits::up_to(config.limits.decompressed_bytes as u64),
     }
 }

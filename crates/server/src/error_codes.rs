@@ -17,9 +17,10 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
         AppendRefusal::BaseOffset { .. } | AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
-        AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => {
-            ErrorCode::MessageTooLarge
-        }
+        // Clients send it again in smaller ones.
+        AppendRefusal::TooLarge { .. }
+        | AppendRefusal::TooLargeForJournal { .. }
+        | AppendRefusal::RequestDecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
         AppendRefusal::Timestamp { .. } => ErrorCode::InvalidTimestamp,
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,

@@ -5,7 +5,6 @@
 //! takes room in the core's answer budget, and a fetch that waits holds neither room nor records.
 
 use std::collections::BTreeSet;
-use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,16 +83,24 @@ pub(crate) async fn fetch(
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
     }
+    // What is said of partitions that are not there may be long, too.
+    if planned.len() < outcomes.len() {
+        core.answers.room().await;
+    }
     let bytes_wanted = bytes_max.min(planned.iter().map(|planned| planned.read.bytes_max).sum());
     // Each core that owns some of the partitions reads with all the room: room for as many is asked for.
     let owners = owner_count(&core, &planned);
     let reader = Arc::new(Notify::new());
     let mut waited = false;
-    // From the first wait on, whatever comes meanwhile: a trickle is no reason to keep the room for long.
+    // From the first wait on, whatever comes meanwhile: a trickle is no reason to keep the room for long. Nor is any wait a
+    // reason to keep the node from stopping.
     let gives_way = async {
         match holds_room {
-            true => core.requests.until_wanted().await,
-            false => pending().await,
+            true => tokio::select! {
+                () = core.requests.until_wanted() => {}
+                () = core.until_draining() => {}
+            },
+            false => core.until_draining().await,
         }
     };
     tokio::pin!(gives_way);

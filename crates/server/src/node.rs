@@ -216,18 +216,17 @@ impl Node {
             self.mailboxes.send(core, move |core| {
                 let draining = core.clone().drain();
                 tokio::task::spawn_local(async move {
-                    draining.await;
-                    let _ = done.send(());
+                    let _ = done.send(draining.await);
                 });
             });
         }
         drop(done);
         let clock = SystemClock::new();
-        let all = (0..self.mailboxes.cores()).all(|_| {
-            drained
-                .recv_timeout(deadline.saturating_sub(clock.monotonic()))
-                .is_ok()
-        });
+        let mut all = true;
+        for _ in 0..self.mailboxes.cores() {
+            let left = deadline.saturating_sub(clock.monotonic());
+            all &= drained.recv_timeout(left).unwrap_or(false);
+        }
         self.stop();
         all
     }

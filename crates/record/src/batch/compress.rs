@@ -23,15 +23,23 @@ pub struct Limits {
     pub zstd_window_log_max: u32,
 }
 
-impl Default for Limits {
-    /// 64 MiB a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make, 128 MiB: streams of
-    /// level 20 and above name theirs however short they are. Memory is touched only as far as something comes out.
-    fn default() -> Limits {
+impl Limits {
+    /// So many bytes a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make, 128 MiB: streams
+    /// of level 20 and above name theirs however short they are. Memory is touched only as far as something comes out.
+    #[must_use]
+    pub fn up_to(decompressed_bytes_max: u64) -> Limits {
         Limits {
-            decompressed_bytes_max: 64 << 20,
-            snappy_block_bytes_max: 64 << 20,
+            decompressed_bytes_max,
+            snappy_block_bytes_max: usize::try_from(decompressed_bytes_max).unwrap_or(usize::MAX),
             zstd_window_log_max: 27,
         }
+    }
+}
+
+impl Default for Limits {
+    /// Up to 256 MiB a batch: what a node takes unless it is told otherwise.
+    fn default() -> Limits {
+        Limits::up_to(256 << 20)
     }
 }
 

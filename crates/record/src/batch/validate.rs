@@ -9,7 +9,8 @@ use super::compress::Limits;
 use super::error::{BatchError, RecordFault};
 use super::glance::{TIMESTAMP_DELTA_MAX, take_run};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression, TimestampType, checksum};
-use super::walk::{RecordHead, walk_batch, walk_part};
+use super::source::Source;
+use super::walk::{RecordHead, Walk, walk_batch_by, walk_part, walk_record};
 
 /// A run of fewer common records is not worth the look for the next one soon.
 const WORTHWHILE_RUN: i32 = 8;
@@ -24,6 +25,8 @@ pub struct Examined {
     /// The largest timestamp that a record really has. A header that says otherwise is not refused, as brokers commonly
     /// put it right themselves: who minds compares the two.
     pub max_timestamp_found_ms: i64,
+    /// What its records were decompressed to; 0 if they are not compressed.
+    pub decompressed_bytes: u64,
 }
 
 /// Checks that `batch` is exactly one whole, sound batch of a producer, and gives back its header.
@@ -58,25 +61,39 @@ pub fn examine(batch: &[u8], limits: &Limits) -> Result<Examined, BatchError> {
     check_counts(&header)?;
     check_producer(&header)?;
 
-    let max_timestamp_found_ms = match header.attributes.compression()? {
-        Compression::None => check_records(&header, &batch[BATCH_OVERHEAD_BYTES..])?,
-        _ => check_compressed_records(&header, batch, limits)?,
+    let (max_timestamp_found_ms, decompressed_bytes) = match header.attributes.compression()? {
+        Compression::None => (check_records(&header, &batch[BATCH_OVERHEAD_BYTES..])?, 0),
+        _ => {
+            let mut checking = Checking {
+                header: &header,
+                max_timestamp_ms: i64::MIN,
+                bytes: 0,
+            };
+            walk_batch_by(&header, batch, limits, &mut checking)?;
+            (checking.max_timestamp_ms, checking.bytes)
+        }
     };
     Ok(Examined {
         header,
         max_timestamp_found_ms,
+        decompressed_bytes,
     })
 }
 
-/// Gives back the largest timestamp.
-fn check_compressed_records(header: &BatchHeader, batch: &[u8], limits: &Limits) -> Result<i64, BatchError> {
-    let mut max_timestamp_ms = i64::MIN;
-    walk_batch(header, batch, limits, |index, head| {
-        let timestamp_ms = check_place(header, index, head)?;
-        max_timestamp_ms = max_timestamp_ms.max(timestamp_ms);
+/// The check of compressed records: the largest timestamp, and how many bytes they are.
+struct Checking<'a> {
+    header: &'a BatchHeader,
+    max_timestamp_ms: i64,
+    bytes: u64,
+}
+
+impl Walk for Checking<'_> {
+    fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
+        let timestamp_ms = check_place(self.header, index, walk_record(source)?)?;
+        self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
+        self.bytes = source.position();
         Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(max_timestamp_ms)
+    }
 }
 
 /// The same, of records that are in memory as they are: most at a glance, and the general walk goes on whenever that does

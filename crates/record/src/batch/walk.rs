@@ -116,7 +116,7 @@ pub(super) fn walk_part(
 }
 
 #[inline(always)]
-fn walk_record<S: Source>(source: &mut S) -> Result<RecordHead, RecordFault> {
+pub(super) fn walk_record<S: Source>(source: &mut S) -> Result<RecordHead, RecordFault> {
     let (head, bounds) = take_head(source)?;
     for _ in 0..2 {
         if let Some(length) = take_length(source, bounds.end)? {

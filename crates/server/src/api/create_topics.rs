@@ -27,6 +27,9 @@ use crate::core::Core;
 const DEFAULT_COUNT: i32 = -1;
 /// Replicas of a partition unless the client says otherwise.
 const DEFAULT_REPLICAS: i32 = 1;
+/// Topics whose configs one answer tells: they are a hundred times as long as what asks for a topic. Of the others it says that they
+/// are not told (KIP-525); `DescribeConfigs` tells them.
+const CONFIGS_TOLD_MAX: usize = 1_000;
 
 pub(crate) async fn handle(
     core: Rc<Core>,
@@ -48,13 +51,16 @@ pub(crate) async fn handle(
     };
     conclude(&mut wishes, made);
     core.with_metadata(|metadata| {
-        let told = |(name, wish)| match wish {
-            Ok(topic) => created(metadata, name, &topic, request.validate_only),
+        let told = |(place, (name, wish))| match wish {
+            Ok(topic) => {
+                let configs = (place < CONFIGS_TOLD_MAX).then(|| configs(metadata, &topic));
+                created(name, &topic, request.validate_only, configs)
+            }
             Err(refusal) => refused(name, &refusal),
         };
         CreateTopicsResponse {
             throttle_time_ms: 0,
-            topics: names.into_iter().zip(wishes).map(told).collect(),
+            topics: names.into_iter().zip(wishes).enumerate().map(told).collect(),
         }
     })
 }
@@ -152,11 +158,16 @@ fn assigned(
     }
 }
 
-fn created(metadata: &Metadata, name: Text, topic: &NewTopic, validate_only: bool) -> CreatableTopicResult {
-    let mut config = TopicConfig::new();
-    config
-        .change(&topic.config)
-        .expect("the plan has checked the configs");
+fn created(
+    name: Text,
+    topic: &NewTopic,
+    validate_only: bool,
+    configs: Option<Vec<CreatableTopicConfigs>>,
+) -> CreatableTopicResult {
+    let config_error = match configs {
+        Some(_) => ErrorCode::None,
+        None => ErrorCode::ThrottlingQuotaExceeded,
+    };
     CreatableTopicResult {
         name,
         // What was not created has no identity.
@@ -167,11 +178,19 @@ fn created(metadata: &Metadata, name: Text, topic: &NewTopic, validate_only: boo
         },
         error_code: 0,
         error_message: None,
-        topic_config_error_code: 0,
+        topic_config_error_code: config_error.code(),
         num_partitions: topic.partition_count,
         replication_factor: topic.replica_count as i16,
-        configs: Some(metadata.describe_topic_config(&config).map(told_config).collect()),
+        configs,
     }
+}
+
+fn configs(metadata: &Metadata, topic: &NewTopic) -> Vec<CreatableTopicConfigs> {
+    let mut config = TopicConfig::new();
+    config
+        .change(&topic.config)
+        .expect("the plan has checked the configs");
+    metadata.describe_topic_config(&config).map(told_config).collect()
 }
 
 fn told_config(entry: ConfigEntry) -> CreatableTopicConfigs {

@@ -34,8 +34,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_wire::{
-    ApiKey, Decode, Encode, ErrorCode, FetchRequest, Frame, ProduceRequest, ProduceResponse, Reader, Request,
-    RequestHeader, frame_response,
+    ApiKey, DECODED_BYTES_MAX, Decode, Encode, ErrorCode, FetchRequest, Frame, ProduceRequest,
+    ProduceResponse, Reader, Request, RequestHeader, frame_response,
 };
 
 use storage::SharedMemory;
@@ -79,7 +79,8 @@ pub(crate) fn start(
     memory: Option<SharedMemory>,
     room: &mut Option<Room>,
 ) -> Result<Answer, ConnectionError> {
-    let mut reader = Reader::new(frame);
+    let arrays_bytes_max = arrays_bytes_max(&frame, frame.len());
+    let mut reader = Reader::with_memory_limit(frame, arrays_bytes_max);
     let header = RequestHeader::decode(&mut reader)?;
     core.counters.requests_by_api.note(header.api_key);
     let call = Call {
@@ -93,9 +94,9 @@ pub(crate) fn start(
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
         ApiKey::ListOffsets => call.answer(list_offsets::handle),
-        ApiKey::Metadata => call.answer(metadata::handle),
+        ApiKey::Metadata => call.answer_with_room(metadata::handle),
         ApiKey::ApiVersions => Ok(call.api_versions()),
-        ApiKey::CreateTopics => call.answer(create_topics::handle),
+        ApiKey::CreateTopics => call.answer_with_room(create_topics::handle),
         ApiKey::DeleteTopics => call.answer(delete_topics::handle),
         ApiKey::DeleteRecords => call.answer(delete_records::handle),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
@@ -118,21 +119,50 @@ pub(crate) fn start(
         ApiKey::AlterConfigs => call.answer(alter_configs::replace),
         ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
         ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
-        ApiKey::DescribeLogDirs => call.answer(describe_log_dirs::handle),
+        ApiKey::DescribeLogDirs => call.answer_with_room(describe_log_dirs::handle),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
-        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
+        ApiKey::DescribeTopicPartitions => call.answer_with_room(describe_topic_partitions::handle),
+        ApiKey::DescribeProducers => call.answer_with_room(describe_producers::handle),
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
     }
 }
 
+/// What the arrays of any request may take, however short it is.
+const ARRAYS_BYTES_MIN: usize = 16 << 10;
+/// What they may take beyond that for each of its bytes: names of three letters take ten times as much as they are, those that
+/// people give topics and groups three to six times.
+const ARRAYS_BYTES_PER_BYTE: usize = 12;
+/// The same of appends, whose batches are not taken apart.
+const ARRAYS_BYTES_PER_APPENDED_BYTE: usize = 2;
+
+/// What the arrays of a request of `size` bytes may take; `head` is what it begins with.
+fn arrays_bytes_max(head: &[u8], size: usize) -> usize {
+    let per_byte = match is_one_of(head, &[ApiKey::Produce]) {
+        true => ARRAYS_BYTES_PER_APPENDED_BYTE,
+        false => ARRAYS_BYTES_PER_BYTE,
+    };
+    (ARRAYS_BYTES_MIN + size * per_byte).min(DECODED_BYTES_MAX)
+}
+
+/// What such a request takes of its core's memory, taken apart.
+pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
+    match is_one_of(head, &[ApiKey::Produce]) {
+        // What its arrays take besides is little, unless they are of batches that are hardly there.
+        true => size,
+        false => size + arrays_bytes_max(head, size),
+    }
+}
+
 /// Whether a request's answer may wait for what others do: for records, or for the rest of a group.
 pub(crate) fn may_wait(frame: &[u8]) -> bool {
+    is_one_of(frame, &[ApiKey::Fetch, ApiKey::JoinGroup, ApiKey::SyncGroup])
+}
+
+fn is_one_of(frame: &[u8], keys: &[ApiKey]) -> bool {
     let api = frame.first_chunk().map(|code| i16::from_be_bytes(*code));
-    let waiting = [ApiKey::Fetch, ApiKey::JoinGroup, ApiKey::SyncGroup];
-    waiting.iter().any(|key| api == Some(key.code()))
+    keys.iter().any(|key| api == Some(key.code()))
 }
 
 /// A request whose header has been read.
@@ -188,6 +218,23 @@ impl Call<'_> {
             let kind = AnswerKind::Other;
             Ok(Some(Answered { frame, kind }))
         }))
+    }
+
+    /// The same for answers that may be much longer than their requests: not begun while clients have yet to take so much that
+    /// there is no room for more.
+    fn answer_with_room<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+    ) -> Result<Answer, ConnectionError>
+    where
+        R: Request + 'static,
+        R::Response: Encode + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        self.answer(move |core: Rc<Core>, request, version| async move {
+            core.answers.room().await;
+            handle(core, request, version).await
+        })
     }
 
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are

@@ -231,7 +231,7 @@ pub(super) static KEYS: &[Key] = &[
     number(
         "topics.default_partitions",
         |c| Slot::Number(&mut c.topics.default_partitions),
-        (1, 100_000),
+        (1, 10_000),
         "How many partitions a topic has when its creator does not say.",
     ),
     number(

@@ -272,6 +272,12 @@ fn the_documentation_says_what_numbers_may_be() {
 }
 
 #[test]
+fn readers_take_what_a_node_takes_by_default() {
+    let accepted = Config::default().limits.decompressed_bytes as u64;
+    assert_eq!(record::Limits::up_to(accepted), record::Limits::default());
+}
+
+#[test]
 fn the_documentation_says_what_values_topics_take() {
     let text = include_str!("../../../../docs/configs.md");
     for known in KNOWN {
@@ -285,7 +291,7 @@ fn the_documentation_says_what_values_topics_take() {
         let number = |value: &str| value.parse::<i128>().expect("a number");
         match named[..] {
             [least] if values.ends_with(" and more ") => {
-                assert!(takes(least) && takes(&i32::MAX.to_string()), "{}", known.name);
+                assert!(takes(least) && takes(&i64::MAX.to_string()), "{}", known.name);
                 assert!(!takes(&(number(least) - 1).to_string()), "{}", known.name);
             }
             [least, most] if values.contains('–') => {

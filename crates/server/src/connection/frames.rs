@@ -1,10 +1,12 @@
 //! The frames of a connection's input: where a large one is read to, and how long each may take.
 //!
-//! Memory comes before reading. Who announces much shows some of it first, and nobody keeps room in silence while others wait.
+//! Memory comes before reading. Who announces much shows some of it first, and nobody keeps room for a trickle while others wait.
 
 use std::rc::Rc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use kafka_wire::lone_batch_position;
 use storage::{BatchMemory, SharedMemory};
 use tokio::io::AsyncReadExt;
@@ -13,7 +15,8 @@ use tokio::time::timeout;
 
 use super::ConnectionError;
 use super::in_flight::InFlight;
-use crate::budget::Room;
+use crate::api;
+use crate::budget::{Budget, Room};
 use crate::core::Core;
 use crate::shard::count;
 
@@ -28,6 +31,8 @@ const _: () = assert!(
     SMALL_FRAME_BYTES < BatchMemory::REQUEST_BYTES_MIN,
     "a frame that may be received into a batch's memory has shown its head before it is received"
 );
+/// While others wait for the room that a frame holds, so much of it has to come each time that they would be let wait.
+const ARRIVING_BYTES_MIN: usize = 64 << 10;
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -54,14 +59,14 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// `rest` is what was read already.
-    pub(super) fn new(core: Rc<Core>, input: OwnedReadHalf, rest: BytesMut) -> Frames {
+    /// `rest` is what was read already, `any` whether that comes behind a whole request.
+    pub(super) fn new(core: Rc<Core>, input: OwnedReadHalf, rest: BytesMut, any: bool) -> Frames {
         Frames {
             core,
             input,
             buffer: rest,
             read_bytes: READ_BYTES_MIN,
-            any: false,
+            any,
         }
     }
 
@@ -94,7 +99,8 @@ impl Frames {
                     return Ok(None);
                 }
                 under_way.until_none_waits().await;
-                Some(self.core.requests.room(size).await)
+                let memory_bytes = api::memory_bytes(&self.buffer[PREFIX_BYTES..], size);
+                Some(self.core.requests.room(memory_bytes).await)
             }
         };
         let received = timeout(limits.handshake, self.receive(size, room.is_some())).await;
@@ -108,7 +114,7 @@ impl Frames {
     }
 
     /// The frame of `size` bytes whose prefix is in the buffer, and of a large one its head too; `None` if the input ends
-    /// before. Only a frame that holds room may not be silent while others wait.
+    /// before. Only a frame that holds room may not trickle while others wait.
     async fn receive(
         &mut self,
         size: usize,
@@ -120,15 +126,20 @@ impl Frames {
                 return self.receive_batch(BatchMemory::for_request(position, size)).await;
             }
         }
+        let core = self.core.clone();
+        let mut patience = holds_room.then(|| Patience::new(&core.requests));
         while self.buffer.len() < PREFIX_BYTES + size {
-            let core = self.core.clone();
+            let here = self.buffer.len();
             let filling = self.fill_once(PREFIX_BYTES + size);
-            let filled = match holds_room {
-                true => unless_starving(&core, filling).await?,
-                false => filling.await?,
+            let filled = match &mut patience {
+                Some(patience) => patience.wait(filling).await?,
+                None => filling.await?,
             };
             if !filled {
                 return Ok(None);
+            }
+            if let Some(patience) = &mut patience {
+                patience.note(self.buffer.len() - here);
             }
         }
         self.buffer.advance(PREFIX_BYTES);
@@ -145,11 +156,14 @@ impl Frames {
         memory.rest().put_slice(&self.buffer.split_to(here));
         // The next one's head is as small as this one's: what is read with it has to be copied.
         self.read_bytes = READ_BYTES_MIN;
+        let core = self.core.clone();
+        let mut patience = Patience::new(&core.requests);
         while memory.missing() > 0 {
-            let read = unless_starving(&self.core, self.input.read_buf(&mut memory.rest())).await?;
+            let read = patience.wait(self.input.read_buf(&mut memory.rest())).await?;
             if read == 0 {
                 return Ok(None);
             }
+            patience.note(read);
             count(&self.core.counters.received_bytes, read as u64);
         }
         let (request, memory) = memory.share();
@@ -194,14 +208,39 @@ impl Frames {
     }
 }
 
-/// Waits for input of a request, but not while it is silent and others wait for the memory that is kept for it.
-async fn unless_starving<T, E: Into<ConnectionError>>(
-    core: &Core,
-    input: impl Future<Output = Result<T, E>>,
-) -> Result<T, ConnectionError> {
-    tokio::select! {
-        biased;
-        read = input => read.map_err(Into::into),
-        () = core.requests.until_wanted() => Err(ConnectionError::Silent),
+/// How long a request is waited for that holds room: not while it trickles and others wait for that.
+struct Patience<'a> {
+    requests: &'a Budget,
+    over: LocalBoxFuture<'a, ()>,
+    /// Of what came since the patience was new.
+    came_bytes: usize,
+}
+
+impl Patience<'_> {
+    fn new(requests: &Budget) -> Patience<'_> {
+        Patience {
+            requests,
+            over: requests.until_wanted().boxed_local(),
+            came_bytes: 0,
+        }
+    }
+
+    async fn wait<T, E: Into<ConnectionError>>(
+        &mut self,
+        input: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, ConnectionError> {
+        tokio::select! {
+            biased;
+            read = input => read.map_err(Into::into),
+            () = &mut self.over => Err(ConnectionError::Silent),
+        }
+    }
+
+    /// Takes note of what came.
+    fn note(&mut self, bytes: usize) {
+        self.came_bytes += bytes;
+        if self.came_bytes >= ARRIVING_BYTES_MIN {
+            *self = Patience::new(self.requests);
+        }
     }
 }

@@ -22,6 +22,17 @@ pub(super) struct InFlight {
     still: Arc<Semaphore>,
 }
 
+/// What a request asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish {
+    /// Its bytes as they came.
+    pub(super) size: usize,
+    /// What it takes of its core's memory.
+    pub(super) memory_bytes: usize,
+    /// For what others do.
+    pub(super) may_wait: bool,
+}
+
 /// What a request holds until its answer is written.
 pub(super) struct Permits {
     _bytes: OwnedSemaphorePermit,
@@ -47,24 +58,18 @@ impl InFlight {
         drop(all.expect("the semaphore is never closed"));
     }
 
-    /// Waits until a request of `size` bytes may be under way, too. `may_wait`: for what others do. `room` is what it has
-    /// taken already.
-    pub(super) async fn admit(
-        &self,
-        core: &Budget,
-        size: usize,
-        may_wait: bool,
-        room: Option<Room>,
-    ) -> Permits {
-        let bytes = u32::try_from(size).unwrap_or(u32::MAX).clamp(1, self.bytes_max);
+    /// Waits until a request may be under way, too. `room` is what it has taken already.
+    pub(super) async fn admit(&self, core: &Budget, wish: Wish, room: Option<Room>) -> Permits {
+        let bytes = u32::try_from(wish.size).unwrap_or(u32::MAX);
+        let bytes = bytes.clamp(1, self.bytes_max);
         let permit = Arc::clone(&self.free).acquire_many_owned(bytes).await;
         let permit = permit.expect("the semaphore is never closed");
         let under_way = self.bytes_max as usize - self.free.available_permits();
         let room = match room {
-            None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, size).await,
+            None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, wish.memory_bytes).await,
             room => room,
         };
-        let still = may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
+        let still = wish.may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
         Permits {
             _bytes: permit,
             _still: still.map(|still| still.expect("fewer are under way")),
@@ -74,18 +79,18 @@ impl InFlight {
 
     /// Room for a small request; none as soon as the connection has little under way. It must not stand still while others
     /// keep the room.
-    async fn room_while_busy(&self, core: &Budget, size: usize) -> Option<Room> {
+    async fn room_while_busy(&self, core: &Budget, memory_bytes: usize) -> Option<Room> {
         let free_when_quiet = self.bytes_max.saturating_sub(SMALL_FRAME_BYTES as u32);
         tokio::select! {
-            room = self.room_in_turn(core, size) => Some(room),
+            room = self.room_in_turn(core, memory_bytes) => Some(room),
             _quiet = self.free.acquire_many(free_when_quiet) => None,
         }
     }
 
     /// Room that is not kept behind a request that waits.
-    async fn room_in_turn(&self, core: &Budget, size: usize) -> Room {
+    async fn room_in_turn(&self, core: &Budget, memory_bytes: usize) -> Room {
         self.until_none_waits().await;
-        core.room(size).await
+        core.room(memory_bytes).await
     }
 }
 
@@ -97,12 +102,20 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
+    fn wish(size: usize, may_wait: bool) -> Wish {
+        Wish {
+            size,
+            memory_bytes: size,
+            may_wait,
+        }
+    }
+
     #[test]
     fn many_small_requests_take_room_like_a_large_one() {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(16 * MIB);
         let half = SMALL_FRAME_BYTES / 2;
-        let admit = || in_flight.admit(&core, half, false, None).now_or_never();
+        let admit = || in_flight.admit(&core, wish(half, false), None).now_or_never();
         // The first ones are free.
         let free: Vec<Permits> = (0..2).filter_map(|_| admit()).collect();
         assert!(free.iter().all(|permits| permits.room.is_none()));
@@ -121,7 +134,7 @@ mod tests {
         let in_flight = InFlight::new(16 * MIB);
         for _ in 0..100 {
             let admitted = in_flight
-                .admit(&core, SMALL_FRAME_BYTES, false, None)
+                .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
                 .now_or_never();
             assert!(admitted.expect("nothing else is under way").room.is_none());
         }
@@ -134,10 +147,10 @@ mod tests {
         assert!(all.is_some());
         let in_flight = InFlight::new(16 * MIB);
         let first = in_flight
-            .admit(&core, SMALL_FRAME_BYTES, false, None)
+            .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
             .now_or_never();
         assert!(first.is_some());
-        let mut second = Box::pin(in_flight.admit(&core, SMALL_FRAME_BYTES, false, None));
+        let mut second = Box::pin(in_flight.admit(&core, wish(SMALL_FRAME_BYTES, false), None));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         let second = second.now_or_never().expect("nothing else is under way");
@@ -150,20 +163,30 @@ mod tests {
         let in_flight = InFlight::new(2 * MIB);
         let large = core.room(4 * MIB).now_or_never();
         let permits = in_flight
-            .admit(&core, 4 * MIB, false, large)
+            .admit(&core, wish(4 * MIB, false), large)
             .now_or_never()
             .expect("nothing is under way");
         assert!(permits.room.is_some());
-        assert!(in_flight.admit(&core, 1, false, None).now_or_never().is_none());
+        assert!(
+            in_flight
+                .admit(&core, wish(1, false), None)
+                .now_or_never()
+                .is_none()
+        );
         drop(permits);
-        assert!(in_flight.admit(&core, 1, false, None).now_or_never().is_some());
+        assert!(
+            in_flight
+                .admit(&core, wish(1, false), None)
+                .now_or_never()
+                .is_some()
+        );
     }
 
     #[test]
     fn no_room_is_kept_behind_a_request_that_waits() {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(16 * MIB);
-        let admit = |may_wait| in_flight.admit(&core, SMALL_FRAME_BYTES, may_wait, None);
+        let admit = |may_wait| in_flight.admit(&core, wish(SMALL_FRAME_BYTES, may_wait), None);
         let (waits, next) = (admit(true).now_or_never(), admit(false).now_or_never());
         assert!(next.is_none(), "it needs room, and would keep it");
         assert!(in_flight.until_none_waits().now_or_never().is_none());

@@ -12,10 +12,10 @@ use record::{Offset, PartitionId, TopicId};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::append_path::append_from_outside;
+use crate::append_path::send_from_outside;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendAnswer, AppendRefusal, ReadRefusal, ReadRequest, Shard};
+use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard};
 use crate::stands::Stands;
 
 use super::problem::{Kind, Problem};
@@ -179,7 +179,9 @@ impl Cores {
 
     /// Hands a batch to the core that owns the partition; answered when it is durable.
     pub(super) fn append(&self, partition: PartitionId, batch: Bytes) -> AppendAnswer {
-        append_from_outside(&self.facts, partition, batch.into(), Acks::Quorum)
+        let (request, answer) = AppendRequest::new(partition, batch, Acks::Quorum);
+        send_from_outside(&self.facts, request);
+        answer
     }
 
     /// Reads committed batches, from the one that holds `from` on: at most `bytes_max` bytes, but at least one batch.

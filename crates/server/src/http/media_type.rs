@@ -1,6 +1,6 @@
 //! Which form an answer has (Accept) and which form a body claims to have (Content-Type), after RFC 9110, section 12.5.1.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 
 use super::problem::{Kind, Problem};
 
@@ -112,8 +112,13 @@ fn starts_alike(name: &str, prefix: &str) -> bool {
 /// The form that a body claims to have.
 ///
 /// # Errors
-/// It claims none, or none that is taken here.
+/// It claims none, or none that is taken here; or it is compressed, and would be taken for what it is not (RFC 9110, section 8.4).
 pub(super) fn of_body(headers: &HeaderMap, taken: &[MediaType]) -> Result<MediaType, Problem> {
+    let is_identity = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(header::CONTENT_ENCODING).iter().all(is_identity) {
+        let detail = "no Content-Encoding is taken here; send the body as it is";
+        return Err(Problem::new(Kind::UnsupportedMediaType, detail).with("takes", names(taken)));
+    }
     let claimed = headers.get(header::CONTENT_TYPE);
     let claimed = claimed.and_then(|value| value.to_str().ok()).unwrap_or_default();
     // What follows the name, such as a charset, changes nothing: bytes are taken as they come.
@@ -182,5 +187,21 @@ mod tests {
         assert_eq!(of_body(&headers, PRODUCED).expect("taken"), MediaType::Json);
         headers.insert(header::CONTENT_TYPE, "application/jsonx".parse().expect("sound"));
         assert!(of_body(&headers, PRODUCED).is_err());
+    }
+
+    #[test]
+    fn a_body_is_taken_as_it_is_or_not_at_all() {
+        for (coding, is_taken) in [
+            ("identity", true),
+            (" Identity", true),
+            ("gzip", false),
+            ("identity, gzip", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, "application/json".parse().expect("sound"));
+            headers.insert(header::CONTENT_ENCODING, coding.parse().expect("sound"));
+            assert_eq!(of_body(&headers, PRODUCED).is_ok(), is_taken, "{coding}");
+        }
     }
 }

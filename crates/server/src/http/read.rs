@@ -255,10 +255,7 @@ pub(super) async fn read_page(
         records_max: most.records,
         bytes_max: most.text_bytes,
         record_bytes_max: app.cores.facts.config.limits.fetch_bytes,
-        decompression: record::Limits {
-            decompressed_bytes_max: app.cores.facts.config.limits.decompressed_bytes as u64,
-            ..record::Limits::default()
-        },
+        decompression: record::Limits::up_to(app.cores.facts.config.limits.decompressed_bytes as u64),
     };
     Ok((make_page(found, from, form, limits).await?, stands))
 }

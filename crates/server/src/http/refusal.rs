@@ -22,7 +22,9 @@ impl From<AppendRefusal> for Problem {
     fn from(refusal: AppendRefusal) -> Problem {
         let kind = match &refusal {
             AppendRefusal::UnknownPartition => Kind::UnknownPartition,
-            AppendRefusal::TooLarge { .. } | AppendRefusal::TooLargeForJournal { .. } => Kind::BodyTooLarge,
+            AppendRefusal::TooLarge { .. }
+            | AppendRefusal::TooLargeForJournal { .. }
+            | AppendRefusal::RequestDecompressesTooLarge { .. } => Kind::BodyTooLarge,
             AppendRefusal::Batch(_)
             | AppendRefusal::BaseOffset { .. }
             | AppendRefusal::Timestamp { .. }

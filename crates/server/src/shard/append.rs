@@ -3,6 +3,7 @@
 //! Read from `Shard::append` on, downwards: it is the way of a batch from the produce handler to the journal. What follows
 //! is in `background.rs`: the flush, and the leader's commit that answers the producer.
 
+mod allowance;
 mod check;
 mod contract;
 
@@ -14,6 +15,7 @@ use protocol::{Durability, Stamp};
 use record::{BatchHeader, Examined, PartitionId};
 use storage::{BatchBytes, StageError};
 
+pub(crate) use allowance::Allowance;
 pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest};
 
 use super::background::MEMORY_GATHERED_BYTES_MAX;

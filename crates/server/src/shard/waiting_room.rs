@@ -19,6 +19,8 @@ const SWEEP_BYTES_MIN: usize = 1 << 20;
 pub(super) struct Attempt {
     pub(super) request: AppendRequest,
     pub(super) examined: Option<Examined>,
+    /// Its records were found to have keys, each of them.
+    pub(super) has_keys: bool,
 }
 
 impl From<AppendRequest> for Attempt {
@@ -26,6 +28,7 @@ impl From<AppendRequest> for Attempt {
         Attempt {
             request,
             examined: None,
+            has_keys: false,
         }
     }
 }

@@ -165,6 +165,10 @@ fn bodies_that_are_not_what_they_say() {
         let answer = http.post(RECORDS, media_type, "[]");
         expect(&answer, 415, "unsupported-media-type", "application/octet-stream");
     }
+    // Its bytes would be taken for the records.
+    let headers = [("content-type", "text/plain"), ("content-encoding", "gzip")];
+    let compressed = http.send("POST", RECORDS, &headers, b"\x1f\x8b");
+    expect(&compressed, 415, "unsupported-media-type", "Content-Encoding");
     expect(
         &http.post("/v1/topics", "text/plain", "t"),
         415,

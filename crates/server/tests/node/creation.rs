@@ -36,6 +36,32 @@ fn create(wire: &mut Wire, topic: CreatableTopic) -> (i16, String) {
 }
 
 #[test]
+fn configs_of_more_topics_than_anybody_reads_are_not_told() {
+    let node = TestNode::start();
+    let request = CreateTopicsRequest {
+        topics: (0..1_010)
+            .map(|number| topic(&format!("t{number}"), 1, 1))
+            .collect(),
+        validate_only: true,
+        ..CreateTopicsRequest::default()
+    };
+    let told = node.connect().call(7, &request).topics;
+    let (with, without) = told.split_at(1_000);
+    assert!(
+        with.iter()
+            .all(|topic| topic.error_code == NONE && topic.configs.is_some())
+    );
+    assert_eq!(without.len(), 10);
+    for topic in without {
+        assert_eq!((topic.error_code, &topic.configs), (NONE, &None));
+        assert_ne!(
+            topic.topic_config_error_code, NONE,
+            "it is said that they are not told"
+        );
+    }
+}
+
+#[test]
 fn created_topics_are_told_with_counts_configs_and_ids() {
     let node = TestNode::start_with(&[
         ("topics.default_partitions", "4"),

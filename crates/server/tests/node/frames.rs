@@ -3,9 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
-use kafka_wire::{ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest};
+use kafka_wire::{
+    ApiVersionsRequest, DescribeGroupsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest, Text,
+};
 use platform::random::SeededRandom;
 
 use crate::ask::named;
@@ -320,6 +323,95 @@ fn silence_ends_only_who_keeps_room_from_others() {
     small.send(rest);
     let (_, response) = small.receive::<MetadataRequest>(9);
     assert_eq!(response.brokers.len(), 1);
+}
+
+#[test]
+fn a_trickle_keeps_room_from_others_no_longer_than_silence() {
+    let node = TestNode::start_with(&[
+        ("cores", "1"),
+        ("limits.in_flight_bytes_per_core", "1MiB"),
+        ("limits.handshake", "1h"),
+    ]);
+    node.connect().create_topic("orders", 1, &[]);
+    let mut greedy = node.connect();
+    let mut trickling = greedy.another_end();
+    let announced = [&(1i32 << 20).to_be_bytes()[..], &[0; 1 << 10]].concat();
+    greedy.send(&announced);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // A byte at a time, often enough that it is never silent. An end of its own: a failed test ends as well.
+            for _ in 0..10_000 {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                trickling.send(&[0]);
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        produces_much(&node);
+        greedy.expect_hang_up();
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn arrays_take_no_more_than_a_multiple_of_their_request() {
+    let node = TestNode::start();
+    // Names of no letters: a byte each in the frame, thirty times as much in memory.
+    let many = DescribeGroupsRequest {
+        groups: vec![Text::EMPTY; 1 << 20],
+        ..DescribeGroupsRequest::default()
+    };
+    let mut wire = node.connect();
+    let frame = wire.frame(5, &many);
+    wire.send(&frame);
+    wire.expect_hang_up();
+    // As many as anybody has, of three letters each.
+    let some = DescribeGroupsRequest {
+        groups: (0..10_000)
+            .map(|number| Text::from(format!("g{number:02x}")))
+            .collect(),
+        ..DescribeGroupsRequest::default()
+    };
+    assert!(!node.connect().call(5, &some).groups.is_empty());
+}
+
+#[test]
+fn a_connection_that_has_moved_may_be_as_silent_as_before() {
+    let node = TestNode::start_with(&[("cores", "2"), ("limits.handshake", "1s")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 2, &[]);
+    // One of them is another core's than the connection's, which moves there after so many, and is silent then.
+    for partition in 0..2 {
+        for _ in 0..32 {
+            assert_eq!(
+                wire.produce("orders", partition, batch(&[(now_ms(), "x")]))
+                    .error_code,
+                0
+            );
+        }
+        thread::sleep(Duration::from_millis(1_500));
+    }
+    assert!(node.metric("ropewalk_connections_moved_total") > 0);
+    assert_eq!(wire.produce("orders", 0, batch(&[(now_ms(), "x")])).error_code, 0);
+}
+
+#[test]
+fn a_fetch_that_waits_does_not_keep_the_node_from_stopping() {
+    let mut node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let before = node.metric("ropewalk_requests_total");
+    let frame = patient_fetch(&mut wire, 1);
+    wire.send(&frame);
+    eventually("it is under way", || {
+        node.metric("ropewalk_requests_total") > before
+    });
+    // It would wait for an hour; the deadline is not what ends it.
+    assert!(node.take().drain(Duration::from_secs(1_000)));
+    let (_, fetched) = wire.receive::<FetchRequest>(12);
+    assert_eq!(fetched.responses[0].partitions[0].error_code, 0);
 }
 
 /// A node of one core, where all large requests together have 1 MiB.

@@ -1,7 +1,8 @@
 //! Batches that must not be stored: damaged, lying, too large, or not a producer's to send.
 
 use bytes::Bytes;
-use kafka_wire::ErrorCode;
+use kafka_wire::produce::PartitionProduceData;
+use kafka_wire::{ErrorCode, ProduceResponse};
 use record::{BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, checksum};
 
 use crate::support::{TestNode, batch, compressed_batch, now_ms, produce_request, stamped_batch};
@@ -323,4 +324,45 @@ fn a_batch_that_unpacks_to_too_much_is_refused() {
         wire.produce("orders", 0, batch(&[(now_ms(), "x")])).base_offset,
         0
     );
+}
+
+#[test]
+fn the_batches_of_a_request_are_decompressed_to_so_much_together() {
+    const BATCHES: usize = 20;
+    let node = TestNode::start_with(&[("limits.decompressed_bytes", "1MiB")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    // Each is a thousandth of what it decompresses to, and taken by itself.
+    let value = "x".repeat(700_000);
+    let bomb = compressed_batch(Compression::Zstd, &[(now_ms(), &value)]);
+    assert!(bomb.len() < 1_000, "{}", bomb.len());
+    assert_eq!(wire.produce("orders", 0, bomb.clone()).error_code, 0);
+    let mut request = produce_request("orders", 0, bomb.clone(), -1);
+    let one = request.topic_data[0].partition_data[0].clone();
+    request.topic_data[0].partition_data = vec![one; BATCHES];
+    let codes_of = |response: ProduceResponse| -> Vec<i16> {
+        let topics = response.responses.into_iter();
+        topics
+            .flat_map(|topic| topic.partition_responses)
+            .map(|partition| partition.error_code)
+            .collect()
+    };
+    let codes = codes_of(wire.call(9, &request));
+    let taken = codes.iter().filter(|code| **code == 0).count();
+    let too_large = ErrorCode::MessageTooLarge.code();
+    assert!((1..BATCHES / 2).contains(&taken), "{codes:?}");
+    assert!(codes[taken..].iter().all(|code| *code == too_large), "{codes:?}");
+    // What nobody made for this is taken, however many batches it is.
+    let words: Vec<String> = (0..2_000)
+        .map(|number| format!("{number} of many lines"))
+        .collect();
+    let lines: Vec<(i64, &str)> = words.iter().map(|line| (now_ms(), line.as_str())).collect();
+    let batch = compressed_batch(Compression::Gzip, &lines);
+    let one = PartitionProduceData {
+        index: 0,
+        records: Some(batch),
+    };
+    request.topic_data[0].partition_data = vec![one; 100];
+    let codes = codes_of(wire.call(9, &request));
+    assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
 }

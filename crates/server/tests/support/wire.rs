@@ -54,6 +54,15 @@ impl Wire {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// The same connection, for another thread to send on.
+    pub(crate) fn another_end(&self) -> Wire {
+        Wire {
+            stream: self.stream.try_clone().expect("the system has descriptors"),
+            writer: Writer::new(),
+            correlation_id: self.correlation_id,
+        }
+    }
+
     /// Sends a request and takes its answer.
     pub(crate) fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         let frame = self.frame(version, request);

@@ -10,7 +10,7 @@ use record::{Examined, Offset, whole_ms};
 
 use super::super::waiting_room::Attempt;
 use super::super::{Partition, Shard};
-use super::contract::{Acks, AppendRefusal};
+use super::contract::{Acks, AppendRefusal, AppendRequest};
 
 /// The time of a record whose producer gave it none.
 const NO_TIMESTAMP: i64 = -1;
@@ -20,7 +20,7 @@ impl Shard {
     pub(super) fn check_batch(
         &self,
         partition: &Partition,
-        attempt: &Attempt,
+        attempt: &mut Attempt,
     ) -> Result<Examined, AppendRefusal> {
         let (batch, topic) = (&*attempt.request.batch, &partition.topic);
         if attempt.request.acks == Acks::Quorum {
@@ -36,7 +36,7 @@ impl Shard {
         }
         let examined = match attempt.examined {
             Some(examined) => examined,
-            None => record::examine(batch, &self.settings.batch_limits).map_err(AppendRefusal::Batch)?,
+            None => self.examine(&attempt.request)?,
         };
         // Only who stores batches numbers them.
         let base_offset = examined.header.base_offset;
@@ -47,10 +47,19 @@ impl Shard {
         if attempt.examined.is_none() && topic.timestamp_type == TimestampType::CreateTime {
             self.check_times(topic, examined.max_timestamp_found_ms, batch)?;
         }
-        if topic.compaction.is_some() {
+        if topic.compaction.is_some() && !attempt.has_keys {
             self.check_keys(batch)?;
+            attempt.has_keys = true;
         }
         Ok(examined)
+    }
+
+    fn examine(&self, request: &AppendRequest) -> Result<Examined, AppendRefusal> {
+        let limits = &self.settings.batch_limits;
+        match &request.allowance {
+            Some(allowance) => allowance.examine(&request.batch, limits),
+            None => record::examine(&request.batch, limits).map_err(AppendRefusal::Batch),
+        }
     }
 
     /// That each record's own time is near enough to the node's.

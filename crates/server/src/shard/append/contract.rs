@@ -5,6 +5,8 @@ use record::{BatchError, Offset, PartitionId};
 use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
+use super::allowance::Allowance;
+
 /// What the producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acks {
@@ -21,6 +23,8 @@ pub(crate) struct AppendRequest {
     pub(in crate::shard) partition: PartitionId,
     pub(in crate::shard) batch: BatchBytes,
     pub(in crate::shard) acks: Acks,
+    /// What it shares with other batches of its request, if those are compressed.
+    pub(in crate::shard) allowance: Option<Allowance>,
     pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -39,9 +43,20 @@ impl AppendRequest {
             partition,
             batch: batch.into(),
             acks,
+            allowance: None,
             reply,
         };
         (request, answer)
+    }
+
+    /// Where it goes.
+    pub(crate) fn partition(&self) -> PartitionId {
+        self.partition
+    }
+
+    /// With what all batches it came with may be decompressed to.
+    pub(crate) fn within(self, allowance: Option<Allowance>) -> AppendRequest {
+        AppendRequest { allowance, ..self }
     }
 }
 
@@ -63,6 +78,11 @@ pub(crate) enum AppendRefusal {
     NotLeader,
     #[error("the batch is not sound: {0}")]
     Batch(BatchError),
+    #[error(
+        "the batches of the request decompress to more than {bytes_max} bytes together, which is limits.decompressed_bytes \
+         and 32 bytes for each byte of theirs"
+    )]
+    RequestDecompressesTooLarge { bytes_max: u64 },
     #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
     TooLarge { bytes: usize, bytes_max: u32 },
     #[error("the batch takes {bytes} bytes, a journal file has room for {bytes_max} (journal.file_bytes)")]

@@ -1,0 +1,68 @@
+//! How much the compressed batches of one request may be decompressed to together: a request must not keep a core for long,
+//! however many batches it has. One that has a single batch needs none of this: that has a limit of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use record::{BatchError, Examined, Limits};
+
+use super::contract::AppendRefusal;
+
+/// Beside what a single batch may take: so much for each byte of the batches as they came. What programs log shrinks to a
+/// tenth; only what was made for it shrinks to less than a thirtieth in batch after batch.
+const BYTES_PER_BYTE: u64 = 32;
+
+/// Shared by the batches of a request, on whatever cores they are examined.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowance {
+    bytes_left: Arc<AtomicU64>,
+    bytes_max: u64,
+}
+
+impl Allowance {
+    /// Of a request whose batches are `request_bytes`, where one may be decompressed to `batch_bytes_max`.
+    pub(crate) fn new(request_bytes: u64, batch_bytes_max: u64) -> Allowance {
+        let bytes_max = batch_bytes_max.saturating_add(request_bytes.saturating_mul(BYTES_PER_BYTE));
+        Allowance {
+            bytes_left: Arc::new(AtomicU64::new(bytes_max)),
+            bytes_max,
+        }
+    }
+
+    /// Examines a batch, with as much as is left. What is found to be unsound may have been decompressed as far as that.
+    pub(super) fn examine(&self, batch: &[u8], limits: &Limits) -> Result<Examined, AppendRefusal> {
+        let left = self.bytes_left.load(Ordering::Relaxed);
+        let is_short = left < limits.decompressed_bytes_max;
+        let limits = Limits {
+            decompressed_bytes_max: limits.decompressed_bytes_max.min(left),
+            ..*limits
+        };
+        let examined = record::examine(batch, &limits);
+        let taken = match &examined {
+            Ok(examined) => examined.decompressed_bytes,
+            Err(
+                BatchError::Decompress { .. }
+                | BatchError::DecompressedTooLarge { .. }
+                | BatchError::Record { .. }
+                | BatchError::TrailingRecords { .. },
+            ) => limits.decompressed_bytes_max,
+            Err(_) => 0,
+        };
+        self.take(taken);
+        examined.map_err(|error| match error {
+            BatchError::DecompressedTooLarge { .. } if is_short => {
+                AppendRefusal::RequestDecompressesTooLarge {
+                    bytes_max: self.bytes_max,
+                }
+            }
+            error => AppendRefusal::Batch(error),
+        })
+    }
+
+    fn take(&self, bytes: u64) {
+        let subtract = |left: u64| Some(left.saturating_sub(bytes));
+        let _ = self
+            .bytes_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+    }
+}
