@@ -32,7 +32,7 @@ const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, clap::Args)]
 pub struct AppendOptions {
     /// Brokers to ask first, host:port, separated by commas
-    #[arg(long, default_value = "127.0.0.1:9092")]
+    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
     pub bootstrap: String,
     /// Topic to append to; created if it does not exist
     #[arg(long, default_value = "bench")]

@@ -25,8 +25,8 @@ const NO_GENERATION: i32 = -1;
 /// What to commit, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommitOptions {
-    /// The broker that coordinates the groups, host:port
-    #[arg(long, default_value = "127.0.0.1:9092")]
+    /// The broker that coordinates the groups, one host:port
+    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
     pub bootstrap: String,
     /// Topic whose offsets are committed; created with one partition if it does not exist
     #[arg(long, default_value = "bench")]

@@ -40,8 +40,8 @@ pub enum GroupProtocol {
 /// The group.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MembersOptions {
-    /// The broker that coordinates the group, host:port
-    #[arg(long, default_value = "127.0.0.1:9092")]
+    /// The broker that coordinates the group, one host:port
+    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
     pub bootstrap: String,
     /// Topic that the group reads; created if it does not exist
     #[arg(long, default_value = "bench-members")]

@@ -36,7 +36,7 @@ pub enum Decode {
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadOptions {
     /// Brokers to ask first, host:port, separated by commas
-    #[arg(long, default_value = "127.0.0.1:9092")]
+    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
     pub bootstrap: String,
     /// Topic to read
     #[arg(long, default_value = "bench")]

@@ -337,3 +337,20 @@ fn output_that_cannot_be_written_is_a_failure() {
         "{complaint}"
     );
 }
+
+#[test]
+fn where_the_node_is_can_be_told_for_all_commands_at_once() {
+    for arguments in [
+        &["topic", "list"][..],
+        &["bench", "append"],
+        &["bench", "read"],
+        &["bench", "commit"],
+        &["bench", "members"],
+    ] {
+        let mut command = ropewalk(arguments);
+        // Nobody listens there.
+        let output = command.env("ROPEWALK_BOOTSTRAP", "127.0.0.1:1").output();
+        let complaint = Ran::of(output.expect("the binary was built")).complaint();
+        assert!(complaint.contains("127.0.0.1:1"), "{arguments:?}: {complaint}");
+    }
+}
