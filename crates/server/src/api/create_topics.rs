@@ -16,6 +16,7 @@ use protocol::metadata::{
 };
 use record::TopicId;
 
+use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
@@ -36,6 +37,9 @@ pub(crate) async fn handle(
     request: CreateTopicsRequest,
     _version: i16,
 ) -> CreateTopicsResponse {
+    if request.topics.len() > TOPICS_WITHOUT_ROOM_MAX {
+        core.answers.room().await;
+    }
     let (names, mut wishes) = wishes(&core, request.topics);
     let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
     let mut planner = Planner::new(&core.facts.config);

@@ -17,6 +17,7 @@ use protocol::metadata::{
 };
 use record::TopicId;
 
+use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
 use super::topic_change::{Planner, Refusal, change, conclude};
 use crate::core::Core;
@@ -39,6 +40,13 @@ enum Named {
 }
 
 pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i16) -> MetadataResponse {
+    let is_long = request
+        .topics
+        .as_ref()
+        .is_none_or(|topics| topics.len() > TOPICS_WITHOUT_ROOM_MAX);
+    if is_long {
+        core.answers.room().await;
+    }
     let mut topics = tell(&core, &request, version).await;
     let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
     // An id that no topic has stands for nothing.

@@ -94,9 +94,9 @@ pub(crate) fn start(
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
         ApiKey::ListOffsets => call.answer(list_offsets::handle),
-        ApiKey::Metadata => call.answer_with_room(metadata::handle),
+        ApiKey::Metadata => call.answer(metadata::handle),
         ApiKey::ApiVersions => Ok(call.api_versions()),
-        ApiKey::CreateTopics => call.answer_with_room(create_topics::handle),
+        ApiKey::CreateTopics => call.answer(create_topics::handle),
         ApiKey::DeleteTopics => call.answer(delete_topics::handle),
         ApiKey::DeleteRecords => call.answer(delete_records::handle),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
@@ -154,6 +154,10 @@ pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
         false => size + arrays_bytes_max(head, size),
     }
 }
+
+/// A request about no more topics than this is answered whether there is room for answers or not: whoever comes must find its way
+/// also while others take nothing.
+pub(crate) const TOPICS_WITHOUT_ROOM_MAX: usize = 100;
 
 /// Whether a request's answer may wait for what others do: for records, or for the rest of a group.
 pub(crate) fn may_wait(frame: &[u8]) -> bool {
