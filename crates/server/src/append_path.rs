@@ -97,11 +97,16 @@ fn start_all(
             let codec = check_codec(&partition, version);
             let pending = match (&acks, &known, codec) {
                 (Ok(acks), Ok(known), Ok(())) => {
-                    let start = |request: AppendRequest| {
-                        connection.note_owner(core.facts.owner_of(request.partition()));
-                        send_to_owner(core, request.within(allowance.clone()));
-                    };
-                    start_append(known, partition, *acks, memory.take(), start)
+                    let allowance = allowance.clone();
+                    start_append(
+                        core,
+                        connection,
+                        known,
+                        partition,
+                        *acks,
+                        memory.take(),
+                        allowance,
+                    )
                 }
                 (Err(refused), ..) | (_, Err(refused), _) => Pending::Refused(*refused),
                 (.., Err(refused)) => Pending::Refused(refused),
@@ -192,11 +197,13 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(To
 }
 
 fn start_append(
+    core: &Rc<Core>,
+    connection: &Connection,
     (topic, partition_count): &(TopicId, i32),
     partition: PartitionProduceData,
     acks: Acks,
     memory: Option<SharedMemory>,
-    start: impl FnOnce(AppendRequest),
+    allowance: Option<Allowance>,
 ) -> Pending {
     if !(0..*partition_count).contains(&partition.index) {
         return Pending::Refused((ErrorCode::UnknownTopicOrPartition, None));
@@ -210,8 +217,9 @@ fn start_append(
         topic: *topic,
         index: partition.index,
     };
+    connection.note_owner(core.facts.owner_of(id));
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    start(request);
+    send_to_owner(core, request.within(allowance));
     Pending::Answer(answer)
 }
 

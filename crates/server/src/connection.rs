@@ -21,7 +21,6 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
@@ -142,8 +141,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         streak: Cell::new((core.index, 0)),
     });
     count(&core.counters.connections, 1);
-    let frames = |input| Frames::new(core.clone(), input, rest, has_asked);
-    let ended = converse(&core, &connection, stream, frames, &draining).await;
+    let ended = converse(&core, &connection, stream, rest, has_asked, &draining).await;
     core.counters.connections.set(core.counters.connections.get() - 1);
     let session = core.sessions.borrow_mut().take(connection.session.get());
     match ended {
@@ -190,7 +188,8 @@ async fn converse(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
     stream: std::net::TcpStream,
-    frames: impl FnOnce(OwnedReadHalf) -> Frames,
+    rest: BytesMut,
+    has_asked: bool,
     draining: &Semaphore,
 ) -> Result<Option<(usize, std::net::TcpStream, BytesMut)>, ConnectionError> {
     let stream = TcpStream::from_std(stream)?;
@@ -198,7 +197,7 @@ async fn converse(
     let (input, output) = stream.into_split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = frames(input);
+    let mut frames = Frames::new(core.clone(), input, rest, has_asked);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {

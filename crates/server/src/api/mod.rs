@@ -119,10 +119,10 @@ pub(crate) fn start(
         ApiKey::AlterConfigs => call.answer(alter_configs::replace),
         ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
         ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
-        ApiKey::DescribeLogDirs => call.answer_with_room(describe_log_dirs::handle),
+        ApiKey::DescribeLogDirs => call.answer(describe_log_dirs::handle),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => call.answer_with_room(describe_topic_partitions::handle),
-        ApiKey::DescribeProducers => call.answer_with_room(describe_producers::handle),
+        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
+        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
@@ -222,23 +222,6 @@ impl Call<'_> {
             let kind = AnswerKind::Other;
             Ok(Some(Answered { frame, kind }))
         }))
-    }
-
-    /// The same for answers that may be much longer than their requests: not begun while clients have yet to take so much that
-    /// there is no room for more.
-    fn answer_with_room<R, F>(
-        self,
-        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
-    ) -> Result<Answer, ConnectionError>
-    where
-        R: Request + 'static,
-        R::Response: Encode + 'static,
-        F: Future<Output = R::Response> + 'static,
-    {
-        self.answer(move |core: Rc<Core>, request, version| async move {
-            core.answers.room().await;
-            handle(core, request, version).await
-        })
     }
 
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are

@@ -5,11 +5,11 @@ mod refusals;
 use std::time::Duration;
 
 use platform::random::SeededRandom;
-use protocol::metadata::KnownBrokerConfig;
 use protocol::metadata::broker_config::{
     CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP,
 };
 use protocol::metadata::topic_config::KNOWN;
+use protocol::metadata::{KnownBrokerConfig, PlanLimits};
 
 use super::keys::KEYS;
 use super::speech::{read_bytes, read_duration, read_host_port, show_bytes, show_duration};
@@ -269,6 +269,13 @@ fn the_documentation_says_what_numbers_may_be() {
         let row = row.expect("every key has a row");
         assert!(row.contains(&cell), "{}: {cell} in {row}", key.name);
     }
+}
+
+#[test]
+fn a_topic_may_have_as_many_partitions_as_the_default_may_say() {
+    let key = KEYS.iter().find(|key| key.name == "topics.default_partitions");
+    let most = key.expect("a key").range.max;
+    assert_eq!(most, PlanLimits::default().topic_partitions_max as u64);
 }
 
 #[test]

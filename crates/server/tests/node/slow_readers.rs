@@ -1,8 +1,9 @@
 //! Clients that do not take their answers, and clients that wait: what the node holds for them is bounded, and others
 //! are served.
 
-use kafka_wire::FetchRequest;
+use kafka_wire::{FetchRequest, MetadataRequest};
 
+use crate::ask::named;
 use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, records_of};
 
 /// What answers may hold where that matters.
@@ -67,6 +68,31 @@ fn readers_that_take_nothing_are_bounded_and_others_get_their_records() {
     });
     drop(greedy);
     eventually("all room is given back", || node.metric(HELD) == 0);
+}
+
+#[test]
+fn long_answers_to_short_requests_are_bounded_and_who_asks_for_little_is_answered() {
+    // About 400 KB.
+    const ALL_TOPICS_BYTES: u64 = 1 << 20;
+    let node = TestNode::start_with(&[("cores", "1"), ("limits.answer_bytes_per_core", "2MiB")]);
+    let mut good = node.connect();
+    good.create_topic("wide", 10_000, &[]);
+    good.create_topic("orders", 1, &[]);
+    let all = MetadataRequest {
+        topics: None,
+        ..named(&[])
+    };
+    let _greedy = node.greedy(40, ANSWERS_PER_READER, 12, &all);
+    let check = || {
+        let held = node.metric(HELD);
+        assert!(held <= LIMIT_BYTES + ALL_TOPICS_BYTES, "{held} bytes are held");
+        held
+    };
+    eventually("all room is taken", || check() >= LIMIT_BYTES);
+    for _ in 0..20 {
+        assert_eq!(good.call(12, &named(&["orders"])).topics.len(), 1);
+        check();
+    }
 }
 
 #[test]
