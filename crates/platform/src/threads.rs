@@ -4,9 +4,11 @@
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Starts a named thread. Names longer than 15 bytes are cut by the system in its listings. Fails if the system gives
 /// no more threads.
@@ -37,6 +39,12 @@ pub fn available_cpus() -> Vec<usize> {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|index| set.is_set(*index)).collect(),
         Err(_) => Vec::new(),
     }
+}
+
+/// Processor time that the calling thread has used so far. Costs a system call, where a clock costs none.
+pub fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Raises the soft limit on open descriptors to the hard one and returns what now holds (`u64::MAX` for no limit).
@@ -81,6 +89,22 @@ mod tests {
         .expect("a thread")
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_that_of_its_own_work() {
+        let before = cpu_time();
+        let worked = spawn("at-work", || {
+            let begun = cpu_time();
+            while cpu_time() - begun < Duration::from_millis(20) {}
+            cpu_time()
+        });
+        let worked = worked.expect("a thread").join().expect("no panic");
+        assert!(worked >= Duration::from_millis(20));
+        assert!(
+            cpu_time() - before < Duration::from_millis(20),
+            "waiting is no work"
+        );
     }
 
     #[test]

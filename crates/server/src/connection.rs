@@ -179,7 +179,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
 
 /// Starts to serve a connection on the core that calls.
 pub(crate) fn welcome(core: &Rc<Core>, arrival: Arrival) {
-    tokio::task::spawn_local(serve(core.clone(), arrival));
+    crate::turns::spawn(serve(core.clone(), arrival));
 }
 
 /// Reads and answers until the client is done; or gives the stream back, with what was read of the next request, to go on

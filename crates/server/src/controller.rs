@@ -57,7 +57,7 @@ impl Core {
     ) -> Result<Vec<Changed>, Stopping> {
         self.facts
             .mailboxes
-            .call(0, |core| async move { core.change_here(plan).await })
+            .carry_out(0, |core| async move { core.change_here(plan).await })
             .await
     }
 
@@ -109,7 +109,7 @@ impl Core {
         let commands = Arc::new(commands);
         let others = (1..self.facts.mailboxes.cores()).map(|core| {
             let commands = commands.clone();
-            self.facts.mailboxes.call(core, move |core| async move {
+            self.facts.mailboxes.carry_out(core, move |core| async move {
                 // Core 0 has the same image and answers for all.
                 core.apply(&commands);
             })

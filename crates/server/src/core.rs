@@ -27,6 +27,7 @@ use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::shard::{Shard, count};
+use crate::turns::LongTurns;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
@@ -123,6 +124,7 @@ pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) long_turns: Arc<LongTurns>,
     /// On core 0: the disk's free space when it was last looked at; `None` if it is not known.
     pub(crate) disk_free_bytes: Cell<Option<u64>>,
     /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
@@ -149,6 +151,7 @@ impl Core {
         index: usize,
         facts: NodeFacts,
         disk: Arc<dyn Disk>,
+        long_turns: Arc<LongTurns>,
         metadata: Metadata,
         shards: Vec<Rc<Shard>>,
         recovered: Vec<RecoveredPartition>,
@@ -169,6 +172,7 @@ impl Core {
             recovered: RefCell::new(recovered.into_iter().map(|found| (found.id, found)).collect()),
             facts,
             disk,
+            long_turns,
             disk_free_bytes: Cell::new(None),
         })
     }

@@ -20,6 +20,7 @@ use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Flusher, Shard, ShardSettings};
+use crate::turns::{LongTurns, meter_this_thread, metered, spawn};
 
 /// Threads that run a core's blocking storage jobs, at most, besides one for each shard: that prepares its next journal file, and
 /// rests most of the time.
@@ -36,6 +37,7 @@ pub(crate) struct CorePlan {
     pub(crate) cpu: Option<usize>,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) long_turns: Arc<LongTurns>,
     pub(crate) identity: NodeIdentity,
     pub(crate) mailbox: Mailbox,
     pub(crate) stop: tokio::sync::oneshot::Receiver<()>,
@@ -58,6 +60,7 @@ pub(crate) fn run_core(plan: CorePlan) {
     {
         tracing::warn!(core = plan.index, cpu, %error, "the core's thread could not be pinned");
     }
+    meter_this_thread(plan.index, plan.facts.clock.clone(), plan.long_turns.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(STORAGE_THREADS_MAX + plan.journals().count())
@@ -77,11 +80,11 @@ pub(crate) fn run_core(plan: CorePlan) {
                 let _ = plan.opened.send(Ok(()));
                 // Whoever waits for the cores must notice when one dies instead of answering.
                 drop(plan.opened);
-                let reading = tokio::task::spawn_local(core.clone().read_mailbox(plan.mailbox));
-                tokio::task::spawn_local(maintenance::keep(core.clone()));
-                tokio::task::spawn_local(maintenance::compact(core.clone()));
-                tokio::task::spawn_local(groups::watch_lags(core.clone()));
-                tokio::spawn(core.idle_poll.clone().run());
+                let reading = spawn(core.clone().read_mailbox(plan.mailbox));
+                spawn(maintenance::keep(core.clone()));
+                spawn(maintenance::compact(core.clone()));
+                spawn(groups::watch_lags(core.clone()));
+                tokio::spawn(metered(core.idle_poll.clone().run()));
                 tokio::select! {
                     // Either way the core ends: told to, or because nobody can tell it any more.
                     _ = plan.stop => plan.death_notice.end_in_order(),
@@ -122,6 +125,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         plan.index,
         facts.clone(),
         plan.disk.clone(),
+        plan.long_turns.clone(),
         metadata,
         shards,
         recovered,

@@ -31,7 +31,9 @@ pub mod record_json;
 mod shard;
 mod stands;
 mod topic_names;
+mod turns;
 
 pub use core_death::CoreDied;
 pub use node::{Node, StartError};
 pub use topic_names::TopicNames;
+pub use turns::Turns;

@@ -3,11 +3,14 @@
 //! Letters from one core to another arrive in the order they were sent.
 
 use std::future::Future;
+use std::panic::Location;
 use std::rc::Rc;
 
+use futures_util::TryFutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
+use crate::turns;
 
 /// What one core asks another to do.
 pub(crate) type Letter = Box<dyn FnOnce(&Rc<Core>) + Send>;
@@ -44,23 +47,56 @@ impl Mailboxes {
         let _ = self.senders[core].send(Box::new(letter));
     }
 
-    /// Runs the future that `letter` makes on `core` and brings its outcome here.
-    pub(crate) async fn call<T, F>(
+    /// Runs the future that `letter` makes on `core` and brings its outcome here. It ends with the call: it is dropped when the
+    /// call is, and not begun if that was before. So it must be one that may end at any point, as a question may.
+    #[track_caller]
+    pub(crate) fn call<T, F>(
         &self,
         core: usize,
         letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
-    ) -> Result<T, Stopping>
+    ) -> impl Future<Output = Result<T, Stopping>>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
+        let begun_at = Location::caller();
+        let (mut reply, answer) = oneshot::channel();
+        self.send(core, move |core| {
+            if reply.is_closed() {
+                return;
+            }
+            let outcome = letter(core.clone());
+            let answering = async move {
+                tokio::select! {
+                    biased;
+                    // Only whoever calls can be gone, and then nobody misses the answer.
+                    outcome = outcome => drop(reply.send(outcome)),
+                    () = reply.closed() => {}
+                }
+            };
+            turns::spawn_from(begun_at, answering);
+        });
+        answer.map_err(|_| Stopping)
+    }
+
+    /// The same, but carried out to its end whether or not anybody waits for it: as a change, of which half must never be made.
+    #[track_caller]
+    pub(crate) fn carry_out<T, F>(
+        &self,
+        core: usize,
+        letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
+    ) -> impl Future<Output = Result<T, Stopping>>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let begun_at = Location::caller();
         let (reply, answer) = oneshot::channel();
         self.send(core, move |core| {
             let outcome = letter(core.clone());
-            tokio::task::spawn_local(async move {
-                let _ = reply.send(outcome.await);
-            });
+            let answering = async move { drop(reply.send(outcome.await)) };
+            turns::spawn_from(begun_at, answering);
         });
-        answer.await.map_err(|_| Stopping)
+        answer.map_err(|_| Stopping)
     }
 }

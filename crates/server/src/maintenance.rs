@@ -18,7 +18,7 @@ const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 /// On core 0: keeps all shards told whether the disk has its reserve left.
 pub(crate) fn start_disk_watch(core: &Rc<Core>) {
     let core = core.clone();
-    tokio::task::spawn_local(async move {
+    crate::turns::spawn(async move {
         loop {
             look_at_disk(&core).await;
             tokio::time::sleep(LOOK_AT_DISK_EVERY).await;

@@ -76,6 +76,10 @@ pub(crate) struct CoreFigures {
     /// Held by answers that are not written yet.
     pub(crate) answer_bytes: usize,
     pub(crate) fetch_sessions: usize,
+    /// Turns that took more than 20 ms of processor time.
+    pub(crate) long_turns: u64,
+    /// The longest of them; zero if there was none.
+    pub(crate) longest_turn: Duration,
     /// Consumer groups that the core coordinates.
     pub(crate) groups: usize,
     /// Those that have failed: their groups are not served.

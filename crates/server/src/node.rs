@@ -28,6 +28,7 @@ use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_deat
 use crate::core_thread::{CorePlan, run_core};
 use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
 use crate::maintenance;
+use crate::turns::{self, Turns};
 
 pub use start_error::StartError;
 
@@ -45,6 +46,7 @@ pub struct Node {
     mailboxes: Mailboxes,
     draining: Arc<Semaphore>,
     deaths: Deaths,
+    turns: Turns,
     stop: Vec<tokio::sync::oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     http: Option<crate::http::HttpServer>,
@@ -105,6 +107,7 @@ impl Node {
             mailboxes,
             draining: Arc::new(Semaphore::new(0)),
             deaths,
+            turns: Turns::of(cores),
             stop: Vec::new(),
             threads: Vec::new(),
             http: None,
@@ -114,6 +117,9 @@ impl Node {
         let doors = receivers.into_iter().zip(death_notices);
         node.start_cores(&facts, &disk, identity, doors, |index| pins.then(|| cpus[index]))?;
         node.open(&facts, kafka, connections_max)?;
+        for core in 0..cores {
+            node.mailboxes.send(core, |_| turns::begin_to_count());
+        }
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
         Ok(node)
     }
@@ -136,6 +142,7 @@ impl Node {
                 cpu: cpu(index),
                 facts: facts.clone(),
                 disk: disk.clone(),
+                long_turns: self.turns.of_core(index),
                 identity,
                 mailbox,
                 stop: stopped,
@@ -164,14 +171,14 @@ impl Node {
         let (facts, draining) = (facts.clone(), self.draining.clone());
         self.mailboxes.send(0, move |core| {
             let core = core.clone();
-            tokio::task::spawn_local(async move {
+            crate::turns::spawn(async move {
                 let opened = open_partitions(&core, &facts, address).await;
                 let opened = opened.and_then(|()| {
                     kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
                     let listener =
                         tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
                     let clients = accept_clients(core.clone(), listener, connections_max, draining);
-                    tokio::task::spawn_local(clients);
+                    crate::turns::spawn(clients);
                     maintenance::start_disk_watch(&core);
                     Ok(())
                 });
@@ -205,6 +212,11 @@ impl Node {
         first_death(self.deaths.clone())
     }
 
+    /// The turns of the node's cores that were long: a core that is kept busy by one client makes all others wait.
+    pub fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+
     /// Stops taking requests, answers those under way, makes everything staged durable and stops. Returns whether all of
     /// this was done within `deadline`. Blocks.
     pub fn drain(mut self, deadline: Duration) -> bool {
@@ -215,7 +227,7 @@ impl Node {
             let done = done.clone();
             self.mailboxes.send(core, move |core| {
                 let draining = core.clone().drain();
-                tokio::task::spawn_local(async move {
+                crate::turns::spawn(async move {
                     let _ = done.send(draining.await);
                 });
             });
@@ -344,7 +356,7 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
     commands.extend(news.iter().cloned());
     let commands = Arc::new(commands);
     on_every_core(core, move |core| core.adopt(&commands)).await?;
-    let journaling = tokio::task::spawn_local(journal_start(core.clone(), news));
+    let journaling = crate::turns::spawn(journal_start(core.clone(), news));
     tokio::select! {
         journaled = journaling => journaled.expect("journaling a start does not panic"),
         // What is stored can be read all the same, and appends begin as soon as there is room.

@@ -235,7 +235,7 @@ impl Call<'_> {
         R::Response: Encode + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        let begun = tokio::task::spawn_local(self.answer(handle)?);
+        let begun = crate::turns::spawn(self.answer(handle)?);
         Ok(Box::pin(async move {
             match begun.await {
                 Ok(answer) => answer,

@@ -71,9 +71,9 @@ impl GroupHost {
             closed: Cell::new(false),
             failure: RefCell::new(None),
         });
-        tokio::task::spawn_local(host.clone().load());
-        tokio::task::spawn_local(host.clone().report(appended));
-        tokio::task::spawn_local(host.clone().keep_time());
+        crate::turns::spawn(host.clone().load());
+        crate::turns::spawn(host.clone().report(appended));
+        crate::turns::spawn(host.clone().keep_time());
         host
     }
 

@@ -90,44 +90,47 @@ pub(super) enum Unread {
 }
 
 impl Cores {
-    /// Asks a core.
-    pub(super) async fn ask<T, F>(
+    /// Asks a core. The question is dropped with the call.
+    #[track_caller]
+    pub(super) fn ask<T, F>(
         &self,
         core: usize,
         letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
-    ) -> Result<T, Stopping>
+    ) -> impl Future<Output = Result<T, Stopping>>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        self.facts.mailboxes.call(core, letter).await
+        self.facts.mailboxes.call(core, letter)
     }
 
     /// Asks the core that owns a partition.
-    pub(super) async fn ask_owner<T, F>(
+    #[track_caller]
+    pub(super) fn ask_owner<T, F>(
         &self,
         partition: PartitionId,
         letter: impl FnOnce(Rc<Shard>) -> F + Send + 'static,
-    ) -> Result<T, Stopping>
+    ) -> impl Future<Output = Result<T, Stopping>>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
         let shard = self.facts.shard_of(partition);
         let letter = move |core: Rc<Core>| letter(Rc::clone(core.shard(shard)));
-        self.ask(self.facts.core_of(shard), letter).await
+        self.ask(self.facts.core_of(shard), letter)
     }
 
     /// Asks the core that knows the topics.
-    pub(super) async fn ask_metadata<T, F>(
+    #[track_caller]
+    pub(super) fn ask_metadata<T, F>(
         &self,
         letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
-    ) -> Result<T, Stopping>
+    ) -> impl Future<Output = Result<T, Stopping>>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        self.ask(METADATA_CORE, letter).await
+        self.ask(METADATA_CORE, letter)
     }
 
     /// The topic of a name.
@@ -217,7 +220,7 @@ impl Cores {
             // Whoever reads is not on this thread, so a task stays behind here and holds what is counted here.
             let held = core.answers.hold(result.bytes);
             let (lent, returned) = oneshot::channel();
-            tokio::task::spawn_local(async move {
+            crate::turns::spawn(async move {
                 let _ = returned.await;
                 drop(held);
             });

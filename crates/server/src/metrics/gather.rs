@@ -114,6 +114,8 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         fetch_latency: counters.fetch_latency.figures(),
         answer_bytes: core.answers.held_bytes(),
         fetch_sessions: core.sessions.borrow().len(),
+        long_turns: core.long_turns.count(),
+        longest_turn: core.long_turns.longest(),
         groups: core.groups.count(),
         closed_coordinators: core.groups.closed_coordinators(),
         group_lags: core.groups.lags(),

@@ -282,6 +282,18 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         |core| known(core.fetch_sessions),
         "Fetch sessions that consumers have open (KIP-227).",
     ),
+    counter(
+        "long_turns",
+        None,
+        |core| known(core.long_turns),
+        "Times that one task kept the core to itself for more than 20 ms of its thread's processor time, while all other clients of the core waited. The log names the task.",
+    ),
+    gauge(
+        "longest_turn",
+        Some(Unit::Seconds),
+        |core| known(core.longest_turn),
+        "Processor time of the longest of these since the start; 0 if there was none.",
+    ),
     gauge(
         "groups",
         None,

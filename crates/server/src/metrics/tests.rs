@@ -94,6 +94,8 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         fetch_latency: latency(&[10]),
         answer_bytes: 12,
         fetch_sessions: 8,
+        long_turns: 23,
+        longest_turn: Duration::from_millis(25),
         groups: 22,
         closed_coordinators: Vec::new(),
         group_lags: [lag("bill\"ing", "orders", 40), lag("audit", "orders", 0)].into(),

@@ -15,6 +15,9 @@ use super::*;
 use crate::api::config_resource::TOPIC;
 use crate::api::describe_configs;
 
+/// Longer than anything takes that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn node(cores: usize) -> Node {
     start_on(&SimulatedDisk::new(), cores).expect("the node starts")
 }
@@ -198,4 +201,50 @@ fn a_limit_on_open_files_that_connections_can_reach_is_told_of() {
         ),
         "{told}"
     );
+}
+
+/// Tells when it is dropped.
+struct Told(mpsc::Sender<&'static str>, &'static str);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+#[test]
+fn a_question_ends_with_its_call_and_a_change_goes_on() {
+    let node = node(1);
+    let (ended, ends) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let (done, release) = (Arc::new(tokio::sync::Notify::new()), ended.clone());
+
+    // Under way when its call is dropped, and never ready.
+    let told = Told(ended.clone(), "question");
+    let call = node.mailboxes.call(0, move |_| async move {
+        let _told = told;
+        begun.send(()).expect("waited for");
+        std::future::pending::<()>().await
+    });
+    begins.recv_timeout(PATIENCE).expect("it begins");
+    drop(call);
+    assert_eq!(ends.recv_timeout(PATIENCE), Ok("question"));
+
+    let wakes = Arc::clone(&done);
+    drop(node.mailboxes.carry_out(0, move |_| async move {
+        wakes.notified().await;
+        release.send("change").expect("waited for");
+    }));
+    // What nobody waits for when the core comes to it is not begun.
+    let (hold, held) = mpsc::channel::<()>();
+    node.mailboxes.send(0, move |_| assert!(held.recv().is_err()));
+    let told = Told(ended, "dropped");
+    drop(node.mailboxes.call(0, move |_| async move {
+        let Told(sender, _) = &told;
+        sender.send("begun").expect("waited for");
+    }));
+    drop(hold);
+    assert_eq!(ends.recv_timeout(PATIENCE), Ok("dropped"));
+    done.notify_one();
+    assert_eq!(ends.recv_timeout(PATIENCE), Ok("change"));
 }

@@ -61,13 +61,13 @@ impl Flusher {
 impl Shard {
     /// Starts to flush, on the core that calls.
     pub(crate) fn start_flushing(self: &Rc<Self>) {
-        tokio::task::spawn_local(self.clone().flush_for_ever());
+        crate::turns::spawn(self.clone().flush_for_ever());
     }
 
     /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
     pub(crate) fn start_background(self: &Rc<Self>) {
-        tokio::task::spawn_local(self.clone().prepare_files());
-        tokio::task::spawn_local(self.clone().work_in_background());
+        crate::turns::spawn(self.clone().prepare_files());
+        crate::turns::spawn(self.clone().work_in_background());
     }
 
     /// Flushes what is staged, one frame after the other; what arrives meanwhile rides in the next.
@@ -284,7 +284,7 @@ impl Shard {
     fn rest_from_removals(self: &Rc<Self>, pause: Duration) {
         self.removal_rests.set(self.removal_rests.get() + 1);
         let shard = self.clone();
-        tokio::task::spawn_local(async move {
+        crate::turns::spawn(async move {
             tokio::time::sleep(pause).await;
             shard.removal_rests.set(shard.removal_rests.get() - 1);
             shard.background.notify_one();

@@ -146,7 +146,7 @@ impl Shard {
             // Counted as if it was answered already, until the cache has it.
             let held = answers.hold(job.bytes());
             let (shard, answers) = (self.clone(), answers.clone());
-            tokio::task::spawn_local(async move {
+            crate::turns::spawn(async move {
                 let outcome = shard.run_read(job).await;
                 shard.store.borrow_mut().finish_read_ahead(outcome);
                 shard.read_ahead.notify_waiters();

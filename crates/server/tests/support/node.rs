@@ -4,14 +4,18 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kafka_wire::Request;
 use platform::disk::SimulatedDisk;
 use server::config::Config;
-use server::{Node, StartError};
+use server::{Node, StartError, Turns};
 use tempfile::TempDir;
 
 use super::{PATIENCE, Wire};
+
+/// Processor time that no turn of a core may pass: what counts as long, and ten times that without an optimizing compiler.
+const LONGEST_TURN: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 20 });
 
 /// A configuration for tests: two cores, small files, any free port.
 pub(crate) fn config(directory: &Path, sets: &[(&str, &str)]) -> Config {
@@ -37,13 +41,50 @@ pub(crate) fn config(directory: &Path, sets: &[(&str, &str)]) -> Config {
     Config::load(None, &sets, &[]).expect("the test's configuration is sound")
 }
 
-/// A running node and its directory.
+/// A running node and its directory. When it is gone, none of its turns may have been long.
 pub(crate) struct TestNode {
     node: Option<Node>,
     directory: TempDir,
+    turns: ShortTurns,
+}
+
+/// Fails the test at its end if a client has kept a core of the node from the others.
+struct ShortTurns {
+    turns: Turns,
+    checked: bool,
+}
+
+impl ShortTurns {
+    fn of(node: &Node) -> ShortTurns {
+        ShortTurns {
+            turns: node.turns(),
+            checked: true,
+        }
+    }
+}
+
+impl Drop for ShortTurns {
+    fn drop(&mut self) {
+        if self.checked && !std::thread::panicking() {
+            let longest = self.turns.longest();
+            let task = "a task kept a core of the node from all others";
+            assert!(
+                longest <= LONGEST_TURN,
+                "{task} for {longest:?} of processor time"
+            );
+        }
+    }
 }
 
 impl TestNode {
+    fn of(node: Node, directory: TempDir) -> TestNode {
+        TestNode {
+            turns: ShortTurns::of(&node),
+            node: Some(node),
+            directory,
+        }
+    }
+
     /// A node over a new directory.
     pub(crate) fn start() -> TestNode {
         TestNode::start_with(&[])
@@ -53,10 +94,7 @@ impl TestNode {
     pub(crate) fn start_with(sets: &[(&str, &str)]) -> TestNode {
         let directory = tempfile::tempdir().expect("there is room for a temporary directory");
         let node = Node::start(config(directory.path(), sets)).expect("the node starts");
-        TestNode {
-            node: Some(node),
-            directory,
-        }
+        TestNode::of(node, directory)
     }
 
     /// A node over a simulated disk. Its directory stays empty.
@@ -64,36 +102,32 @@ impl TestNode {
         let directory = tempfile::tempdir().expect("there is room for a temporary directory");
         let config = config(directory.path(), sets);
         let node = Node::start_on(config, Arc::new(disk.clone())).expect("the node starts");
-        TestNode {
-            node: Some(node),
-            directory,
-        }
+        TestNode::of(node, directory)
     }
 
     /// Drains the node and starts another over the same directory.
     pub(crate) fn restart(mut self) -> TestNode {
         self.stop();
         let node = Node::start(config(self.directory.path(), &[])).expect("the node starts again");
-        TestNode {
-            node: Some(node),
-            directory: self.directory,
-        }
+        TestNode::of(node, self.directory)
     }
 
     /// Stops the node without draining and starts another over the same directory.
     pub(crate) fn kill_and_restart(mut self) -> TestNode {
         drop(self.node.take());
         let node = Node::start(config(self.directory.path(), &[])).expect("the node starts again");
-        TestNode {
-            node: Some(node),
-            directory: self.directory,
-        }
+        TestNode::of(node, self.directory)
     }
 
     /// Drains the node.
     pub(crate) fn stop(&mut self) {
         let drained = self.node.take().expect("it runs").drain(PATIENCE);
         assert!(drained, "everything under way ends in time");
+    }
+
+    /// Lets turns of the node be long, for a test that is about something else and says why.
+    pub(crate) fn allow_long_turns(&mut self) {
+        self.turns.checked = false;
     }
 
     /// The data directory.

@@ -1,0 +1,323 @@
+//! The turns of a core's tasks, and how much processor time each takes.
+//!
+//! A turn is one poll of one task: until it ends, nothing else that the core has to do is done. All tasks of a core are begun
+//! by `spawn`, which meters them; a turn that took more than `LONG` of the thread's own processor time is counted and told in
+//! the log. Time in which the thread does not run, on a busy machine or in a system call that waits, does not count.
+
+use std::cell::{Cell, OnceCell};
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use platform::clock::Clock;
+use platform::threads;
+use tokio::task::JoinHandle;
+
+/// A longer turn is one too many.
+pub(crate) const LONG: Duration = Duration::from_millis(20);
+/// How old the last reading of the processor time may be when a turn begins, at most: what was used since is not the turn's, so
+/// that a turn must be so much longer to count for sure.
+const READING_AGE_MAX: Duration = Duration::from_millis(2);
+/// The log tells of at most one long turn in so long.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// The long turns of one core, as any thread may see them.
+#[derive(Debug, Default)]
+pub(crate) struct LongTurns {
+    count: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl LongTurns {
+    /// How many there were since the node began to serve.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The processor time of the longest; zero if there was none.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
+    }
+
+    /// Only the core itself writes.
+    fn note(&self, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+    }
+}
+
+/// The long turns of a node's cores. Outlives the node.
+#[derive(Debug, Clone)]
+pub struct Turns {
+    of_cores: Vec<Arc<LongTurns>>,
+}
+
+impl Turns {
+    pub(crate) fn of(cores: usize) -> Turns {
+        Turns {
+            of_cores: (0..cores).map(|_| Arc::default()).collect(),
+        }
+    }
+
+    pub(crate) fn of_core(&self, core: usize) -> Arc<LongTurns> {
+        Arc::clone(&self.of_cores[core])
+    }
+
+    /// How many turns of all cores took more than 20 ms of processor time since the node began to serve.
+    pub fn long(&self) -> u64 {
+        self.of_cores.iter().map(|core| core.count()).sum()
+    }
+
+    /// The processor time of the longest of them; zero if there was none.
+    pub fn longest(&self) -> Duration {
+        let longest = self.of_cores.iter().map(|core| core.longest());
+        longest.max().unwrap_or_default()
+    }
+}
+
+/// When and at what processor time something was.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Duration,
+    cpu: Duration,
+}
+
+/// Meters the turns of the thread that it belongs to.
+///
+/// The processor time is read with a system call, so the clock goes first: no turn took more processor time than time.
+struct Meter {
+    core: usize,
+    clock: Arc<dyn Clock>,
+    long: Arc<LongTurns>,
+    /// Until the node serves, nobody waits for the core.
+    counts: Cell<bool>,
+    /// When the last turn ended. The next one begins then or later.
+    ended: Cell<Duration>,
+    /// At most `READING_AGE_MAX` before that.
+    reading: Cell<Reading>,
+    tells_from: Cell<Duration>,
+}
+
+thread_local! {
+    /// What is measured is a thread, whose tasks are begun in many places; a thread that is no core's has none.
+    static METER: OnceCell<Meter> = const { OnceCell::new() };
+}
+
+impl Meter {
+    fn new(core: usize, clock: Arc<dyn Clock>, long: Arc<LongTurns>) -> Meter {
+        let now = clock.monotonic();
+        Meter {
+            core,
+            clock,
+            long,
+            counts: Cell::new(false),
+            ended: Cell::new(now),
+            reading: Cell::new(Reading {
+                at: now,
+                cpu: threads::cpu_time(),
+            }),
+            tells_from: Cell::new(Duration::ZERO),
+        }
+    }
+
+    fn begin(&self) {
+        self.counts.set(true);
+        let now = self.clock.monotonic();
+        self.ended.set(now);
+        self.read(now);
+    }
+
+    fn read(&self, now: Duration) -> Reading {
+        let reading = Reading {
+            at: now,
+            cpu: threads::cpu_time(),
+        };
+        self.reading.set(reading);
+        reading
+    }
+
+    /// A turn of a task that was begun at `begun_at` has ended.
+    fn note(&self, begun_at: &Location<'_>) {
+        let now = self.clock.monotonic();
+        let earlier = self.reading.get();
+        let began = self.ended.replace(now);
+        if now.saturating_sub(earlier.at) < READING_AGE_MAX {
+            return;
+        }
+        let reading = self.read(now);
+        let used = reading.cpu.saturating_sub(earlier.cpu);
+        // Turns before this one may have used as much as there was time.
+        let took = used.saturating_sub(began.saturating_sub(earlier.at));
+        if took > LONG && self.counts.get() {
+            self.long.note(took);
+            self.tell(now, took, begun_at);
+        }
+    }
+
+    fn tell(&self, now: Duration, took: Duration, begun_at: &Location<'_>) {
+        if now < self.tells_from.get() {
+            return;
+        }
+        self.tells_from.set(now + TELL_EVERY);
+        tracing::warn!(
+            core = self.core,
+            cpu_ms = took.as_millis() as u64,
+            long_turns = self.long.count(),
+            task = %begun_at,
+            "a task kept its core to itself for long; other clients of the core waited meanwhile"
+        );
+    }
+}
+
+/// Has the calling thread's turns metered, as those of a core. They count from `begin_to_count` on.
+pub(crate) fn meter_this_thread(core: usize, clock: Arc<dyn Clock>, long: Arc<LongTurns>) {
+    METER.with(|meter| {
+        meter.get_or_init(|| Meter::new(core, clock, long));
+    });
+}
+
+/// The node serves now: from here on long turns of the calling thread count.
+pub(crate) fn begin_to_count() {
+    METER.with(|meter| meter.get().into_iter().for_each(Meter::begin));
+}
+
+pin_project! {
+    /// A task whose turns are metered.
+    struct Metered<F> {
+        #[pin]
+        task: F,
+        begun_at: &'static Location<'static>,
+    }
+}
+
+impl<F: Future> Future for Metered<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let polled = this.task.poll(context);
+        METER.with(|meter| {
+            meter
+                .get()
+                .into_iter()
+                .for_each(|meter| meter.note(this.begun_at))
+        });
+        polled
+    }
+}
+
+/// The same task with its turns metered; a long one is told with the place of this call.
+#[track_caller]
+pub(crate) fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
+    Metered {
+        task,
+        begun_at: Location::caller(),
+    }
+}
+
+/// Begins a task of the core that calls. Every task of a core begins here.
+#[track_caller]
+pub(crate) fn spawn<F>(task: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    spawn_from(Location::caller(), task)
+}
+
+/// The same for a task that is wanted elsewhere: a long turn is told with that place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is what others are to call instead"
+)]
+pub(crate) fn spawn_from<F>(begun_at: &'static Location<'static>, task: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    tokio::task::spawn_local(Metered { task, begun_at })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use platform::clock::SystemClock;
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    /// Runs a task on a metered thread and returns what was counted.
+    fn turns_of<F: Future<Output = ()> + 'static>(
+        counts: bool,
+        task: impl FnOnce() -> F + Send + 'static,
+    ) -> Turns {
+        let turns = Turns::of(1);
+        let long = turns.of_core(0);
+        let thread = threads::spawn("metered", move || {
+            meter_this_thread(0, Arc::new(SystemClock::new()), long);
+            if counts {
+                begin_to_count();
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime");
+            LocalSet::new().block_on(&runtime, async move { spawn(task()).await.expect("no panic") });
+        });
+        thread.expect("a thread").join().expect("no panic");
+        turns
+    }
+
+    fn work(time: Duration) {
+        let begun = threads::cpu_time();
+        while threads::cpu_time() - begun < time {}
+    }
+
+    /// Waits without working.
+    fn block(time: Duration) {
+        let (_sender, nothing) = mpsc::channel::<()>();
+        assert!(nothing.recv_timeout(time).is_err());
+    }
+
+    #[test]
+    fn a_turn_of_much_work_is_long() {
+        let turns = turns_of(true, || async {
+            work(LONG * 2);
+            tokio::task::yield_now().await;
+            work(LONG * 3);
+        });
+        assert_eq!(turns.long(), 2);
+        assert!(turns.longest() > LONG * 2);
+    }
+
+    #[test]
+    fn a_turn_that_waits_is_not() {
+        let turns = turns_of(true, || async { block(LONG * 3) });
+        assert_eq!((turns.long(), turns.longest()), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn much_work_in_many_turns_is_not() {
+        let turns = turns_of(true, || async {
+            for _ in 0..20 {
+                work(LONG / 10);
+                tokio::task::yield_now().await;
+            }
+            // As much time has passed, and none of it worked.
+            block(LONG * 2);
+            tokio::task::yield_now().await;
+            work(LONG / 2);
+        });
+        assert_eq!((turns.long(), turns.longest()), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn before_the_node_serves_nothing_counts() {
+        let turns = turns_of(false, || async { work(LONG * 2) });
+        assert_eq!(turns.long(), 0);
+    }
+}
