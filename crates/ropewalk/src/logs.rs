@@ -269,10 +269,14 @@ impl Engine {
             return self.stop_background(&mut state);
         }
         // Should the journal be dead, those who waited for it know.
-        let Ok(mut state) = self.until_all_durable(state) else {
-            return self.stop_background(&mut self.state_to_end());
-        };
-        self.stop_background(&mut state);
+        let durable = self.until_all_durable(state).and_then(|mut state| {
+            state.store.stage_closing_frame();
+            self.until_all_durable(state)
+        });
+        match durable {
+            Ok(mut state) => self.stop_background(&mut state),
+            Err(_) => self.stop_background(&mut self.state_to_end()),
+        }
     }
 
     fn stop_background(&self, state: &mut State) {

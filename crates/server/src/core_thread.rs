@@ -83,6 +83,7 @@ pub(crate) fn run_core(plan: CorePlan) {
                 let reading = spawn(core.clone().read_mailbox(plan.mailbox));
                 spawn(maintenance::keep(core.clone()));
                 spawn(maintenance::compact(core.clone()));
+                spawn(maintenance::close_quiet_journals(core.clone()));
                 spawn(groups::watch_lags(core.clone()));
                 tokio::spawn(metered(core.idle_poll.clone().run()));
                 tokio::select! {

@@ -12,6 +12,8 @@ use crate::shard::{CompactionMeans, Shard};
 
 /// How often the free space is asked for.
 const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
+/// How often a core looks whether its journals are quiet.
+const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
 /// How soon a change of what is rested for is seen.
 const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 
@@ -52,6 +54,14 @@ pub(crate) async fn keep(core: Rc<Core>) {
         for shard in core.shards() {
             retain(shard).await;
         }
+    }
+}
+
+/// Closes the journals of a core that are quiet, until the node stops.
+pub(crate) async fn close_quiet_journals(core: Rc<Core>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_JOURNALS_EVERY).await;
+        core.shards().for_each(|shard| shard.close_quiet_journal());
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Bug {
     StaleFrameAccepted,
     /// A damaged frame is cut off like a torn one, and with it what follows.
     TailCutDespiteLaterFrames,
+    /// A journal that falls silent or is closed gets no closing frame.
+    JournalNotClosed,
     /// Journal files are reused before the checkpoint that frees them is durable.
     ReleasedBeforeCheckpoint,
     /// A segment's run is recorded without having been synced.

@@ -316,6 +316,31 @@ impl Shard {
         }
     }
 
+    /// Closes the journal if nothing came into it since the last look. Looks are about a second apart.
+    pub(crate) fn close_quiet_journal(&self) {
+        let mut store = self.store.borrow_mut();
+        let staged_before = store.staged_before();
+        let is_quiet = self.looked_before.replace(staged_before) == staged_before;
+        let is_flushed = staged_before > 0 && store.is_durable(staged_before - 1);
+        if is_quiet && is_flushed && store.stage_closing_frame() {
+            self.staged.notify_one();
+        }
+    }
+
+    /// Puts a closing frame behind what is durable.
+    async fn close_journal(&self) {
+        let staged_before = {
+            let mut store = self.store.borrow_mut();
+            if !store.stage_closing_frame() {
+                return;
+            }
+            store.staged_before()
+        };
+        self.staged.notify_one();
+        // Should it fail, the records before it are durable all the same.
+        let _ = self.until_flushed(staged_before).await;
+    }
+
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
         self.phase.set(Phase::Draining);
@@ -323,7 +348,9 @@ impl Shard {
         self.staged.notify_one();
         let staged_before = self.store.borrow().staged_before();
         // After a flush that failed nothing more becomes durable.
-        let _ = self.until_flushed(staged_before).await;
+        if self.until_flushed(staged_before).await.is_ok() {
+            self.close_journal().await;
+        }
         // The core's threads are waited for.
         self.store.borrow().hurry_preparation();
     }

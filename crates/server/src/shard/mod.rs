@@ -105,6 +105,8 @@ pub(crate) struct Shard {
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
     staged_in_memory: Notify,
+    /// Frames before this one were staged when the journal was last looked at for whether it is quiet.
+    looked_before: Cell<u64>,
     /// A flush has ended.
     flushed: Notify,
     /// Something was read ahead.
@@ -154,6 +156,7 @@ impl Shard {
             layout_waits: RefCell::new(LayoutWaits::since(began)),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
+            looked_before: Cell::new(0),
             flushed: Notify::new(),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),

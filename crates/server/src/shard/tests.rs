@@ -376,6 +376,32 @@ async fn whoever_waits_is_told_that_the_shard_stops() {
 }
 
 #[tokio::test]
+async fn a_journal_that_falls_silent_is_closed_once() {
+    let test = async {
+        let shard = shard();
+        let frames = || shard.store.borrow().staged_before();
+        offset(append(&shard, FLUSHED)).await;
+        shard.close_quiet_journal();
+        assert_eq!(frames(), 1, "something came since the last look");
+        shard.close_quiet_journal();
+        assert_eq!(frames(), 2);
+        shard
+            .until_flushed(2)
+            .await
+            .expect("the closing frame is flushed as any other");
+        for _ in 0..3 {
+            shard.close_quiet_journal();
+        }
+        assert_eq!(frames(), 2, "an idle shard writes nothing");
+        offset(append(&shard, FLUSHED)).await;
+        shard.drain().await;
+        assert_eq!(frames(), 4, "a stop does not wait for silence");
+        assert!(shard.store.borrow().is_durable(3));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
 async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
     let test = async {
         let shard = shard();

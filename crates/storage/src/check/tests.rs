@@ -208,6 +208,29 @@ fn a_turned_bit_in_the_last_frame_is_told() {
 }
 
 #[test]
+fn damage_in_the_last_records_of_a_closed_journal_is_told() {
+    let mut rig = Rig::new();
+    for _ in 0..3 {
+        rig.append(0, 100);
+        rig.flush();
+    }
+    rig.store.stage_closing_frame();
+    rig.flush();
+    let disk = copy(&rig.disk);
+    let frames = frames(&disk);
+    let last = &frames[frames.len() - 2];
+    turn_bit(&disk, last, 70);
+    turn_bit(&disk, last, 150);
+    let report = run(&disk).expect("there is no checkpoint");
+    let [fault @ Fault::Damaged { file, position, .. }] = &report.faults[..] else {
+        panic!("{:?}", report.faults)
+    };
+    assert_eq!((file, *position), (&last.file, last.position));
+    assert!(fault.to_string().contains("was written after it"), "{fault}");
+    assert_eq!(report.cut_bytes, 0);
+}
+
+#[test]
 fn a_batch_that_was_bad_when_it_came_is_found() {
     let mut rig = Rig::new();
     let mut bytes = batch(1, 100, 1, 1).to_vec();

@@ -5,6 +5,7 @@
 //! that all frames before it are whole: that is how recovery tells a torn tail from damage. A flush that failed is
 //! never tried again; the journal is dead from then on.
 
+mod closing;
 mod complete;
 mod files;
 pub(crate) mod frame;
@@ -158,6 +159,8 @@ pub(crate) struct Journal {
     durable_before: u64,
     /// Bytes of sealed frames that are not.
     sealed_bytes: usize,
+    /// The last frame is a closing one.
+    is_closed: bool,
     /// Frames before this one are of no use to recovery any more.
     released_before: u64,
     /// Frames before this one are no longer in memory.

@@ -70,6 +70,7 @@ impl Journal {
             next_flush: next_frame,
             in_flight: false,
             durable_before: next_frame,
+            is_closed: scanned.is_closed,
             sealed_bytes: 0,
             released_before: first_record,
             resident_from: next_frame,

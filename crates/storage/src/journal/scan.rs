@@ -4,9 +4,12 @@
 //! A bad frame with any later frame behind it cannot be a tear: later flushes began only when it was durable. That is
 //! damage, reported with the file's name, never skipped.
 //!
-//! The limit of this: behind the *last* frame nothing proves that it was whole once. If it was acknowledged and more of it
-//! is damaged than a single bit (`mend`), it is taken for torn and cut, unless the checkpoint's states know of its records.
-//! The same holds for the last file if it vanishes with its only frames. Replicas close this gap; one disk cannot.
+//! A journal that fell silent or was closed ends with a closing frame (`closing`), so damage in its last records shows.
+//!
+//! The limit of this: without a closing frame nothing behind the *last* frame proves that it was whole once. If it was
+//! acknowledged within the second before a crash and more of it is damaged than a single bit (`mend`), it is taken for torn and
+//! cut, unless the checkpoint's states know of its records. The same holds for the last file if it vanishes with its only
+//! frames. Replicas close this gap; one disk cannot.
 
 mod survey;
 mod tail;
@@ -53,6 +56,8 @@ pub(crate) struct Scanned {
     pub(crate) frames: Vec<FrameLocation>,
     /// The sequence of the next frame to be written.
     pub(crate) next_frame: u64,
+    /// The last frame is a closing one.
+    pub(crate) is_closed: bool,
     /// Bytes of a torn frame that was cut off; it was never acknowledged.
     pub(crate) cut_bytes: u64,
     /// The last frame as it should be, if a bit of it has turned on the disk.
@@ -285,7 +290,7 @@ impl<'a> Scan<'a> {
         let mut window = Window::default();
         while let Some((header, frame)) = self.frame_at(file, position, found.next_frame, &mut window)? {
             let location = self.take_frame(file, position, &header, &frame, visit)?;
-            found.push(location);
+            found.push(location, &header);
             position += frame.len() as u64;
         }
         Ok(position)
@@ -368,7 +373,8 @@ impl<'a> Scan<'a> {
 }
 
 impl Scanned {
-    fn push(&mut self, frame: FrameLocation) {
+    fn push(&mut self, frame: FrameLocation, header: &FrameHeader) {
+        self.is_closed = header.entry_count == 0;
         self.frames.push(frame);
         self.next_frame += 1;
     }

@@ -58,10 +58,15 @@ impl Journal {
             }
         }
         let alone = self.make_room_behind(entry_bytes)?;
-        if FRAME_HEADER_BYTES + entry_bytes > self.slab.room() {
-            self.slab = Slab::pooled(&self.slabs, alone);
-        }
+        self.begin_frame_of(FRAME_HEADER_BYTES + entry_bytes, alone);
         Ok(())
+    }
+
+    /// Sees to it that the next frame, of so many bytes, has memory.
+    pub(super) fn begin_frame_of(&mut self, bytes: usize, total_bytes: usize) {
+        if bytes > self.slab.room() {
+            self.slab = Slab::pooled(&self.slabs, total_bytes);
+        }
     }
 
     /// Ends the frame being built, if the entry has a place in the one behind it, all alone. Says how long that one is.
@@ -94,7 +99,12 @@ impl Journal {
 
     /// Ends the frame being built and gives it its place on disk.
     pub(super) fn seal(&mut self) {
-        assert!(self.pending_entries > 0, "an empty frame is never sealed");
+        assert!(self.pending_entries > 0, "only a closing frame is empty");
+        self.end_frame();
+    }
+
+    /// Gives the frame being built its place on disk, with as many entries as it has.
+    pub(super) fn end_frame(&mut self) {
         let majority = std::mem::take(&mut self.pending_majority);
         let location = self.place(round_up_to_block(self.slab.filled()), majority);
         let entries = std::mem::take(&mut self.pending_entries);
@@ -118,6 +128,7 @@ impl Journal {
         memory: FrameMemory,
         appended: Vec<(PartitionId, i64)>,
     ) {
+        self.is_closed = appended.is_empty();
         self.resident_bytes += bytes.len();
         self.sealed_bytes += location.total_bytes as usize;
         self.records.push_back(FrameRecord {

@@ -244,6 +244,13 @@ impl Store {
         self.journal.next_flush()
     }
 
+    /// Stages an empty frame behind the last one, to be flushed as any other: once it is durable, damage in the last records
+    /// cannot pass for a torn flush. For a journal that falls silent or is closed; does nothing for one that needs none. Returns
+    /// whether there is something to flush.
+    pub fn stage_closing_frame(&mut self) -> bool {
+        self.journal.stage_closing_frame()
+    }
+
     /// Applies a flush's outcome: the partitions that became durable and up to where (a partition may be named twice,
     /// with growing offsets).
     ///

@@ -134,7 +134,7 @@ impl Scan<'_> {
         let file = found.files.used.last().expect("seen above");
         tracing::warn!(file = %self.path(&file.name), position, "the last frame had a turned bit and was mended");
         let location = self.take_frame(file, position, &header, &frame, visit)?;
-        found.push(location);
+        found.push(location, &header);
         found.files.position = position + frame.len() as u64;
         found.cut_bytes = 0;
         found.mended = Some(frame);

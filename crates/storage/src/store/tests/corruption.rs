@@ -2,6 +2,7 @@
 //! reported with the file's name, or proven to touch nothing that counts; wrong bytes are never served.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use platform::disk::{Disk, SimulatedDisk};
 use record::ClusterId;
@@ -11,6 +12,7 @@ use super::rig::{Rig, config, copy, open, open_as, partition, read_all, write_fi
 use super::workload::{Driver, draw};
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
+use crate::inspect::{FrameListing, list_frames};
 use crate::store::{ReadError, StoreConfig};
 
 /// A disk with all kinds of files on it, everything acknowledged, and what it holds.
@@ -36,6 +38,23 @@ impl Victim {
         let mut driver = Driver::new(&disk).expect("nothing is wrong with the disk");
         driver.run(&draw(seed, steps));
         driver.prepare();
+        driver.flush_all();
+        Victim {
+            disk: copy(&disk),
+            history: driver.history,
+        }
+    }
+
+    /// The same, with the journal closed.
+    pub(super) fn closed(seed: u64, steps: usize) -> Victim {
+        let disk = SimulatedDisk::new();
+        let mut driver = Driver::new(&disk).expect("nothing is wrong with the disk");
+        driver.run(&draw(seed, steps));
+        driver.prepare();
+        driver.flush_all();
+        driver.append(0, 700);
+        driver.flush_all();
+        driver.close();
         driver.flush_all();
         Victim {
             disk: copy(&disk),
@@ -115,6 +134,40 @@ impl Victim {
         Ok(outcomes)
     }
 
+    /// Turns several bits of each byte of the last frame with records, one byte after the other.
+    pub(super) fn damage_last_records(&self) -> Result<Outcomes, String> {
+        let mut outcomes = Outcomes::default();
+        let frames = self.frames();
+        let [.., last, closing] = &frames[..] else {
+            return Err("there are no frames".into());
+        };
+        if !closing.entries.is_empty() || last.entries.is_empty() {
+            return Err("there is no closing frame".into());
+        }
+        let path = Path::new(&last.file)
+            .strip_prefix(self.disk.root())
+            .map_err(|error| error.to_string())?;
+        for at in (last.position..last.position + 900).filter(|at| !(56..64).contains(&(at - last.position)))
+        {
+            let refused = outcomes.refused;
+            self.judge(&[path], &mut outcomes, |disk| {
+                [0, 3, 6]
+                    .into_iter()
+                    .for_each(|bit| disk.flip_bit(path, 8 * at + bit))
+            })
+            .map_err(|why| format!("byte {at}: {why}"))?;
+            if outcomes.refused == refused && at < last.position + 700 {
+                return Err(format!("byte {at} is damaged, and nothing is said"));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn frames(&self) -> Vec<FrameListing> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        list_frames(&disk, &config().identity).0
+    }
+
     fn cut_short(&self, extension: &str, wanted: impl Fn(u64) -> bool) -> Result<Outcomes, String> {
         let mut outcomes = Outcomes::default();
         for path in self.paths(extension) {
@@ -162,6 +215,24 @@ fn a_turned_bit_in_a_journal_is_reported_or_mended() {
 }
 
 #[test]
+fn damage_in_the_last_records_of_a_closed_journal_is_reported() {
+    for seed in 1..=4 {
+        let outcomes = Victim::closed(seed, 90)
+            .damage_last_records()
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert!(outcomes.refused >= 692, "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_turned_bit_in_a_closed_journal_is_reported_or_mended() {
+    let outcomes = Victim::closed(11, 130)
+        .turn_journal_bits(61)
+        .unwrap_or_else(|why| panic!("{why}"));
+    assert!(outcomes.refused > 300 && outcomes.untouched > 300);
+}
+
+#[test]
 fn a_turned_bit_in_a_segment_is_reported() {
     let outcomes = Victim::new(12, 130)
         .turn_bits("segment", |at| is_edge(at) || at.is_multiple_of(97))
@@ -204,7 +275,7 @@ fn a_file_cut_short_is_reported_at_every_length() {
 
 #[test]
 fn swapped_files_are_reported_or_make_no_difference() {
-    let victim = Victim::new(16, 160);
+    let victim = Victim::new(22, 160);
     let journals = victim.swap("journal").unwrap_or_else(|why| panic!("{why}"));
     let segments = victim.swap("segment").unwrap_or_else(|why| panic!("{why}"));
     // A journal file knows its place by itself, whatever it is called.

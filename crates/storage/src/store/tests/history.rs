@@ -24,6 +24,8 @@ pub(super) enum Event {
     Delete {
         partition: PartitionId,
     },
+    /// A frame with nothing in it.
+    Close,
 }
 
 /// One partition's log as it should be.
@@ -219,6 +221,7 @@ fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
                     log.batches.retain(|(next, _)| *next > log_start);
                 }
             }
+            Event::Close => {}
             Event::Delete { partition } => {
                 state.remove(partition);
             }

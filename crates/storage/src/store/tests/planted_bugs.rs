@@ -61,6 +61,13 @@ fn cutting_off_frames_that_were_acknowledged_is_caught() {
 }
 
 #[test]
+fn a_journal_that_is_not_closed_is_caught() {
+    catches(Bug::JournalNotClosed, || {
+        Victim::closed(1, 90).damage_last_records().map(|_| ())
+    });
+}
+
+#[test]
 fn reusing_journal_files_before_the_checkpoint_is_durable_is_caught() {
     catches(Bug::ReleasedBeforeCheckpoint, crashes);
 }

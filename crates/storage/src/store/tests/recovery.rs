@@ -1,8 +1,10 @@
 //! Recovery after a clean end and after one at each stage of a round of layout, and what it hands to the owner.
 
+use std::path::Path;
+
 use bytes::Bytes;
 
-use super::rig::{Rig, begin_checkpoint, open, partition};
+use super::rig::{Rig, begin_checkpoint, copy, open, partition};
 
 #[test]
 fn an_empty_disk_gives_an_empty_store() {
@@ -115,7 +117,7 @@ fn a_torn_frame_is_cut_off_and_its_place_used_again() {
         .find(|path| path.ends_with("000000.journal"))
         .expect("the first file");
     let bytes = rig.disk.file_bytes(&path).expect("it is listed");
-    let disk = super::rig::copy(&rig.disk);
+    let disk = copy(&rig.disk);
     let mut torn = bytes.clone();
     torn[4_096 * 4..4_096 * 5].fill(0);
     super::rig::write_file(&disk, &path, &torn);
@@ -128,6 +130,53 @@ fn a_torn_frame_is_cut_off_and_its_place_used_again() {
     let (mut rig, recovered) = rig.restart();
     assert_eq!(recovered.cut_bytes, 0);
     assert_eq!(rig.read(0), [kept, next].concat());
+}
+
+#[test]
+fn a_journal_is_closed_once_behind_what_recovery_needs() {
+    let mut rig = Rig::new();
+    assert!(!rig.store.stage_closing_frame(), "nothing is in it");
+    let mut appended = vec![rig.append(0, 100)];
+    assert!(!rig.store.stage_closing_frame(), "the frame is still being built");
+    rig.flush();
+    assert!(rig.store.stage_closing_frame());
+    assert!(!rig.store.stage_closing_frame(), "it is closed already");
+    assert!(rig.flush_one() && !rig.flush_one());
+    let (mut rig, recovered) = rig.restart();
+    assert_eq!(recovered.frames, 2);
+    assert!(!rig.store.stage_closing_frame(), "and a start finds that");
+    appended.push(rig.append(0, 100));
+    rig.flush();
+    assert!(rig.store.stage_closing_frame(), "there are later records");
+    rig.flush();
+    rig.lay_out();
+    assert_eq!(rig.read(0), appended.concat());
+    rig.append(0, 100);
+    rig.flush();
+    rig.lay_out();
+    assert!(
+        !rig.store.stage_closing_frame(),
+        "segments have all, recovery needs nothing of the journal"
+    );
+}
+
+#[test]
+fn a_torn_closing_frame_is_cut_off() {
+    let mut rig = Rig::new();
+    let kept = rig.append(0, 100);
+    rig.flush();
+    rig.store.stage_closing_frame();
+    let whole = copy(&rig.disk);
+    rig.flush();
+    let (_, recovered) = open(&whole).expect("nothing is wrong with the disk");
+    assert_eq!((recovered.frames, recovered.cut_bytes), (1, 0));
+    let path = Path::new("journals/000/000000.journal");
+    let mut bytes = rig.disk.file_bytes(path).expect("the first file");
+    bytes[2 * 4_096..][8..24].fill(0);
+    super::rig::write_file(&rig.disk, path, &bytes);
+    let (mut rig, recovered) = rig.restart();
+    assert_eq!(recovered.frames, 1, "nothing was in it");
+    assert_eq!(rig.read(0), kept);
 }
 
 #[test]

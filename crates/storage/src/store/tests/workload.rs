@@ -39,6 +39,8 @@ pub(super) enum Op {
     },
     /// Plans the next step of compaction, runs the one that was planned, or applies the one that was run.
     Compact,
+    /// The journal falls silent.
+    Close,
     /// Ends the process when all is flushed, and starts it again.
     Restart,
 }
@@ -128,11 +130,12 @@ impl Driver {
             Op::Trim { partition, eighths } => self.trim(partition, i64::from(eighths)),
             Op::Delete { partition } => self.delete(partition),
             Op::Compact => self.compact(),
+            Op::Close => self.close(),
             Op::Restart => self.restart(),
         }
     }
 
-    fn append(&mut self, number: u8, value_bytes: usize) {
+    pub(super) fn append(&mut self, number: u8, value_bytes: usize) {
         let id = self.id(number);
         self.fill += 1;
         let records = 1 + i64::from(number % 3);
@@ -180,6 +183,12 @@ impl Driver {
         if self.with_room(|store| store.delete_partition(id)).is_some() {
             self.note(Event::Delete { partition: id });
             self.generations[usize::from(number)] += 1;
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        if self.store.stage_closing_frame() {
+            self.note(Event::Close);
         }
     }
 

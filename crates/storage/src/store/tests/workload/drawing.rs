@@ -84,10 +84,11 @@ fn draw_one(random: &mut SeededRandom) -> Op {
         }
         40..62 => Op::Flush,
         62..93 => Op::Background,
-        93..97 => Op::Trim {
+        93..96 => Op::Trim {
             partition,
             eighths: random.below(9) as u8,
         },
+        96 => Op::Close,
         97..98 => Op::Delete { partition },
         _ => Op::Restart,
     }
