@@ -24,11 +24,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::accept::Seat;
 use crate::api;
 use crate::budget::SILENCE_MAX;
 use crate::core::Core;
 use crate::fetch_session::FetchSession;
+use crate::seats::Seat;
 use crate::shard::count;
 
 use frames::Frames;

@@ -33,7 +33,7 @@ mod tests;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use axum::Router;
@@ -46,17 +46,18 @@ use hyper_util::service::TowerToHyperService;
 use platform::threads;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Budget;
 use crate::core::NodeFacts;
 use crate::metrics::{ANSWER_WAIT, Gatherer};
+use crate::seats::Seats;
 use cores::Cores;
 use limits::HttpLimits;
 use line::Line;
 use observe::Peer;
-use places::{Place, Places};
+use places::{Place, Places, Served};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
 pub(crate) use json_body::{Items, Object};
@@ -75,7 +76,7 @@ struct App {
     /// Memory for answers that are not taken yet.
     answers: Budget,
     /// Places of those that follow a partition.
-    followers: Arc<Semaphore>,
+    followers: Mutex<Seats>,
     /// Closed when the node stops.
     stopped: watch::Receiver<()>,
 }
@@ -100,7 +101,7 @@ impl App {
             counters,
             bodies: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: Budget::new(facts.config.limits.answer_bytes_per_core),
-            followers: Arc::new(Semaphore::new(limits.followers_max)),
+            followers: Mutex::default(),
             stopped,
             cores: Cores { facts },
         }
@@ -170,7 +171,7 @@ fn run(
 ) {
     let limits = app.limits;
     runtime.block_on(async {
-        let mut places = Places::new(limits.connections_max);
+        let mut places = Places::new(&limits);
         accept(listener, router, app, &mut places, stopped).await;
         // Whoever holds a place still is being answered. What is not done in time is cut off with the runtime.
         let _ = timeout(limits.grace, places.all_free()).await;
@@ -193,18 +194,23 @@ async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = find_place(app, places, peer).await else {
-                    continue;
-                };
+                let place = find_place(app, places, peer).await;
                 let line = Line::new(Arc::clone(&app.counters));
+                let is_visitor = place.crowded.is_some();
                 let door = Door {
                     app: Arc::clone(app),
                     line: line.clone(),
                     peer,
                     stopped: told.clone(),
-                    _place: place,
+                    place,
                 };
-                places.take(line, tokio::spawn(serve(stream, router.clone(), door)));
+                let task = tokio::spawn(serve(stream, router.clone(), door));
+                places.take(Served {
+                    address: peer.ip(),
+                    line,
+                    is_visitor,
+                    task,
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "an HTTP connection could not be accepted");
@@ -215,24 +221,19 @@ async fn accept(
     }
 }
 
-/// A place for a connection; if all are taken, that of one that waits for a request.
-async fn find_place(app: &App, places: &mut Places, peer: SocketAddr) -> Option<Place> {
-    let place = places.find();
-    if place.is_some() {
-        return place;
+/// A place for a connection. If there is one less than clients want, that is counted.
+async fn find_place(app: &App, places: &mut Places, peer: SocketAddr) -> Place {
+    let (place, another_made_way) = places.find(peer.ip()).await;
+    if another_made_way {
+        tracing::debug!(%peer, "another HTTP connection made way for this one");
     }
-    // Either way there is one connection less than clients want.
-    app.counters.refused_connection();
-    match places.clear_one().await {
-        true => {
-            tracing::debug!(%peer, "another HTTP connection, which waited for a request, made way for this one");
-            places.find()
-        }
-        false => {
-            tracing::debug!(%peer, "an HTTP connection was refused: too many");
-            None
-        }
+    if place.crowded.is_some() {
+        tracing::debug!(%peer, "too many HTTP connections: on this one, only probes are answered");
     }
+    if another_made_way || place.crowded.is_some() {
+        app.counters.refused_connection();
+    }
+    place
 }
 
 /// What a connection comes in with.
@@ -241,7 +242,7 @@ struct Door {
     line: Line,
     peer: SocketAddr,
     stopped: watch::Receiver<()>,
-    _place: Place,
+    place: Place,
 }
 
 /// Serves one connection until it ends, is cut off, grows old, or the node stops.
@@ -251,18 +252,23 @@ async fn serve(stream: TcpStream, router: Router, mut door: Door) {
     let _present = app.counters.connection();
     // Small answers, and events one by one, must not wait for more to be sent with them.
     let _ = stream.set_nodelay(true);
+    let crowded = door.place.crowded;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
         .max_headers(limits.headers_max)
         .max_header_size(limits.head_bytes_max)
-        .max_buf_size(limits.buffer_bytes_max);
+        .max_buf_size(limits.buffer_bytes_max)
+        .keep_alive(crowded.is_none());
     let router = TowerToHyperService::new(router);
     let (line, peer) = (door.line.clone(), door.peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let under_way = line.begin();
         request.extensions_mut().insert(line.clone());
         request.extensions_mut().insert(Peer(peer));
+        if let Some(crowded) = crowded {
+            request.extensions_mut().insert(crowded);
+        }
         let answer = router.call(request);
         async move {
             let answer = answer.await;

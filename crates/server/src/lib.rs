@@ -28,6 +28,7 @@ mod node;
 mod owner;
 mod producer_ids;
 pub mod record_json;
+mod seats;
 mod shard;
 mod stands;
 mod topic_names;

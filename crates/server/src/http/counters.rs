@@ -90,7 +90,7 @@ impl HttpCounters {
         }
     }
 
-    /// Counts a connection for which there was no place, or that made way for it.
+    /// Counts a connection that has no place of its own, or that made way for another.
     pub(super) fn refused_connection(&self) {
         add(&self.refused_connections);
     }

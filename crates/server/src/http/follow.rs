@@ -4,8 +4,9 @@
 //! A follower holds one piece of text at a time, until it is written. Who does not take it in time is cut off. When
 //! following cannot go on, an event named `end` says why before the stream ends: records are never left out in silence.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -15,18 +16,20 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use record::{Offset, PartitionId};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
+use crate::seats::{Full, Seat};
 use crate::shard::ReadRefusal;
 use crate::stands::Stands;
 
 use super::App;
-use super::body::holding;
+use super::body::{busy, holding};
 use super::cores::Unread;
 use super::line::Line;
 use super::media_type::MediaType;
+use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::read::page::Form;
 use super::read::{Failed, Most, Start, read_page, room};
@@ -48,7 +51,7 @@ pub(super) async fn follow(
     partition: PartitionId,
     query: Option<&str>,
     headers: &HeaderMap,
-    line: Line,
+    (line, Peer(peer)): (Line, Peer),
 ) -> Result<Response, Problem> {
     let query = Query::read(query, &["offset", "timestamp_ms"])?;
     let start = match resumed(headers)? {
@@ -60,13 +63,7 @@ pub(super) async fn follow(
     if from < log_start || from > tail {
         return Err(out_of_range(from, log_start, tail));
     }
-    let place = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| {
-        let most = app.limits.followers_max;
-        Problem::new(
-            Kind::Busy,
-            format!("{most} connections follow partitions, which is the most"),
-        )
-    })?;
+    let seat = find_seat(&app, peer)?;
     let (pieces, body) = mpsc::channel(1);
     let follower = Follower {
         app,
@@ -76,13 +73,32 @@ pub(super) async fn follow(
         pieces,
         line,
     };
-    tokio::spawn(follower.run(place));
+    tokio::spawn(follower.run(seat));
     let mut response = Response::new(Body::new(Events(body)));
     let headers = response.headers_mut();
     let media_type = HeaderValue::from_static(MediaType::EventStream.name());
     headers.insert(header::CONTENT_TYPE, media_type);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// A place for one more follower.
+fn find_seat(app: &App, peer: SocketAddr) -> Result<Seat, Problem> {
+    let limits = &app.limits.followers;
+    let taken = app
+        .followers
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take(peer.ip(), limits);
+    taken.map_err(|full| {
+        let taken = match full {
+            Full::All => format!("{} connections", limits.all),
+            Full::Address => format!("{} connections from this address", limits.per_address),
+        };
+        busy(&format!(
+            "{taken} follow partitions, which is the most: close some"
+        ))
+    })
 }
 
 /// Sent first. Its id is that of the event before the first one, though that is not sent: who began at the tail and is interrupted
@@ -158,7 +174,7 @@ struct Follower {
 }
 
 impl Follower {
-    async fn run(mut self, _place: OwnedSemaphorePermit) {
+    async fn run(mut self, _seat: Seat) {
         let app = Arc::clone(&self.app);
         let _present = app.counters.follower();
         self.line.set_follows(true);

@@ -3,16 +3,21 @@
 
 use std::time::Duration;
 
+use crate::seats::SeatLimits;
+
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HttpLimits {
     /// Open connections. For a further one, the one that has waited longest for a request is closed; if none waits, the
-    /// further one.
-    pub(super) connections_max: u32,
+    /// further one is a visitor.
+    pub(super) connections: SeatLimits,
+    /// Connections beyond those, on which probes are answered and everything else is refused. A further one takes the place
+    /// of the first that came.
+    pub(super) visitors_max: usize,
     /// A connection is closed after this long and the answer that is under way, unless it follows a partition. Clients open another.
     pub(super) connection_age_max: Duration,
     /// Connections that follow a partition.
-    pub(super) followers_max: usize,
+    pub(super) followers: SeatLimits,
     /// Header lines of a request.
     pub(super) headers_max: usize,
     /// Bytes of a request's head: its first line and its header lines.
@@ -56,9 +61,16 @@ impl HttpLimits {
 impl Default for HttpLimits {
     fn default() -> HttpLimits {
         HttpLimits {
-            connections_max: 256,
+            connections: SeatLimits {
+                all: 256,
+                per_address: 192,
+            },
+            visitors_max: 16,
             connection_age_max: Duration::from_secs(300),
-            followers_max: 64,
+            followers: SeatLimits {
+                all: 64,
+                per_address: 48,
+            },
             headers_max: 64,
             head_bytes_max: 16 << 10,
             buffer_bytes_max: 32 << 10,

@@ -1,5 +1,5 @@
-//! What is done with every request, whichever path it asks for: its path and origin are checked, it is counted, and it
-//! has a line in the log, also if its client does not wait for the answer.
+//! What is done with every request, whichever path it asks for: its path and origin are checked, and whether its connection
+//! may ask for it; it is counted, and it has a line in the log, also if its client does not wait for the answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
 use super::App;
+use super::places::Crowded;
 use super::problem::{Kind, Problem};
 use super::uri::check_path;
 use crate::config::Config;
@@ -32,8 +33,10 @@ pub(super) async fn observe(State(app): State<Arc<App>>, request: Request, next:
         status: None,
     };
     let config = &asked.app.cores.facts.config;
-    let checked =
-        check_path(&asked.path).and_then(|()| check_origin(&asked.method, request.headers(), config));
+    let crowded = request.extensions().get::<Crowded>();
+    let checked = check_path(&asked.path)
+        .and_then(|()| check_origin(&asked.method, request.headers(), config))
+        .and_then(|()| crowded.map_or(Ok(()), |crowded| crowded.check(&asked.path)));
     let response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),

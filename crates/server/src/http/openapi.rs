@@ -115,19 +115,17 @@ fn set_bytes_max(parameters: &mut [Value], bytes_max: usize) {
 /// What can happen to any request like this one.
 fn usual_problems(operation: &Operation) -> Vec<Kind> {
     let mut kinds = vec![Kind::MalformedPath, Kind::BodyTooLarge, Kind::Unavailable];
-    if operation.path.starts_with("/v1/") && !operation.produces.is_empty() {
-        kinds.push(Kind::NotAcceptable);
+    if operation.path.starts_with("/v1/") {
+        kinds.push(Kind::Busy);
+        if !operation.produces.is_empty() {
+            kinds.push(Kind::NotAcceptable);
+        }
     }
     if !operation.method.is_safe() {
         kinds.push(Kind::CrossOrigin);
     }
     if !operation.takes.is_empty() {
-        kinds.extend([
-            Kind::UnsupportedMediaType,
-            Kind::BodyTooSlow,
-            Kind::MalformedBody,
-            Kind::Busy,
-        ]);
+        kinds.extend([Kind::UnsupportedMediaType, Kind::BodyTooSlow, Kind::MalformedBody]);
     }
     kinds
 }

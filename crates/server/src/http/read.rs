@@ -28,6 +28,7 @@ use super::cores::Unread;
 use super::follow;
 use super::line::Line;
 use super::media_type::MediaType;
+use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::uri::{Query, bad_parameter};
 use page::{Form, Page, Unpaged, make_page};
@@ -136,13 +137,14 @@ pub(super) async fn from_partition(
     Path((topic, partition)): Path<(String, String)>,
     Extension(media_type): Extension<MediaType>,
     Extension(line): Extension<Line>,
+    Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic(&topic).await?;
     let partition = topic.partition(&partition)?;
     let query = request.uri().query();
     if media_type == MediaType::EventStream {
-        return follow::follow(app, partition, query, request.headers(), line).await;
+        return follow::follow(app, partition, query, request.headers(), (line, peer)).await;
     }
     let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
     let wish = Wish::read(&app, &query)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
@@ -59,7 +60,11 @@ fn app_with(
     Arc::new(App::new(facts, limits, Duration::from_secs(3_600), stopped))
 }
 
-fn serve(limits: HttpLimits, cores: usize, routes: fn(Arc<App>) -> Router) -> (HttpServer, SocketAddr) {
+fn serve(
+    limits: HttpLimits,
+    cores: usize,
+    routes: impl FnOnce(Arc<App>) -> Router,
+) -> (HttpServer, SocketAddr) {
     let listener = bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let server = HttpServer::start_with(listener, |stopped| {
@@ -74,7 +79,7 @@ fn serve_gone(cores: usize) -> (HttpServer, SocketAddr) {
     serve(HttpLimits::default(), cores, router)
 }
 
-/// What bounds the two paths below.
+/// What bounds the paths below.
 static PLAIN: Operation = Operation {
     method: Method::GET,
     path: "/well",
@@ -85,16 +90,25 @@ static PLAIN: Operation = Operation {
     describe: || Value::Null,
 };
 
-/// One path that answers and one that never does.
+/// A path that answers, as one that probes ask for, too; one that never does; and for probes, how many requests of that are
+/// under way.
 fn serve_plain(limits: HttpLimits) -> (HttpServer, SocketAddr) {
-    serve(limits, 0, |app| {
+    let stuck = |State(app): State<Arc<App>>| async move {
+        let _under_way = app.counters.follower();
+        pending::<&'static str>().await
+    };
+    let stuck_count =
+        |State(app): State<Arc<App>>| async move { app.counters.figures().followers.to_string() };
+    serve(limits, 0, move |app| {
         let bounds = Bounds {
             app: Arc::clone(&app),
             operation: &PLAIN,
         };
         let paths = Router::new()
             .route("/well", (PLAIN.answer)())
-            .route("/stuck", any(|| async { pending::<&'static str>().await }))
+            .route("/health", (PLAIN.answer)())
+            .route("/stuck", any(stuck))
+            .route("/ready", get(stuck_count))
             .route_layer(from_fn_with_state(bounds, within_bounds));
         finish(paths, app)
     })

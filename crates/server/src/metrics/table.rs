@@ -147,7 +147,7 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         "http_connections_refused",
         None,
         |node| known(node.http.refused_connections),
-        "HTTP connections that were refused, or closed while they waited for a request, because there were too many.",
+        "HTTP connections on which only probes were answered, or that made way for others, because there were too many.",
     ),
     counter(
         "http_connections_cut_off",

@@ -99,7 +99,7 @@ pub(in super::super) fn list_topics() -> Value {
         "operationId": "listTopics",
         "summary": "Topics by name",
         "parameters": paging("this name", "a"),
-        "responses": answers("200", "The topics.", "TopicList", &[Kind::MalformedQuery, Kind::Busy]),
+        "responses": answers("200", "The topics.", "TopicList", &[Kind::MalformedQuery]),
     })
 }
 
@@ -216,7 +216,6 @@ pub(in super::super) fn read() -> Value {
         Kind::OffsetOutOfRange,
         Kind::RecordTooLarge,
         Kind::StorageFault,
-        Kind::Busy,
         Kind::MalformedHeader,
     ];
     let mut responses = answers(

@@ -1,6 +1,7 @@
 //! How connections come, stay and end: their places, and what is done with those that are too slow.
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::{Extension, Router};
 use platform::clock::{Clock, SystemClock};
 
 use crate::accept::bind;
+use crate::seats::SeatLimits;
 
 use super::super::App;
 use super::super::body::HeldBody;
@@ -117,12 +119,21 @@ fn what_is_under_way_when_its_connection_grows_old_is_answered_whole() {
     server.stop();
 }
 
+/// So many places, fewer than one address may have, and one visitor's.
+fn places(all: usize) -> HttpLimits {
+    HttpLimits {
+        connections: SeatLimits {
+            all,
+            per_address: all + 1,
+        },
+        visitors_max: 1,
+        ..HttpLimits::default()
+    }
+}
+
 #[test]
 fn whoever_waits_longest_makes_way_when_all_places_are_taken() {
-    let (server, address) = serve_plain(HttpLimits {
-        connections_max: 2,
-        ..HttpLimits::default()
-    });
+    let (server, address) = serve_plain(places(2));
     let mut silent = connect(address);
     let mut asking = connect(address);
     // It waits again from now on; the other has waited since it came.
@@ -134,18 +145,77 @@ fn whoever_waits_longest_makes_way_when_all_places_are_taken() {
     server.stop();
 }
 
+/// Connections of which so many are under way with a request that is never answered.
+fn stuck(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let mut stuck = Vec::new();
+    eventually("requests are under way", || {
+        // One whose request has not been read yet may have made way.
+        let mut next = connect(address);
+        let sent = next.write_all(request("GET", "/stuck").as_bytes());
+        sent.expect("sent");
+        stuck.push(next);
+        converse(address, &request("GET", "/ready")).ends_with(&format!("\r\n{count}"))
+    });
+    stuck
+}
+
+#[test]
+fn when_all_places_are_taken_probes_are_answered_and_others_are_told_so() {
+    let (server, address) = serve_plain(places(2));
+    let stuck = stuck(address, 2);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        // Neither those that ask for nothing nor each other keep probes out.
+        silent.push(connect(address));
+        assert!(converse(address, &request("GET", "/health")).ends_with("well"));
+    }
+    let refused = converse(address, "GET /well HTTP/1.1\r\nhost: node\r\n\r\n");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    for said in [
+        "retry-after: 1",
+        "connection: close",
+        "2 HTTP connections are being answered",
+    ] {
+        assert!(refused.contains(said), "{said:?} in {refused}");
+    }
+    drop(stuck);
+    eventually("the place comes back", || {
+        converse(address, &request("GET", "/well")).ends_with("well")
+    });
+    server.stop();
+}
+
+#[test]
+fn one_address_has_its_share_and_only_its_own_connections_make_way_for_it() {
+    let limits = HttpLimits {
+        connections: SeatLimits {
+            all: 3,
+            per_address: 1,
+        },
+        ..places(3)
+    };
+    let (server, address) = serve_plain(limits);
+    let mut idle = connect(address);
+    assert!(ask(&mut idle, "/well").starts_with("HTTP/1.1 200 "));
+    let _stuck = stuck(address, 1);
+    assert_eq!(idle.read(&mut [0]).expect("closed in good order"), 0);
+    let refused = converse(address, &request("GET", "/well"));
+    assert!(
+        refused.contains("1 HTTP connections from this address"),
+        "{refused}"
+    );
+    server.stop();
+}
+
 #[test]
 fn nobody_makes_way_who_is_being_answered_and_places_come_back() {
-    let limits = HttpLimits {
-        connections_max: 1,
-        ..HttpLimits::default()
-    };
-    let (server, address) = serve(limits, 0, large_answers);
+    let (server, address) = serve(places(1), 0, large_answers);
     let mut answered = connect(address);
     let asked = answered.write_all(request("GET", "/large").as_bytes());
     asked.expect("sent");
     answered.read_exact(&mut [0]).expect("an answer begins");
-    assert_eq!(converse(address, ""), "", "there is no second place");
+    let refused = converse(address, &request("GET", "/left"));
+    assert!(refused.starts_with("HTTP/1.1 503 "), "there is no second place");
     drop(answered);
     // The server learns of the end when it writes; until then others are turned away.
     eventually("the place comes back", || {

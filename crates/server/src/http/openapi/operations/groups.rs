@@ -12,7 +12,7 @@ pub(in super::super::super) fn list() -> Value {
         "operationId": "listGroups",
         "summary": "Consumer groups by name",
         "parameters": paging("this name", "a"),
-        "responses": answers("200", "The groups.", "GroupList", &[Kind::MalformedQuery, Kind::Busy]),
+        "responses": answers("200", "The groups.", "GroupList", &[Kind::MalformedQuery]),
     })
 }
 
@@ -24,7 +24,7 @@ pub(in super::super::super) fn describe() -> Value {
             how many members there are. `limit` and `after` are about `offsets`.",
         "parameters": paging("this partition, as TOPIC:PARTITION", "a:0"),
         "responses": answers("200", "The group.", "Group",
-            &[Kind::UnknownGroup, Kind::InvalidGroup, Kind::MalformedQuery, Kind::Busy]),
+            &[Kind::UnknownGroup, Kind::InvalidGroup, Kind::MalformedQuery]),
     })
 }
 
