@@ -38,7 +38,7 @@ pub use header::{
     checksum_holds,
 };
 pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
-pub use records::{Record, Records, find_time, find_timestamp, records};
+pub use records::{Record, Records, find_timestamp, records};
 pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
 pub use split::{Batches, batches};
 pub use validate::{Examined, examine, validate};

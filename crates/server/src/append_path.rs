@@ -5,13 +5,15 @@
 //! staging, or sending to the owner, happens before the connection's next request is looked at: so appends of a
 //! connection keep their order. Only the waiting is done later.
 
+mod record_errors;
+
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
 use kafka_wire::produce::{
-    BatchIndexAndErrorMessage, LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse,
-    ProduceRequest, ProduceResponse, TopicProduceData, TopicProduceResponse,
+    LeaderIdAndEpoch, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
+    TopicProduceData, TopicProduceResponse,
 };
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::is_internal;
@@ -19,6 +21,7 @@ use record::{BatchHeader, Compression, PartitionId, TopicId};
 use storage::SharedMemory;
 use tokio::time::{Instant, timeout_at};
 
+use self::record_errors::RecordErrors;
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
@@ -125,10 +128,13 @@ fn start_all(
 /// Waits for the appends of a request, one after the other: all are under way.
 async fn answer_all(core: &Core, started: Vec<Started>, deadline: Instant) -> ProduceResponse {
     let mut responses = Vec::with_capacity(started.len());
+    let mut record_errors = RecordErrors::default();
     for topic in started {
         let mut partition_responses = Vec::with_capacity(topic.appends.len());
         for (index, pending) in topic.appends {
-            partition_responses.push(answer(index, pending, deadline, core, topic.topic_id).await);
+            let of_topic = (&topic.topic, topic.topic_id);
+            let answer = answer(core, of_topic, index, pending, deadline, &mut record_errors);
+            partition_responses.push(answer.await);
         }
         responses.push(TopicProduceResponse {
             name: topic.topic,
@@ -257,11 +263,12 @@ fn allowance(core: &Core, request: &ProduceRequest) -> Option<Allowance> {
 }
 
 async fn answer(
+    core: &Core,
+    topic: (&Text, TopicId),
     index: i32,
     pending: Pending,
     deadline: Instant,
-    core: &Core,
-    topic_id: TopicId,
+    record_errors: &mut RecordErrors,
 ) -> PartitionProduceResponse {
     let refused = |code: ErrorCode, message: Option<String>| PartitionProduceResponse {
         index,
@@ -288,16 +295,25 @@ async fn answer(
             ..refused(ErrorCode::None, None)
         },
         Err(refusal) => {
-            tracing::debug!(core = core.index, %topic_id, index, %refusal, "an append was refused");
-            // The first one only: a short batch may have any number of such records.
-            let to_blame = refusal.place().map(|batch_index| BatchIndexAndErrorMessage {
-                batch_index,
-                batch_index_error_message: Some(Text::from(refusal.to_string())),
-            });
+            let topic = name_of(core, topic);
+            tracing::debug!(core = core.index, %topic, index, %refusal, "an append was refused");
+            let to_blame = match &refusal {
+                AppendRefusal::Records(bad) => record_errors.of(bad, &topic, index),
+                _ => Vec::new(),
+            };
             PartitionProduceResponse {
-                record_errors: to_blame.into_iter().collect(),
+                record_errors: to_blame,
                 ..refused(append_code(&refusal), Some(refusal.to_string()))
             }
         }
     }
+}
+
+/// The name of a topic that a request may have given by its id only.
+fn name_of(core: &Core, (named, id): (&Text, TopicId)) -> Text {
+    if !named.is_empty() {
+        return named.clone();
+    }
+    let found = core.with_metadata(|metadata| metadata.topic(id).map(|topic| topic.name.to_string()));
+    found.map_or_else(|| Text::from(id.to_string()), Text::from)
 }

@@ -167,7 +167,7 @@ pub struct TopicDefaults {
 /// Keys under `retention`. How long and how much is kept is each topic's config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionSettings {
-    /// The time between two looks at what has outlived its retention or expiration.
+    /// How long records stand before they may go for their age.
     pub check_interval: Duration,
 }
 
@@ -296,7 +296,7 @@ impl Default for Config {
                 defaults: TopicConfig::new(),
             },
             retention: RetentionSettings {
-                check_interval: Duration::from_secs(10),
+                check_interval: Duration::from_secs(5 * 60),
             },
             compaction: CompactionSettings {
                 check_interval: Duration::from_secs(15),

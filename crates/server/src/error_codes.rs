@@ -16,12 +16,14 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
-        AppendRefusal::BaseOffset { .. } | AppendRefusal::WithoutKey { .. } => ErrorCode::InvalidRecord,
+        AppendRefusal::BaseOffset { .. } => ErrorCode::InvalidRecord,
+        // As in Kafka, a wrong time goes before everything else.
+        AppendRefusal::Records(bad) if bad.has_bad_times() => ErrorCode::InvalidTimestamp,
+        AppendRefusal::Records(_) => ErrorCode::InvalidRecord,
         // Clients send it again in smaller ones.
         AppendRefusal::TooLarge { .. }
         | AppendRefusal::TooLargeForJournal { .. }
         | AppendRefusal::RequestDecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
-        AppendRefusal::Timestamp { .. } => ErrorCode::InvalidTimestamp,
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,

@@ -14,6 +14,9 @@ use crate::shard::{CompactionMeans, Shard};
 const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
 /// How often a core looks whether its journals are quiet.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
+/// How often partitions are looked at, at least: what is too large should go soon, however long records stand before they go for
+/// their age.
+const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
 /// How soon a change of what is rested for is seen.
 const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 
@@ -49,10 +52,11 @@ async fn look_at_disk(core: &Rc<Core>) {
 
 /// Looks after a core's partitions until the node stops. A look is cheap: at numbers in memory.
 pub(crate) async fn keep(core: Rc<Core>) {
+    let stand = core.facts.config.retention.check_interval;
     loop {
-        tokio::time::sleep(core.facts.config.retention.check_interval).await;
+        tokio::time::sleep(stand.min(LOOK_AFTER_EVERY)).await;
         for shard in core.shards() {
-            retain(shard).await;
+            retain(shard, stand).await;
         }
     }
 }
@@ -112,8 +116,8 @@ fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
     most.map(|(shard, id, _)| (shard.clone(), id))
 }
 
-async fn retain(shard: &Rc<Shard>) {
-    for id in shard.expire() {
+async fn retain(shard: &Rc<Shard>, stand: Duration) {
+    for id in shard.expire(stand) {
         if let Err(refusal) = shard.retain(id).await {
             tracing::warn!(partition = %id, %refusal, "retention could not be carried out; it will be tried again");
         }

@@ -32,7 +32,7 @@ pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
 pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
 pub use partition::SegmentRolling;
 pub use store::{
-    Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located,
-    REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition,
-    RemovalJob, Removed, Store, StoreConfig, StoreStatus,
+    AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
+    Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
+    RecoveredPartition, RemovalJob, Removed, Store, StoreConfig, StoreStatus,
 };

@@ -167,31 +167,16 @@ pub fn find_timestamp(
     limits: &Limits,
 ) -> Result<Option<(Offset, i64)>, BatchError> {
     let header = BatchHeader::read(batch)?;
-    let found = find_time(batch, limits, |record_ms| record_ms >= timestamp_ms)?;
-    Ok(found.map(|(offset_delta, record_ms)| (header.offset_at(offset_delta), record_ms)))
-}
-
-/// The first record of the batch that `batch` begins with whose time is wanted: its offset delta, which is its place among
-/// all that the producer sent, and its time.
-///
-/// # Errors
-/// As `records`, up to the record that is found.
-pub fn find_time(
-    batch: &[u8],
-    limits: &Limits,
-    is_wanted: impl Fn(i64) -> bool,
-) -> Result<Option<(i32, i64)>, BatchError> {
-    let header = BatchHeader::read(batch)?;
     let mut found = None;
     walk_batch(&header, batch, limits, |_, head| {
         let timestamp_delta = head.timestamp_delta;
         let record_ms = header
             .timestamp_at(timestamp_delta)
             .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
-        if !is_wanted(record_ms) {
+        if record_ms < timestamp_ms {
             return Ok(ControlFlow::Continue(()));
         }
-        found = Some((head.offset_delta, record_ms));
+        found = Some((header.offset_at(head.offset_delta), record_ms));
         Ok(ControlFlow::Break(()))
     })?;
     Ok(found)

@@ -38,6 +38,8 @@ impl KeyDigest for () {
 pub struct KeyedRecord<K> {
     /// Its place in the partition.
     pub offset: Offset,
+    /// Its time in milliseconds since 1970, as its producer gave it; -1 is none.
+    pub timestamp_ms: i64,
     /// What was made of its key, if it has one.
     pub key: Option<K>,
     /// It has no value: with a key, it says that the key is gone.
@@ -55,7 +57,8 @@ pub enum Retained {
     Nothing,
 }
 
-/// Shows which records of the batch that `batch` begins with have keys to `visit`, in order, until that breaks off.
+/// Shows the times of the records of the batch that `batch` begins with, and which have keys, to `visit`, in order, until
+/// that breaks off.
 ///
 /// # Errors
 /// As [`super::records`]; what is malformed comes after the sound records before it were shown.
@@ -75,11 +78,9 @@ pub fn visit_digests<K: KeyDigest>(
     batch: &[u8],
     limits: &Limits,
     empty: &K,
-    mut visit: impl FnMut(&KeyedRecord<K>) -> ControlFlow<()>,
+    visit: impl FnMut(&KeyedRecord<K>) -> ControlFlow<()>,
 ) -> Result<(), BatchError> {
-    let header = BatchHeader::read(batch)?;
-    let visit = |seen: &Seen<K>| visit(&seen.record);
-    let header = &header;
+    let header = &BatchHeader::read(batch)?;
     walk_batch_by(header, batch, limits, &mut Keyed { header, empty, visit })
 }
 
@@ -96,8 +97,8 @@ pub fn retain<K: KeyDigest>(
 ) -> Result<Retained, BatchError> {
     let header = &BatchHeader::read(batch)?;
     let mut choice = Choice::new();
-    let visit = |seen: &Seen<K>| {
-        choice.note(keep(&seen.record), seen.timestamp_ms);
+    let visit = |record: &KeyedRecord<K>| {
+        choice.note(keep(record), record.timestamp_ms);
         ControlFlow::Continue(())
     };
     walk_batch_by(header, batch, limits, &mut Keyed { header, empty, visit })?;
@@ -123,11 +124,6 @@ pub fn emptied(batch: &[u8]) -> Result<Vec<u8>, BatchError> {
     Ok(empty)
 }
 
-struct Seen<K> {
-    record: KeyedRecord<K>,
-    timestamp_ms: i64,
-}
-
 /// A walk that looks at keys.
 struct Keyed<'a, K, F> {
     header: &'a BatchHeader,
@@ -135,7 +131,7 @@ struct Keyed<'a, K, F> {
     visit: F,
 }
 
-impl<K: KeyDigest, F: FnMut(&Seen<K>) -> ControlFlow<()>> Walk for Keyed<'_, K, F> {
+impl<K: KeyDigest, F: FnMut(&KeyedRecord<K>) -> ControlFlow<()>> Walk for Keyed<'_, K, F> {
     fn take<S: Source>(&mut self, _: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
         let (head, bounds) = take_head(source)?;
         let timestamp_delta = head.timestamp_delta;
@@ -151,13 +147,11 @@ impl<K: KeyDigest, F: FnMut(&Seen<K>) -> ControlFlow<()>> Walk for Keyed<'_, K, 
         let is_null = take_length(source, bounds.end)?.is_none();
         let rest = bounds.end.checked_sub(source.position());
         source.skip(rest.ok_or(RecordFault::CutShort)?)?;
-        Ok((self.visit)(&Seen {
-            record: KeyedRecord {
-                offset: self.header.offset_at(head.offset_delta),
-                key,
-                is_null,
-            },
+        Ok((self.visit)(&KeyedRecord {
+            offset: self.header.offset_at(head.offset_delta),
             timestamp_ms,
+            key,
+            is_null,
         }))
     }
 }

@@ -238,7 +238,7 @@ pub(super) static KEYS: &[Key] = &[
         "retention.check_interval",
         |c| Slot::Time(&mut c.retention.check_interval),
         (10, DAY),
-        "How often each core looks for records that have outlived their retention and producers that have expired.",
+        "How long records stand at least before they go for their age, whatever time they bear; sizes and silent producers are looked at at least every 10 s.",
     ),
     number(
         "compaction.check_interval",

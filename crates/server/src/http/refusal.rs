@@ -25,10 +25,9 @@ impl From<AppendRefusal> for Problem {
             AppendRefusal::TooLarge { .. }
             | AppendRefusal::TooLargeForJournal { .. }
             | AppendRefusal::RequestDecompressesTooLarge { .. } => Kind::BodyTooLarge,
-            AppendRefusal::Batch(_)
-            | AppendRefusal::BaseOffset { .. }
-            | AppendRefusal::Timestamp { .. }
-            | AppendRefusal::WithoutKey { .. } => Kind::InvalidRecord,
+            AppendRefusal::Batch(_) | AppendRefusal::BaseOffset { .. } | AppendRefusal::Records(_) => {
+                Kind::InvalidRecord
+            }
             AppendRefusal::OnlyCompacted => Kind::OnlyCompacted,
             AppendRefusal::Trim(TrimError::OutOfRange { .. }) => Kind::OffsetOutOfRange,
             // What is appended here has no producer whose sequence could be wrong.

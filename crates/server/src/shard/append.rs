@@ -4,6 +4,7 @@
 //! is in `background.rs`: the flush, and the leader's commit that answers the producer.
 
 mod allowance;
+mod bad_records;
 mod check;
 mod contract;
 
@@ -16,6 +17,7 @@ use record::{BatchHeader, Examined, PartitionId};
 use storage::{BatchBytes, StageError};
 
 pub(crate) use allowance::Allowance;
+pub(crate) use bad_records::BadRecords;
 pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest};
 
 use super::background::MEMORY_GATHERED_BYTES_MAX;

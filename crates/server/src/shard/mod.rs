@@ -23,13 +23,13 @@ use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
 use protocol::{Found, Leader, LeaderState, ProducerLimits};
 use record::{Epoch, Offset, PartitionId, whole_ms};
-use storage::{RecoveredPartition, StageError, Store};
+use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
 use crate::latency::Histogram;
 
 use answered::Answered;
-pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest};
+pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords};
 pub(crate) use background::Flusher;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
@@ -117,6 +117,8 @@ pub(crate) struct Shard {
     background: Notify,
     /// How many reasons there are to leave the next removal for later.
     removal_rests: Cell<u32>,
+    /// When all partitions' tails were marked last.
+    tails_marked: Cell<Option<Duration>>,
     /// The disk has less than its reserve left: appends are refused.
     disk_full: Cell<bool>,
     phase: Cell<Phase>,
@@ -162,6 +164,7 @@ impl Shard {
             file_is_wanted: Notify::new(),
             background: Notify::new(),
             removal_rests: Cell::new(0),
+            tails_marked: Cell::new(None),
             disk_full: Cell::new(false),
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
@@ -345,12 +348,23 @@ impl Shard {
         }
     }
 
-    /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention.
-    pub(crate) fn expire(&self) -> Vec<PartitionId> {
+    /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
+    /// that have stood for less than `stand` go for no age.
+    pub(crate) fn expire(&self, stand: Duration) -> Vec<PartitionId> {
         let now = self.clock.monotonic();
+        let mark = self
+            .tails_marked
+            .get()
+            .is_none_or(|marked| now.saturating_sub(marked) >= stand);
+        if mark {
+            self.tails_marked.set(Some(now));
+        }
         let mut partitions = self.partitions.borrow_mut();
         for partition in partitions.values_mut() {
             partition.leader.handle_time(now);
+            if mark {
+                partition.standing.mark(partition.leader.tail());
+            }
         }
         let outlived = partitions
             .iter()
@@ -378,9 +392,12 @@ impl Shard {
     /// The first record that its topic's retention keeps, if those before it are still there.
     fn outlived_before(&self, id: PartitionId, partition: &Partition) -> Option<Offset> {
         let age_ms = partition.topic.retention.map(whole_ms);
-        let oldest_ms = age_ms.map(|age_ms| self.clock.wall_ms().saturating_sub(age_ms));
+        let age = age_ms.map(|age_ms| AgeLimit {
+            oldest_ms: self.clock.wall_ms().saturating_sub(age_ms),
+            stood_before: partition.standing.stood_before(),
+        });
         let store = self.store.borrow();
-        let start = store.retention_start(id, oldest_ms, partition.topic.retention_bytes)?;
+        let start = store.retention_start(id, age, partition.topic.retention_bytes)?;
         // Only committed records can be given up.
         let start = start.min(partition.leader.tail());
         (start > partition.leader.log_start()).then_some(start)

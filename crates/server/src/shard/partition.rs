@@ -21,6 +21,7 @@ pub(super) struct Waiting {
 pub(crate) struct Partition {
     pub(crate) leader: Leader,
     pub(crate) topic: TopicSettings,
+    pub(super) standing: Standing,
     /// Its log cannot be read, and nobody acts by it: all of it may be given up, even if the topic is only compacted.
     pub(super) is_abandoned: bool,
     /// Wait for the ack quorum, in the order of their offsets.
@@ -30,6 +31,30 @@ pub(crate) struct Partition {
     /// Fetches that wait for the tail to move. Those that gave up are found dead.
     pub(super) readers: Vec<Weak<Notify>>,
     readers_swept: usize,
+}
+
+/// The records that have stood long enough to go for their age: a backfill brings records that are old when they come, and they
+/// are to be read first. Marks of the tail tell; a start has none, and so takes every record for a new one.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// The tail at the last mark.
+    marked: Offset,
+    /// The tail at the one before.
+    stood: Offset,
+}
+
+impl Standing {
+    /// Notes the tail, once in the time that records have to stand.
+    pub(super) fn mark(&mut self, tail: Offset) {
+        assert!(self.marked <= tail, "a tail does not move back");
+        self.stood = self.marked;
+        self.marked = tail;
+    }
+
+    /// The first record that has not stood so long, as far as is known.
+    pub(super) fn stood_before(&self) -> Offset {
+        self.stood
+    }
 }
 
 /// The store's rolling rule out of a topic's settings.
@@ -55,6 +80,7 @@ impl Partition {
         Partition {
             leader,
             topic,
+            standing: Standing::default(),
             is_abandoned: false,
             waiting_committed: VecDeque::new(),
             waiting_durable: VecDeque::new(),

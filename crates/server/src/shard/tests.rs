@@ -218,7 +218,7 @@ async fn retention_that_was_lifted_meanwhile_takes_nothing() {
         shard.start_background();
         let keeping = |bytes: &str| settings_of(&[("retention.bytes", bytes), ("segment.bytes", "1048576")]);
         shard.configure_partition(FLUSHED, keeping("1"));
-        while shard.expire().is_empty() {
+        while shard.expire(Duration::ZERO).is_empty() {
             offset(append_as(&shard, FLUSHED, 30_000, Acks::Quorum)).await;
         }
         shard.configure_partition(FLUSHED, keeping("-1"));
@@ -233,6 +233,33 @@ async fn retention_that_was_lifted_meanwhile_takes_nothing() {
         .run_until(timeout(PATIENCE, test))
         .await
         .expect("segments are laid out");
+}
+
+#[tokio::test]
+async fn a_backfill_stands_before_it_goes_for_its_age() {
+    const LONG: Duration = Duration::from_secs(3_600);
+    let test = async {
+        let shard = shard();
+        shard.start_background();
+        shard.configure_partition(FLUSHED, settings_of(&[("retention.ms", "1")]));
+        let backfill = || {
+            let mut builder = BatchBuilder::new(Compression::None);
+            builder.append(1_000, None, Some(b"old when it comes"), &[]);
+            let (request, answer) = AppendRequest::new(FLUSHED, builder.build(), Acks::Quorum);
+            shard.append(request);
+            answer
+        };
+        offset(backfill()).await;
+        for _ in 0..3 {
+            assert!(shard.expire(LONG).is_empty(), "however often it is looked at");
+        }
+        offset(backfill()).await;
+        assert!(!shard.expire(Duration::ZERO).is_empty());
+        shard.retain(FLUSHED).await.expect("the journal has room");
+        let start = shard.with_leader(FLUSHED, Leader::log_start);
+        assert_eq!(start, Some(Offset(1)), "the second one stands for less");
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

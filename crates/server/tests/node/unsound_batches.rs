@@ -204,12 +204,12 @@ fn one_record_has_its_batch_refused_and_is_named() {
         (
             "recent",
             vec![(None, now), (None, now - HOUR_MS)],
-            Some((time, 1)),
+            Some((time, vec![1])),
         ),
         (
             "recent",
             vec![(None, now - HOUR_MS), (None, now), (None, 0)],
-            Some((time, 0)),
+            Some((time, vec![0, 2])),
         ),
         ("recent", vec![(None, now), (None, now - 1)], None),
         // Without a time: that is not the year 1969.
@@ -218,15 +218,19 @@ fn one_record_has_its_batch_refused_and_is_named() {
         ("log", vec![(None, now), (None, now - HOUR_MS)], None),
         (
             "log",
-            vec![(None, now), (None, now), (None, now + 2 * HOUR_MS)],
-            Some((time, 2)),
+            vec![(None, now), (None, now + 2 * HOUR_MS), (None, now + 3 * HOUR_MS)],
+            Some((time, vec![1, 2])),
         ),
-        ("table", vec![(Some("a"), now), (None, now)], Some((key, 1))),
-        // A time goes before a key.
         (
             "table",
-            vec![(None, now), (Some("a"), now + 2 * HOUR_MS)],
-            Some((time, 1)),
+            vec![(None, now), (Some("a"), now), (None, now), (None, now)],
+            Some((key, vec![0, 2, 3])),
+        ),
+        // A wrong time of any record goes before missing keys, and of one record the key is told.
+        (
+            "table",
+            vec![(None, now + 2 * HOUR_MS), (Some("a"), now + 2 * HOUR_MS)],
+            Some((time, vec![0, 1])),
         ),
         ("table", vec![(Some("a"), now), (Some(""), now)], None),
     ];
@@ -235,15 +239,52 @@ fn one_record_has_its_batch_refused_and_is_named() {
             let told = wire.produce(topic, 0, timed_batch(codec, &records));
             let what = format!("{topic} {records:?}: {:?}", told.error_message);
             let to_blame: Vec<i32> = told.record_errors.iter().map(|it| it.batch_index).collect();
-            match expected {
-                None => assert_eq!((told.error_code, to_blame), (0, vec![]), "{what}"),
-                Some((error, place)) => {
-                    assert_eq!((told.error_code, to_blame), (error.code(), vec![place]), "{what}");
-                    assert!(told.record_errors[0].batch_index_error_message.is_some());
-                }
+            let (error, places) = expected.clone().unwrap_or((ErrorCode::None, Vec::new()));
+            assert_eq!((told.error_code, to_blame), (error.code(), places), "{what}");
+            for record in &told.record_errors {
+                let message = record.batch_index_error_message.as_deref().unwrap_or_default();
+                let no_key = "Compacted topic cannot accept message without key in topic partition table-0.";
+                assert!(
+                    message == no_key
+                        || message.contains(" is out of range. The timestamp should be within ["),
+                    "{message}"
+                );
             }
         }
     }
+}
+
+#[test]
+fn bad_records_are_named_within_bounds() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    let partitions = 40;
+    wire.create_topic("table", partitions, &[("cleanup.policy", "compact")]);
+    let without_keys = vec![(None, now_ms()); 5_000];
+    let one = wire.produce("table", 0, timed_batch(Compression::None, &without_keys));
+    assert_eq!(one.record_errors.len(), 1_000, "of one batch");
+    let batch = timed_batch(Compression::Zstd, &without_keys);
+    let mut request = produce_request("table", 0, batch, -1);
+    let first = request.topic_data[0].partition_data[0].clone();
+    let of_index = |index| PartitionProduceData {
+        index,
+        ..first.clone()
+    };
+    request.topic_data[0].partition_data = (0..partitions).map(of_index).collect();
+    let told = wire.call(9, &request).responses.remove(0).partition_responses;
+    let named: Vec<usize> = told
+        .iter()
+        .map(|partition| partition.record_errors.len())
+        .collect();
+    // Which core comes first is open, and two may look at what is left at once.
+    assert!(named.iter().all(|named| (1..=1_000).contains(named)), "{named:?}");
+    assert!(
+        named.iter().sum::<usize>() <= 10_000 + partitions as usize,
+        "{named:?}"
+    );
+    let errors = told.iter().flat_map(|partition| &partition.record_errors);
+    let messages = errors.filter_map(|record| record.batch_index_error_message.as_deref());
+    assert!(messages.map(str::len).sum::<usize>() < 1_100_000);
 }
 
 #[test]

@@ -106,6 +106,7 @@ mod tests {
     fn verdict(judge: &Judge, offset: i64, key: Option<&str>, is_null: bool) -> Verdict {
         judge.judge(&KeyedRecord {
             offset: Offset(offset),
+            timestamp_ms: 0,
             key: key.map(|key| judge.map.hash(key.as_bytes())),
             is_null,
         })

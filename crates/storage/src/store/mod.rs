@@ -32,7 +32,7 @@ pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 use removal::Unnamed;
-pub use removal::{REMOVAL_PAUSE, RemovalJob, Removed};
+pub use removal::{AgeLimit, REMOVAL_PAUSE, RemovalJob, Removed};
 
 use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;

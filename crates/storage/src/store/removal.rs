@@ -30,6 +30,15 @@ pub(super) const UNNAMED_MAX: usize = 16;
 /// The least time between two steps of large files. With `STEP_BYTES` far more than a core appends meanwhile.
 pub const REMOVAL_PAUSE: Duration = Duration::from_millis(6);
 
+/// What is given up for its age: records that are older, and have stood long enough for readers to come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgeLimit {
+    /// The earliest time that is kept, in milliseconds since 1970.
+    pub oldest_ms: i64,
+    /// Records from here on were appended too lately, whatever time they bear: they stay.
+    pub stood_before: Offset,
+}
+
 /// Removes files that nothing refers to, or gets a journal file ready to go back to the journal; to be run anywhere, then
 /// given to `removed`. Blocks.
 pub struct RemovalJob {
@@ -268,17 +277,19 @@ impl Store {
         self.journal.stage(&header, &[]).map(|staged| staged.frame)
     }
 
-    /// Where the log should start so that nothing is kept that is older than `oldest_ms`, and no sealed segment that a size
-    /// of `bytes_max` has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`. A segment whose
-    /// records have no times is as old as the next one's beginning; without a next one it stays, as what is in the journal only.
+    /// Where the log should start so that nothing is kept that is too old, and no sealed segment that a size of `bytes_max`
+    /// has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`. A segment whose records have
+    /// no times is as old as the next one's beginning; without a next one it stays, as what is in the journal only.
     pub fn retention_start(
         &self,
         id: PartitionId,
-        oldest_ms: Option<i64>,
+        age: Option<AgeLimit>,
         bytes_max: Option<u64>,
     ) -> Option<Offset> {
         let log = self.partitions.get(&id)?;
-        let too_old = |time_ms: i64| oldest_ms.is_some_and(|oldest| time_ms < oldest);
+        let too_old = |time_ms: i64, next: i64| {
+            age.is_some_and(|age| time_ms < age.oldest_ms && next <= age.stood_before.0)
+        };
         let mut excess = bytes_max.map_or(0, |most| self.partition_bytes(id).saturating_sub(most));
         let mut start = None;
         for (index, segment) in log.segments.iter().enumerate() {
@@ -287,15 +298,15 @@ impl Store {
                 time_ms @ 0.. => Some(time_ms),
                 _ => log.segments.get(index + 1).map(|next| next.created_ms),
             };
-            if !too_much && !newest_ms.is_some_and(too_old) {
+            if !too_much && !newest_ms.is_some_and(|time_ms| too_old(time_ms, segment.next)) {
                 return start;
             }
             excess = excess.saturating_sub(segment.stored_bytes());
             start = Some(Offset(segment.next));
         }
         let journal_only = log.tail.iter().skip_while(|batch| batch.next <= log.laid_out);
-        let gone =
-            journal_only.take_while(|batch| batch.max_timestamp_ms >= 0 && too_old(batch.max_timestamp_ms));
+        let gone = journal_only
+            .take_while(|batch| batch.max_timestamp_ms >= 0 && too_old(batch.max_timestamp_ms, batch.next));
         gone.last().map(|batch| Offset(batch.next)).or(start)
     }
 

@@ -1,22 +1,32 @@
 //! How much the compressed batches of one request may be decompressed to together: a request must not keep a core for long,
-//! however many batches it has. One that has a single batch needs none of this: that has a limit of its own.
+//! however many batches it has; and how many bad records of theirs are named, since a few bytes may hold many. One that has a
+//! single batch needs none of this: that has limits of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use record::{BatchError, Examined, Limits};
 
+use super::bad_records::NAMED_MAX;
 use super::contract::AppendRefusal;
 
 /// Beside what a single batch may take: so much for each byte of the batches as they came. What programs log shrinks to a
 /// tenth; only what was made for it shrinks to less than a thirtieth in batch after batch.
 const BYTES_PER_BYTE: u64 = 32;
+/// So many bad records of all batches are named; beyond them the first of each batch.
+const NAMED_TOGETHER_MAX: usize = 10 * NAMED_MAX;
 
 /// Shared by the batches of a request, on whatever cores they are examined.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowance {
-    bytes_left: Arc<AtomicU64>,
+    left: Arc<Left>,
     bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Left {
+    bytes: AtomicU64,
+    named: AtomicUsize,
 }
 
 impl Allowance {
@@ -24,14 +34,17 @@ impl Allowance {
     pub(crate) fn new(request_bytes: u64, batch_bytes_max: u64) -> Allowance {
         let bytes_max = batch_bytes_max.saturating_add(request_bytes.saturating_mul(BYTES_PER_BYTE));
         Allowance {
-            bytes_left: Arc::new(AtomicU64::new(bytes_max)),
+            left: Arc::new(Left {
+                bytes: AtomicU64::new(bytes_max),
+                named: AtomicUsize::new(NAMED_TOGETHER_MAX),
+            }),
             bytes_max,
         }
     }
 
     /// Examines a batch, with as much as is left. What is found to be unsound may have been decompressed as far as that.
     pub(super) fn examine(&self, batch: &[u8], limits: &Limits) -> Result<Examined, AppendRefusal> {
-        let left = self.bytes_left.load(Ordering::Relaxed);
+        let left = self.left.bytes.load(Ordering::Relaxed);
         let is_short = left < limits.decompressed_bytes_max;
         let limits = Limits {
             decompressed_bytes_max: limits.decompressed_bytes_max.min(left),
@@ -62,7 +75,21 @@ impl Allowance {
     fn take(&self, bytes: u64) {
         let subtract = |left: u64| Some(left.saturating_sub(bytes));
         let _ = self
-            .bytes_left
+            .left
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+    }
+    /// How many bad records of one batch may be named now.
+    pub(super) fn named_max(&self) -> usize {
+        self.left.named.load(Ordering::Relaxed).min(NAMED_MAX)
+    }
+
+    /// Counts bad records that were named.
+    pub(super) fn take_named(&self, count: usize) {
+        let subtract = |left: usize| Some(left.saturating_sub(count));
+        let _ = self
+            .left
+            .named
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a topic takes a batch: its size, and the times and keys of its records. Nothing is changed here.
 //!
-//! One record that the topic does not take has its whole batch refused, as in Kafka.
+//! One record that the topic does not take has its whole batch refused, as in Kafka (`bad_records`).
 
-use std::ops::ControlFlow;
+use std::ops::RangeInclusive;
 
 use protocol::metadata::TopicSettings;
 use protocol::metadata::topic_config::TimestampType;
@@ -10,10 +10,12 @@ use record::{Examined, Offset, whole_ms};
 
 use super::super::waiting_room::Attempt;
 use super::super::{Partition, Shard};
+use super::allowance::Allowance;
+use super::bad_records::{Demands, NAMED_MAX};
 use super::contract::{Acks, AppendRefusal, AppendRequest};
 
-/// The time of a record whose producer gave it none.
-const NO_TIMESTAMP: i64 = -1;
+/// The earliest time of a topic that takes records of any age.
+const NOTHING_TOO_OLD: i64 = i64::MIN;
 
 impl Shard {
     /// What is in the batch, if the topic takes it.
@@ -43,14 +45,7 @@ impl Shard {
         if base_offset != Offset::ZERO {
             return Err(AppendRefusal::BaseOffset { base_offset });
         }
-        // Once: how long it then waits for room is no fault of its records.
-        if attempt.examined.is_none() && topic.timestamp_type == TimestampType::CreateTime {
-            self.check_times(topic, examined.max_timestamp_found_ms, batch)?;
-        }
-        if topic.compaction.is_some() && !attempt.has_keys {
-            self.check_keys(batch)?;
-            attempt.has_keys = true;
-        }
+        self.check_records(topic, attempt, &examined)?;
         Ok(examined)
     }
 
@@ -62,41 +57,50 @@ impl Shard {
         }
     }
 
-    /// That each record's own time is near enough to the node's.
-    fn check_times(&self, topic: &TopicSettings, newest_ms: i64, batch: &[u8]) -> Result<(), AppendRefusal> {
-        let now_ms = self.clock.wall_ms();
-        let before_max_ms = whole_ms(topic.timestamp_before_max);
-        let latest_ms = now_ms.saturating_add(whole_ms(topic.timestamp_after_max));
-        // For most topics nothing is too old, and the newest record stands for all.
-        if before_max_ms == i64::MAX && newest_ms <= latest_ms {
-            return Ok(());
+    /// Checks that the topic takes each record: that its time is near enough to the node's, and that compaction will know
+    /// which records it supersedes.
+    fn check_records(
+        &self,
+        topic: &TopicSettings,
+        attempt: &mut Attempt,
+        examined: &Examined,
+    ) -> Result<(), AppendRefusal> {
+        // Once: how long it then waits for room is no fault of its records.
+        let is_new = attempt.examined.is_none();
+        let times_ms = (is_new && topic.timestamp_type == TimestampType::CreateTime)
+            .then(|| self.times_allowed(topic))
+            // For most topics nothing is too old, and the newest record stands for all.
+            .filter(|times_ms| {
+                *times_ms.start() > NOTHING_TOO_OLD || examined.max_timestamp_found_ms > *times_ms.end()
+            });
+        let keys = topic.compaction.is_some() && !attempt.has_keys;
+        if times_ms.is_some() || keys {
+            self.refuse_bad(&Demands { times_ms, keys }, &attempt.request)?;
         }
-        let earliest_ms = now_ms.saturating_sub(before_max_ms);
-        let is_far = |time_ms: i64| time_ms != NO_TIMESTAMP && !(earliest_ms..=latest_ms).contains(&time_ms);
-        let found = record::find_time(batch, &self.settings.batch_limits, is_far);
-        match found.map_err(AppendRefusal::Batch)? {
-            None => Ok(()),
-            Some((place, timestamp_ms)) => Err(AppendRefusal::Timestamp { place, timestamp_ms }),
-        }
+        attempt.has_keys |= keys;
+        Ok(())
     }
 
-    /// That compaction will know what each record supersedes.
-    fn check_keys(&self, batch: &[u8]) -> Result<(), AppendRefusal> {
-        let (mut place, mut has_all) = (0, true);
-        let looked = record::visit_keys(batch, &self.settings.batch_limits, |record| match record.key {
-            Some(_) => {
-                place += 1;
-                ControlFlow::Continue(())
-            }
-            None => {
-                has_all = false;
-                ControlFlow::Break(())
-            }
-        });
-        looked.map_err(AppendRefusal::Batch)?;
-        match has_all {
-            true => Ok(()),
-            false => Err(AppendRefusal::WithoutKey { place }),
+    /// The times that records of this topic may have now.
+    fn times_allowed(&self, topic: &TopicSettings) -> RangeInclusive<i64> {
+        let now_ms = self.clock.wall_ms();
+        let earliest_ms = match whole_ms(topic.timestamp_before_max) {
+            i64::MAX => NOTHING_TOO_OLD,
+            before_max_ms => now_ms.saturating_sub(before_max_ms),
+        };
+        earliest_ms..=now_ms.saturating_add(whole_ms(topic.timestamp_after_max))
+    }
+
+    fn refuse_bad(&self, demands: &Demands, request: &AppendRequest) -> Result<(), AppendRefusal> {
+        let allowance = request.allowance.as_ref();
+        let named_max = allowance.map_or(NAMED_MAX, Allowance::named_max);
+        let found = demands.find_bad(&request.batch, &self.settings.batch_limits, named_max);
+        let Some(bad) = found.map_err(AppendRefusal::Batch)? else {
+            return Ok(());
+        };
+        if let Some(allowance) = allowance {
+            allowance.take_named(bad.named().len());
         }
+        Err(AppendRefusal::Records(bad))
     }
 }

@@ -6,6 +6,7 @@ use storage::{BatchBytes, StageError};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
+use super::bad_records::BadRecords;
 
 /// What the producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,13 +90,8 @@ pub(crate) enum AppendRefusal {
     TooLargeForJournal { bytes: usize, bytes_max: u64 },
     #[error("a producer's batch begins at offset 0, this one at {base_offset}")]
     BaseOffset { base_offset: Offset },
-    #[error(
-        "the record at place {place} of the batch has timestamp {timestamp_ms}, \
-         further from the node's time than the topic allows"
-    )]
-    Timestamp { place: i32, timestamp_ms: i64 },
-    #[error("the record at place {place} of the batch has no key; the topic is compacted (cleanup.policy)")]
-    WithoutKey { place: i32 },
+    #[error("{0}")]
+    Records(BadRecords),
     #[error(transparent)]
     Leader(AppendError),
     #[error(transparent)]
@@ -115,16 +111,6 @@ pub(crate) enum AppendRefusal {
     Starting,
     #[error("the node is stopping")]
     Stopping,
-}
-
-impl AppendRefusal {
-    /// The place in its batch of the record that is to blame, if one is by itself.
-    pub(crate) fn place(&self) -> Option<i32> {
-        match self {
-            AppendRefusal::Timestamp { place, .. } | AppendRefusal::WithoutKey { place } => Some(*place),
-            _ => None,
-        }
-    }
 }
 
 impl From<StageError> for AppendRefusal {

@@ -14,7 +14,7 @@ use super::rig::{
 use super::workload::{Driver, draw};
 use crate::fault::Fault;
 use crate::journal::frame::{EntryHeader, EntryKind};
-use crate::store::{ReadError, Store};
+use crate::store::{AgeLimit, ReadError, Store};
 
 const CHECKPOINT: &str = "checkpoints/000.checkpoint";
 /// Where the content begins, behind the magic, the version and the checksum.
@@ -62,7 +62,11 @@ fn live_with(disk: &SimulatedDisk, outcomes: &mut Outcomes) {
             if lay_out(&mut store).is_ok() {
                 ids.iter().for_each(|id| read_on(&mut store, *id));
             }
-            store.retention_start(ids[0], Some(i64::MAX), Some(0));
+            let age = AgeLimit {
+                oldest_ms: i64::MAX,
+                stood_before: Offset(i64::MAX),
+            };
+            store.retention_start(ids[0], Some(age), Some(0));
             while let Some(job) = store.next_removal() {
                 let result = job.run();
                 store.removed(job, result).expect("nothing fails on this disk");

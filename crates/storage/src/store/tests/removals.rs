@@ -5,7 +5,7 @@ use record::Offset;
 
 use super::rig::{Rig, partition, read};
 use crate::store::ReadError;
-use crate::store::removal::UNNAMED_MAX;
+use crate::store::removal::{AgeLimit, UNNAMED_MAX};
 
 /// A segment is trimmed away while a run is written to it. The run's records must not go with the file.
 pub(super) fn trim_while_a_run_is_written() -> Result<(), String> {
@@ -308,6 +308,15 @@ fn where_space_is_short_a_large_file_goes_at_once() {
     assert_eq!(shortened(&rig), [] as [u64; 0]);
 }
 
+/// By age alone, however lately records were appended.
+fn older_than(oldest_ms: i64) -> Option<AgeLimit> {
+    let stood_before = Offset(i64::MAX);
+    Some(AgeLimit {
+        oldest_ms,
+        stood_before,
+    })
+}
+
 #[test]
 fn retention_goes_by_age_and_by_size() {
     let (mut rig, _) = laid_out_rig();
@@ -320,10 +329,10 @@ fn retention_goes_by_age_and_by_size() {
         .collect();
     assert!(sealed.len() >= 2);
     assert_eq!(rig.store.retention_start(id, None, None), None);
-    assert_eq!(rig.store.retention_start(id, Some(0), Some(1 << 30)), None);
+    assert_eq!(rig.store.retention_start(id, older_than(0), Some(1 << 30)), None);
     let behind_first = sealed[0].max_timestamp_ms + 1;
     assert_eq!(
-        rig.store.retention_start(id, Some(behind_first), None),
+        rig.store.retention_start(id, older_than(behind_first), None),
         Some(Offset(sealed[0].next))
     );
     let bytes = rig.store.partition_bytes(id);
@@ -339,13 +348,34 @@ fn retention_goes_by_age_and_by_size() {
     // By age everything may go, what is in the journal only too.
     rig.append(0, 50);
     assert_eq!(
-        rig.store.retention_start(id, Some(i64::MAX), None),
+        rig.store.retention_start(id, older_than(i64::MAX), None),
         Some(Offset(9))
     );
     assert_eq!(
-        rig.store.retention_start(partition(9), Some(i64::MAX), None),
+        rig.store
+            .retention_start(partition(9), older_than(i64::MAX), None),
         None
     );
+    // What came too lately stays, and so does all of a segment or a batch that it is part of.
+    let all_before = |stood_before: i64| {
+        let age = AgeLimit {
+            oldest_ms: i64::MAX,
+            stood_before: Offset(stood_before),
+        };
+        rig.store.retention_start(id, Some(age), None)
+    };
+    assert_eq!(all_before(9), Some(Offset(9)));
+    assert_eq!(all_before(8), Some(Offset(8)));
+    assert_eq!(all_before(sealed[0].next), Some(Offset(sealed[0].next)));
+    assert_eq!(all_before(sealed[0].next - 1), None);
+    let age = AgeLimit {
+        oldest_ms: i64::MAX,
+        stood_before: Offset::ZERO,
+    };
+    let by_size = rig
+        .store
+        .retention_start(id, Some(age), Some(bytes - sealed[0].end));
+    assert_eq!(by_size, Some(Offset(sealed[0].next)), "size asks for no age");
 }
 
 #[test]
@@ -358,7 +388,7 @@ fn records_without_times_are_as_old_as_what_came_after_them() {
         segment.created_ms = 1_000 * number;
     }
     let ends: Vec<Offset> = log.segments.iter().map(|segment| Offset(segment.next)).collect();
-    let start = |oldest_ms| rig.store.retention_start(id, Some(oldest_ms), None);
+    let start = |oldest_ms| rig.store.retention_start(id, older_than(oldest_ms), None);
     assert_eq!(start(1_000), None, "the first may have been written until then");
     assert_eq!(start(1_001), Some(ends[0]));
     let but_the_last = ends[ends.len() - 2];
@@ -368,5 +398,5 @@ fn records_without_times_are_as_old_as_what_came_after_them() {
     let id = partition(1);
     let log = rig.store.partitions.get_mut(&id).expect("it has a record");
     log.tail.iter_mut().for_each(|batch| batch.max_timestamp_ms = -1);
-    assert_eq!(rig.store.retention_start(id, Some(i64::MAX), None), None);
+    assert_eq!(rig.store.retention_start(id, older_than(i64::MAX), None), None);
 }

@@ -1,0 +1,36 @@
+//! The records to blame, as one answer to a Produce request tells them: each by its place in its batch, with a sentence.
+
+use kafka_wire::Text;
+use kafka_wire::produce::BatchIndexAndErrorMessage;
+
+use crate::shard::BadRecords;
+
+/// So many records are named in one answer; beyond them the first of each batch.
+const NAMED_MAX: usize = 10_000;
+/// So many bytes all sentences of one answer have; a record beyond that is named without one, and clients show the batch's.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// What one answer has told so far.
+#[derive(Default)]
+pub(super) struct RecordErrors {
+    named: usize,
+    message_bytes: usize,
+}
+
+impl RecordErrors {
+    /// Names the records of one batch.
+    pub(super) fn of(&mut self, bad: &BadRecords, topic: &str, index: i32) -> Vec<BatchIndexAndErrorMessage> {
+        let left = NAMED_MAX.saturating_sub(self.named).max(1);
+        let named = bad.named().iter().take(left);
+        self.named += named.len();
+        let told = named.map(|record| BatchIndexAndErrorMessage {
+            batch_index: record.place,
+            batch_index_error_message: (self.message_bytes < MESSAGE_BYTES_MAX).then(|| {
+                let message = bad.message(*record, topic, index);
+                self.message_bytes += message.len();
+                Text::from(message)
+            }),
+        });
+        told.collect()
+    }
+}
