@@ -71,12 +71,21 @@ impl<'a> Reader<'a> {
 
     /// Starts a format that opens with one version byte; refuses versions above `known` and below 1.
     pub(crate) fn open(bytes: &'a [u8], format: &'static str, known: u8) -> Result<Reader<'a>, DecodeError> {
+        Self::open_any(bytes, format, known).map(|(_, reader)| reader)
+    }
+
+    /// The same where the version decides what follows.
+    pub(crate) fn open_any(
+        bytes: &'a [u8],
+        format: &'static str,
+        known: u8,
+    ) -> Result<(u8, Reader<'a>), DecodeError> {
         let mut reader = Reader::new(bytes);
         let got = reader.u8(format)?;
         if got == 0 || got > known {
             return Err(DecodeError::UnknownVersion { format, got, known });
         }
-        Ok(reader)
+        Ok((got, reader))
     }
 
     fn take<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {

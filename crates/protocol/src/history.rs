@@ -71,7 +71,7 @@ pub enum RecoverError {
 }
 
 const FORMAT: &str = "partition history";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl History {
     /// The history of a partition in which nothing was ever written.
@@ -143,9 +143,9 @@ impl History {
     /// # Errors
     /// The bytes are corrupt or of an unknown version.
     pub fn restore(now: Duration, limits: ProducerLimits, bytes: &[u8]) -> Result<History, DecodeError> {
-        let mut reader = Reader::open(bytes, FORMAT, VERSION)?;
+        let (version, mut reader) = Reader::open_any(bytes, FORMAT, VERSION)?;
         let epochs = Epochs::read(&mut reader)?;
-        let producers = Producers::read(now, limits, &mut reader)?;
+        let producers = Producers::read(now, limits, version, &mut reader)?;
         reader.close()?;
         Ok(History { epochs, producers })
     }

@@ -25,7 +25,7 @@ pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Num
 pub use state::{Durability, Found, LeaderState, NodeId, Replica};
 
 use crate::epochs::{EpochEnd, Epochs};
-use crate::producers::{Producers, Sequence, WrittenBatch};
+use crate::producers::{Admission, Producers, Sequence, WrittenBatch};
 
 /// The leader of one partition for one epoch.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl Leader {
     ///
     /// # Errors
     /// See [`AppendError`].
-    pub fn check_append(&self, append: &Append) -> Result<Checked, AppendError> {
+    pub fn check_append(&self, append: &Append, admission: &Admission) -> Result<Checked, AppendError> {
         if self.sealed {
             return Err(AppendError::Sealed {
                 epoch: self.state.epoch,
@@ -104,7 +104,7 @@ impl Leader {
         }
         if let Some(stamp) = append.producer
             && let Sequence::Duplicate(written) =
-                self.state.history.producers.check(stamp, append.record_count)?
+                self.producers().check(stamp, append.record_count, admission)?
         {
             let (first_offset, next_offset) = (written.first_offset, written.next_offset());
             return Ok(Checked::Duplicate(Appended {
@@ -126,6 +126,7 @@ impl Leader {
             next_offset: Offset(next),
             epoch,
             append: *append,
+            admission: *admission,
         }))
     }
 
@@ -139,6 +140,7 @@ impl Leader {
             next_offset,
             epoch,
             append,
+            admission,
         } = numbered;
         assert!(!self.sealed, "a sealed epoch accepts nothing");
         assert_eq!(
@@ -156,7 +158,9 @@ impl Leader {
                 first_offset,
                 max_timestamp_ms: append.max_timestamp_ms,
             };
-            self.state.history.producers.note(now, stamp, written);
+            let producers = &mut self.state.history.producers;
+            producers.make_way(stamp, &admission);
+            producers.note(now, stamp, written);
         }
         self.state.next_offset = next_offset;
         self.acknowledge_received();
@@ -243,6 +247,11 @@ impl Leader {
     /// Forgets the producers that have been silent for too long.
     pub fn handle_time(&mut self, now: Duration) {
         self.state.history.producers.handle_time(now);
+    }
+
+    /// Forgets the producers that cannot retry any more: their memory is needed for others.
+    pub fn forget_settled_producers(&mut self, now: Duration) {
+        self.state.history.producers.forget_settled(now);
     }
 
     /// When [`Leader::handle_time`] has something to do. Nothing breaks if it comes late.

@@ -2,11 +2,11 @@
 //!
 //! Stands between the handler and the journal: a batch is checked here before it is numbered and noted here
 //! once the store has taken it. The rules are those of Kafka's brokers for producers without transactions
-//! (KIP-98, KIP-360). It must never accept a sequence twice while it remembers the producer.
-//!
-//! A producer that is unknown here may begin with any sequence, as in Kafka since 2.5: its history may have
-//! been trimmed, and refusing it would stop it for good.
+//! (KIP-98, KIP-360), and stricter where Kafka could write a batch twice or out of order. It must never accept a
+//! sequence twice while it remembers the producer, and never forget a producer that may still retry.
+//! `admission` says which producers are taken on.
 
+mod admission;
 mod entry;
 mod snapshot;
 #[cfg(test)]
@@ -18,7 +18,9 @@ use std::time::Duration;
 use record::{BatchHeader, Offset};
 use thiserror::Error;
 
+pub use admission::Admission;
 use entry::Entry;
+pub use snapshot::PRODUCER_SNAPSHOT_BYTES_MAX;
 
 /// How many of a producer's batches are remembered: Kafka's clients keep at most this many under way.
 pub const RECENT_BATCHES_MAX: usize = 5;
@@ -77,12 +79,21 @@ impl WrittenBatch {
     }
 }
 
+/// Memory that a remembered producer takes at most: its entry and its turn, each in a table that may be half empty.
+pub const PRODUCER_BYTES: usize = 512;
+const _: () = assert!(
+    PRODUCER_BYTES >= 16 * 7 / 3 + 4 + 2 * (size_of::<(ProducerId, Entry)>() + 1) * 8 / 7,
+    "hash tables are filled to seven eighths, and double; nodes of trees are half full at least"
+);
+
 /// How much a partition remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerLimits {
-    /// Producers remembered per partition. The one that has been silent longest goes first; should it come
-    /// back, it is treated as unknown.
+    /// Producers remembered per partition. While all of them may still retry, a new one is refused; else the one
+    /// that has been silent longest makes way.
     pub producers_max: usize,
+    /// How long after its last batch a producer may still send one again (Kafka's clients: `delivery.timeout.ms`).
+    pub retry_horizon: Duration,
     /// How long a silent producer is remembered (`producer.id.expiration.ms`).
     pub expiration: Duration,
 }
@@ -91,12 +102,14 @@ impl Default for ProducerLimits {
     fn default() -> Self {
         ProducerLimits {
             producers_max: 10_000,
+            retry_horizon: Duration::from_secs(10 * 60),
             expiration: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
 
-/// Why a producer's batch was not accepted. The producer must settle this; sending the same again is futile.
+/// Why a producer's batch was not accepted. The producer must settle this; sending the same again is futile, except where
+/// there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SequenceError {
     /// A newer tenure of this producer has written here (Kafka: INVALID_PRODUCER_EPOCH).
@@ -126,6 +139,28 @@ pub enum SequenceError {
         /// The batch's first sequence.
         first_sequence: i32,
     },
+    /// Nobody was given this id: whoever uses it has it from another cluster, or from a directory that is gone (Kafka:
+    /// INVALID_PRODUCER_ID_MAPPING). To accept it would have a later owner's first batch taken for a duplicate.
+    #[error("producer id {id} was not handed out here; start the producer again, so that it asks for one")]
+    NotHandedOut {
+        /// The batch's producer id.
+        id: i64,
+    },
+    /// The partition remembers as many producers as it may, and all of them may still retry.
+    #[error(
+        "the partition remembers {producers_max} producers (producers.per_partition_max), all of which have written within \
+         producers.retry_horizon; a new one is accepted as soon as one has been silent for so long"
+    )]
+    PartitionFull {
+        /// The most.
+        producers_max: usize,
+    },
+    /// The same for the node's memory for producers.
+    #[error(
+        "the partition's journal remembers as many producers as fit producers.bytes_per_journal; a new one is accepted as soon \
+         as others have been silent for producers.retry_horizon"
+    )]
+    NodeFull,
 }
 
 /// What the check of a batch found.
@@ -147,13 +182,17 @@ pub struct Producers {
     next_turn: u64,
     /// The latest moment seen: a clock that steps back must not reorder the turns.
     latest: Duration,
+    /// Every producer with this id, or one above it, that has ever written here is remembered. `None`: of no id is that known.
+    complete_from: Option<ProducerId>,
 }
 
 /// Two are equal when they remember the same of the same producers in the same order of silence; how turns
 /// are numbered does not matter.
 impl PartialEq for Producers {
     fn eq(&self, other: &Self) -> bool {
-        self.limits == other.limits && self.in_order().eq(other.in_order())
+        self.limits == other.limits
+            && self.complete_from == other.complete_from
+            && self.in_order().eq(other.in_order())
     }
 }
 
@@ -173,6 +212,7 @@ impl Producers {
             turns: BTreeMap::new(),
             next_turn: 0,
             latest: Duration::ZERO,
+            complete_from: None,
         }
     }
 
@@ -192,14 +232,19 @@ impl Producers {
     /// There is no batch where only the epoch is known.
     pub fn iter(&self) -> impl Iterator<Item = (ProducerId, i16, Option<WrittenBatch>)> + '_ {
         self.in_order()
-            .map(|(id, entry)| (id, entry.epoch, entry.recent.last().copied()))
+            .map(|(id, entry)| (id, entry.epoch, entry.recent.as_slice().last().copied()))
     }
 
-    /// Whether a batch comes next, was written already, or must be refused. Changes nothing.
+    /// Finds that a batch comes next, or was written already, or must be refused. Changes nothing.
     ///
     /// # Errors
     /// See [`SequenceError`].
-    pub fn check(&self, stamp: Stamp, record_count: i32) -> Result<Sequence, SequenceError> {
+    pub fn check(
+        &self,
+        stamp: Stamp,
+        record_count: i32,
+        admission: &Admission,
+    ) -> Result<Sequence, SequenceError> {
         let Stamp {
             id,
             epoch,
@@ -213,7 +258,7 @@ impl Producers {
             });
         }
         match self.entries.get(&id) {
-            None => Ok(Sequence::Next),
+            None => self.admit(stamp, admission),
             Some(entry) => entry.check(epoch, first_sequence, record_count),
         }
     }
@@ -223,9 +268,6 @@ impl Producers {
     pub fn note(&mut self, now: Duration, stamp: Stamp, batch: WrittenBatch) {
         assert!(batch.record_count > 0, "a batch has records");
         self.latest = self.latest.max(now);
-        if !self.entries.contains_key(&stamp.id) {
-            self.make_room();
-        }
         let entry = self
             .entries
             .entry(stamp.id)
@@ -251,16 +293,12 @@ impl Producers {
     /// The moment at which the producer that has been silent longest is to be forgotten.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        self.in_order()
-            .next()
-            .map(|(_, entry)| entry.last_used.saturating_add(self.limits.expiration))
+        Some(self.longest_silent()?.saturating_add(self.limits.expiration))
     }
 
     /// Forgets the producers whose time is over.
     pub fn handle_time(&mut self, now: Duration) {
-        while self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.forget_oldest();
-        }
+        self.forget_silent(now, self.limits.expiration);
     }
 
     /// Forgets batches at `next_offset` and above it: that end of the log is gone, or was never there. The producers
@@ -269,18 +307,6 @@ impl Producers {
         for entry in self.entries.values_mut() {
             entry.cut_to(next_offset);
         }
-    }
-
-    fn make_room(&mut self) {
-        while self.entries.len() >= self.limits.producers_max {
-            self.forget_oldest();
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        let (_, id) = self.turns.pop_first().expect("called with at least one producer");
-        let forgotten = self.entries.remove(&id);
-        assert!(forgotten.is_some(), "every turn belongs to a producer");
     }
 
     fn in_order(&self) -> impl Iterator<Item = (ProducerId, &Entry)> + '_ {

@@ -1,12 +1,12 @@
 //! What must hold for any inputs: the tail never moves back, a sequence is accepted once, and a history that was
 //! snapshotted, cut and replayed equals the one that went on running.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use protocol::{
-    Action, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
+    Action, Admission, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
     Replica, Stamp,
 };
 use record::{Epoch, Offset};
@@ -41,7 +41,16 @@ fn any_input() -> impl Strategy<Value = Input> {
 fn limits() -> ProducerLimits {
     ProducerLimits {
         producers_max: 2,
+        retry_horizon: Duration::from_secs(20),
         expiration: Duration::from_secs(1_000_000),
+    }
+}
+
+fn admission(now: Duration) -> Admission {
+    Admission {
+        now,
+        next_id: ProducerId(1000),
+        has_room: true,
     }
 }
 
@@ -81,8 +90,9 @@ proptest! {
                 Input::Append { id, epoch, first_sequence, record_count } => {
                     let producer = Some(Stamp { id: ProducerId(id), epoch, first_sequence });
                     let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
-                    if let Ok(Checked::New(numbered)) = leader.check_append(&append) {
-                        leader.handle_append(Duration::from_secs(now), numbered);
+                    let now = Duration::from_secs(now);
+                    if let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission(now)) {
+                        leader.handle_append(now, numbered);
                     }
                 }
                 Input::Durable { replica, next_offset } => {
@@ -115,18 +125,55 @@ proptest! {
     }
 
     #[test]
-    fn a_remembered_producer_writes_each_sequence_once(inputs in prop::collection::vec(any_input(), 0..200)) {
-        let mut leader = leader(1, ProducerLimits::default());
-        let mut written = HashSet::new();
-        for input in inputs {
+    fn a_producer_writes_each_sequence_once_while_it_may_retry_whoever_else_writes(
+        inputs in prop::collection::vec((any_input(), 0..8u64, any::<bool>(), any::<bool>()), 0..200),
+    ) {
+        let mut leader = leader(1, limits());
+        let mut now = Duration::ZERO;
+        // When each producer has written last, and what since it last came back from a longer silence.
+        let mut heard_of: HashMap<i64, (Duration, HashSet<(i16, i32)>)> = HashMap::new();
+        for (input, seconds, has_room, looks_round) in inputs {
             let Input::Append { id, epoch, first_sequence, record_count } = input else { continue };
+            now += Duration::from_secs(seconds);
+            if looks_round {
+                leader.forget_settled_producers(now);
+            }
             let producer = Some(Stamp { id: ProducerId(id), epoch, first_sequence });
             let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
-            if let Ok(Checked::New(numbered)) = leader.check_append(&append) {
-                leader.handle_append(Duration::ZERO, numbered);
-                for sequence in first_sequence..first_sequence + record_count {
-                    prop_assert!(written.insert((id, epoch, sequence)), "{sequence} is written twice");
-                }
+            let admission = Admission { has_room, ..admission(now) };
+            let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else { continue };
+            leader.handle_append(now, numbered);
+            prop_assert!(leader.producers().len() <= limits().producers_max);
+            let (last, written) = heard_of.entry(id).or_default();
+            if now >= *last + limits().retry_horizon {
+                written.clear();
+            }
+            *last = now;
+            for sequence in first_sequence..first_sequence + record_count {
+                prop_assert!(written.insert((epoch, sequence)), "{sequence} is written twice");
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_never_forgotten_begins_at_zero_and_leaves_nothing_out(
+        inputs in prop::collection::vec((0..3i64, 0..12i32, 1..4i32, any::<bool>()), 0..200),
+    ) {
+        let mut history = History::new(ProducerLimits::default());
+        history.producers.begin_at(ProducerId(0));
+        let (node, start) = (NodeId(0), Offset::ZERO);
+        let mut leader = Leader::open(LeaderState::single(node, Epoch(0), start, start, history));
+        let mut expected = HashMap::new();
+        for (id, first_sequence, record_count, journal_takes_it) in inputs {
+            let producer = Some(Stamp { id: ProducerId(id), epoch: 0, first_sequence });
+            let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
+            let now = Duration::ZERO;
+            let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission(now)) else { continue };
+            if journal_takes_it {
+                leader.handle_append(now, numbered);
+                let expected = expected.entry(id).or_insert(0);
+                prop_assert_eq!(first_sequence, *expected, "a batch went ahead of one that was refused");
+                *expected += record_count;
             }
         }
     }
@@ -173,7 +220,7 @@ proptest! {
         prop_assert_eq!(&restored.epochs, &running.epochs);
         let check = |history: &History, id, first_sequence| {
             let stamp = Stamp { id: ProducerId(id), epoch: 0, first_sequence };
-            (1..4).map(|count| history.producers.check(stamp, count)).collect::<Vec<_>>()
+            (1..4).map(|count| history.producers.check(stamp, count, &admission(now))).collect::<Vec<_>>()
         };
         if snapshot_late {
             // The order of silence may differ; what is accepted, what is a duplicate and what is refused must not.

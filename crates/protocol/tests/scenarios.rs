@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use protocol::{
-    Action, Append, Checked, Durability, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
+    Action, Admission, Append, Checked, Durability, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
     Replica, Stamp,
 };
 use record::{Epoch, Offset};
@@ -22,7 +22,7 @@ macro_rules! scenarios {
 
 scenarios! {
     order duplicates gaps wraparound producer_epochs unknown_producers seal memory_durability
-    slow_replica trim expiry epoch_history acknowledgements restart refused_batches
+    slow_replica trim expiry epoch_history acknowledgements restart refused_batches full_of_producers
 }
 
 fn play(script: &str) {
@@ -48,6 +48,10 @@ struct Stage {
     now: Duration,
     leader: Option<Leader>,
     limits: ProducerLimits,
+    /// The first producer id that nobody was given.
+    next_id: i64,
+    /// The node has memory for no more producers.
+    is_full: bool,
 }
 
 /// The words of a command: `verb plain words key=value`.
@@ -100,6 +104,14 @@ impl Stage {
                 self.leader().handle_durability(durability(&words));
                 "ok".into()
             }
+            "give-ids" => {
+                self.next_id = words.plain(1);
+                "ok".into()
+            }
+            "node" => {
+                self.is_full = words.plain[1] == "full";
+                "ok".into()
+            }
             "seal" => {
                 let sealed = self.leader().handle_seal();
                 format!(
@@ -150,8 +162,12 @@ impl Stage {
     fn open(&mut self, words: &Words<'_>) -> String {
         self.limits = ProducerLimits {
             producers_max: words.number("producers", 100),
+            retry_horizon: Duration::from_secs(words.number("horizon", 600)),
             expiration: Duration::from_secs(words.number("expiration", 1000)),
         };
+        self.next_id = words.number("ids", 100);
+        let mut history = History::new(self.limits);
+        history.producers.begin_at(ProducerId(self.next_id));
         let next_offset = Offset::ZERO;
         let replicas: i32 = words.number("replicas", 1);
         let state = LeaderState {
@@ -168,7 +184,7 @@ impl Stage {
                 Epoch(0),
                 next_offset,
                 next_offset,
-                History::new(self.limits),
+                history,
             )
         };
         self.leader = Some(Leader::open(state));
@@ -207,8 +223,13 @@ impl Stage {
             transactional: words.plain.contains(&"transactional"),
         };
         let now = self.now;
+        let admission = Admission {
+            now,
+            next_id: ProducerId(self.next_id),
+            has_room: !self.is_full,
+        };
         let leader = self.leader();
-        match leader.check_append(&append) {
+        match leader.check_append(&append, &admission) {
             Ok(Checked::New(numbered)) => {
                 let appended = leader.handle_append(now, numbered);
                 format!("new {}..{}", appended.first_offset, appended.next_offset)

@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use protocol::Checked;
 use protocol::metadata::METADATA_PARTITION;
 use protocol::metadata::topic_config::TimestampType;
+use protocol::{Admission, Checked};
 use record::{BatchBuilder, Compression, Offset, PartitionId, RECORD_OVERHEAD_BYTES_MAX};
 use storage::{BatchBytes, StageError};
 
@@ -333,7 +333,7 @@ impl State {
             producer: None,
             transactional: false,
         };
-        let numbered = match partition.leader.check_append(&append) {
+        let numbered = match partition.leader.check_append(&append, &Admission::NOBODY) {
             Ok(Checked::New(numbered)) => numbered,
             Ok(Checked::Duplicate(_)) => unreachable!("a batch of no producer is nobody's duplicate"),
             // The journal is dead and the epoch sealed; or, after 2^63 records, the log has no offsets left.

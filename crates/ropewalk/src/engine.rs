@@ -12,7 +12,7 @@ use platform::clock::Clock;
 use platform::disk::{Disk, Lock};
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, TopicSettings};
-use protocol::{Found, Leader, LeaderState, ProducerLimits};
+use protocol::{Found, Leader, LeaderState, ProducerId, ProducerLimits};
 use record::{Epoch, PartitionId, whole_ms};
 use storage::{PrepareFile, RecoveredPartition, SegmentRolling, Store};
 
@@ -255,7 +255,7 @@ impl State {
             producers_max: usize::MAX,
             ..ProducerLimits::default()
         };
-        let state = LeaderState::recover(self.node, epoch, clock.monotonic(), limits, found)
+        let state = LeaderState::recover(self.node, epoch, clock.monotonic(), limits, ProducerId(0), found)
             .map_err(|error| format!("{id}: {error}"))?;
         let mut leader = Leader::open(state);
         // On opening, everything that was found is committed; nobody waits for that.

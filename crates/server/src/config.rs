@@ -189,6 +189,10 @@ pub struct ProducerSettings {
     pub expiration: Duration,
     /// How many producers one partition remembers.
     pub per_partition_max: usize,
+    /// How long a producer is never forgotten to make room for others.
+    pub retry_horizon: Duration,
+    /// Memory for the producers of all partitions of one journal.
+    pub bytes_per_journal: usize,
 }
 
 /// Keys under `groups`.
@@ -306,6 +310,8 @@ impl Default for Config {
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),
                 per_partition_max: 10_000,
+                retry_horizon: Duration::from_secs(10 * 60),
+                bytes_per_journal: 128 * MIB,
             },
             groups: GroupSettings {
                 session_timeout_min: Duration::from_secs(6),

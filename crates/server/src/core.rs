@@ -257,6 +257,7 @@ impl Core {
             // What was refused when it was committed is refused again, alike everywhere.
             let _ = self.metadata.borrow_mut().apply(command);
         }
+        self.tell_next_producer_id();
         self.with_metadata(|metadata| {
             let mut topics = metadata.topics();
             topics.try_for_each(|topic| self.open_partitions(metadata, topic, 0))
@@ -301,6 +302,7 @@ impl Core {
                     .expect("a new partition contradicts nothing");
             }
             match command {
+                Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
                 Command::SetTopicConfig { id, .. } => metadata
                     .topic(*id)
                     .into_iter()
@@ -314,6 +316,13 @@ impl Core {
             }
         });
         Ok(())
+    }
+
+    /// Has the shards accept the producer ids that may be handed out from now on.
+    fn tell_next_producer_id(&self) {
+        let next_id = self.with_metadata(Metadata::next_producer_id);
+        self.shards()
+            .for_each(|shard| shard.set_next_producer_id(next_id));
     }
 
     fn configure_partitions(&self, metadata: &Metadata, topic: &Topic) {

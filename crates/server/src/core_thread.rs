@@ -179,8 +179,10 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         node: facts.node,
         producer_limits: ProducerLimits {
             producers_max: config.producers.per_partition_max,
+            retry_horizon: config.producers.retry_horizon,
             expiration: config.producers.expiration,
         },
+        producer_bytes_max: config.producers.bytes_per_journal,
         flush_on_core: config.journal.flush_on_core,
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: record::Limits::up_to(config.limits.decompressed_bytes as u64),

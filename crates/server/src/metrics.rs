@@ -114,6 +114,8 @@ pub(crate) struct JournalFigures {
     pub(crate) layout_rounds: u64,
     pub(crate) faults: u64,
     pub(crate) compaction: CompactionFigures,
+    /// Idempotent producers remembered.
+    pub(crate) producers: usize,
     pub(crate) stalled_appends: usize,
     pub(crate) store: StoreStatus,
     /// Why appends are refused, if they are.

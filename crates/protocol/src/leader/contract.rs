@@ -4,7 +4,7 @@ use record::{Epoch, Offset};
 use thiserror::Error;
 
 use super::NodeId;
-use crate::producers::{SequenceError, Stamp};
+use crate::producers::{Admission, SequenceError, Stamp};
 
 /// A batch that a client wants to append; its bytes have been validated already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub struct Numbered {
     /// The epoch to write into its header.
     pub epoch: Epoch,
     pub(super) append: Append,
+    pub(super) admission: Admission,
 }
 
 /// Where a batch stands in the log.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use record::{BatchHeader, Epoch, Offset};
 
 use crate::history::{BatchFacts, History, RecoverError};
-use crate::producers::ProducerLimits;
+use crate::producers::{ProducerId, ProducerLimits};
 
 /// A node of the cluster (Kafka's broker id). Never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -77,7 +77,7 @@ pub struct Found<'a> {
 
 impl LeaderState {
     /// The state of a leader without followers, over what recovery found if the partition is not new. It opens the given
-    /// epoch, or the one after the latest in the log.
+    /// epoch, or the one after the latest in the log. `next_id` is the first producer id that nobody was given yet.
     ///
     /// # Errors
     /// What was found contradicts itself, or the metadata.
@@ -86,9 +86,10 @@ impl LeaderState {
         epoch: Option<Epoch>,
         now: Duration,
         limits: ProducerLimits,
+        next_id: ProducerId,
         found: Option<Found<'_>>,
     ) -> Result<LeaderState, RecoverError> {
-        let (log_start, next_offset, history) = match found {
+        let (log_start, next_offset, mut history) = match found {
             None => (Offset::ZERO, Offset::ZERO, History::new(limits)),
             Some(found) => {
                 let batches = found.batches.iter().map(BatchFacts::of);
@@ -96,6 +97,7 @@ impl LeaderState {
                 (found.log_start, found.next_offset, history)
             }
         };
+        history.producers.begin_at(next_id);
         let latest = history.epochs.latest();
         let epoch = epoch.unwrap_or_else(|| latest.map_or(Epoch(0), |latest| Epoch(latest.0 + 1)));
         match latest.filter(|latest| *latest >= epoch) {

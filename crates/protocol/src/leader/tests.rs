@@ -5,9 +5,14 @@ use record::{BatchBuilder, BatchHeader, Compression};
 
 use super::*;
 use crate::history::{History, RecoverError};
-use crate::producers::{ProducerId, ProducerLimits, SequenceError, Stamp};
+use crate::producers::{Admission, ProducerId, ProducerLimits, SequenceError, Stamp};
 
 const NOW: Duration = Duration::from_secs(1);
+const ANYBODY: Admission = Admission {
+    now: NOW,
+    next_id: ProducerId(1000),
+    has_room: true,
+};
 
 fn leader() -> Leader {
     let history = History::new(ProducerLimits::default());
@@ -35,7 +40,7 @@ fn append(record_count: i32, first_sequence: i32) -> Append {
 }
 
 fn number(leader: &Leader, append: &Append) -> Numbered {
-    match leader.check_append(append) {
+    match leader.check_append(append, &ANYBODY) {
         Ok(Checked::New(numbered)) => numbered,
         other => panic!("expected a new batch, got {other:?}"),
     }
@@ -161,7 +166,7 @@ fn an_epoch_that_the_log_has_passed_is_not_opened() {
             snapshot: &[],
             batches: &batches,
         };
-        LeaderState::recover(NodeId(0), epoch, NOW, ProducerLimits::default(), Some(found))
+        LeaderState::recover(NodeId(0), epoch, NOW, ProducerLimits::default(), ProducerId(0), Some(found))
     };
     let latest = Epoch(3);
     for epoch in [Epoch(2), Epoch(3)] {
@@ -179,7 +184,7 @@ fn an_epoch_that_the_log_has_passed_is_not_opened() {
 #[test]
 fn a_new_partition_begins_with_the_first_epoch_or_the_given_one() {
     for (wanted, opened) in [(Some(Epoch(7)), Epoch(7)), (None, Epoch(0))] {
-        let state = LeaderState::recover(NodeId(0), wanted, NOW, ProducerLimits::default(), None);
+        let state = LeaderState::recover(NodeId(0), wanted, NOW, ProducerLimits::default(), ProducerId(0), None);
         let leader = Leader::open(state.expect("there is nothing to contradict"));
         assert_eq!((leader.epoch(), leader.next_offset()), (opened, Offset::ZERO));
     }
@@ -190,7 +195,7 @@ fn offsets_end() {
     let history = History::new(ProducerLimits::default());
     let end = Offset(i64::MAX - 1);
     let leader = Leader::open(LeaderState::single(NodeId(0), Epoch(0), end, end, history));
-    let refused = leader.check_append(&append(2, 0));
+    let refused = leader.check_append(&append(2, 0), &ANYBODY);
     assert_eq!(
         refused,
         Err(AppendError::OffsetsExhausted {
@@ -233,16 +238,16 @@ fn a_snapshot_claims_committed_batches_only() {
         first_sequence,
     };
     assert!(matches!(
-        restored.producers.check(stamp(0), 3),
+        restored.producers.check(stamp(0), 3, &ANYBODY),
         Ok(Sequence::Duplicate(_))
     ));
     assert_eq!(
-        restored.producers.check(stamp(3), 2),
+        restored.producers.check(stamp(3), 2, &ANYBODY),
         Ok(Sequence::Next),
         "the lost batch may be sent again"
     );
     assert_eq!(
-        restored.producers.check(stamp(5), 1),
+        restored.producers.check(stamp(5), 1, &ANYBODY),
         Err(SequenceError::OutOfOrder { expected: 3, got: 5 })
     );
 }

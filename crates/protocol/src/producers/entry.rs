@@ -6,11 +6,49 @@ use record::Offset;
 
 use super::{RECENT_BATCHES_MAX, Sequence, SequenceError, WrittenBatch, sequence_after};
 
+/// A producer's last batches: in place, because a partition may have thousands of producers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recent {
+    batches: [WrittenBatch; RECENT_BATCHES_MAX],
+    count: u8,
+}
+
+impl Recent {
+    const NONE: Recent = Recent {
+        batches: [WrittenBatch {
+            first_sequence: 0,
+            record_count: 0,
+            first_offset: Offset::ZERO,
+            max_timestamp_ms: 0,
+        }; RECENT_BATCHES_MAX],
+        count: 0,
+    };
+
+    pub(super) fn as_slice(&self) -> &[WrittenBatch] {
+        &self.batches[..usize::from(self.count)]
+    }
+
+    /// Adds a batch, in the place of the oldest if there are as many as are kept.
+    pub(super) fn push(&mut self, batch: WrittenBatch) {
+        if usize::from(self.count) == RECENT_BATCHES_MAX {
+            self.batches.rotate_left(1);
+            self.count -= 1;
+        }
+        self.batches[usize::from(self.count)] = batch;
+        self.count += 1;
+    }
+
+    fn truncate(&mut self, count: usize) {
+        assert!(count <= usize::from(self.count), "a cut adds no batches");
+        self.count = u8::try_from(count).expect("at most five");
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) epoch: i16,
-    /// Batches of this epoch, oldest first, at most [`RECENT_BATCHES_MAX`], each following the one before.
-    pub(super) recent: Vec<WrittenBatch>,
+    /// Batches of this epoch, oldest first, each following the one before.
+    pub(super) recent: Recent,
     /// The sequence that must come next.
     pub(super) next_sequence: i32,
     pub(super) last_used: Duration,
@@ -22,7 +60,7 @@ impl PartialEq for Entry {
     /// The numbering of turns is left out: two partitions that remember the same may have counted differently.
     fn eq(&self, other: &Self) -> bool {
         self.epoch == other.epoch
-            && self.recent == other.recent
+            && self.recent.as_slice() == other.recent.as_slice()
             && self.next_sequence == other.next_sequence
             && self.last_used == other.last_used
     }
@@ -33,7 +71,7 @@ impl Entry {
     pub(super) fn new(epoch: i16) -> Entry {
         Entry {
             epoch,
-            recent: Vec::new(),
+            recent: Recent::NONE,
             next_sequence: 0,
             last_used: Duration::ZERO,
             turn: None,
@@ -59,7 +97,7 @@ impl Entry {
                 batch.first_sequence == first_sequence && batch.record_count == record_count
             };
             // Looked up first: after 2^31 records the sequences come round, but five batches never reach that far.
-            if let Some(written) = self.recent.iter().find(same) {
+            if let Some(written) = self.recent.as_slice().iter().find(same) {
                 return Ok(Sequence::Duplicate(*written));
             }
         }
@@ -75,25 +113,17 @@ impl Entry {
     pub(super) fn note(&mut self, epoch: i16, batch: WrittenBatch) {
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.recent.clear();
-        }
-        if self.recent.len() == RECENT_BATCHES_MAX {
-            self.recent.remove(0);
+            self.recent = Recent::NONE;
         }
         self.recent.push(batch);
         self.next_sequence = sequence_after(batch.first_sequence, batch.record_count);
-        assert!(
-            self.recent.len() <= RECENT_BATCHES_MAX,
-            "no more batches are kept than promised"
-        );
     }
 
     /// Takes back the batches at `next_offset` and above.
     pub(super) fn cut_to(&mut self, next_offset: Offset) {
-        let kept = self
-            .recent
-            .partition_point(|batch| batch.first_offset < next_offset);
-        let Some(first_gone) = self.recent.get(kept).copied() else {
+        let recent = self.recent.as_slice();
+        let kept = recent.partition_point(|batch| batch.first_offset < next_offset);
+        let Some(first_gone) = recent.get(kept).copied() else {
             return;
         };
         // Exact for producers that keep at most five batches under way. One that keeps more is asked for a sequence that

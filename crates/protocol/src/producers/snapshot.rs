@@ -14,9 +14,15 @@ use crate::encoding::{DecodeError, Reader, Writer};
 const FIELD: &str = "producers";
 /// Id, epoch, silence, next sequence, the number of batches.
 const ENTRY_BYTES_MIN: usize = 8 + 2 + 8 + 4 + 1;
+const BATCH_BYTES: usize = 4 + 4 + 8 + 8;
+/// Bytes that a producer takes in a checkpoint, at most.
+pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize = ENTRY_BYTES_MIN + RECENT_BATCHES_MAX * BATCH_BYTES;
+/// Where it is not known whose batches are all remembered.
+const COMPLETE_FROM_UNKNOWN: i64 = -1;
 
 impl Producers {
     pub(crate) fn write(&self, now: Duration, writer: &mut Writer) {
+        writer.i64(self.complete_from.map_or(COMPLETE_FROM_UNKNOWN, |id| id.0));
         writer.count(self.len());
         for (id, entry) in self.in_order() {
             let silence_ns = now.saturating_sub(entry.last_used).as_nanos();
@@ -24,8 +30,9 @@ impl Producers {
             writer.i16(entry.epoch);
             writer.u64(u64::try_from(silence_ns).unwrap_or(u64::MAX));
             writer.i32(entry.next_sequence);
-            writer.u8(u8::try_from(entry.recent.len()).expect("at most five"));
-            for batch in &entry.recent {
+            let recent = entry.recent.as_slice();
+            writer.u8(u8::try_from(recent.len()).expect("at most five"));
+            for batch in recent {
                 writer.i32(batch.first_sequence);
                 writer.i32(batch.record_count);
                 writer.i64(batch.first_offset.0);
@@ -34,21 +41,29 @@ impl Producers {
         }
     }
 
-    /// Reads what `write` wrote. Should the limits have shrunk, those silent longest are left out.
+    /// Reads what `write` wrote, in this version of it or in the first, which does not say whose batches are all remembered.
+    /// Should the limits have shrunk, all stay until they cannot retry any more.
     pub(crate) fn read(
         now: Duration,
         limits: ProducerLimits,
+        version: u8,
         reader: &mut Reader<'_>,
     ) -> Result<Producers, DecodeError> {
         let mut producers = Producers::new(limits);
         producers.latest = now;
+        if version > 1 {
+            producers.complete_from = match reader.i64(FIELD)? {
+                COMPLETE_FROM_UNKNOWN => None,
+                id @ 0.. => Some(ProducerId(id)),
+                _ => return Err(DecodeError::Impossible { field: FIELD }),
+            };
+        }
         for _ in 0..reader.count(FIELD, ENTRY_BYTES_MIN)? {
             let id = ProducerId(reader.i64(FIELD)?);
             let mut entry = read_entry(now, reader)?;
-            if id.0 < 0 || producers.entries.contains_key(&id) {
+            if !(0..i64::MAX).contains(&id.0) || producers.entries.contains_key(&id) {
                 return Err(DecodeError::Impossible { field: FIELD });
             }
-            producers.make_room();
             entry.turn = Some(producers.next_turn);
             producers.turns.insert(producers.next_turn, id);
             producers.next_turn += 1;
@@ -75,6 +90,7 @@ fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<Entry, DecodeErr
         };
         let follows = entry
             .recent
+            .as_slice()
             .last()
             .is_none_or(|before| batch.first_offset >= before.next_offset());
         let fits = batch

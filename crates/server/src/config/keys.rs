@@ -3,6 +3,8 @@
 //! A new setting is a field in `config`, its default there, and a line here. Topic defaults are not in this table: their
 //! names and rules are the protocol's.
 
+use protocol::producers::{PRODUCER_BYTES, PRODUCER_SNAPSHOT_BYTES_MAX};
+
 use super::slot::{Range, Slot};
 use super::{Config, KIB, MIB};
 
@@ -54,6 +56,11 @@ const TIB: usize = 1 << 40;
 const SECOND: usize = 1_000;
 const HOUR: usize = 3_600 * SECOND;
 const DAY: usize = 24 * HOUR;
+
+/// A journal's checkpoint holds its producers, and is read back only up to 1 GiB: more than half of that is left to the
+/// segments and the partitions.
+const PRODUCER_BYTES_MAX: usize = GIB;
+const _: () = assert!(PRODUCER_BYTES_MAX / PRODUCER_BYTES * PRODUCER_SNAPSHOT_BYTES_MAX < GIB / 2);
 
 pub(super) static KEYS: &[Key] = &[
     word(
@@ -268,7 +275,19 @@ pub(super) static KEYS: &[Key] = &[
         "producers.per_partition_max",
         |c| Slot::Count(&mut c.producers.per_partition_max),
         (1, 10_000_000),
-        "How many idempotent producers one partition remembers; beyond that the longest silent one is forgotten.",
+        "How many idempotent producers one partition remembers; more are refused until one has been silent for producers.retry_horizon.",
+    ),
+    number(
+        "producers.retry_horizon",
+        |c| Slot::Time(&mut c.producers.retry_horizon),
+        (SECOND, DAY),
+        "How long after its last batch an idempotent producer may still retry: so long it is never forgotten for others.",
+    ),
+    number(
+        "producers.bytes_per_journal",
+        |c| Slot::MemoryBytes(&mut c.producers.bytes_per_journal),
+        (64 * KIB, PRODUCER_BYTES_MAX),
+        "Memory of each journal for idempotent producers, 512 bytes each.",
     ),
     number(
         "groups.session_timeout_min",

@@ -143,6 +143,7 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         layout_rounds: counters.layout_rounds.get(),
         faults: counters.faults.get(),
         compaction: shard.compaction_figures(),
+        producers: shard.producers_remembered(),
         stalled_appends: shard.appends_without_room(),
         store: shard.store_status(),
         refusal: shard.refuses(),

@@ -54,6 +54,7 @@ fn journal(index: usize) -> JournalFigures {
             freed_bytes: 28,
             waiting_bytes: 29,
         },
+        producers: 31,
         stalled_appends: 30,
         store: StoreStatus {
             unflushed_bytes: 9,

@@ -101,7 +101,8 @@ impl Shard {
     ) -> Result<(Examined, Checked), AppendRefusal> {
         let examined = self.check_batch(partition, attempt)?;
         attempt.examined = Some(examined);
-        let checked = partition.leader.check_append(&append_of(&examined));
+        let admission = self.producer_room.admission(self.clock.monotonic());
+        let checked = partition.leader.check_append(&append_of(&examined), &admission);
         Ok((examined, checked.map_err(AppendRefusal::Leader)?))
     }
 
@@ -140,7 +141,10 @@ impl Shard {
                 return Attempted::Done;
             }
         }
+        let producers_before = partition.leader.producers().len();
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
+        let producers = partition.leader.producers().len();
+        self.producer_room.note(producers_before, producers);
         self.note_appended(&examined.header, in_place, durability);
         self.wait(partition, appended, append_time_ms, attempt.request);
         self.wake_flush(durability);

@@ -8,6 +8,7 @@ mod append;
 mod background;
 mod compaction;
 mod partition;
+mod producer_room;
 mod read;
 mod replay;
 mod waiting_room;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use platform::clock::Clock;
 use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
-use protocol::{Found, Leader, LeaderState, ProducerLimits};
+use protocol::{Found, Leader, LeaderState, ProducerId, ProducerLimits};
 use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
@@ -36,6 +37,7 @@ pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
 pub(crate) use replay::replay_batches;
+use producer_room::ProducerRoom;
 use waiting_room::WaitingRoom;
 
 /// What a shard needs to know of its node.
@@ -43,6 +45,8 @@ pub(crate) struct ShardSettings {
     /// The node that leads here.
     pub(crate) node: NodeId,
     pub(crate) producer_limits: ProducerLimits,
+    /// Memory for the producers of all partitions.
+    pub(crate) producer_bytes_max: usize,
     /// Whether small flushes may run on the core's thread.
     pub(crate) flush_on_core: bool,
     /// The most bytes that topics in memory are answered before their flush. Behind that, their producers wait for it.
@@ -87,6 +91,7 @@ pub(crate) struct Shard {
     pub(crate) counters: ShardCounters,
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
+    producer_room: ProducerRoom,
     /// Appends that the journal had no room for. While there are any, all others queue behind.
     waiting_for_journal: RefCell<WaitingRoom>,
     /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue behind.
@@ -144,6 +149,7 @@ impl Shard {
         let began = clock.monotonic();
         Rc::new(Shard {
             index,
+            producer_room: ProducerRoom::of_bytes(settings.producer_bytes_max),
             settings,
             clock,
             counters: ShardCounters::default(),
@@ -194,7 +200,8 @@ impl Shard {
             batches: &found.replay,
         });
         let (now, limits) = (self.clock.monotonic(), self.settings.producer_limits);
-        let state = LeaderState::recover(self.settings.node, epoch, now, limits, found)
+        let next_id = self.producer_room.next_id();
+        let state = LeaderState::recover(self.settings.node, epoch, now, limits, next_id, found)
             .map_err(|error| format!("{id}: {error}"))?;
         let mut leader = Leader::open(LeaderState {
             durability: topic.durability,
@@ -202,6 +209,7 @@ impl Shard {
         });
         // On opening, everything that was found is committed; nobody waits for that.
         while leader.next_action().is_some() {}
+        self.producer_room.note(0, leader.producers().len());
         self.store
             .borrow_mut()
             .open_partition(id, partition::rolling(&topic));
@@ -214,6 +222,7 @@ impl Shard {
     /// Gives a partition up: waiting clients are told, its files go in the background.
     pub(crate) fn delete_partition(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
+            self.producer_room.note(partition.leader.producers().len(), 0);
             partition.close();
         }
         self.give_up_files(id);
@@ -361,7 +370,7 @@ impl Shard {
         }
         let mut partitions = self.partitions.borrow_mut();
         for partition in partitions.values_mut() {
-            partition.leader.handle_time(now);
+            self.forget_producers(&mut partition.leader, now);
             if mark {
                 partition.standing.mark(partition.leader.tail());
             }
@@ -370,6 +379,25 @@ impl Shard {
             .iter()
             .filter(|(id, partition)| self.outlived_before(**id, partition).is_some());
         outlived.map(|(id, _)| *id).collect()
+    }
+
+    fn forget_producers(&self, leader: &mut Leader, now: Duration) {
+        let before = leader.producers().len();
+        leader.handle_time(now);
+        if self.producer_room.is_tight() {
+            leader.forget_settled_producers(now);
+        }
+        self.producer_room.note(before, leader.producers().len());
+    }
+
+    /// Takes note that producer ids below this one have been handed out.
+    pub(crate) fn set_next_producer_id(&self, next_id: ProducerId) {
+        self.producer_room.set_next_id(next_id);
+    }
+
+    /// How many idempotent producers the partitions remember together.
+    pub(crate) fn producers_remembered(&self) -> usize {
+        self.producer_room.remembered()
     }
 
     /// Gives up what has outlived the retention that a partition's topic has now: it may be another one than when that was found.

@@ -81,6 +81,7 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
+        producer_bytes_max: 1 << 20,
         flush_on_core: false,
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),

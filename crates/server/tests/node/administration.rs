@@ -10,6 +10,7 @@ use kafka_wire::{
 };
 
 use crate::ask::{code, named};
+use crate::producers::init;
 use crate::support::{TestNode, Wire, batch, now_ms, stamped_batch};
 
 #[test]
@@ -185,13 +186,14 @@ fn producers_are_told() {
     let node = TestNode::start();
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[]);
+    let (first, second) = (init(&mut wire), init(&mut wire));
     assert_eq!(
-        wire.produce("orders", 0, stamped_batch(7, 3, 0, &["a", "b"]))
+        wire.produce("orders", 0, stamped_batch(first, 3, 0, &["a", "b"]))
             .error_code,
         0
     );
     assert_eq!(
-        wire.produce("orders", 0, stamped_batch(9, 0, 5, &["c"]))
+        wire.produce("orders", 0, stamped_batch(second, 0, 0, &["c"]))
             .error_code,
         0
     );
@@ -216,7 +218,7 @@ fn producers_are_told() {
             )
         })
         .collect();
-    assert_eq!(producers, [(7, 3, 1, -1), (9, 0, 5, -1)]);
+    assert_eq!(producers, [(first, 3, 1, -1), (second, 0, 0, -1)]);
     let codes: Vec<_> = partitions
         .iter()
         .map(|partition| code(partition.error_code))

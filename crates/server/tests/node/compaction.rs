@@ -8,6 +8,7 @@ use record::{BatchBuilder, Compression, Limits, Record};
 
 use crate::ask::configs::{BROKER, set};
 use crate::ask::{EARLIEST, LATEST, NEWEST, list_offsets};
+use crate::producers::init;
 use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
 /// So that little data makes complete segments, and looks at what to compact are frequent.
@@ -159,6 +160,8 @@ fn the_latest_record_of_each_key_stays_over_restarts_and_producers_are_recognise
     let node = TestNode::start_with(&QUICK);
     let mut wire = node.connect();
     wire.create_topic("table", 1, &COMPACTED);
+    // With it comes a block of a thousand ids.
+    assert_eq!(init(&mut wire), 0);
     let began_ms = now_ms() - 10_000;
     let batches: Vec<Bytes> = (0..ROUNDS)
         .map(|round| append_round(&mut wire, round, began_ms))

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
+use crate::ask::deletion;
 use crate::support::{TestNode, Wire, stamped_batch};
 
 fn request() -> InitProducerIdRequest {
@@ -14,7 +15,8 @@ fn request() -> InitProducerIdRequest {
     }
 }
 
-fn init(wire: &mut Wire) -> i64 {
+/// A producer id of its own. With it others of its block may be used: as on another connection of the core.
+pub(crate) fn init(wire: &mut Wire) -> i64 {
     let response = wire.call(5, &request());
     assert_eq!((response.error_code, response.producer_epoch), (0, 0));
     response.producer_id
@@ -196,4 +198,96 @@ fn sequences_go_on_after_a_restart() {
     );
     assert_eq!(produce(&mut wire, 0, stamped_batch(id, 1, 0, &["zombie"])), STALE);
     assert_eq!(wire.read_all("orders", 0, 0).len(), 3);
+}
+
+/// Ids that were not handed out could push out whoever waits for an answer, and are somebody else's one day.
+#[test]
+fn invented_ids_are_refused_and_push_nobody_out() {
+    let node = TestNode::start_with(&[("producers.per_partition_max", "3")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let id = init(&mut wire);
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK));
+    for invented in [id + 1000, id + 1001, id + 1002, i64::MAX - 1, i64::MAX] {
+        assert_eq!(
+            produce(&mut wire, 0, stamped_batch(invented, 0, 0, &["x"])),
+            (-1, Some(ErrorCode::InvalidProducerIdMapping))
+        );
+    }
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK), "a retry");
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK), "a retry");
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), (1, OK));
+    assert_eq!(wire.read_all("orders", 0, 0).len(), 2);
+}
+
+/// Short-lived producers come by the thousand: those that are new wait, and nobody's retry is written twice.
+#[test]
+fn new_producers_are_refused_while_those_before_them_may_retry() {
+    let node = TestNode::start_with(&[
+        ("producers.per_partition_max", "3"),
+        ("producers.retry_horizon", "1s"),
+    ]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let ids: Vec<i64> = (0..4).map(|_| init(&mut wire)).collect();
+    for (offset, id) in ids[..3].iter().enumerate() {
+        let written = (offset as i64, OK);
+        assert_eq!(produce(&mut wire, 0, stamped_batch(*id, 0, 0, &["a"])), written);
+    }
+    let told = wire.produce("orders", 0, stamped_batch(ids[3], 0, 0, &["a"]));
+    if told.error_code != 0 {
+        // Unless this took more than the second.
+        let code = ErrorCode::from_code(told.error_code);
+        assert_eq!(code, Some(ErrorCode::NotEnoughReplicas), "clients try again at this one");
+        let why = told.error_message.expect("a sentence");
+        assert!(why.contains("producers.per_partition_max"), "{why}");
+        assert_eq!(produce(&mut wire, 0, stamped_batch(ids[0], 0, 0, &["a"])), (0, OK));
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        assert_eq!(produce(&mut wire, 0, stamped_batch(ids[3], 0, 0, &["a"])), (3, OK));
+    }
+    assert_eq!(wire.read_all("orders", 0, 0).len(), 4);
+}
+
+/// Its second batch came while the first was refused for a passing reason: were it written, the order would be lost.
+#[test]
+fn a_producers_first_batch_here_has_the_first_sequence() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let id = init(&mut wire);
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), OUT_OF_ORDER);
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK));
+    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), (1, OK));
+    wire.call(5, &deletion("orders", 5_000));
+    wire.create_topic("orders", 1, &[]);
+    assert_eq!(
+        produce(&mut wire, 0, stamped_batch(id, 0, 2, &["c"])),
+        (0, OK),
+        "it began in a topic of the same name"
+    );
+}
+
+/// The memory for producers is the journal's, whatever a partition may remember.
+#[test]
+fn the_memory_for_producers_is_bounded_over_all_partitions() {
+    let node = TestNode::start_with(&[("producers.bytes_per_journal", "64KiB"), ("cores", "1")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 2, &[]);
+    let fit = (64 << 10) / protocol::producers::PRODUCER_BYTES;
+    let ids: Vec<i64> = (0..=fit / 2).map(|_| init(&mut wire)).collect();
+    let mut produced = Vec::new();
+    for id in &ids {
+        produced.push(produce(&mut wire, 0, stamped_batch(*id, 0, 0, &["a"])).1);
+        produced.push(produce(&mut wire, 1, stamped_batch(*id, 0, 0, &["a"])).1);
+    }
+    let accepted = produced.iter().filter(|code| **code == OK).count();
+    assert_eq!(accepted, fit);
+    assert_eq!(produced.last(), Some(&Some(ErrorCode::NotEnoughReplicas)));
+    assert_eq!(produce(&mut wire, 1, stamped_batch(ids[0], 0, 0, &["a"])), (0, OK));
+    wire.call(5, &deletion("orders", 5_000));
+    wire.create_topic("orders", 1, &[]);
+    let last = *ids.last().expect("some");
+    assert_eq!(produce(&mut wire, 0, stamped_batch(last, 0, 0, &["a"])), (0, OK), "there is room again");
 }

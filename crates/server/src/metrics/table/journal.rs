@@ -14,6 +14,12 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         |journal| known(journal.partitions),
         "Partitions that write to the journal, the internal one of the metadata included.",
     ),
+    gauge(
+        "idempotent_producers",
+        None,
+        |journal| known(journal.producers),
+        "Idempotent producers that the journal's partitions remember together; producers.bytes_per_journal bounds them.",
+    ),
     counter(
         "appended_batches",
         None,

@@ -100,6 +100,7 @@ fn shard() -> Rc<Shard> {
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
+        producer_bytes_max: 1 << 20,
         flush_on_core: false,
         memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),

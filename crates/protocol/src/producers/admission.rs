@@ -1,0 +1,112 @@
+//! Which producers a partition takes on, and which it forgets.
+//!
+//! Whoever is remembered stays until it has been silent for so long that it cannot retry any more: the newcomer is refused,
+//! not the one that was there. An unknown producer that begins with another sequence than 0 is accepted only where it may
+//! have been forgotten here.
+
+use std::time::Duration;
+
+use super::{ProducerId, Producers, Sequence, SequenceError, Stamp};
+
+/// What a partition must know of its node to take on a producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// The present moment.
+    pub now: Duration,
+    /// The first producer id that nobody was ever given.
+    pub next_id: ProducerId,
+    /// Whether the node has memory for one more.
+    pub has_room: bool,
+}
+
+impl Admission {
+    /// Takes on nobody: for logs without idempotent producers.
+    pub const NOBODY: Admission = Admission {
+        now: Duration::ZERO,
+        next_id: ProducerId(0),
+        has_room: false,
+    };
+}
+
+impl Producers {
+    /// Takes note that whoever writes here and has an id from `next_id` on is remembered, unless more is known already: for
+    /// a partition that begins now, or of whose past nothing else is known.
+    pub fn begin_at(&mut self, next_id: ProducerId) {
+        self.complete_from.get_or_insert(next_id);
+    }
+
+    /// Finds that a producer that is not remembered may begin here.
+    pub(super) fn admit(&self, stamp: Stamp, admission: &Admission) -> Result<Sequence, SequenceError> {
+        let Stamp {
+            id, first_sequence, ..
+        } = stamp;
+        if id >= admission.next_id {
+            return Err(SequenceError::NotHandedOut { id: id.0 });
+        }
+        // It may have been silent for so long that it was forgotten, or have begun in a topic of the same name that was
+        // deleted. Its sequences go on then, and Kafka's brokers accept that, too.
+        let may_have_begun = self.complete_from.is_none_or(|complete_from| id < complete_from);
+        // Else it has written nothing here: the batches before this one were refused, or are on their way. Once this one was
+        // written, they could not be any more. With this error clients send it again behind them.
+        if first_sequence != 0 && !may_have_begun {
+            return Err(SequenceError::OutOfOrder {
+                expected: 0,
+                got: first_sequence,
+            });
+        }
+        let producers_max = self.limits.producers_max;
+        let is_full = self.len() >= producers_max;
+        match (is_full, admission.has_room) {
+            (false, true) => Ok(Sequence::Next),
+            _ if self.one_may_go(admission.now) => Ok(Sequence::Next),
+            (true, _) => Err(SequenceError::PartitionFull { producers_max }),
+            (false, false) => Err(SequenceError::NodeFull),
+        }
+    }
+
+    /// Forgets what a newcomer takes the place of, if there is no place for it otherwise.
+    pub fn make_way(&mut self, stamp: Stamp, admission: &Admission) {
+        if self.entries.contains_key(&stamp.id) {
+            return;
+        }
+        while (self.len() >= self.limits.producers_max || !admission.has_room)
+            && self.one_may_go(admission.now)
+        {
+            self.forget_longest_silent();
+            if self.len() < self.limits.producers_max {
+                return;
+            }
+        }
+    }
+
+    /// Forgets the producers that cannot retry any more: what they take is needed for others.
+    pub fn forget_settled(&mut self, now: Duration) {
+        self.forget_silent(now, self.limits.retry_horizon);
+    }
+
+    pub(super) fn forget_silent(&mut self, now: Duration, silence: Duration) {
+        while self
+            .longest_silent()
+            .is_some_and(|last_used| last_used.saturating_add(silence) <= now)
+        {
+            self.forget_longest_silent();
+        }
+    }
+
+    /// When the producer that has been silent longest was heard of last.
+    pub(super) fn longest_silent(&self) -> Option<Duration> {
+        self.in_order().next().map(|(_, entry)| entry.last_used)
+    }
+
+    fn one_may_go(&self, now: Duration) -> bool {
+        self.longest_silent()
+            .is_some_and(|last_used| last_used.saturating_add(self.limits.retry_horizon) <= now)
+    }
+
+    fn forget_longest_silent(&mut self) {
+        let (_, id) = self.turns.pop_first().expect("called with at least one producer");
+        let forgotten = self.entries.remove(&id);
+        assert!(forgotten.is_some(), "every turn belongs to a producer");
+        self.complete_from = self.complete_from.map(|known| known.max(ProducerId(id.0 + 1)));
+    }
+}
