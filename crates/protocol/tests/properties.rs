@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use protocol::{
-    Action, Admission, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
-    Replica, Stamp,
+    Action, Admission, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, ProducerId,
+    ProducerLimits, Replica, Stamp,
 };
 use record::{Epoch, Offset};
 

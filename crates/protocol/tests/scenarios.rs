@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use protocol::{
-    Action, Admission, Append, Checked, Durability, History, Leader, LeaderState, NodeId, ProducerId, ProducerLimits,
-    Replica, Stamp,
+    Action, Admission, Append, Checked, Durability, History, Leader, LeaderState, NodeId, ProducerId,
+    ProducerLimits, Replica, Stamp,
 };
 use record::{Epoch, Offset};
 
@@ -179,13 +179,7 @@ impl Stage {
                 .collect(),
             ack_quorum: words.number("quorum", 1),
             durability: durability(words),
-            ..LeaderState::single(
-                NodeId(0),
-                Epoch(0),
-                next_offset,
-                next_offset,
-                history,
-            )
+            ..LeaderState::single(NodeId(0), Epoch(0), next_offset, next_offset, history)
         };
         self.leader = Some(Leader::open(state));
         "ok".into()

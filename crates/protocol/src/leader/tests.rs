@@ -166,7 +166,14 @@ fn an_epoch_that_the_log_has_passed_is_not_opened() {
             snapshot: &[],
             batches: &batches,
         };
-        LeaderState::recover(NodeId(0), epoch, NOW, ProducerLimits::default(), ProducerId(0), Some(found))
+        LeaderState::recover(
+            NodeId(0),
+            epoch,
+            NOW,
+            ProducerLimits::default(),
+            ProducerId(0),
+            Some(found),
+        )
     };
     let latest = Epoch(3);
     for epoch in [Epoch(2), Epoch(3)] {
@@ -184,7 +191,14 @@ fn an_epoch_that_the_log_has_passed_is_not_opened() {
 #[test]
 fn a_new_partition_begins_with_the_first_epoch_or_the_given_one() {
     for (wanted, opened) in [(Some(Epoch(7)), Epoch(7)), (None, Epoch(0))] {
-        let state = LeaderState::recover(NodeId(0), wanted, NOW, ProducerLimits::default(), ProducerId(0), None);
+        let state = LeaderState::recover(
+            NodeId(0),
+            wanted,
+            NOW,
+            ProducerLimits::default(),
+            ProducerId(0),
+            None,
+        );
         let leader = Leader::open(state.expect("there is nothing to contradict"));
         assert_eq!((leader.epoch(), leader.next_offset()), (opened, Offset::ZERO));
     }

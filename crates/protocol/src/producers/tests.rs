@@ -90,10 +90,16 @@ fn where_the_node_has_no_room_a_newcomer_takes_the_place_of_one_that_cannot_retr
         has_room: false,
         ..at(now)
     };
-    assert_eq!(producers.check(newcomer, 1, &at(SECOND)), Err(SequenceError::NodeFull));
+    assert_eq!(
+        producers.check(newcomer, 1, &at(SECOND)),
+        Err(SequenceError::NodeFull)
+    );
     producers.note(SECOND, stamp(1, 0, 0), batch(0, 1, 0));
     producers.note(SECOND, stamp(2, 0, 0), batch(0, 1, 1));
-    assert_eq!(producers.check(newcomer, 1, &at(5 * SECOND)), Err(SequenceError::NodeFull));
+    assert_eq!(
+        producers.check(newcomer, 1, &at(5 * SECOND)),
+        Err(SequenceError::NodeFull)
+    );
     assert_eq!(producers.check(newcomer, 1, &at(6 * SECOND)), Ok(Sequence::Next));
     producers.make_way(newcomer, &at(6 * SECOND));
     assert_eq!(producers.len(), 1, "one goes, not all that may");
@@ -146,7 +152,10 @@ fn cutting_more_than_is_remembered_never_accepts_a_sequence_twice() {
             expected: 4,
             got: first_sequence,
         });
-        assert_eq!(producers.check(stamp(1, 0, first_sequence), 1, &at(SECOND)), refused);
+        assert_eq!(
+            producers.check(stamp(1, 0, first_sequence), 1, &at(SECOND)),
+            refused
+        );
     }
     assert_eq!(
         producers.check(stamp(1, 1, 0), 1, &at(SECOND)),

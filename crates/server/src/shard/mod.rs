@@ -35,9 +35,9 @@ pub(crate) use background::Flusher;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
+use producer_room::ProducerRoom;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
 pub(crate) use replay::replay_batches;
-use producer_room::ProducerRoom;
 use waiting_room::WaitingRoom;
 
 /// What a shard needs to know of its node.

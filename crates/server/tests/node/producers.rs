@@ -214,10 +214,18 @@ fn invented_ids_are_refused_and_push_nobody_out() {
             (-1, Some(ErrorCode::InvalidProducerIdMapping))
         );
     }
-    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK), "a retry");
+    assert_eq!(
+        produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])),
+        (0, OK),
+        "a retry"
+    );
     let node = node.kill_and_restart();
     let mut wire = node.connect();
-    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK), "a retry");
+    assert_eq!(
+        produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])),
+        (0, OK),
+        "a retry"
+    );
     assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), (1, OK));
     assert_eq!(wire.read_all("orders", 0, 0).len(), 2);
 }
@@ -240,12 +248,22 @@ fn new_producers_are_refused_while_those_before_them_may_retry() {
     if told.error_code != 0 {
         // Unless this took more than the second.
         let code = ErrorCode::from_code(told.error_code);
-        assert_eq!(code, Some(ErrorCode::NotEnoughReplicas), "clients try again at this one");
+        assert_eq!(
+            code,
+            Some(ErrorCode::NotEnoughReplicas),
+            "clients try again at this one"
+        );
         let why = told.error_message.expect("a sentence");
         assert!(why.contains("producers.per_partition_max"), "{why}");
-        assert_eq!(produce(&mut wire, 0, stamped_batch(ids[0], 0, 0, &["a"])), (0, OK));
+        assert_eq!(
+            produce(&mut wire, 0, stamped_batch(ids[0], 0, 0, &["a"])),
+            (0, OK)
+        );
         std::thread::sleep(std::time::Duration::from_millis(1_100));
-        assert_eq!(produce(&mut wire, 0, stamped_batch(ids[3], 0, 0, &["a"])), (3, OK));
+        assert_eq!(
+            produce(&mut wire, 0, stamped_batch(ids[3], 0, 0, &["a"])),
+            (3, OK)
+        );
     }
     assert_eq!(wire.read_all("orders", 0, 0).len(), 4);
 }
@@ -257,7 +275,10 @@ fn a_producers_first_batch_here_has_the_first_sequence() {
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[]);
     let id = init(&mut wire);
-    assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), OUT_OF_ORDER);
+    assert_eq!(
+        produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])),
+        OUT_OF_ORDER
+    );
     assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 0, &["a"])), (0, OK));
     assert_eq!(produce(&mut wire, 0, stamped_batch(id, 0, 1, &["b"])), (1, OK));
     wire.call(5, &deletion("orders", 5_000));
@@ -285,9 +306,16 @@ fn the_memory_for_producers_is_bounded_over_all_partitions() {
     let accepted = produced.iter().filter(|code| **code == OK).count();
     assert_eq!(accepted, fit);
     assert_eq!(produced.last(), Some(&Some(ErrorCode::NotEnoughReplicas)));
-    assert_eq!(produce(&mut wire, 1, stamped_batch(ids[0], 0, 0, &["a"])), (0, OK));
+    assert_eq!(
+        produce(&mut wire, 1, stamped_batch(ids[0], 0, 0, &["a"])),
+        (0, OK)
+    );
     wire.call(5, &deletion("orders", 5_000));
     wire.create_topic("orders", 1, &[]);
     let last = *ids.last().expect("some");
-    assert_eq!(produce(&mut wire, 0, stamped_batch(last, 0, 0, &["a"])), (0, OK), "there is room again");
+    assert_eq!(
+        produce(&mut wire, 0, stamped_batch(last, 0, 0, &["a"])),
+        (0, OK),
+        "there is room again"
+    );
 }
