@@ -42,3 +42,4 @@ pub use records::{Record, Records, find_timestamp, records};
 pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
 pub use split::{Batches, batches};
 pub use validate::{Examined, examine, validate};
+pub use walk::{HEADERS_MAX, STORED_HEADERS_MAX};

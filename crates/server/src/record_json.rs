@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::http::{Items, Object};
 
 /// Headers of a record. One that says nothing takes three bytes of a body, and far more than that in memory.
-pub(crate) const HEADERS_MAX: usize = 10_000;
+pub(crate) const HEADERS_MAX: usize = record::HEADERS_MAX as usize;
 
 /// A record as a client sends it.
 #[derive(Debug, Deserialize)]

@@ -144,6 +144,14 @@ pub enum RecordFault {
         /// The count in the bytes.
         count: i32,
     },
+    /// More headers than a record may have.
+    #[error("it has {count} headers, a record may have {headers_max}")]
+    TooManyHeaders {
+        /// The count in the bytes.
+        count: i32,
+        /// The most that are taken.
+        headers_max: i32,
+    },
     /// The fields take another number of bytes than the record's length says.
     #[error("its length is {length}, its fields take {taken}")]
     LengthMismatch {

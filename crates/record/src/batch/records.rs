@@ -11,7 +11,9 @@ use super::compress::{Decompressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression};
 use super::source::{SliceSource, Source};
-use super::walk::{take_head, take_header_count, take_header_key_length, take_length, walk_batch};
+use super::walk::{
+    STORED_HEADERS_MAX, take_head, take_header_count, take_header_key_length, take_length, walk_batch,
+};
 use crate::Offset;
 
 /// How much room a decompressed batch gets at a time.
@@ -98,7 +100,7 @@ impl Records {
             .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
         let key = take_field(&mut source, &self.body, bounds.end)?;
         let value = take_field(&mut source, &self.body, bounds.end)?;
-        let header_count = take_header_count(&mut source, bounds.end)?;
+        let header_count = take_header_count(&mut source, bounds.end, STORED_HEADERS_MAX)?;
         // The count is backed by bytes that are there, but each header takes more than they do: so it is no capacity.
         let mut headers = Vec::new();
         for _ in 0..header_count {

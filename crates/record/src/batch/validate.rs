@@ -10,7 +10,7 @@ use super::error::{BatchError, RecordFault};
 use super::glance::{TIMESTAMP_DELTA_MAX, take_run};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression, TimestampType, checksum};
 use super::source::Source;
-use super::walk::{RecordHead, Walk, walk_batch_by, walk_part, walk_record};
+use super::walk::{HEADERS_MAX, RecordHead, Walk, walk_batch_by, walk_part, walk_record};
 
 /// A run of fewer common records is not worth the look for the next one soon.
 const WORTHWHILE_RUN: i32 = 8;
@@ -89,7 +89,7 @@ struct Checking<'a> {
 
 impl Walk for Checking<'_> {
     fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
-        let timestamp_ms = check_place(self.header, index, walk_record(source)?)?;
+        let timestamp_ms = check_place(self.header, index, walk_record(source, HEADERS_MAX)?)?;
         self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
         self.bytes = source.position();
         Ok(ControlFlow::Continue(()))

@@ -14,6 +14,12 @@ const RECORD_BYTES_MIN: i32 = 6;
 /// The fewest bytes of a record's header: an empty key's length and a null value's.
 const HEADER_BYTES_MIN: u64 = 2;
 
+/// Headers that a producer's record may have. A header takes two bytes, and as a value in memory more than thirty times that;
+/// compressed, thousands of headers may be a few bytes.
+pub const HEADERS_MAX: i32 = 10_000;
+/// Headers of a record that is stored already: other brokers, and former versions, took more. So many take 4 MiB in memory.
+pub const STORED_HEADERS_MAX: i32 = 1 << 16;
+
 /// The part of a record that a walk looks at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordHead {
@@ -28,17 +34,20 @@ pub(super) trait Walk {
 }
 
 /// A walk that checks records, and looks at their heads.
-struct Heads<F>(F);
+struct Heads<F> {
+    headers_max: i32,
+    visit: F,
+}
 
 impl<F: FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>> Walk for Heads<F> {
     #[inline(always)]
     fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault> {
-        let head = walk_record(source)?;
-        (self.0)(index, head)
+        let head = walk_record(source, self.headers_max)?;
+        (self.visit)(index, head)
     }
 }
 
-/// Shows the records of a whole batch to `visit` one by one, with their places in the batch. If `visit` never breaks
+/// Shows the records of a whole stored batch to `visit` one by one, with their places in the batch. If `visit` never breaks
 /// off, exactly the header's count of records was there and no byte more.
 pub(super) fn walk_batch(
     header: &BatchHeader,
@@ -46,7 +55,9 @@ pub(super) fn walk_batch(
     limits: &Limits,
     visit: impl FnMut(i32, RecordHead) -> Result<ControlFlow<()>, RecordFault>,
 ) -> Result<(), BatchError> {
-    walk_batch_by(header, batch, limits, &mut Heads(visit))
+    // Nothing is kept of a header here, so there may be any number.
+    let headers_max = i32::MAX;
+    walk_batch_by(header, batch, limits, &mut Heads { headers_max, visit })
 }
 
 /// The same by any walk.
@@ -99,7 +110,7 @@ fn walk_records<S: Source>(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Shows the records of `indexes`, which `bytes` begin with, to `visit`, and gives back the bytes behind them.
+/// Shows the records of `indexes` of a producer's batch, which `bytes` begin with, to `visit`, and gives back the bytes behind them.
 pub(super) fn walk_part(
     bytes: &[u8],
     indexes: Range<i32>,
@@ -107,23 +118,26 @@ pub(super) fn walk_part(
 ) -> Result<&[u8], BatchError> {
     let mut source = SliceSource::new(bytes);
     // `visit` has no way to break off.
-    let mut heads = Heads(|index, head| {
-        visit(index, head)?;
-        Ok::<_, RecordFault>(ControlFlow::<()>::Continue(()))
-    });
+    let mut heads = Heads {
+        headers_max: HEADERS_MAX,
+        visit: |index, head| {
+            visit(index, head)?;
+            Ok::<_, RecordFault>(ControlFlow::<()>::Continue(()))
+        },
+    };
     let _ = walk_records(&mut source, indexes, &mut heads)?;
     Ok(source.rest())
 }
 
 #[inline(always)]
-pub(super) fn walk_record<S: Source>(source: &mut S) -> Result<RecordHead, RecordFault> {
+pub(super) fn walk_record<S: Source>(source: &mut S, headers_max: i32) -> Result<RecordHead, RecordFault> {
     let (head, bounds) = take_head(source)?;
     for _ in 0..2 {
         if let Some(length) = take_length(source, bounds.end)? {
             source.skip(length)?;
         }
     }
-    let header_count = take_header_count(source, bounds.end)?;
+    let header_count = take_header_count(source, bounds.end, headers_max)?;
     for _ in 0..header_count {
         skip_header(source, bounds.end)?;
     }
@@ -193,13 +207,20 @@ pub(super) fn take_header_key_length<S: Source>(source: &mut S, end: u64) -> Res
     take_length(source, end)?.ok_or(RecordFault::FieldLength { length: -1 })
 }
 
-/// Takes a record's header count, which is no more than its bytes have room for.
+/// Takes a record's header count, which is no more than its bytes have room for and `headers_max`.
 #[inline(always)]
-pub(super) fn take_header_count<S: Source>(source: &mut S, end: u64) -> Result<i32, RecordFault> {
+pub(super) fn take_header_count<S: Source>(
+    source: &mut S,
+    end: u64,
+    headers_max: i32,
+) -> Result<i32, RecordFault> {
     let count = source.varint()?;
     let room = end.saturating_sub(source.position()) / HEADER_BYTES_MIN;
     if count < 0 || count as u64 > room {
         return Err(RecordFault::HeaderCount { count });
+    }
+    if count > headers_max {
+        return Err(RecordFault::TooManyHeaders { count, headers_max });
     }
     Ok(count)
 }

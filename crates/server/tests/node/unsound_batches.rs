@@ -407,3 +407,26 @@ fn the_batches_of_a_request_are_decompressed_to_so_much_together() {
     let codes = codes_of(wire.call(9, &request));
     assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
 }
+
+#[test]
+fn a_record_has_a_thousand_headers_and_not_millions() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let batch = |count: usize| {
+        let mut builder = BatchBuilder::new(Compression::Gzip);
+        builder.append(now_ms(), None, None, &vec![(&b""[..], Some(&b""[..])); count]);
+        builder.build()
+    };
+    for count in [1_000, record::HEADERS_MAX as usize] {
+        assert_eq!(wire.produce("orders", 0, batch(count)).error_code, 0, "{count}");
+    }
+    let refused = wire.produce("orders", 0, batch(4_000_000));
+    assert_eq!(refused.error_code, ErrorCode::InvalidRecord.code());
+    let why = refused.error_message.expect("a sentence");
+    assert!(
+        why.contains("4000000 headers, a record may have 10000"),
+        "{}",
+        &*why
+    );
+}

@@ -247,6 +247,57 @@ fn malformed_records() {
     );
 }
 
+/// A record whose headers are two bytes each: an empty key and an empty value.
+fn record_of_headers(count: usize) -> Vec<u8> {
+    let mut fields = vec![0, 0, 0, 1, 1];
+    crate::varint::put_varint(&mut fields, count as i64);
+    fields.resize(fields.len() + 2 * count, 0);
+    let mut record = Vec::new();
+    crate::varint::put_varint(&mut record, fields.len() as i64);
+    record.extend_from_slice(&fields);
+    record
+}
+
+#[test]
+fn records_with_more_headers_than_anybody_sends() {
+    let most = HEADERS_MAX as usize;
+    checked(&batch_around(Compression::None, 1, &record_of_headers(most))).expect("so many are taken");
+    assert_eq!(
+        fault_of(&record_of_headers(most + 1)),
+        RecordFault::TooManyHeaders {
+            count: HEADERS_MAX + 1,
+            headers_max: HEADERS_MAX,
+        }
+    );
+}
+
+#[test]
+fn stored_records_with_more_headers_than_memory_has_room_for() {
+    let read = |count: usize| {
+        let mut body = Vec::new();
+        compress::compress(Compression::Gzip, &record_of_headers(count), &mut body);
+        let batch = batch_around(Compression::Gzip, 1, &body);
+        let mut records = records(&batch, &Limits::default()).expect("it is unpacked");
+        records
+            .next()
+            .expect("there is one")
+            .map(|record| record.headers.len())
+    };
+    let most = STORED_HEADERS_MAX as usize;
+    assert_eq!(read(most), Ok(most));
+    let count = 8 << 20;
+    assert_eq!(
+        read(count),
+        Err(BatchError::Record {
+            index: 0,
+            fault: RecordFault::TooManyHeaders {
+                count: count as i32,
+                headers_max: STORED_HEADERS_MAX,
+            }
+        })
+    );
+}
+
 #[test]
 fn a_time_that_does_not_exist() {
     let mut record = vec![30, 0, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];

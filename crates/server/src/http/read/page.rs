@@ -16,6 +16,9 @@ use super::super::cores::Found;
 /// Reads up to this are written on the HTTP thread itself, unless they are compressed.
 const SMALL_BYTES: usize = 64 << 10;
 
+/// Text around a header's key and value.
+const HEADER_TEXT_BYTES: usize = r#"{"key":"","value":""},"#.len();
+
 /// How records stand in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Form {
@@ -33,7 +36,7 @@ pub(in super::super) struct Limits {
     pub(in super::super) records_max: usize,
     /// Of text; the first record may pass it.
     pub(in super::super) bytes_max: usize,
-    /// Of a record's own bytes.
+    /// Of a record's own bytes, and of what its headers take as text beside theirs.
     pub(in super::super) record_bytes_max: usize,
     pub(in super::super) decompression: record::Limits,
 }
@@ -202,7 +205,7 @@ fn bytes_of(record: &Record) -> usize {
     let headers = record
         .headers
         .iter()
-        .map(|(key, value)| key.len() + length(value));
+        .map(|(key, value)| HEADER_TEXT_BYTES + key.len() + length(value));
     length(&record.key) + length(&record.value) + headers.sum::<usize>()
 }
 
@@ -309,6 +312,22 @@ mod tests {
         assert_eq!(refused, expected);
         let page = write_page(&batches, Offset(2), Form::Lines, &LIMITS).expect("a page");
         assert_eq!((page.records, page.next), (1, Offset(3)));
+    }
+
+    #[test]
+    fn headers_count_with_what_they_take_as_text() {
+        let mut builder = BatchBuilder::new(Compression::Gzip);
+        for count in [2, 30] {
+            builder.append(1, None, None, &vec![(&b""[..], None); count]);
+        }
+        let batches = [builder.build()];
+        let page = write_page(&batches, Offset(0), Form::Lines, &LIMITS).expect("a page");
+        assert_eq!((page.records, page.next), (1, Offset(1)));
+        let refused = write_page(&batches, Offset(1), Form::Lines, &LIMITS).expect_err("too large");
+        assert!(
+            matches!(refused, Unpaged::TooLarge { bytes: 660, .. }),
+            "{refused:?}"
+        );
     }
 
     #[test]
