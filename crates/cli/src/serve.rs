@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use serde_json::json;
 use server::config::{Config, LogFormat};
 use server::{CoreDied, Node};
 
@@ -27,6 +28,7 @@ Examples:
 `ropewalk config` lists every key. Later wins: defaults, file, --set, flags.
 Ctrl-C or SIGTERM answers what is under way and stops; a second one at once.";
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How long the last line may take when the node is ended at once.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -57,12 +59,18 @@ fn serve(config: Config) -> Result<()> {
     let greeting = Greeting {
         data: config.data.display().to_string(),
         advertised: advertised(&config),
+        format: config.log.format,
+        refusal: None,
     };
     let deadline = config.shutdown.deadline;
     let node = Node::start(config)?;
     for warning in node.warnings() {
         tracing::warn!("{warning}");
     }
+    let greeting = Greeting {
+        refusal: node.refusal().map(str::to_owned),
+        ..greeting
+    };
     greeting.say(node.kafka_address(), node.http_address());
     watch_cores(&node, ends)?;
     let first = end.recv().expect("the thread for signals outlives this one");
@@ -125,23 +133,45 @@ fn advertised(config: &Config) -> Option<String> {
 struct Greeting {
     data: String,
     advertised: Option<String>,
+    format: LogFormat,
+    /// Why clients' appends are refused, if they are.
+    refusal: Option<String>,
 }
 
 impl Greeting {
     /// A node must not end because nobody reads its greeting, so what cannot be written is dropped.
     fn say(&self, kafka: SocketAddr, http: SocketAddr) {
         let mut out = stdout().lock();
-        let mut text = self.facts(kafka, http);
-        if out.is_terminal() {
+        let mut text = match self.format {
+            LogFormat::Text => self.facts(kafka, http),
+            LogFormat::Json => self.facts_as_json(kafka, http),
+        };
+        if out.is_terminal() && self.format == LogFormat::Text {
             text.push_str(&self.hints(kafka));
         }
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     fn facts(&self, kafka: SocketAddr, http: SocketAddr) -> String {
-        let version = env!("CARGO_PKG_VERSION");
+        let state = match &self.refusal {
+            None => "ready".to_owned(),
+            Some(why) => format!("up, appends refused: {why}"),
+        };
         let data = &self.data;
-        format!("ropewalk {version} is ready\n  kafka  {kafka}\n  http   http://{http}\n  data   {data}\n")
+        format!("ropewalk {VERSION} is {state}\n  kafka  {kafka}\n  http   http://{http}\n  data   {data}\n")
+    }
+
+    /// The same for whoever reads a JSON object a line.
+    fn facts_as_json(&self, kafka: SocketAddr, http: SocketAddr) -> String {
+        let facts = json!({
+            "version": VERSION,
+            "ready": self.refusal.is_none(),
+            "reason": self.refusal,
+            "kafka": kafka.to_string(),
+            "http": format!("http://{http}"),
+            "data": self.data,
+        });
+        format!("{facts}\n")
     }
 
     fn hints(&self, kafka: SocketAddr) -> String {
@@ -166,6 +196,8 @@ mod tests {
         let mut greeting = Greeting {
             data: "./data".to_owned(),
             advertised: None,
+            format: LogFormat::Text,
+            refusal: None,
         };
         assert!(
             greeting
@@ -186,7 +218,30 @@ mod tests {
         assert!(
             greeting
                 .facts(address(1), address(2))
-                .contains("  kafka  127.0.0.1:1\n  http   http://127.0.0.1:2\n")
+                .contains(" is ready\n  kafka  127.0.0.1:1\n  http   http://127.0.0.1:2\n")
+        );
+    }
+
+    #[test]
+    fn a_node_that_refuses_appends_does_not_call_itself_ready() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let greeting = Greeting {
+            data: "./data".to_owned(),
+            advertised: None,
+            format: LogFormat::Json,
+            refusal: Some("144 MiB free, disk.reserve_bytes is 256 MiB".to_owned()),
+        };
+        let text = greeting.facts(address(1), address(2));
+        let expected = format!(
+            "ropewalk {VERSION} is up, appends refused: 144 MiB free, disk.reserve_bytes is 256 MiB\n"
+        );
+        assert!(text.starts_with(&expected), "{text}");
+        let json = greeting.facts_as_json(address(1), address(2));
+        let facts: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+        assert!(json.ends_with('\n') && json.lines().count() == 1);
+        assert_eq!(
+            (&facts["ready"], &facts["kafka"]),
+            (&json!(false), &json!("127.0.0.1:1"))
         );
     }
 }

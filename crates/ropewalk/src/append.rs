@@ -11,7 +11,7 @@ use protocol::metadata::METADATA_PARTITION;
 use protocol::metadata::topic_config::TimestampType;
 use protocol::{Admission, Checked};
 use record::{BatchBuilder, Compression, Offset, PartitionId, RECORD_OVERHEAD_BYTES_MAX};
-use storage::{BatchBytes, StageError};
+use storage::{BatchBytes, Reserve, StageError};
 
 use crate::engine::{Engine, Guard, Phase, State};
 
@@ -236,8 +236,9 @@ pub(crate) fn build<'a>(
 impl Engine {
     /// Appends a batch; durable on return.
     pub(crate) fn append(&self, id: PartitionId, built: &Built) -> Result<Range<Offset>, AppendError> {
-        let (state, staged) =
-            self.stage_with_room(self.state(), Reserve::Keep, &mut |state| state.stage(id, built))?;
+        let (state, staged) = self.stage_with_room(self.state(), Reserve::Keep, &mut |state| {
+            state.stage(id, built, Reserve::Keep)
+        })?;
         let state = self.until_durable(state, staged.frame);
         drop(state.map_err(AppendError::dead)?);
         Ok(staged.first..staged.next)
@@ -261,7 +262,8 @@ impl Engine {
             }
             let short = match reserve {
                 Reserve::Keep => state.background.short_of_space,
-                Reserve::Use => None,
+                // What makes room may be put into the journal while the disk is short of space.
+                Reserve::UseHalf | Reserve::Use => None,
             };
             if short.is_none() {
                 match state.stage_start(self).and_then(|()| stage(&mut state)) {
@@ -313,18 +315,14 @@ impl Engine {
     }
 }
 
-/// Whether something may be put into the journal while the disk is short of space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reserve {
-    /// Records may not.
-    Keep,
-    /// What helps may: a trim.
-    Use,
-}
-
 impl State {
     /// Numbers a batch and puts it into the journal.
-    pub(crate) fn stage(&mut self, id: PartitionId, built: &Built) -> Result<Staged, StageError> {
+    pub(crate) fn stage(
+        &mut self,
+        id: PartitionId,
+        built: &Built,
+        reserve: Reserve,
+    ) -> Result<Staged, StageError> {
         let dead = self.store.dead().map(str::to_owned);
         let partition = self.partitions.get_mut(&id).expect("the partition was opened");
         let append = protocol::Append {
@@ -348,6 +346,7 @@ impl State {
                 next: numbered.next_offset,
                 max_timestamp_ms: built.now_ms,
                 append_time_ms: by_append.then_some(built.now_ms),
+                reserve,
             },
             &mut BatchBytes::from(built.bytes.clone()),
         )?;
@@ -368,7 +367,7 @@ impl State {
             return Ok(());
         }
         let start = crate::names::as_batch(&self.start, engine.clock.wall_ms());
-        self.stage(METADATA_PARTITION, &start)?;
+        self.stage(METADATA_PARTITION, &start, Reserve::Use)?;
         self.start.clear();
         Ok(())
     }

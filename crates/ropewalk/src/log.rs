@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::{Offset, PartitionId, Record};
-use storage::StageError;
+use storage::{Reserve, StageError};
 
-use crate::append::{AppendError, NewRecord, Reserve, Rules, build};
+use crate::append::{AppendError, NewRecord, Rules, build};
 use crate::cursor::{Cursor, ReadError};
 use crate::engine::{Phase, State};
 use crate::logs::Owner;

@@ -14,9 +14,9 @@ use protocol::metadata::{
     check_new_name, fresh_topic_id, is_internal, metadata_settings,
 };
 use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
-use storage::RecoveredPartition;
+use storage::{RecoveredPartition, Reserve};
 
-use crate::append::{AppendError, Built, Reserve};
+use crate::append::{AppendError, Built};
 use crate::cursor::Cursor;
 use crate::engine::{Engine, Guard, Phase, State};
 use crate::settings::Settings;
@@ -214,7 +214,7 @@ impl Engine {
     /// Has a command of the metadata made durable.
     fn journal<'a>(&'a self, state: Guard<'a>, command: &Command) -> Result<Guard<'a>, AppendError> {
         let batch = as_batch(std::slice::from_ref(command), self.clock.wall_ms());
-        let stage = &mut |state: &mut State| state.stage(METADATA_PARTITION, &batch);
+        let stage = &mut |state: &mut State| state.stage(METADATA_PARTITION, &batch, Reserve::Keep);
         let (state, staged) = self.stage_with_room(state, Reserve::Keep, stage)?;
         self.until_durable(state, staged.frame).map_err(AppendError::dead)
     }

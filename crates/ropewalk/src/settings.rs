@@ -22,8 +22,8 @@ pub struct Settings {
     pub read_cache_bytes: usize,
     /// Free bytes of the disk below which appends are refused, so that what the journal holds still fits into segments.
     pub disk_reserve_bytes: u64,
-    /// The largest batch, of logs that are created from now on, from 1 KiB to `journal_file_bytes` less 8 KiB. A record is in
-    /// one batch.
+    /// The largest batch, of logs that are created from now on, from 1 KiB to `journal_file_bytes` less 8 KiB and the part of it
+    /// that is kept for trims, a 64th. A record is in one batch.
     pub batch_bytes_max: usize,
     /// The size at which a log's segment is complete, of logs that are created from now on, from 1 MiB to 2 GiB less one byte.
     /// What is trimmed leaves the disk a segment at a time.
@@ -73,7 +73,12 @@ impl Settings {
     /// Whether all can be.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         let batch_bytes_max = self.batch_bytes_max as u64;
-        let most_of_a_file = self.journal_file_bytes.saturating_sub(FRAME_OVERHEAD_BYTES);
+        let sizes = JournalSizes {
+            file_bytes: self.journal_file_bytes,
+            files_max: self.journal_files_max,
+        };
+        let overhead_bytes = FRAME_OVERHEAD_BYTES + sizes.reserve_bytes();
+        let most_of_a_file = self.journal_file_bytes.saturating_sub(overhead_bytes);
         let of_files = format!("from {} to {FILES_MAX}", JournalSizes::FILES_MIN);
         let in_file = format!("from 1024 to {most_of_a_file}, so that it fits into a journal file");
         let rules = [

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use protocol::metadata::{COMMAND_BYTES_MAX, Command, Metadata, PlanError, metadata_settings};
+use protocol::metadata::{COMMAND_BYTES_MAX, Command, ConfigChange, Metadata, PlanError, metadata_settings};
 use record::{BatchBuilder, Compression, Record};
+use storage::Reserve;
 use tokio::sync::Mutex;
 
 use crate::core::{Core, METADATA_PARTITION};
@@ -44,6 +45,34 @@ pub(crate) enum ChangeError {
 #[derive(Default)]
 pub(crate) struct Controller {
     turn: Mutex<()>,
+}
+
+/// What commands do where the journal has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// They wait for it: without its start a node is of no use.
+    Awaited,
+    /// They are refused, for one that waited would keep those waiting that make room.
+    AtOnce,
+}
+
+impl Turn {
+    /// How much of the journal's reserve commands may use.
+    fn reserve_of(self, commands: &[Command]) -> Reserve {
+        let help = self == Turn::Awaited || commands.iter().all(frees_room);
+        if help { Reserve::Use } else { Reserve::UseHalf }
+    }
+}
+
+/// Whether a command makes room on the disk.
+fn frees_room(command: &Command) -> bool {
+    let is_retention =
+        |change: &ConfigChange| matches!(change.name.as_ref(), "retention.ms" | "retention.bytes");
+    match command {
+        Command::DeleteTopic { .. } => true,
+        Command::SetTopicConfig { changes, .. } => changes.iter().all(is_retention),
+        _ => false,
+    }
 }
 
 /// What `change` answers for each planned command.
@@ -83,7 +112,7 @@ impl Core {
     /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
     /// the next start reads. One outcome for each, in order.
     async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Result<(), ChangeError>> {
-        let journaled = self.journal_each(&commands).await;
+        let journaled = self.journal_each(&commands, Turn::AtOnce).await;
         let committed = commands.into_iter().zip(&journaled);
         let committed: Vec<Command> = committed
             .filter(|(_, journaled)| journaled.is_ok())
@@ -117,13 +146,16 @@ impl Core {
         join_all(others).await.into_iter().collect()
     }
 
-    /// Appends commands to the metadata partition; all are committed on return, unless one was refused.
-    pub(crate) async fn journal(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
-        self.journal_each(commands).await.into_iter().collect()
+    /// Appends the commands of a start to the metadata partition; all are committed on return, unless one was refused.
+    pub(crate) async fn journal_start(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
+        self.journal_each(commands, Turn::Awaited)
+            .await
+            .into_iter()
+            .collect()
     }
 
     /// Appends commands to the metadata partition, several to a batch, and tells of each whether it is committed.
-    async fn journal_each(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
+    async fn journal_each(&self, commands: &[Command], turn: Turn) -> Vec<Result<(), AppendRefusal>> {
         let now_ms = self.facts.clock.wall_ms();
         let mut builder = BatchBuilder::new(Compression::None);
         let mut batches = Vec::new();
@@ -132,7 +164,12 @@ impl Core {
             if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
                 let count = builder.record_count() as usize;
                 let (request, answer) = AppendRequest::new(METADATA_PARTITION, builder.build(), Acks::Quorum);
-                self.shard(0).append(request);
+                let batch = &commands[index + 1 - count..=index];
+                let request = request.with_reserve(turn.reserve_of(batch));
+                self.shard(0).append(match turn {
+                    Turn::Awaited => request,
+                    Turn::AtOnce => request.at_once(),
+                });
                 batches.push((count, answer));
             }
         }

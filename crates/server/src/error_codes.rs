@@ -31,8 +31,8 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::DiskFull
         | AppendRefusal::Starting
         | AppendRefusal::FlushFailed(_)
-        | AppendRefusal::JournalDead(_) => ErrorCode::KafkaStorageError,
-        AppendRefusal::JournalFull => ErrorCode::RequestTimedOut,
+        | AppendRefusal::JournalDead(_)
+        | AppendRefusal::JournalFull { .. } => ErrorCode::KafkaStorageError,
     }
 }
 

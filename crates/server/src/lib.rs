@@ -14,6 +14,7 @@ mod controller;
 mod core;
 mod core_death;
 mod core_thread;
+mod disk_watch;
 mod error_codes;
 mod fetch_path;
 mod fetch_session;

@@ -1,4 +1,4 @@
-//! What a core does now and then: retention, compaction, forgetting silent producers, watching the free space.
+//! What a core does now and then: retention, compaction, forgetting silent producers, closing quiet journals.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,10 +8,8 @@ use record::PartitionId;
 use tokio::time::Instant;
 
 use crate::core::Core;
-use crate::shard::{CompactionMeans, Shard};
+use crate::shard::{CompactionMeans, Shard, Work};
 
-/// How often the free space is asked for.
-const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(1);
 /// How often a core looks whether its journals are quiet.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
 /// How often partitions are looked at, at least: what is too large should go soon, however long records stand before they go for
@@ -19,36 +17,6 @@ const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
 /// How soon a change of what is rested for is seen.
 const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
-
-/// On core 0: keeps all shards told whether the disk has its reserve left.
-pub(crate) fn start_disk_watch(core: &Rc<Core>) {
-    let core = core.clone();
-    crate::turns::spawn(async move {
-        loop {
-            look_at_disk(&core).await;
-            tokio::time::sleep(LOOK_AT_DISK_EVERY).await;
-        }
-    });
-}
-
-/// Whatever the journals hold must fit into segments, and the metadata and checkpoints must still be written: so appends
-/// are refused while the disk has less than the reserve left.
-async fn look_at_disk(core: &Rc<Core>) {
-    let disk = core.disk.clone();
-    let free = tokio::task::spawn_blocking(move || disk.free_bytes()).await;
-    core.disk_free_bytes
-        .set(free.as_ref().ok().and_then(|free| free.as_ref().ok().copied()));
-    let full = match free {
-        Ok(Ok(free)) => free < core.facts.config.disk.reserve_bytes,
-        // Not knowing is no reason to refuse: a full disk will say so itself.
-        _ => false,
-    };
-    for index in 0..core.facts.mailboxes.cores() {
-        core.facts.mailboxes.send(index, move |core| {
-            core.shards().for_each(|shard| shard.set_disk_full(full))
-        });
-    }
-}
 
 /// Looks after a core's partitions until the node stops. A look is cheap: at numbers in memory.
 pub(crate) async fn keep(core: Rc<Core>) {
@@ -118,8 +86,9 @@ fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
 
 async fn retain(shard: &Rc<Shard>, stand: Duration) {
     for id in shard.expire(stand) {
-        if let Err(refusal) = shard.retain(id).await {
-            tracing::warn!(partition = %id, %refusal, "retention could not be carried out; it will be tried again");
+        match shard.retain(id).await {
+            Ok(()) => shard.note_success(Work::Retention),
+            Err(refusal) => shard.note_failure(Work::Retention, &format!("{id}: {refusal}")),
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_death};
 use crate::core_thread::{CorePlan, run_core};
+use crate::disk_watch::DiskWatch;
 use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
-use crate::maintenance;
 use crate::turns::{self, Turns};
 
 pub use start_error::StartError;
@@ -43,6 +43,8 @@ pub struct Node {
     kafka_address: SocketAddr,
     http_address: SocketAddr,
     warnings: Vec<String>,
+    /// Why clients' appends were refused when it had started, if they were.
+    refusal: Option<String>,
     mailboxes: Mailboxes,
     draining: Arc<Semaphore>,
     deaths: Deaths,
@@ -104,6 +106,7 @@ impl Node {
             kafka_address,
             http_address,
             warnings,
+            refusal: None,
             mailboxes,
             draining: Arc::new(Semaphore::new(0)),
             deaths,
@@ -116,7 +119,7 @@ impl Node {
         let pins = facts.config.pin_threads && cores <= cpus.len();
         let doors = receivers.into_iter().zip(death_notices);
         node.start_cores(&facts, &disk, identity, doors, |index| pins.then(|| cpus[index]))?;
-        node.open(&facts, kafka, connections_max)?;
+        node.refusal = node.open(&facts, kafka, connections_max)?;
         for core in 0..cores {
             node.mailboxes.send(core, |_| turns::begin_to_count());
         }
@@ -165,7 +168,13 @@ impl Node {
     }
 
     /// Replays the metadata, opens the partitions on every core, and lets clients in.
-    fn open(&self, facts: &NodeFacts, kafka: TcpListener, connections_max: usize) -> Result<(), StartError> {
+    /// Returns why clients' appends are refused for now, if they are.
+    fn open(
+        &self,
+        facts: &NodeFacts,
+        kafka: TcpListener,
+        connections_max: usize,
+    ) -> Result<Option<String>, StartError> {
         let (done, outcome) = mpsc::channel();
         let address = advertised(facts, self.kafka_address);
         let (facts, draining) = (facts.clone(), self.draining.clone());
@@ -173,14 +182,17 @@ impl Node {
             let core = core.clone();
             crate::turns::spawn(async move {
                 let opened = open_partitions(&core, &facts, address).await;
+                let mut watch = DiskWatch::new(&core);
+                let shortage = watch.look().await;
                 let opened = opened.and_then(|()| {
                     kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
                     let listener =
                         tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
                     let clients = accept_clients(core.clone(), listener, connections_max, draining);
                     crate::turns::spawn(clients);
-                    maintenance::start_disk_watch(&core);
-                    Ok(())
+                    crate::turns::spawn(watch.go_on());
+                    let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
+                    Ok(shortage.or(refusal))
                 });
                 let _ = done.send(opened);
             });
@@ -189,6 +201,11 @@ impl Node {
             .recv()
             .unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
         opened.map_err(StartError::Storage)
+    }
+
+    /// Why clients' appends were refused when the node had started, if they were.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Where Kafka's clients reach this node.
@@ -369,7 +386,7 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
 
 /// Commits a start, and has every core accept appends.
 async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String> {
-    core.journal(&news).await.map_err(|error| {
+    core.journal_start(&news).await.map_err(|error| {
         // Perhaps nobody waits for it any more: then the node serves readers, and goes on refusing appends.
         tracing::error!(%error, "this start cannot be journaled");
         format!("this start cannot be journaled: {error}")

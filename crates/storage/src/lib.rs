@@ -19,6 +19,7 @@ mod planted;
 mod segment;
 mod slab;
 mod store;
+mod trouble;
 
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check, stray_directories};
@@ -28,7 +29,7 @@ pub use fault::{Doing, Fault};
 pub use inspect::{
     ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
 };
-pub use journal::{Flush, JournalSizes, PrepareFile, StageError};
+pub use journal::{Flush, JournalSizes, PrepareFile, Reserve, StageError};
 pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
 pub use partition::SegmentRolling;
 pub use store::{
@@ -36,3 +37,4 @@ pub use store::{
     Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
     RecoveredPartition, RemovalJob, Removed, Store, StoreConfig, StoreStatus,
 };
+pub use trouble::Trouble;

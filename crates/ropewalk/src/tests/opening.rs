@@ -198,7 +198,10 @@ fn a_torn_end_is_cut_and_damage_is_named() {
     for number in 0..3 {
         orders.append(&value(number, 100)).expect("there is room");
     }
+    // Closing would prove that the last frame was whole.
+    let crashed = disk.crash(8);
     drop((orders, logs));
+    let disk = crashed;
     let journal = Path::new("journals/000/000000.journal");
     let content = disk.file_bytes(journal).expect("the first file");
     let written = content

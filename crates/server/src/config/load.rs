@@ -158,6 +158,11 @@ impl Config {
                 reason: "layout must begin while the journal has a file left to go on with",
             });
         }
+        // What a journal file holds must find room in segments.
+        if (1..file_bytes).contains(&self.disk.reserve_bytes) {
+            let reason = "the disk must have room left for what a journal file holds (0B keeps no reserve)";
+            return Err(sizes("disk.reserve_bytes", self.disk.reserve_bytes, reason));
+        }
         self.check_groups()?;
         self.check_advertised()
     }

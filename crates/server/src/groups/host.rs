@@ -16,7 +16,7 @@ use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::gathering::{Gathered, Gathering};
-use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard};
+use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 
 /// A batch on its way into the log, and the changes in it.
 struct Appending {
@@ -213,9 +213,12 @@ impl GroupHost {
     async fn report(self: Rc<Self>, mut appended: mpsc::UnboundedReceiver<Appending>) {
         while let Some(Appending { ids, outcome }) = appended.recv().await {
             let result = match outcome.await {
-                Ok(Ok(_)) => Ok(()),
+                Ok(Ok(_)) => {
+                    self.shard.note_success(Work::GroupChanges);
+                    Ok(())
+                }
                 Ok(Err(refusal)) if took_nothing(&refusal) => {
-                    tracing::warn!(partition = %self.partition, %refusal, "a change of a consumer group was not journaled");
+                    self.shard.note_failure(Work::GroupChanges, &refusal);
                     Err(NotPersisted)
                 }
                 Ok(Err(refusal)) => {
@@ -288,7 +291,10 @@ mod tests {
             AppendRefusal::Stopping,
         ];
         assert!(!staged.iter().any(took_nothing));
-        let refused = [AppendRefusal::DiskFull, AppendRefusal::JournalFull];
+        let refused = [
+            AppendRefusal::DiskFull,
+            AppendRefusal::JournalFull { why: "".into() },
+        ];
         assert!(refused.iter().all(took_nothing));
     }
 }

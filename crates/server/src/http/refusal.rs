@@ -39,7 +39,7 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::Starting
             | AppendRefusal::Stopping => Kind::Unavailable,
             AppendRefusal::FlushFailed(_) => Kind::OutcomeUnknown,
-            AppendRefusal::JournalFull => Kind::Busy,
+            AppendRefusal::JournalFull { .. } => Kind::Busy,
         };
         let problem = Problem::new(kind, refusal.to_string());
         match refusal {

@@ -14,7 +14,7 @@ use protocol::leader::{Append, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
 use protocol::{Durability, Stamp};
 use record::{BatchHeader, Examined, PartitionId};
-use storage::{BatchBytes, StageError};
+use storage::{BatchBytes, Reserve, StageError};
 
 pub(crate) use allowance::Allowance;
 pub(crate) use bad_records::BadRecords;
@@ -45,16 +45,34 @@ impl Shard {
             return refuse(request, refusal);
         }
         let attempt = Attempt::from(request);
-        if !self.waiting_for_journal.borrow().is_empty() {
-            self.waiting_for_journal.borrow_mut().push(attempt);
-            return;
+        if self.waits_behind_others(&attempt.request) {
+            return self.wait_for_journal(attempt);
         }
         match self.append_in_order(attempt) {
             Attempted::Done => return,
-            Attempted::NoRoomInJournal(attempt) => self.waiting_for_journal.borrow_mut().push(attempt),
+            Attempted::NoRoomInJournal(attempt) => self.wait_for_journal(attempt),
             Attempted::NoRoomInMemory(attempt) => self.waiting_for_memory.borrow_mut().push(attempt),
         }
         self.background.notify_one();
+    }
+
+    /// Whether an append has its turn only after those that wait for the journal. What may use the journal's reserve waits
+    /// behind its own partition's alone: it is there to help the others.
+    fn waits_behind_others(&self, request: &AppendRequest) -> bool {
+        let room = self.waiting_for_journal.borrow();
+        match request.reserve {
+            Reserve::Keep => !room.is_empty(),
+            Reserve::UseHalf | Reserve::Use => room.has(request.partition),
+        }
+    }
+
+    fn wait_for_journal(&self, attempt: Attempt) {
+        if attempt.request.waits {
+            self.waiting_for_journal.borrow_mut().push(attempt);
+        } else {
+            let why = self.why_journal_is_full();
+            refuse(attempt.request, AppendRefusal::JournalFull { why });
+        }
     }
 
     /// Why appends to a partition are refused, if they are. The reserve is the metadata's: a full disk is helped by deleting a
@@ -127,6 +145,7 @@ impl Shard {
             next: numbered.next_offset,
             max_timestamp_ms: examined.max_timestamp_found_ms,
             append_time_ms,
+            reserve: attempt.request.reserve,
         };
         let (id, batch) = (attempt.request.partition, &mut attempt.request.batch);
         let staged = self.store.borrow_mut().append(id, &place, batch);
@@ -137,7 +156,10 @@ impl Shard {
                 return Attempted::NoRoomInJournal(attempt);
             }
             Err(error) => {
-                refuse(attempt.request, error.into());
+                refuse(
+                    attempt.request,
+                    AppendRefusal::of(error, || self.why_journal_is_full()),
+                );
                 return Attempted::Done;
             }
         }

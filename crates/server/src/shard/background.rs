@@ -13,7 +13,7 @@ use record::PartitionId;
 use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::sync::oneshot;
 
-use super::{AppendRefusal, Phase, Shard, count};
+use super::{AppendRefusal, Phase, Shard, Work, count};
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -191,10 +191,11 @@ impl Shard {
             self.background.notify_one();
             match prepared {
                 Ok(()) => {
+                    self.note_success(Work::Preparation);
                     self.append_waiting();
                     self.staged.notify_one();
                 }
-                Err(error) => self.rest_after(&error).await,
+                Err(error) => self.rest_after(Work::Preparation, &error).await,
             }
         }
     }
@@ -214,10 +215,13 @@ impl Shard {
         let Some(job) = job else { return false };
         let (job, result) = run(job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
-        if let Err(fault) = laid_out {
-            // The round is given up: nobody is ahead of it any more.
-            self.append_waiting();
-            self.rest_after(&fault).await;
+        match laid_out {
+            Ok(()) => self.note_success(Work::Layout),
+            Err(fault) => {
+                // The round is given up: nobody is ahead of it any more.
+                self.append_waiting();
+                self.rest_after(Work::Layout, &fault).await;
+            }
         }
         true
     }
@@ -253,8 +257,9 @@ impl Shard {
         self.file_is_wanted.notify_one();
         // The round is over either way.
         self.append_waiting();
-        if let Err(error) = checkpointed {
-            self.rest_after(&error).await;
+        match checkpointed {
+            Ok(()) => self.note_success(Work::Checkpoint),
+            Err(error) => self.rest_after(Work::Checkpoint, &error).await,
         }
         true
     }
@@ -272,10 +277,13 @@ impl Shard {
         let (job, result) = run(job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         self.file_is_wanted.notify_one();
-        if let Err(error) = removed {
-            // Nothing else waits for it: layout goes on.
-            self.note_failure(&error);
-            self.rest_from_removals(RETRY_AFTER);
+        match removed {
+            Ok(()) => self.note_success(Work::Removal),
+            Err(error) => {
+                // Nothing else waits for it: layout goes on.
+                self.note_fault(Work::Removal, &error);
+                self.rest_from_removals(RETRY_AFTER);
+            }
         }
         true
     }
@@ -291,13 +299,8 @@ impl Shard {
         });
     }
 
-    fn note_failure(&self, error: &dyn std::fmt::Display) {
-        count(&self.counters.faults, 1);
-        tracing::warn!(shard = self.index, %error, "background work failed; it will be tried again");
-    }
-
-    async fn rest_after(&self, error: &dyn std::fmt::Display) {
-        self.note_failure(error);
+    async fn rest_after(&self, work: Work, error: &dyn std::fmt::Display) {
+        self.note_fault(work, error);
         if self.appends_without_room() > 0 {
             self.starved.notify_one();
         }
@@ -308,11 +311,6 @@ impl Shard {
     pub(crate) fn set_disk_full(&self, full: bool) {
         if self.disk_full.replace(full) != full {
             self.store.borrow_mut().set_short_of_space(full);
-            tracing::warn!(
-                shard = self.index,
-                full,
-                "appends are refused while the disk is nearly full"
-            );
         }
     }
 

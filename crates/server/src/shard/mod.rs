@@ -11,6 +11,7 @@ mod partition;
 mod producer_room;
 mod read;
 mod replay;
+mod troubles;
 mod waiting_room;
 
 use std::cell::{Cell, RefCell};
@@ -38,6 +39,8 @@ pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
 pub(crate) use replay::replay_batches;
+use troubles::Troubles;
+pub(crate) use troubles::Work;
 use waiting_room::WaitingRoom;
 
 /// What a shard needs to know of its node.
@@ -120,6 +123,7 @@ pub(crate) struct Shard {
     file_is_wanted: Notify,
     /// Background work may be due.
     background: Notify,
+    troubles: Troubles,
     /// How many reasons there are to leave the next removal for later.
     removal_rests: Cell<u32>,
     /// When all partitions' tails were marked last.
@@ -169,6 +173,7 @@ impl Shard {
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),
             background: Notify::new(),
+            troubles: Troubles::default(),
             removal_rests: Cell::new(0),
             tails_marked: Cell::new(None),
             disk_full: Cell::new(false),
@@ -232,14 +237,17 @@ impl Shard {
     fn give_up_files(&self, id: PartitionId) {
         let deleted = self.store.borrow_mut().delete_partition(id);
         match deleted {
-            Ok(()) => self.staged.notify_one(),
+            Ok(()) => {
+                self.note_success(Work::Deletion);
+                self.staged.notify_one();
+            }
             Err(StageError::Full) => {
                 self.journal_is_full.set(true);
                 self.refused_deletions.borrow_mut().push(id);
             }
             Err(error) => {
                 // The metadata says that it is gone; the next start tries again.
-                tracing::warn!(partition = %id, %error, "a deleted partition's files could not be given up yet");
+                self.note_failure(Work::Deletion, &format!("{id}: {error}"));
             }
         }
     }
@@ -331,7 +339,8 @@ impl Shard {
         }
         let leader = &mut partition.leader;
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
-        let frame = self.store.borrow_mut().trim(id, log_start)?;
+        let staged = self.store.borrow_mut().trim(id, log_start);
+        let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         leader.handle_trim(log_start);
         Ok((log_start, frame))
     }

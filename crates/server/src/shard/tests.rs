@@ -7,7 +7,7 @@ use platform::clock::SystemClock;
 use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
-use storage::{JournalIdentity, JournalSizes, StoreConfig};
+use storage::{JournalIdentity, JournalSizes, Reserve, StoreConfig};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ const CONFIG: StoreConfig = StoreConfig {
         journal: 0,
     },
     journal: JournalSizes {
-        file_bytes: 64 << 10,
+        file_bytes: 512 << 10,
         files_max: 8,
     },
     layout_trigger_bytes: 16 << 10,
@@ -430,19 +430,84 @@ async fn a_journal_that_falls_silent_is_closed_once() {
 }
 
 #[tokio::test]
+async fn a_journal_that_appends_have_filled_has_room_for_trims_and_deletions() {
+    let test = async {
+        let shard = shard();
+        let waiting = fill_journal(&shard).await;
+        assert_eq!(shard.trim(FLUSHED, Offset(1)).await, Ok(Offset(1)));
+        shard.delete_partition(MEMORY);
+        assert!(shard.partition_bytes(MEMORY).is_none(), "that is journaled");
+        assert!(!shard.waiting_for_journal.borrow().is_empty());
+        prepare(&shard);
+        shard.append_waiting();
+        offset(waiting).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn what_may_use_the_reserve_does_not_wait_behind_records_and_is_refused_with_the_cause() {
+    let test = async {
+        let shard = shard();
+        let waiting = fill_journal(&shard).await;
+        assert_eq!(offset(help(&shard)).await, 0);
+        shard.note_failure(Work::Layout, &"no space left");
+        let refusal = use_up_reserve(&shard).await;
+        let why = "layout failed: no space left".into();
+        assert_eq!(refusal, AppendRefusal::JournalFull { why });
+        prepare(&shard);
+        shard.append_waiting();
+        offset(waiting).await;
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// Appends what may use all of the journal's reserve.
+fn help(shard: &Shard) -> AppendAnswer {
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(0, None, Some(b"help"), &[]);
+    let (request, answer) = AppendRequest::new(MEMORY, builder.build(), Acks::Quorum);
+    shard.append(request.with_reserve(Reserve::Use).at_once());
+    answer
+}
+
+/// Does so until there is no room for that either; the refusal.
+async fn use_up_reserve(shard: &Shard) -> AppendRefusal {
+    loop {
+        if let Err(refusal) = outcome(help(shard)).await {
+            return refusal;
+        }
+        // What is in memory only would ride in the same frame.
+        let staged_before = shard.store.borrow().staged_before();
+        shard.staged.notify_one();
+        let flushed = shard.until_flushed(staged_before).await;
+        flushed.expect("the disk works");
+    }
+}
+
+/// Trims as long as the journal's reserve has room for that; how far.
+async fn trim_until_journal_is_full(shard: &Shard) -> Offset {
+    let mut log_start = Offset(0);
+    while shard.trim(FLUSHED, log_start.advance(1)).await.is_ok() {
+        log_start = log_start.advance(1);
+    }
+    log_start
+}
+
+#[tokio::test]
 async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
     let test = async {
         let shard = shard();
         let waiting = fill_journal(&shard).await;
+        let trimmed = trim_until_journal_is_full(&shard).await;
         let log_start = || shard.with_leader(FLUSHED, Leader::log_start);
-        let refused = shard.trim(FLUSHED, Offset(1)).await;
-        assert_eq!(refused, Err(AppendRefusal::JournalFull));
-        assert_eq!(log_start(), Some(Offset(0)));
+        assert_eq!(log_start(), Some(trimmed));
         prepare(&shard);
         shard.append_waiting();
         offset(waiting).await;
-        assert_eq!(shard.trim(FLUSHED, Offset(1)).await, Ok(Offset(1)));
-        assert_eq!(log_start(), Some(Offset(1)));
+        let further = trimmed.advance(1);
+        assert_eq!(shard.trim(FLUSHED, further).await, Ok(further));
+        assert_eq!(log_start(), Some(further));
     };
     LocalSet::new().run_until(test).await;
 }
@@ -452,6 +517,7 @@ async fn a_deletion_that_the_journal_has_no_room_for_is_made_when_it_has_some() 
     let test = async {
         let shard = shard();
         let _waiting = fill_journal(&shard).await;
+        use_up_reserve(&shard).await;
         shard.delete_partition(MEMORY);
         assert!(shard.with_leader(MEMORY, |_| ()).is_none());
         assert!(shard.partition_bytes(MEMORY).is_some(), "that is not journaled");
@@ -511,7 +577,7 @@ async fn who_wants_no_acks_is_not_refused() {
 async fn a_batch_that_no_journal_file_can_hold_is_told_so() {
     let test = async {
         let shard = shard();
-        let refusal = outcome(append_as(&shard, FLUSHED, 70_000, Acks::Quorum)).await;
+        let refusal = outcome(append_as(&shard, FLUSHED, 600_000, Acks::Quorum)).await;
         let refusal = refusal.expect_err("it never fits");
         assert!(matches!(refusal, AppendRefusal::TooLargeForJournal { .. }));
         assert!(refusal.to_string().contains("journal.file_bytes"), "{refusal}");

@@ -6,8 +6,8 @@
 
 use platform::disk::BLOCK_BYTES;
 
-use super::Journal;
 use super::frame::FRAME_HEADER_BYTES;
+use super::{Journal, Reserve};
 use crate::planted::{Bug, planted};
 
 impl Journal {
@@ -15,7 +15,7 @@ impl Journal {
     pub(crate) fn stage_closing_frame(&mut self) -> bool {
         let needs_one = !self.is_closed && self.released_before < self.pending_frame();
         let may_have_one = self.dead.is_none() && self.pending_entries == 0;
-        let has_place = self.files.has_place(BLOCK_BYTES as u64);
+        let has_place = self.files.has_place(BLOCK_BYTES as u64, Reserve::UseHalf);
         if !(needs_one && may_have_one && has_place) || planted(Bug::JournalNotClosed) {
             return false;
         }

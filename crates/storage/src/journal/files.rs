@@ -16,7 +16,7 @@ use record::PartitionId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
 use super::majority::Majority;
-use super::{FrameLocation, JournalSizes, PrepareFile};
+use super::{FrameLocation, JournalSizes, PrepareFile, Reserve};
 use crate::checksum::JournalIdentity;
 use crate::planted::{Bug, planted};
 
@@ -67,6 +67,34 @@ pub(crate) struct FoundFiles {
     pub(crate) free: Vec<JournalFile>,
     /// The numbers of files that are segments: their names are taken.
     pub(crate) held: Vec<u32>,
+}
+
+/// What there are places for.
+struct Room {
+    /// In the file that is being written.
+    in_file: u64,
+    ready_files: u64,
+    /// In each of those.
+    file_room: u64,
+}
+
+impl Room {
+    /// Takes the place of a frame; false if there is none.
+    fn take(&mut self, bytes: u64) -> bool {
+        if bytes > self.in_file {
+            if self.ready_files == 0 || bytes > self.file_room {
+                return false;
+            }
+            self.ready_files -= 1;
+            self.in_file = self.file_room;
+        }
+        self.in_file -= bytes;
+        true
+    }
+
+    fn bytes(&self) -> u64 {
+        self.in_file + self.ready_files * self.file_room
+    }
 }
 
 pub(crate) struct Files {
@@ -170,8 +198,13 @@ impl Files {
     }
 
     /// The largest frame that an empty file can take.
-    pub(super) fn frame_bytes_max(&self) -> u64 {
+    fn file_room(&self) -> u64 {
         self.sizes.file_bytes - FILE_HEADER_BYTES as u64
+    }
+
+    /// The largest frame of an entry that leaves so much of the reserve.
+    pub(super) fn frame_bytes_max(&self, reserve: Reserve) -> u64 {
+        self.file_room() - self.sizes.kept_bytes(reserve)
     }
 
     /// Where the next frame will go, if it fits: (file sequence, position).
@@ -181,25 +214,22 @@ impl Files {
     }
 
     /// Whether a frame of `total_bytes` has a place now.
-    pub(super) fn has_place(&self, total_bytes: u64) -> bool {
-        let active = self.used.back().expect("one file is always being written");
-        self.position + total_bytes <= active.file_bytes
-            || (!self.ready.is_empty() && total_bytes <= self.frame_bytes_max())
+    pub(super) fn has_place(&self, total_bytes: u64, reserve: Reserve) -> bool {
+        self.has_place_after(0, total_bytes, reserve)
     }
 
-    /// Whether a frame of `total_bytes` has a place when one of `earlier_bytes` has taken its.
-    pub(super) fn has_place_after(&self, earlier_bytes: u64, total_bytes: u64) -> bool {
-        let active = self.used.back().expect("one file is always being written");
-        let (position, file_bytes, ready) = match self.position + earlier_bytes <= active.file_bytes {
-            true => (self.position, active.file_bytes, self.ready.len()),
-            false => (
-                FILE_HEADER_BYTES as u64,
-                self.sizes.file_bytes,
-                self.ready.len() - 1,
-            ),
+    /// Whether a frame of `total_bytes` has a place when one of `earlier_bytes` has taken its. Places that are left then must
+    /// hold what is kept of the reserve.
+    pub(super) fn has_place_after(&self, earlier_bytes: u64, total_bytes: u64, reserve: Reserve) -> bool {
+        let mut room = Room {
+            in_file: self.active().file_bytes - self.position,
+            ready_files: self.ready.len() as u64,
+            file_room: self.file_room(),
         };
-        position + earlier_bytes + total_bytes <= file_bytes
-            || (ready > 0 && total_bytes <= self.frame_bytes_max())
+        let has_place = [earlier_bytes, total_bytes]
+            .into_iter()
+            .all(|bytes| room.take(bytes));
+        has_place && room.bytes() >= self.sizes.kept_bytes(reserve)
     }
 
     /// Has the next file ready as soon as may be: it is not filled any further.
@@ -333,6 +363,11 @@ impl Files {
                 format!("preparing {} failed: {error}", path.display()),
             )
         });
+        if file.is_err() && job.existing.is_none() && job.name == file_name(self.next_name.saturating_sub(1))
+        {
+            // Nothing has that name: what could not be completed was removed again.
+            self.next_name -= 1;
+        }
         if file.is_err() && !planted(Bug::UnfitFileForgotten) {
             // Its header may be either one now, or half of each. A write that failed is not repeated: another file is tried.
             self.unfit.extend(job.existing);

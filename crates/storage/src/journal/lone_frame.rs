@@ -3,17 +3,22 @@
 
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
-use super::{Journal, StageError, Staged};
+use super::{Journal, Reserve, StageError, Staged};
 use crate::batch_bytes::BatchMemory;
 use crate::slab::FrameMemory;
 
 impl Journal {
     /// Sees to it that a batch of so many bytes has a place as the next frame.
-    pub(crate) fn make_room_for_frame(&mut self, batch_bytes: usize) -> Result<(), StageError> {
+    pub(crate) fn make_room_for_frame(
+        &mut self,
+        batch_bytes: usize,
+        reserve: Reserve,
+    ) -> Result<(), StageError> {
         if let Some(reason) = &self.dead {
             return Err(StageError::Dead(reason.clone()));
         }
-        self.make_room_behind(ENTRY_HEADER_BYTES + batch_bytes).map(drop)
+        self.make_room_behind(ENTRY_HEADER_BYTES + batch_bytes, reserve)
+            .map(drop)
     }
 
     /// Makes the batch the next frame, without a copy. Room was made before.

@@ -15,6 +15,7 @@ mod mend;
 mod opening;
 mod preparation;
 mod reread;
+mod reserve;
 mod returned;
 mod scan;
 mod staging;
@@ -32,6 +33,7 @@ pub(crate) use complete::CompleteFile;
 pub(crate) use files::{Files, JournalFile, directory, file_name};
 pub use preparation::PrepareFile;
 pub(crate) use reread::{FrameBatches, RereadError, SPAN_BYTES_MAX};
+pub use reserve::Reserve;
 pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan, survey};
 

@@ -5,17 +5,22 @@ use record::PartitionId;
 
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
-use super::{FrameLocation, FrameRecord, Journal, StageError, Staged};
+use super::{FrameLocation, FrameRecord, Journal, Reserve, StageError, Staged};
 use crate::slab::{FrameMemory, Slab, round_up_to_block};
 
 impl Journal {
     /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
-    pub(crate) fn stage(&mut self, header: &EntryHeader, payload: &[u8]) -> Result<Staged, StageError> {
+    pub(crate) fn stage(
+        &mut self,
+        header: &EntryHeader,
+        payload: &[u8],
+        reserve: Reserve,
+    ) -> Result<Staged, StageError> {
         if let Some(reason) = &self.dead {
             return Err(StageError::Dead(reason.clone()));
         }
         let entry_bytes = ENTRY_HEADER_BYTES + payload.len();
-        self.make_room(entry_bytes)?;
+        self.make_room(entry_bytes, reserve)?;
         if self.pending_entries == 0 {
             self.slab.append(&[0; FRAME_HEADER_BYTES]);
         }
@@ -49,15 +54,15 @@ impl Journal {
 
     /// Sees to it that the frame being built can take the entry *and* will have a place: what is staged can always be
     /// flushed, or a checkpoint that waits for it could never free the files that it waits for.
-    fn make_room(&mut self, entry_bytes: usize) -> Result<(), StageError> {
+    fn make_room(&mut self, entry_bytes: usize, reserve: Reserve) -> Result<(), StageError> {
         if self.pending_entries > 0 {
             let together = round_up_to_block(self.slab.filled() + entry_bytes) as u64;
-            let fits = entry_bytes <= self.slab.room() && together <= self.files.frame_bytes_max();
-            if fits && self.files.has_place(together) {
+            let fits = entry_bytes <= self.slab.room() && together <= self.files.frame_bytes_max(reserve);
+            if fits && self.files.has_place(together, reserve) {
                 return Ok(());
             }
         }
-        let alone = self.make_room_behind(entry_bytes)?;
+        let alone = self.make_room_behind(entry_bytes, reserve)?;
         self.begin_frame_of(FRAME_HEADER_BYTES + entry_bytes, alone);
         Ok(())
     }
@@ -70,8 +75,12 @@ impl Journal {
     }
 
     /// Ends the frame being built, if the entry has a place in the one behind it, all alone. Says how long that one is.
-    pub(super) fn make_room_behind(&mut self, entry_bytes: usize) -> Result<usize, StageError> {
-        let frame_bytes_max = self.files.frame_bytes_max();
+    pub(super) fn make_room_behind(
+        &mut self,
+        entry_bytes: usize,
+        reserve: Reserve,
+    ) -> Result<usize, StageError> {
+        let frame_bytes_max = self.files.frame_bytes_max(reserve);
         let alone = round_up_to_block(FRAME_HEADER_BYTES + entry_bytes);
         if alone as u64 > frame_bytes_max {
             let file_bytes = frame_bytes_max - FRAME_HEADER_BYTES as u64;
@@ -80,13 +89,8 @@ impl Journal {
                 file_bytes,
             });
         }
-        let has_place = match self.pending_entries {
-            0 => self.files.has_place(alone as u64),
-            _ => {
-                let filled = round_up_to_block(self.slab.filled()) as u64;
-                self.files.has_place_after(filled, alone as u64)
-            }
-        };
+        let filled = round_up_to_block(self.slab.filled()) as u64;
+        let has_place = self.files.has_place_after(filled, alone as u64, reserve);
         if !has_place {
             self.files.hurry_preparation();
             return Err(StageError::Full);

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use platform::disk::{Disk, SimulatedDisk};
 use record::{ClusterId, Epoch, Offset, PartitionId, TopicId};
 
-use super::JournalSizes;
 use super::files::{Files, FoundFiles, directory};
 use super::frame::*;
 use super::majority::Majority;
+use super::{JournalSizes, Reserve};
 use crate::checksum::{FrameIdentity, JournalIdentity};
 
 const IDENTITY: JournalIdentity = JournalIdentity {
@@ -206,7 +206,7 @@ fn files(files_max: usize) -> Files {
 #[test]
 fn who_fills_the_next_file_sees_how_far_this_one_is_and_when_it_is_wanted() {
     let mut files = files(4);
-    let in_a_row = files.frame_bytes_max();
+    let in_a_row = files.frame_bytes_max(Reserve::Use);
     files.place(in_a_row, 1, Majority::default());
     files.place(4096, 2, Majority::default());
     let job = files.next_preparation().expect("no file is ready");
@@ -214,7 +214,7 @@ fn who_fills_the_next_file_sees_how_far_this_one_is_and_when_it_is_wanted() {
     assert_eq!(written(), files.next_place().1);
     files.place(4096, 3, Majority::default());
     assert_eq!(written(), files.next_place().1);
-    assert!(!files.has_place(in_a_row));
+    assert!(!files.has_place(in_a_row, Reserve::Use));
     files.hurry_preparation();
     assert_eq!(written(), u64::MAX);
     files.place(4096, 4, Majority::default());

@@ -38,7 +38,7 @@ use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
-use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
+use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Reserve, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use compacting::{Compaction, Superseded};
 use layout::Round;
@@ -86,6 +86,8 @@ pub struct Append {
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
+    /// How much of the journal's reserve it may use.
+    pub reserve: Reserve,
 }
 
 impl Append {
@@ -213,12 +215,13 @@ impl Store {
         };
         let staged = match batch {
             BatchBytes::Shared(bytes) => {
-                let staged = self.journal.stage(&header, bytes)?;
+                let staged = self.journal.stage(&header, bytes, append.reserve)?;
                 append.write_into(self.journal.staged_mut(staged, bytes.len()));
                 staged
             }
             BatchBytes::Alone(memory) => {
-                self.journal.make_room_for_frame(memory.batch().len())?;
+                let batch_bytes = memory.batch().len();
+                self.journal.make_room_for_frame(batch_bytes, append.reserve)?;
                 append.write_into(memory.batch_mut());
                 self.journal.stage_frame(&header, batch.take_memory())
             }

@@ -17,7 +17,7 @@ use super::Store;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
-use crate::journal::{self, JournalFile, StageError};
+use crate::journal::{self, JournalFile, Reserve, StageError};
 use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
@@ -165,6 +165,10 @@ impl RemovalJob {
     fn reopen(&self, file: &AdoptedFile) -> Option<JournalFile> {
         journal::reopen(&self.disk, &self.journal, file)
             .inspect_err(|error| {
+                // A removal that a crash or a full disk cut short is made again at the next start.
+                if error.kind() == io::ErrorKind::NotFound {
+                    return;
+                }
                 let path = self.disk.root().join(file.path(&self.journal));
                 tracing::warn!(%error, file = %path.display(), "a journal file is removed instead of being used again");
             })
@@ -274,7 +278,13 @@ impl Store {
             next: first,
             payload_bytes: 0,
         };
-        self.journal.stage(&header, &[]).map(|staged| staged.frame)
+        // What is deleted is gone for good; a trim may give up next to nothing, and come again.
+        let reserve = match kind {
+            EntryKind::Delete => Reserve::Use,
+            _ => Reserve::UseHalf,
+        };
+        let staged = self.journal.stage(&header, &[], reserve);
+        staged.map(|staged| staged.frame)
     }
 
     /// Where the log should start so that nothing is kept that is too old, and no sealed segment that a size of `bytes_max`

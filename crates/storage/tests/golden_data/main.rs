@@ -161,6 +161,7 @@ fn append_batch(store: &mut Store, number: u8, records: i64, build: impl FnOnce(
         next: first.advance(records),
         max_timestamp_ms: NOW_MS + first.0 + records - 1,
         append_time_ms: None,
+        reserve: storage::Reserve::Keep,
     };
     store
         .append(id, &append, &mut batch.into())

@@ -97,6 +97,11 @@ fn refusals_name_the_key_the_value_and_what_is_expected() {
             "journal.bytes_max = 128MiB does not go with journal.file_bytes = 64MiB: a journal needs room for three files",
         ),
         (
+            ("disk.reserve_bytes", "32MiB"),
+            "disk.reserve_bytes = 32MiB does not go with journal.file_bytes = 64MiB: the disk must have room left for what a \
+             journal file holds (0B keeps no reserve)",
+        ),
+        (
             ("journal.layout_trigger", "512MiB"),
             "journal.layout_trigger = 512MiB does not go with journal.bytes_max = 512MiB: layout must begin while \
              the journal has a file left to go on with",

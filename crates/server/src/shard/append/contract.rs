@@ -1,8 +1,10 @@
 //! What goes into a shard's append and what comes out of it: the request, its answer, the refusals.
 
+use std::sync::Arc;
+
 use protocol::leader::{AppendError, TrimError};
 use record::{BatchError, Offset, PartitionId};
-use storage::{BatchBytes, StageError};
+use storage::{BatchBytes, Reserve, StageError};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
@@ -26,6 +28,10 @@ pub(crate) struct AppendRequest {
     pub(in crate::shard) acks: Acks,
     /// What it shares with other batches of its request, if those are compressed.
     pub(in crate::shard) allowance: Option<Allowance>,
+    /// How much of the journal's reserve it may use.
+    pub(in crate::shard) reserve: Reserve,
+    /// Whether it waits where the journal has no room.
+    pub(in crate::shard) waits: bool,
     pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -45,6 +51,8 @@ impl AppendRequest {
             batch: batch.into(),
             acks,
             allowance: None,
+            reserve: Reserve::Keep,
+            waits: true,
             reply,
         };
         (request, answer)
@@ -53,6 +61,16 @@ impl AppendRequest {
     /// Where it goes.
     pub(crate) fn partition(&self) -> PartitionId {
         self.partition
+    }
+
+    /// With a part of the journal's reserve.
+    pub(crate) fn with_reserve(self, reserve: Reserve) -> AppendRequest {
+        AppendRequest { reserve, ..self }
+    }
+
+    /// Refused where the journal has no room, instead of waiting for some.
+    pub(crate) fn at_once(self) -> AppendRequest {
+        AppendRequest { waits: false, ..self }
     }
 
     /// With what all batches it came with may be decompressed to.
@@ -105,18 +123,19 @@ pub(crate) enum AppendRefusal {
     FlushFailed(String),
     #[error("{0}")]
     JournalDead(String),
-    #[error("the journal has no room yet; try again")]
-    JournalFull,
+    #[error("the journal has no room, nothing was changed: {why}")]
+    JournalFull { why: Arc<str> },
     #[error("the node's start is not journaled yet; if the disk is full, free some space")]
     Starting,
     #[error("the node is stopping")]
     Stopping,
 }
 
-impl From<StageError> for AppendRefusal {
-    fn from(error: StageError) -> AppendRefusal {
+impl AppendRefusal {
+    /// What the journal says to it; `why` it has no room, if it has none.
+    pub(in crate::shard) fn of(error: StageError, why: impl FnOnce() -> Arc<str>) -> AppendRefusal {
         match error {
-            StageError::Full => AppendRefusal::JournalFull,
+            StageError::Full => AppendRefusal::JournalFull { why: why() },
             StageError::Dead(reason) => AppendRefusal::JournalDead(reason),
             StageError::TooLarge { bytes, file_bytes } => AppendRefusal::TooLargeForJournal {
                 bytes,

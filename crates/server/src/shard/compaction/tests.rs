@@ -65,6 +65,7 @@ fn fill(disk: &Arc<dyn Disk>) {
             next: Offset(offset + 1),
             max_timestamp_ms: 1_000,
             append_time_ms: None,
+            reserve: storage::Reserve::Keep,
         };
         let mut batch = BatchBytes::from(builder.build());
         store.append(ID, &append, &mut batch).expect("there is room");

@@ -199,7 +199,8 @@ fn a_batch_without_records_is_refused() {
         next: Offset(1),
         payload_bytes: bytes.len() as u32,
     };
-    rig.store.journal.stage(&entry, &bytes).expect("there is room");
+    let staged = rig.store.journal.stage(&entry, &bytes, crate::Reserve::Keep);
+    staged.expect("there is room");
     rig.flush();
     let fault = open(&rig.disk).map(|_| ()).expect_err("no broker wrote this");
     assert!(fault.to_string().contains("holds no records"), "{fault}");

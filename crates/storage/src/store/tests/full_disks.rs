@@ -3,7 +3,8 @@
 use platform::disk::{FaultKind, OperationKind, SimulatedDisk};
 
 use super::layouts::fill;
-use super::rig::{Rig, begin_checkpoint};
+use super::rig::{Rig, begin_checkpoint, config, partition};
+use crate::journal::StageError;
 
 /// Lets calls of a kind on paths that contain `part` fail for want of room.
 fn no_room(disk: &SimulatedDisk, kind: OperationKind, part: &'static str) {
@@ -92,4 +93,44 @@ fn a_preparation_that_found_no_room_is_tried_again() {
     assert_eq!(appended.len(), small);
     let (mut rig, _) = rig.restart();
     assert_eq!(rig.read(0), appended.concat());
+}
+
+#[test]
+fn a_journal_that_records_have_filled_has_room_for_a_trim_and_a_deletion() {
+    let mut config = config();
+    config.journal.file_bytes = 512 << 10;
+    let mut rig = Rig::on(SimulatedDisk::new(), config);
+    rig.append(1, 100);
+    while rig.try_append(0, 1, 3_000).is_ok() {
+        rig.flush();
+    }
+    assert_eq!(rig.try_append(0, 1, 1), Err(StageError::Full));
+    rig.trim(0, 1);
+    rig.store
+        .delete_partition(partition(1))
+        .expect("the reserve is for this");
+    rig.flush();
+    let (rig, _) = rig.restart();
+    assert_eq!(rig.bounds(0).0, 1);
+    assert!(rig.store.bounds(partition(1)).is_none());
+}
+
+#[test]
+fn a_new_file_that_cannot_be_prepared_takes_no_number() {
+    let mut rig = Rig::new();
+    no_room(&rig.disk, OperationKind::FillWithZeros, ".preparing");
+    while rig.try_append(0, 1, 3_000).is_ok() {
+        rig.flush();
+    }
+    let mut paths = Vec::new();
+    for _ in 0..5 {
+        let job = rig.store.next_preparation().expect("no file is ready");
+        let file = job.run();
+        paths.push(rig.store.prepared(job, file).expect_err("no room").to_string());
+    }
+    paths.dedup();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    rig.disk.clear_faults();
+    rig.prepare();
+    assert!(rig.disk.paths().contains(&"journals/000/000002.journal".into()));
 }

@@ -293,6 +293,7 @@ pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
             next: first.advance(i64::from(header.record_count)),
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
+            reserve: crate::Reserve::Keep,
         },
         &mut batch_bytes(bytes, first),
     )?;

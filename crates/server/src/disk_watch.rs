@@ -1,0 +1,95 @@
+//! Watches the disk's free space, on core 0, for all shards.
+//!
+//! Whatever the journals hold must fit into segments, and the metadata and checkpoints must still be written: so appends are
+//! refused while the disk has less than `disk.reserve_bytes` left.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use storage::Trouble;
+
+use crate::core::Core;
+
+/// How often the free space is asked for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct DiskWatch {
+    core: Rc<Core>,
+    shortage: Trouble,
+}
+
+impl DiskWatch {
+    pub(crate) fn new(core: &Rc<Core>) -> DiskWatch {
+        DiskWatch {
+            core: core.clone(),
+            shortage: Trouble::default(),
+        }
+    }
+
+    /// Looks again and again until the node stops.
+    pub(crate) async fn go_on(mut self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.look().await;
+        }
+    }
+
+    /// Looks at the free space and has all shards know what comes of it. Returns why appends are refused, if they are.
+    pub(crate) async fn look(&mut self) -> Option<String> {
+        let disk = self.core.disk.clone();
+        let free = tokio::task::spawn_blocking(move || disk.free_bytes()).await;
+        let free = free.ok().and_then(Result::ok);
+        self.core.disk_free_bytes.set(free);
+        let reserve = self.core.facts.config.disk.reserve_bytes;
+        // Not knowing is no reason to refuse: a full disk will say so itself.
+        let short = free.filter(|free| *free < reserve);
+        self.tell(free, short.is_some(), reserve);
+        let full = short.is_some();
+        for index in 0..self.core.facts.mailboxes.cores() {
+            self.core.facts.mailboxes.send(index, move |core| {
+                core.shards().for_each(|shard| shard.set_disk_full(full))
+            });
+        }
+        short.map(|free| shortage(free, reserve))
+    }
+
+    /// Tells the operator of a change, and each minute that it lasts.
+    fn tell(&mut self, free_bytes: Option<u64>, is_short: bool, reserve_bytes: u64) {
+        if is_short {
+            if self.shortage.note(self.core.facts.clock.monotonic()).is_some() {
+                tracing::warn!(
+                    free_bytes,
+                    reserve_bytes,
+                    "appends are refused: the disk has less than disk.reserve_bytes left; delete topics, give them \
+                     retention, or add space"
+                );
+            }
+        } else if self.shortage.end() {
+            tracing::info!(free_bytes, reserve_bytes, "appends are taken again");
+        }
+    }
+}
+
+/// In a sentence.
+fn shortage(free_bytes: u64, reserve_bytes: u64) -> String {
+    let mebibytes = |bytes: u64| bytes / (1 << 20);
+    format!(
+        "{} MiB free, disk.reserve_bytes is {} MiB",
+        mebibytes(free_bytes),
+        mebibytes(reserve_bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_told_with_what_is_free_and_what_is_reserved() {
+        assert_eq!(
+            shortage((145 << 20) - 1, 256 << 20),
+            "144 MiB free, disk.reserve_bytes is 256 MiB"
+        );
+    }
+}
