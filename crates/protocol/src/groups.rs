@@ -44,6 +44,7 @@ mod offsets;
 mod records;
 mod rounds;
 mod settings;
+mod shares;
 mod topics;
 mod waiting;
 mod walk;
@@ -153,7 +154,7 @@ impl Coordinator {
                 self.cx.answer(ticket, answer);
                 return;
             }
-            self.groups.insert(Name::clone(&name), Group::new(&name));
+            self.make_group(&name, describe::maker(&request));
         }
         self.at_group(&name, |group, cx| {
             if request.only_reads() {
@@ -291,7 +292,19 @@ impl Coordinator {
         if is_new && describe::makes_group(request) && self.groups.len() >= max {
             return Err(GroupError::LimitReached { what: "groups", max });
         }
-        Ok(())
+        match describe::maker(request) {
+            Some(client) if is_new => self.cx.shares.check_group(client, &self.cx.settings),
+            _ => Ok(()),
+        }
+    }
+
+    fn make_group(&mut self, name: &Name, maker: Option<&Name>) {
+        let mut group = Group::new(name);
+        group.maker = maker.cloned();
+        if let Some(client) = maker {
+            self.cx.shares.add_group(client);
+        }
+        self.groups.insert(Name::clone(name), group);
     }
 
     /// The groups that are to be woken now, as many as may be at once. Each once: what asks to be woken at this very moment
@@ -338,6 +351,7 @@ impl Coordinator {
         let Some(group) = self.groups.get_mut(name) else {
             return;
         };
+        self.cx.maker.clone_from(&group.maker);
         work(group, &mut self.cx);
         let mut asked = note_asked(group, &mut self.cx);
         while let Some((ticket, request)) = group.next_waiting(&mut self.cx) {
@@ -349,7 +363,7 @@ impl Coordinator {
             if let Some(at) = group.wake_at {
                 self.wakes.remove(&(at, Name::clone(name)));
             }
-            self.cx.held_bytes -= group.counted_bytes;
+            group.forget_bytes(&mut self.cx);
             self.groups.remove(name);
             return;
         }

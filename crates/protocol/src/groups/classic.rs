@@ -16,6 +16,7 @@ mod entry;
 mod heartbeat;
 mod join;
 mod leave;
+mod members;
 mod rebalance;
 mod room;
 mod static_member;
@@ -35,6 +36,7 @@ use super::contract::{
     OffsetCommitter, Protocol, Ticket,
 };
 use super::records::ClassicValue;
+use members::Members;
 pub(crate) use stored::MemberSnapshot;
 
 /// See the module.
@@ -47,7 +49,7 @@ pub(crate) struct Classic {
     leader: Option<Name>,
     /// When the phase began, milliseconds since 1970.
     state_since_ms: i64,
-    members: BTreeMap<Name, Member>,
+    members: Members,
     /// Static members: the member that has each instance id.
     instances: BTreeMap<Name, Name>,
     /// Ids that were handed out and have not come back (KIP-394), with the moment at which they are forgotten.
@@ -311,7 +313,7 @@ impl Classic {
 
     /// The assignor that most members like best among those that all know; between equals the first by name.
     fn vote(&self) -> Option<Name> {
-        let common = self.common_protocols();
+        let common = self.members.common_protocols();
         let mut votes: BTreeMap<&Name, usize> = BTreeMap::new();
         for member in self.members.values() {
             let choice = member
@@ -325,17 +327,6 @@ impl Classic {
             .into_iter()
             .find(|(_, count)| *count == most)
             .map(|(name, _)| Name::clone(name))
-    }
-
-    /// The assignors that all members know.
-    fn common_protocols(&self) -> BTreeSet<&Name> {
-        let mut members = self.members.values();
-        let first = members.next().into_iter().flat_map(|member| &member.protocols);
-        let mut common: BTreeSet<&Name> = first.map(|protocol| &protocol.name).collect();
-        for member in members {
-            common.retain(|name| member.protocols.iter().any(|known| known.name == **name));
-        }
-        common
     }
 }
 

@@ -11,6 +11,7 @@ use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, Stor
 use super::expressions::Expressions;
 use super::records::Change;
 use super::settings::Settings;
+use super::shares::Shares;
 use super::topics::Topics;
 
 /// What is to happen once a change is durable, or was refused.
@@ -66,6 +67,10 @@ pub(crate) struct Context {
     pub(crate) now: Duration,
     /// What all groups hold in memory, roughly, in bytes.
     pub(crate) held_bytes: usize,
+    /// What of that, and how many groups, each client has made.
+    pub(crate) shares: Shares,
+    /// The client that made the group at work.
+    pub(crate) maker: Option<Name>,
     /// What requests that wait and changes under way take, roughly, in bytes.
     pub(crate) waiting_bytes: usize,
     /// The wall clock at `now` zero: the least that it showed since the start, and what it showed last.
@@ -92,6 +97,8 @@ impl Context {
             expressions: Expressions::default(),
             now: Duration::ZERO,
             held_bytes: 0,
+            shares: Shares::default(),
+            maker: None,
             waiting_bytes: 0,
             unix_ms_at_zero: [unix_ms_at_zero; 2],
             actions: VecDeque::new(),
@@ -126,7 +133,10 @@ impl Context {
             let what = "bytes of groups in one coordinator";
             return Err(GroupError::LimitReached { what, max });
         }
-        Ok(())
+        match &self.maker {
+            Some(client) if grows => self.shares.check_growth(client, &self.settings),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {

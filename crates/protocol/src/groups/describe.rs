@@ -104,11 +104,20 @@ pub(crate) fn list<'a>(groups: impl Iterator<Item = &'a Group>, filter: &ListGro
 
 /// Whether a request makes a group that is not there.
 pub(crate) fn makes_group(request: &Request) -> bool {
+    maker(request).is_some()
+}
+
+/// The address of the client whose request makes a group if there is none of that name.
+pub(crate) fn maker(request: &Request) -> Option<&Name> {
     match request {
-        Request::Join(join) => join.member.is_empty(),
-        Request::CommitOffsets(commit) => commit.committer.generation_or_epoch < 0,
-        Request::ConsumerHeartbeat(heartbeat) => heartbeat.presence == MemberPresence::Joining,
-        _ => false,
+        Request::Join(join) => Some(&join.client_host).filter(|_| join.member.is_empty()),
+        Request::CommitOffsets(commit) => {
+            Some(&commit.client_host).filter(|_| commit.committer.generation_or_epoch < 0)
+        }
+        Request::ConsumerHeartbeat(heartbeat) => {
+            Some(&heartbeat.client_host).filter(|_| heartbeat.presence == MemberPresence::Joining)
+        }
+        _ => None,
     }
 }
 

@@ -24,6 +24,8 @@ const VISIT_WORK: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: Name,
+    /// The address of the client that made it; `None` if the log did.
+    pub(crate) maker: Option<Name>,
     pub(crate) kind: Kind,
     pub(crate) offsets: Offsets,
     /// Changes on their way to the log.
@@ -39,7 +41,7 @@ pub(crate) struct Group {
     /// It was woken while it could do nothing: again as soon as something that was under way is done.
     pub(crate) missed_wake: bool,
     /// Members came, went or said something since their bytes were counted.
-    members_changed: bool,
+    pub(super) members_changed: bool,
     members_bytes: usize,
     /// What the coordinator's count has of this group.
     pub(crate) counted_bytes: usize,
@@ -56,6 +58,7 @@ impl Group {
     pub(crate) fn new(name: &Name) -> Group {
         Group {
             name: Name::clone(name),
+            maker: None,
             kind: Kind::Classic(Box::default()),
             offsets: Offsets::default(),
             under_way: 0,
@@ -98,7 +101,20 @@ impl Group {
         }
         let bytes = self.members_bytes + self.offsets.held_bytes();
         cx.held_bytes = cx.held_bytes - self.counted_bytes + bytes;
+        if let Some(client) = &self.maker {
+            cx.shares.count_bytes(client, self.counted_bytes, bytes);
+        }
         self.counted_bytes = bytes;
+    }
+
+    /// The group goes, and with it what was counted of it.
+    pub(crate) fn forget_bytes(&mut self, cx: &mut Context) {
+        cx.held_bytes -= self.counted_bytes;
+        if let Some(client) = &self.maker {
+            cx.shares.count_bytes(client, self.counted_bytes, 0);
+            cx.shares.remove_group(client);
+        }
+        self.counted_bytes = 0;
     }
 
     /// Handles a request that may start.
@@ -106,7 +122,7 @@ impl Group {
         // Members may have gone since: what only they had must not keep others out.
         cx.expressions.forget_unused();
         self.members_changed |= match &request {
-            Request::Join(_) | Request::Leave(_) => true,
+            Request::Leave(_) => true,
             Request::Sync(sync) => !sync.assignments.is_empty(),
             _ => false,
         };

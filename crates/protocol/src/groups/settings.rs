@@ -21,6 +21,8 @@ pub struct Settings {
     pub name_bytes_max: usize,
     /// Groups of one coordinator.
     pub groups_max: usize,
+    /// Groups that clients from one address may have made, of those that are there.
+    pub groups_per_client_max: usize,
     /// Members of a group (`group.max.size`, `group.consumer.max.size`).
     pub members_max: usize,
     /// Assignors that a member of a classic group may name.
@@ -34,6 +36,8 @@ pub struct Settings {
     pub consumer_bytes_max: usize,
     /// What all groups of one coordinator may take in memory, roughly, in bytes. Beyond that nothing grows.
     pub held_bytes_max: usize,
+    /// The same for the groups that clients from one address have made.
+    pub held_bytes_per_client_max: usize,
     /// What requests that wait for a change of their group may take, all of one coordinator together, in bytes.
     pub waiting_bytes_max: usize,
     /// What the leader of a classic group may hand out, all members together, in bytes.
@@ -79,12 +83,14 @@ impl Default for Settings {
             group_bytes_max: 512,
             name_bytes_max: 1024,
             groups_max: 100_000,
+            groups_per_client_max: 25_000,
             members_max: 10_000,
             protocols_max: 32,
             member_metadata_bytes_max: 256 * 1024,
             classic_bytes_max: 7 * 1024 * 1024,
             consumer_bytes_max: 64 * 1024 * 1024,
             held_bytes_max: 512 * 1024 * 1024,
+            held_bytes_per_client_max: 256 * 1024 * 1024,
             waiting_bytes_max: 64 * 1024 * 1024,
             assignment_bytes_max: 8 * 1024 * 1024,
             subscription_topics_max: 10_000,

@@ -10,6 +10,7 @@ mod members;
 mod offsets;
 mod patterns;
 mod room;
+mod shares;
 mod slow_log;
 #[path = "../support/mod.rs"]
 mod support;
@@ -285,6 +286,7 @@ fn commit(group: &str, member: &str, generation: i32, partitions: &[(i32, i64, u
     });
     CommitOffsets {
         group: Name::from(group),
+        client_host: "/host".into(),
         committer: OffsetCommitter {
             member: Name::from(member),
             instance: None,

@@ -187,6 +187,7 @@ impl Stage {
         };
         CommitOffsets {
             group,
+            client_host: "/host".into(),
             committer,
             partitions,
         }

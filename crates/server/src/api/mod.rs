@@ -108,7 +108,7 @@ pub(crate) fn start(
         ApiKey::SyncGroup => call.sync_group(room.take()),
         ApiKey::Heartbeat => call.answer(groups::heartbeat),
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
-        ApiKey::OffsetCommit => call.answer_at_once(groups::offset_commit),
+        ApiKey::OffsetCommit => call.commit_offsets(),
         ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
         ApiKey::OffsetDelete => call.answer(groups::offset_delete),
         ApiKey::DescribeGroups => call.answer(groups::describe_groups),
@@ -258,12 +258,23 @@ impl Call<'_> {
         R::Response: Encode + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        let client = groups::Client {
+        let client = self.client();
+        self.answer(move |core, request, version| handle(core, request, version, client))
+    }
+
+    fn client(&self) -> groups::Client {
+        groups::Client {
             id: self.header.client_id.as_ref().map_or("", |id| id.as_str()).into(),
             // As Kafka shows it.
             host: format!("/{}", self.connection.peer.ip()).into(),
-        };
-        self.answer(move |core, request, version| handle(core, request, version, client))
+        }
+    }
+
+    fn commit_offsets(self) -> Result<Answer, ConnectionError> {
+        let client = self.client();
+        self.answer_at_once(move |core, request, version| {
+            groups::offset_commit(core, request, version, client)
+        })
     }
 
     fn join_group(self, room: Option<Room>) -> Result<Answer, ConnectionError> {

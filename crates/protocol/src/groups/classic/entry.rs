@@ -9,7 +9,10 @@ impl Group {
     /// Handles JoinGroup. A group of the consumer protocol that has no members becomes a classic one.
     pub(crate) fn join(&mut self, cx: &mut Context, ticket: Ticket, request: JoinGroup) {
         match &mut self.kind {
-            Kind::Classic(classic) => classic.join(cx, &self.name, ticket, request),
+            // One that is refused costs no look at all the others.
+            Kind::Classic(classic) => {
+                self.members_changed |= classic.join(cx, &self.name, ticket, request);
+            }
             Kind::Consumer(consumer) if consumer.members.is_empty() => {
                 // One that a classic group refuses leaves this one as it is.
                 if let Err(error) = Classic::default().check_join(cx, &request) {
@@ -19,12 +22,16 @@ impl Group {
                 let removals = consumer.removals(&self.name);
                 if removals.is_empty() {
                     self.kind = Kind::Classic(Box::default());
+                    self.members_changed = true;
                     self.join(cx, ticket, request);
                 } else {
                     self.persist_before(cx, removals, ticket, Request::Join(request));
                 }
             }
-            Kind::Consumer(_) => self.join_consumers(cx, ticket, request),
+            Kind::Consumer(_) => {
+                self.members_changed = true;
+                self.join_consumers(cx, ticket, request);
+            }
         }
     }
 

@@ -5,11 +5,21 @@ use super::super::contract::{Answer, GroupError, JoinGroup, Joined, JoinedMember
 use super::{Classic, Member, Phase};
 
 impl Classic {
-    /// Handles JoinGroup. The answer comes when the generation has begun, or at once if nothing is to change.
-    pub(crate) fn join(&mut self, cx: &mut Context, group: &Name, ticket: Ticket, request: JoinGroup) {
-        if let Err(error) = self.try_join(cx, group, ticket, request) {
-            cx.answer(ticket, Answer::Join(Err(error)));
-        }
+    /// Handles JoinGroup. The answer comes when the generation has begun, or at once if nothing is to change. Says whether
+    /// members, or ids that are kept for some, have come or changed.
+    pub(crate) fn join(
+        &mut self,
+        cx: &mut Context,
+        group: &Name,
+        ticket: Ticket,
+        request: JoinGroup,
+    ) -> bool {
+        let Err(error) = self.try_join(cx, group, ticket, request) else {
+            return true;
+        };
+        let keeps_an_id = matches!(error, GroupError::MemberIdRequired { .. });
+        cx.answer(ticket, Answer::Join(Err(error)));
+        keeps_an_id
     }
 
     fn try_join(
@@ -68,7 +78,8 @@ impl Classic {
         request.instance.is_none() && self.pending.contains_key(&request.member)
     }
 
-    /// Whether the member's protocols leave the group one that all know.
+    /// Whether the member's protocols leave the group one that all know. Everybody may ask, members or not, as often as they
+    /// like: so it must not cost more in a group with more members.
     fn fits(&self, request: &JoinGroup) -> bool {
         if request.protocols.is_empty() || request.protocol_type.is_empty() {
             return false;
@@ -76,19 +87,10 @@ impl Classic {
         if self.members.is_empty() {
             return true;
         }
-        let others = || {
-            self.members
-                .iter()
-                .filter(|(member, _)| **member != request.member)
-                .map(|(_, known)| known)
-        };
-        let all_others_know =
-            |name: &Name| others().all(|member| member.protocols.iter().any(|known| known.name == *name));
         self.protocol_type.as_ref() == Some(&request.protocol_type)
-            && request
-                .protocols
-                .iter()
-                .any(|protocol| all_others_know(&protocol.name))
+            && self
+                .members
+                .others_know_one_of(&request.protocols, &request.member)
     }
 
     /// A member that brings an id: one that was told to, or one that joins again.
@@ -116,10 +118,7 @@ impl Classic {
             cx.answer(ticket, Answer::Join(Ok(joined)));
             return;
         }
-        self.members
-            .get_mut(&member)
-            .expect("just checked")
-            .update(request);
+        self.members.update(&member, request);
         self.await_join(cx, &member, ticket);
         self.rebalance(cx, group);
     }

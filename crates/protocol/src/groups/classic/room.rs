@@ -15,12 +15,9 @@ const MEMBER_BYTES: usize = 256;
 impl Classic {
     /// The bytes that members take, roughly, and what is stored of them.
     pub(crate) fn held_bytes(&self) -> usize {
-        let members = self
-            .members
-            .iter()
-            .map(|(name, member)| member.said_bytes(name) + member.assignment.len());
+        let assignments = self.members.values().map(|member| member.assignment.len());
         let pending = self.pending.keys().map(|name| MEMBER_BYTES + name.len());
-        members.chain(pending).sum::<usize>() + self.stored_apart_bytes()
+        self.members.said_bytes() + assignments.chain(pending).sum::<usize>() + self.stored_apart_bytes()
     }
 
     /// What the last stored generation holds that members hold no more, or not yet: the same bytes count once.
@@ -63,11 +60,7 @@ impl Classic {
             .members
             .get(known_as)
             .map_or(0, |member| member.said_bytes(known_as));
-        let all: usize = self
-            .members
-            .iter()
-            .map(|(name, member)| member.said_bytes(name))
-            .sum();
+        let all = self.members.said_bytes();
         let said = said_by(request);
         let max = cx.settings.classic_bytes_max;
         if all - said_before + said > max {
@@ -89,7 +82,7 @@ fn bytes_apart<'a>(bytes: &Bytes, others: impl IntoIterator<Item = &'a Bytes>) -
 }
 
 impl Member {
-    fn said_bytes(&self, name: &Name) -> usize {
+    pub(super) fn said_bytes(&self, name: &Name) -> usize {
         let instance = self.instance.as_ref().map_or(0, |instance| instance.len());
         let names = name.len() + instance + self.client_id.len() + self.client_host.len();
         MEMBER_BYTES + names + protocols_bytes(&self.protocols)

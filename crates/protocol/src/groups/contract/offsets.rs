@@ -56,6 +56,8 @@ pub struct OffsetCommitter {
 pub struct CommitOffsets {
     /// The group.
     pub group: Name,
+    /// The address that the request came from.
+    pub client_host: Name,
     /// Who commits.
     pub committer: OffsetCommitter,
     /// What.

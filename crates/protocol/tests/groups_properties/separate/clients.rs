@@ -178,6 +178,7 @@ impl World {
 fn commit(group: &str, committer: OffsetCommitter) -> CommitOffsets {
     CommitOffsets {
         group: Name::from(group),
+        client_host: "/host".into(),
         committer,
         partitions: vec![CommitPartition {
             partition: TopicPartition {

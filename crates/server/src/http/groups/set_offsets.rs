@@ -4,6 +4,7 @@
 
 mod wanted;
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use super::super::body::write_json;
 use super::super::cores::Unread;
 use super::super::json_body::{Items, take_json};
 use super::super::line::Line;
+use super::super::observe::Peer;
 use super::super::problem::{Kind, Problem};
 use super::super::read::Start;
 use super::super::uri::Query;
@@ -66,6 +68,7 @@ pub(in super::super) async fn set_offsets(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     Extension(line): Extension<Line>,
+    Extension(Peer(client)): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Problem> {
     let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
@@ -84,7 +87,7 @@ pub(in super::super) async fn set_offsets(
     // First the answer and its room: what is committed must not be refused for want of them.
     let answer = write_json(&app, &moves)?;
     if !dry_run {
-        commit(&app, &group, &moves.offsets).await?;
+        commit(&app, &group, &moves.offsets, client).await?;
     }
     Ok(answer.send(&app, &line))
 }
@@ -176,7 +179,7 @@ async fn find_offset(shard: &Rc<Shard>, id: PartitionId, start: Start) -> Result
 }
 
 /// Commits all of them; durable on return.
-async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> {
+async fn commit(app: &App, group: &Name, moves: &[Move], client: SocketAddr) -> Result<(), Problem> {
     let partitions = moves.iter().map(|one| CommitPartition {
         partition: TopicPartition {
             topic: Name::from(one.topic.as_str()),
@@ -191,6 +194,7 @@ async fn commit(app: &App, group: &Name, moves: &[Move]) -> Result<(), Problem> 
     });
     let commit = CommitOffsets {
         group: Name::clone(group),
+        client_host: Name::from(format!("/{}", client.ip())),
         committer: OffsetCommitter {
             member: Name::default(),
             instance: None,

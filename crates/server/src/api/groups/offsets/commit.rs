@@ -13,7 +13,7 @@ use protocol::groups::{
 use protocol::metadata::{Metadata, Topic};
 use record::{Epoch, Offset, TopicId};
 
-use super::super::{Refusal, ask, name, optional_name};
+use super::super::{Client, Refusal, ask, name, optional_name};
 use super::{FIRST_WITH_MEMBER_EPOCHS, FIRST_WITH_TOPIC_IDS, Outcomes};
 use crate::core::Core;
 
@@ -21,9 +21,10 @@ pub(in crate::api) async fn offset_commit(
     core: Rc<Core>,
     request: OffsetCommitRequest,
     version: i16,
+    client: Client,
 ) -> OffsetCommitResponse {
     let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
-    let commit = read(&request, &found, version);
+    let commit = read(&request, &found, version, client);
     let outcomes = match commit.partitions.is_empty() {
         // Nothing that could be committed: the coordinator has no say in that.
         true => Ok(Vec::new()),
@@ -81,6 +82,7 @@ fn read(
     request: &OffsetCommitRequest,
     found: &[Result<FoundTopic, ErrorCode>],
     version: i16,
+    client: Client,
 ) -> CommitOffsets {
     let mut partitions = Vec::new();
     for (topic, found) in request.topics.iter().zip(found) {
@@ -93,6 +95,7 @@ fn read(
     }
     CommitOffsets {
         group: name(&request.group_id),
+        client_host: client.host,
         committer: OffsetCommitter {
             member: name(&request.member_id),
             instance: optional_name(request.group_instance_id.as_ref()),

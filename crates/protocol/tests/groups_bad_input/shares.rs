@@ -1,0 +1,96 @@
+//! One client's address makes groups until it has its share: others make theirs, and those that are there go on.
+
+use protocol::groups::{DeleteGroup, GroupError, JoinGroup, Name, Request, Settings};
+
+use crate::{Stand, at_once, commit, error_in, is_limit, join_as, subscription};
+
+fn settings() -> Settings {
+    Settings {
+        groups_max: 8,
+        groups_per_client_max: 3,
+        ..at_once()
+    }
+}
+
+fn commit_from(client: &str, group: &str) -> Request {
+    let mut commit = commit(group, "", -1, &[(0, 7, 0)]);
+    commit.client_host = Name::from(client);
+    commit.into()
+}
+
+fn join_from(client: &str, group: &str) -> Request {
+    JoinGroup {
+        client_host: Name::from(client),
+        ..join_as(group, "", "ann", None, subscription(&["orders"]))
+    }
+    .into()
+}
+
+#[track_caller]
+fn is_refused(stand: &mut Stand, request: Request) -> bool {
+    match error_in(&stand.ask(request)) {
+        None => false,
+        Some(error) => {
+            assert!(is_limit(&error), "{error}");
+            assert!(error.to_string().contains("address"), "{error}");
+            true
+        }
+    }
+}
+
+#[test]
+fn one_client_does_not_keep_groups_from_others() {
+    let mut stand = Stand::empty(settings());
+    for number in 0..3 {
+        assert!(!is_refused(
+            &mut stand,
+            commit_from("/10.0.0.9", &format!("flood-{number}"))
+        ));
+    }
+    assert!(is_refused(&mut stand, commit_from("/10.0.0.9", "flood-3")));
+    assert!(is_refused(&mut stand, join_from("/10.0.0.9", "flood-3")));
+    assert!(
+        !is_refused(&mut stand, join_from("/10.0.0.1", "billing")),
+        "others make theirs"
+    );
+    assert!(
+        !is_refused(&mut stand, commit_from("/10.0.0.9", "flood-0")),
+        "what is there goes on"
+    );
+    assert!(
+        !is_refused(&mut stand, commit_from("/10.0.0.1", "flood-0")),
+        "for everybody"
+    );
+    let group = Name::from("flood-1");
+    stand.ask(Request::DeleteGroup(DeleteGroup { group }));
+    assert!(
+        !is_refused(&mut stand, commit_from("/10.0.0.9", "flood-3")),
+        "a group that goes gives its place back"
+    );
+    assert!(is_refused(&mut stand, commit_from("/10.0.0.9", "flood-4")));
+    assert_eq!(stand.coordinator.group_count(), 4);
+}
+
+#[test]
+fn what_one_clients_groups_take_does_not_keep_others_from_growing() {
+    let mut stand = Stand::empty(Settings {
+        held_bytes_per_client_max: 300,
+        ..at_once()
+    });
+    let noted = |client: &str, group: &str, index: i32| {
+        let mut commit = commit(group, "", -1, &[(index, 7, 200)]);
+        commit.client_host = Name::from(client);
+        Request::from(commit)
+    };
+    let mut refused = None;
+    for group in ["a", "b", "c", "d"] {
+        let answer = stand.ask(noted("/10.0.0.9", group, 0));
+        refused = refused.or(error_in(&answer));
+    }
+    let refused = refused.expect("300 bytes are soon taken");
+    let GroupError::LimitReached { what, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert!(what.contains("address"), "{what}");
+    assert_eq!(error_in(&stand.ask(noted("/10.0.0.1", "billing", 0))), None);
+}
