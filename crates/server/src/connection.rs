@@ -6,6 +6,7 @@
 //! client sends ends anything but its own connection.
 //! A connection that wants partitions of one other core only moves there: that saves two hops between threads.
 
+mod arriving;
 mod frames;
 mod in_flight;
 mod timing;
@@ -197,7 +198,7 @@ async fn converse(
     let (input, output) = stream.into_split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = Frames::new(core.clone(), input, rest, has_asked);
+    let mut frames = Frames::new(core.clone(), connection.peer.ip(), input, rest, has_asked);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
@@ -238,7 +239,8 @@ async fn read_requests(
     frames: &mut Frames,
     queue: mpsc::Sender<Queued>,
 ) -> Result<ReadEnd, ConnectionError> {
-    let in_flight = InFlight::new(core.facts.config.limits.in_flight_bytes_per_connection);
+    let bytes_max = core.facts.config.limits.in_flight_bytes_per_connection;
+    let in_flight = InFlight::new(Some(connection.peer.ip()), bytes_max);
     while let Some(received) = frames.next(&in_flight).await? {
         let request = &received.request;
         let wish = Wish {

@@ -14,6 +14,7 @@ use record::{BatchBuilder, Compression, Record};
 use storage::Reserve;
 use tokio::sync::Mutex;
 
+use crate::budget::SharedRoom;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
 use crate::shard::{Acks, AppendRefusal, AppendRequest};
@@ -84,10 +85,21 @@ impl Core {
         &self,
         plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
     ) -> Result<Vec<Changed>, Stopping> {
-        self.facts
-            .mailboxes
-            .carry_out(0, |core| async move { core.change_here(plan).await })
-            .await
+        self.change_within(None, plan).await
+    }
+
+    /// The same. `room`, which the request for it has taken, is taken until the change is made or refused.
+    pub(crate) async fn change_within(
+        &self,
+        room: SharedRoom,
+        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
+    ) -> Result<Vec<Changed>, Stopping> {
+        let change = |core: Rc<Core>| async move {
+            let changed = core.change_here(plan).await;
+            drop(room);
+            changed
+        };
+        self.facts.mailboxes.carry_out(0, change).await
     }
 
     async fn change_here(

@@ -22,7 +22,7 @@ use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic, fresh_
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
 
-use crate::budget::Room;
+use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
@@ -105,7 +105,7 @@ impl Core {
     pub(crate) async fn hand_to_coordinator(
         self: &Rc<Self>,
         request: Request,
-        room: Option<Room>,
+        room: SharedRoom,
     ) -> Result<Answer, ErrorCode> {
         let group = request
             .group()
@@ -135,7 +135,7 @@ impl Core {
         topic: TopicId,
         index: i32,
         request: Request,
-        room: Option<Room>,
+        room: SharedRoom,
     ) -> Result<Answer, ErrorCode> {
         let owner = self.facts.owner_of(PartitionId { topic, index });
         let ask = move |core: Rc<Core>| async move {

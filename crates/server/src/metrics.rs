@@ -73,6 +73,8 @@ pub(crate) struct CoreFigures {
     pub(crate) produce_latency: HistogramFigures,
     /// Of fetches that did not wait for records.
     pub(crate) fetch_latency: HistogramFigures,
+    /// Held by large requests.
+    pub(crate) request_bytes: usize,
     /// Held by answers that are not written yet.
     pub(crate) answer_bytes: usize,
     pub(crate) fetch_sessions: usize,

@@ -14,6 +14,7 @@ use kafka_wire::ErrorCode;
 use protocol::metadata::Metadata;
 use record::PartitionId;
 
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::stopping_code;
 use crate::shard::Shard;
@@ -49,9 +50,11 @@ impl<Q> Default for Questions<Q> {
     }
 }
 
-/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so.
+/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so. `room` is
+/// that of the request, which is taken as long as any of the questions is left.
 pub(crate) async fn ask_owners<Q, A, F>(
     core: &Rc<Core>,
+    room: &SharedRoom,
     questions: Vec<Result<(PartitionId, Q), ErrorCode>>,
     work: impl Fn(Rc<Shard>, PartitionId, Q) -> F + Clone + Send + 'static,
 ) -> Vec<Result<A, ErrorCode>>
@@ -75,11 +78,12 @@ where
         }
     }
     let calls = by_core.into_iter().map(|(owner, Questions { places, asked })| {
-        let work = work.clone();
-        let call = core
-            .facts
-            .mailboxes
-            .call(owner, move |core| answer_here(core, asked, work));
+        let (work, room) = (work.clone(), room.clone());
+        let call = core.facts.mailboxes.call(owner, move |core| async move {
+            let answers = answer_here(core, asked, work).await;
+            drop(room);
+            answers
+        });
         async move { (places, call.await) }
     });
     for (places, answered) in join_all(calls).await {

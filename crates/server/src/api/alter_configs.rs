@@ -18,6 +18,7 @@ use protocol::metadata::{
 
 use super::config_resource::target;
 use super::topic_change::{Refusal, change, conclude, rehearse};
+use crate::budget::SharedRoom;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
@@ -42,13 +43,14 @@ pub(super) async fn replace(
     core: Rc<Core>,
     request: AlterConfigsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> AlterConfigsResponse {
     let wanted = request.resources.into_iter().map(|resource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: replacement(resource.configs),
     });
-    let outcomes = alter(&core, wanted.collect(), request.validate_only).await;
+    let outcomes = alter(&core, room, wanted.collect(), request.validate_only).await;
     let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
         alter_configs::AlterConfigsResourceResponse {
             error_code: code(refusal.as_ref()),
@@ -67,13 +69,14 @@ pub(crate) async fn edit(
     core: Rc<Core>,
     request: IncrementalAlterConfigsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> IncrementalAlterConfigsResponse {
     let wanted = request.resources.into_iter().map(|resource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: edits(resource.configs),
     });
-    let outcomes = alter(&core, wanted.collect(), request.validate_only).await;
+    let outcomes = alter(&core, room, wanted.collect(), request.validate_only).await;
     let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
         incremental_alter_configs::AlterConfigsResourceResponse {
             error_code: code(refusal.as_ref()),
@@ -158,7 +161,12 @@ pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Resul
 }
 
 /// Does what is wanted; an outcome for each resource, in order.
-async fn alter(core: &Core, wanted: Vec<Wanted>, validate_only: bool) -> Vec<(i8, Text, Option<Refusal>)> {
+async fn alter(
+    core: &Core,
+    room: SharedRoom,
+    wanted: Vec<Wanted>,
+    validate_only: bool,
+) -> Vec<(i8, Text, Option<Refusal>)> {
     let mut times: HashMap<(i8, Text), usize> = HashMap::new();
     for wanted in &wanted {
         *times
@@ -191,7 +199,7 @@ async fn alter(core: &Core, wanted: Vec<Wanted>, validate_only: bool) -> Vec<(i8
     };
     let made = match validate_only {
         true => rehearse(core, plan),
-        false => change(core, PATIENCE, plan).await,
+        false => change(core, room, PATIENCE, plan).await,
     };
     conclude(&mut wishes, made);
     let outcome =

@@ -12,6 +12,7 @@ use record::{PartitionId, TopicId};
 use super::topic_change::{
     Planner, Refusal, change, check_not_internal, check_replicas, conclude, each_once, patience, rehearse,
 };
+use crate::budget::SharedRoom;
 use crate::core::Core;
 
 /// A topic and how many partitions it is to have.
@@ -21,6 +22,7 @@ pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreatePartitionsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> CreatePartitionsResponse {
     let topics = each_once(request.topics, |topic| topic.name.clone());
     let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
@@ -40,7 +42,7 @@ pub(crate) async fn handle(
     };
     let made = match request.validate_only {
         true => rehearse(&core, plan),
-        false => change(&core, patience(request.timeout_ms), plan).await,
+        false => change(&core, room, patience(request.timeout_ms), plan).await,
     };
     conclude(&mut outcomes, made);
     let results = topics

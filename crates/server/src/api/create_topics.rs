@@ -22,6 +22,7 @@ use super::config_resource::source_code;
 use super::topic_change::{
     Planner, Refusal, change, check_replicas, conclude, each_once, patience, rehearse,
 };
+use crate::budget::SharedRoom;
 use crate::core::Core;
 
 /// Leaves a count to the node.
@@ -36,6 +37,7 @@ pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreateTopicsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> CreateTopicsResponse {
     if request.topics.len() > TOPICS_WITHOUT_ROOM_MAX {
         core.answers.room().await;
@@ -51,7 +53,7 @@ pub(crate) async fn handle(
     };
     let made = match request.validate_only {
         true => rehearse(&core, plan),
-        false => change(&core, patience(request.timeout_ms), plan).await,
+        false => change(&core, room, patience(request.timeout_ms), plan).await,
     };
     conclude(&mut wishes, made);
     core.with_metadata(|metadata| {

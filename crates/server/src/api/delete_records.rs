@@ -9,6 +9,7 @@ use record::{Offset, PartitionId};
 
 use super::topic_change::patience;
 use crate::append_path::FLUSH_PATIENCE_MIN;
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::owner::{ask_owners, find_partition};
@@ -23,6 +24,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DeleteRecordsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> DeleteRecordsResponse {
     let mut questions = Vec::new();
     core.with_metadata(|metadata| {
@@ -40,7 +42,7 @@ pub(super) async fn handle(
             Err(_) => Err(ErrorCode::RequestTimedOut),
         }
     };
-    let mut trimmed = ask_owners(&core, questions, work).await.into_iter();
+    let mut trimmed = ask_owners(&core, &room, questions, work).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| {
         let results = topic.partitions.iter().zip(&mut trimmed);
         let partitions = results

@@ -9,6 +9,7 @@ use protocol::metadata::Metadata;
 use record::TopicId;
 
 use super::topic_change::{Refusal, change, check_not_internal, conclude, each_once, patience};
+use crate::budget::SharedRoom;
 use crate::core::Core;
 
 /// A topic that was found, or why it is not deleted.
@@ -18,6 +19,7 @@ pub(crate) async fn handle(
     core: Rc<Core>,
     request: DeleteTopicsRequest,
     version: i16,
+    room: SharedRoom,
 ) -> DeleteTopicsResponse {
     let named = |name: Text| DeleteTopicState {
         name: Some(name),
@@ -38,7 +40,7 @@ pub(crate) async fn handle(
     };
     conclude(
         &mut found,
-        change(&core, patience(request.timeout_ms), plan).await,
+        change(&core, room, patience(request.timeout_ms), plan).await,
     );
     let responses = states
         .into_iter()

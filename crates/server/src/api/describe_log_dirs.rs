@@ -14,6 +14,7 @@ use kafka_wire::{DescribeLogDirsRequest, DescribeLogDirsResponse, ErrorCode, Tex
 use protocol::metadata::Metadata;
 use record::PartitionId;
 
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::owner::ask_owners;
 
@@ -27,6 +28,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeLogDirsRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> DescribeLogDirsResponse {
     // All partitions of the node, for a request of a few bytes.
     core.answers.room().await;
@@ -40,7 +42,9 @@ pub(super) async fn handle(
             .partition_bytes(id)
             .ok_or(ErrorCode::UnknownTopicOrPartition)
     };
-    let mut sizes = ask_owners(&core, questions.collect(), size).await.into_iter();
+    let mut sizes = ask_owners(&core, &room, questions.collect(), size)
+        .await
+        .into_iter();
     let topics = wanted.into_iter().map(|(name, partitions)| DescribeLogDirsTopic {
         name,
         partitions: partitions

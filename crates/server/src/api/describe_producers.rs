@@ -11,6 +11,7 @@ use protocol::producers::WrittenBatch;
 use protocol::{Leader, ProducerId};
 use record::PartitionId;
 
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::Shard;
@@ -24,6 +25,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeProducersRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> DescribeProducersResponse {
     // All producers of a partition, for a request of a few bytes.
     core.answers.room().await;
@@ -41,16 +43,16 @@ pub(super) async fn handle(
             }
         }
     });
-    let room = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
+    let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
-        let room = room.clone();
+        let left = left.clone();
         async move {
             shard
-                .with_leader(id, |leader| producers(leader, &room))
+                .with_leader(id, |leader| producers(leader, &left))
                 .unwrap_or(Err(ErrorCode::UnknownTopicOrPartition))
         }
     };
-    let mut described = ask_owners(&core, questions, work).await.into_iter();
+    let mut described = ask_owners(&core, &room, questions, work).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| TopicResponse {
         name: topic.name,
         partitions: topic

@@ -35,7 +35,7 @@ pub(super) async fn handle(
             .with_leader(id, extent)
             .ok_or(ErrorCode::UnknownTopicOrPartition)
     };
-    let answered = ask_owners(&core, question, work).await.pop();
+    let answered = ask_owners(&core, &None, question, work).await.pop();
     match answered.expect("one question, one answer") {
         Ok(extent) => told(&core, &extent),
         Err(code) => DescribeQuorumResponse {

@@ -18,7 +18,7 @@ use kafka_wire::{ErrorCode, Text};
 use platform::random::random_bytes;
 use protocol::groups::{Ask, GroupError, Name};
 
-use crate::budget::Room;
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -74,7 +74,7 @@ async fn ask<Q: Ask>(core: &Rc<Core>, request: Q) -> Result<Q::Answer, Refusal> 
 async fn ask_and_wait<Q: Ask>(
     core: &Rc<Core>,
     request: Q,
-    room: Option<Room>,
+    room: SharedRoom,
 ) -> Result<Result<Q::Answer, GroupError>, ErrorCode> {
     let answer = core.hand_to_coordinator(request.into(), room).await?;
     Ok(Q::take(answer).expect("an answer is of its request's kind"))

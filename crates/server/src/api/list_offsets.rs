@@ -19,6 +19,7 @@ use protocol::metadata::Metadata;
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 use tokio::sync::Notify;
 
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::{ask_owners, find_partition};
@@ -87,10 +88,15 @@ impl Found {
     }
 }
 
-pub(super) async fn handle(core: Rc<Core>, request: ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: ListOffsetsRequest,
+    version: i16,
+    room: SharedRoom,
+) -> ListOffsetsResponse {
     let questions = core.with_metadata(|metadata| questions(metadata, &request, version));
     let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
-    let mut found = ask_owners(&core, questions, work).await.into_iter();
+    let mut found = ask_owners(&core, &room, questions, work).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
         name: topic.name,
         partitions: topic

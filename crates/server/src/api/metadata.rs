@@ -20,6 +20,7 @@ use record::TopicId;
 use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
 use super::topic_change::{Planner, Refusal, change, conclude};
+use crate::budget::SharedRoom;
 use crate::core::Core;
 
 /// From here on an empty list of topics means none, not all.
@@ -39,7 +40,12 @@ enum Named {
     Id(TopicId),
 }
 
-pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i16) -> MetadataResponse {
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: MetadataRequest,
+    version: i16,
+    room: SharedRoom,
+) -> MetadataResponse {
     let is_long = request
         .topics
         .as_ref()
@@ -47,7 +53,7 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
     if is_long {
         core.answers.room().await;
     }
-    let mut topics = tell(&core, &request, version).await;
+    let mut topics = tell(&core, &request, version, room).await;
     let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
     // An id that no topic has stands for nothing.
     for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
@@ -64,7 +70,12 @@ pub(super) async fn handle(core: Rc<Core>, request: MetadataRequest, version: i1
 }
 
 /// The topics that are asked for.
-async fn tell(core: &Rc<Core>, request: &MetadataRequest, version: i16) -> Vec<MetadataResponseTopic> {
+async fn tell(
+    core: &Rc<Core>,
+    request: &MetadataRequest,
+    version: i16,
+    room: SharedRoom,
+) -> Vec<MetadataResponseTopic> {
     let wanted = match &request.topics {
         Some(topics) if version < FIRST_WITH_NULL_FOR_ALL && topics.is_empty() => None,
         wanted => wanted.as_deref(),
@@ -78,7 +89,7 @@ async fn tell(core: &Rc<Core>, request: &MetadataRequest, version: i16) -> Vec<M
         Some(topics) => {
             let named = distinct(topics);
             let refused = match request.allow_auto_topic_creation && core.facts.config.topics.auto_create {
-                true => create(core, &named).await,
+                true => create(core, &named, room).await,
                 false => HashMap::new(),
             };
             core.with_metadata(|metadata| {
@@ -128,7 +139,7 @@ fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
 }
 
 /// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
-async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
+async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<Text, ErrorCode> {
     let mut names = core.with_metadata(|metadata| missing(metadata, named));
     let later = names.split_off(names.len().min(CREATED_AT_ONCE_MAX));
     let mut refused: HashMap<Text, ErrorCode> = later
@@ -157,7 +168,7 @@ async fn create(core: &Rc<Core>, named: &[Named]) -> HashMap<Text, ErrorCode> {
             .collect()
     };
     let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
-    conclude(&mut created, change(core, CREATION_PATIENCE, plan).await);
+    conclude(&mut created, change(core, room, CREATION_PATIENCE, plan).await);
     for (name, created) in names.into_iter().zip(created) {
         let Err(Refusal { code, .. }) = created else {
             continue;

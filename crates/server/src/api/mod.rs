@@ -41,7 +41,7 @@ use kafka_wire::{
 use storage::SharedMemory;
 
 use crate::append_path::produce;
-use crate::budget::Room;
+use crate::budget::SharedRoom;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
 use crate::fetch_path::{Fetched, fetch};
@@ -67,8 +67,8 @@ pub(crate) enum AnswerKind {
 }
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
-/// answer. `room` is what a large request has taken of its core's memory; an answer that may be long in coming takes it
-/// over, and gives it back when nothing of the request is kept any more.
+/// answer. `room` is what a large request has taken of its core's memory: what is made of the request elsewhere shares it, and
+/// an answer that may be long in coming takes it over, and gives it back when nothing of the request is kept any more.
 ///
 /// # Errors
 /// The frame is malformed, or of an API or version that is not served: the connection cannot go on.
@@ -77,7 +77,7 @@ pub(crate) fn start(
     connection: &Rc<Connection>,
     frame: Bytes,
     memory: Option<SharedMemory>,
-    room: &mut Option<Room>,
+    room: &mut SharedRoom,
 ) -> Result<Answer, ConnectionError> {
     let arrays_bytes_max = arrays_bytes_max(&frame, frame.len());
     let mut reader = Reader::with_memory_limit(frame, arrays_bytes_max);
@@ -93,16 +93,16 @@ pub(crate) fn start(
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
-        ApiKey::ListOffsets => call.answer(list_offsets::handle),
-        ApiKey::Metadata => call.answer(metadata::handle),
+        ApiKey::ListOffsets => call.answer_sharing(list_offsets::handle, room),
+        ApiKey::Metadata => call.answer_sharing(metadata::handle, room),
         ApiKey::ApiVersions => Ok(call.api_versions()),
-        ApiKey::CreateTopics => call.answer(create_topics::handle),
-        ApiKey::DeleteTopics => call.answer(delete_topics::handle),
-        ApiKey::DeleteRecords => call.answer(delete_records::handle),
+        ApiKey::CreateTopics => call.answer_sharing(create_topics::handle, room),
+        ApiKey::DeleteTopics => call.answer_sharing(delete_topics::handle, room),
+        ApiKey::DeleteRecords => call.answer_sharing(delete_records::handle, room),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
-        ApiKey::OffsetForLeaderEpoch => call.answer(offset_for_leader_epoch::handle),
+        ApiKey::OffsetForLeaderEpoch => call.answer_sharing(offset_for_leader_epoch::handle, room),
         ApiKey::DescribeConfigs => call.answer(describe_configs::handle),
-        ApiKey::CreatePartitions => call.answer(create_partitions::handle),
+        ApiKey::CreatePartitions => call.answer_sharing(create_partitions::handle, room),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
         ApiKey::JoinGroup => call.join_group(room.take()),
         ApiKey::SyncGroup => call.sync_group(room.take()),
@@ -116,13 +116,13 @@ pub(crate) fn start(
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
         ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
         ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
-        ApiKey::AlterConfigs => call.answer(alter_configs::replace),
-        ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
+        ApiKey::AlterConfigs => call.answer_sharing(alter_configs::replace, room),
+        ApiKey::IncrementalAlterConfigs => call.answer_sharing(alter_configs::edit, room),
         ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
-        ApiKey::DescribeLogDirs => call.answer(describe_log_dirs::handle),
+        ApiKey::DescribeLogDirs => call.answer_sharing(describe_log_dirs::handle, room),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
-        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
+        ApiKey::DescribeProducers => call.answer_sharing(describe_producers::handle, room),
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
@@ -224,6 +224,22 @@ impl Call<'_> {
         }))
     }
 
+    /// The same for what has other cores do something: as long as anything made of the request is left there, its room is taken,
+    /// also when the connection is gone.
+    fn answer_sharing<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom) -> F + 'static,
+        room: &SharedRoom,
+    ) -> Result<Answer, ConnectionError>
+    where
+        R: Request + 'static,
+        R::Response: Encode + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let room = room.clone();
+        self.answer(move |core, request, version| handle(core, request, version, room))
+    }
+
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are
     /// no larger than their requests.
     fn answer_at_once<R, F>(
@@ -277,13 +293,13 @@ impl Call<'_> {
         })
     }
 
-    fn join_group(self, room: Option<Room>) -> Result<Answer, ConnectionError> {
+    fn join_group(self, room: SharedRoom) -> Result<Answer, ConnectionError> {
         self.answer_member(|core, request, version, client| {
             groups::join_group(core, request, version, client, room)
         })
     }
 
-    fn sync_group(self, room: Option<Room>) -> Result<Answer, ConnectionError> {
+    fn sync_group(self, room: SharedRoom) -> Result<Answer, ConnectionError> {
         self.answer(|core, request, version| groups::sync_group(core, request, version, room))
     }
 

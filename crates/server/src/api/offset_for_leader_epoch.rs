@@ -7,6 +7,7 @@ use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest, OffsetForLeaderEpochRes
 use protocol::EpochEnd;
 use record::{Epoch, PartitionId};
 
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::{ask_owners, find_partition};
@@ -22,6 +23,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: OffsetForLeaderEpochRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> OffsetForLeaderEpochResponse {
     let mut questions = Vec::new();
     core.with_metadata(|metadata| {
@@ -41,7 +43,7 @@ pub(super) async fn handle(
     let work = |shard, partition, question| async move {
         epoch_end(&shard, partition, &question).map_err(|refusal| read_code(&refusal))
     };
-    let mut ends = ask_owners(&core, questions, work).await.into_iter();
+    let mut ends = ask_owners(&core, &room, questions, work).await.into_iter();
     let topics = request
         .topics
         .into_iter()

@@ -10,6 +10,7 @@ use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits, Top
 use protocol::{ApplyError, NodeId};
 use record::TopicId;
 
+use crate::budget::SharedRoom;
 use crate::config::Config;
 use crate::controller::ChangeError;
 use crate::core::Core;
@@ -65,13 +66,15 @@ impl From<ApplyError> for Refusal {
 /// What became of each plan; the outer refusal concerns all.
 pub(super) type Made = Result<Vec<Result<(), Refusal>>, Refusal>;
 
-/// Makes a change and waits for it as long as the client does.
+/// Makes a change and waits for it as long as the client does. It is made to its end even if the client goes: so long it shares the
+/// request's `room`.
 pub(super) async fn change(
     core: &Core,
+    room: SharedRoom,
     patience: Duration,
     plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
 ) -> Made {
-    let Ok(changed) = tokio::time::timeout(patience, core.change(plan)).await else {
+    let Ok(changed) = tokio::time::timeout(patience, core.change_within(room, plan)).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
     };

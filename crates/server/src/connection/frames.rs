@@ -1,12 +1,12 @@
 //! The frames of a connection's input: where a large one is read to, and how long each may take.
 //!
-//! Memory comes before reading. Who announces much shows some of it first, and nobody keeps room for a trickle while others wait.
+//! Memory comes before reading. A client that announces much shows some of it first, and gets room for the rest as `arriving`
+//! has it.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use futures_util::FutureExt;
-use futures_util::future::LocalBoxFuture;
 use kafka_wire::lone_batch_position;
 use storage::{BatchMemory, SharedMemory};
 use tokio::io::AsyncReadExt;
@@ -14,9 +14,10 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use super::ConnectionError;
+use super::arriving::Arriving;
 use super::in_flight::InFlight;
 use crate::api;
-use crate::budget::{Budget, Room};
+use crate::budget::Room;
 use crate::core::Core;
 use crate::shard::count;
 
@@ -31,8 +32,6 @@ const _: () = assert!(
     SMALL_FRAME_BYTES < BatchMemory::REQUEST_BYTES_MIN,
     "a frame that may be received into a batch's memory has shown its head before it is received"
 );
-/// While others wait for the room that a frame holds, so much of it has to come each time that they would be let wait.
-const ARRIVING_BYTES_MIN: usize = 64 << 10;
 /// Made room for beyond what is asked for, at least and at most.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -50,6 +49,8 @@ pub(super) struct Received {
 /// The frames of a connection's input.
 pub(super) struct Frames {
     core: Rc<Core>,
+    /// Where the client is.
+    from: IpAddr,
     pub(super) input: OwnedReadHalf,
     pub(super) buffer: BytesMut,
     /// How much to make room for, after how much came lately.
@@ -60,9 +61,16 @@ pub(super) struct Frames {
 
 impl Frames {
     /// `rest` is what was read already, `any` whether that comes behind a whole request.
-    pub(super) fn new(core: Rc<Core>, input: OwnedReadHalf, rest: BytesMut, any: bool) -> Frames {
+    pub(super) fn new(
+        core: Rc<Core>,
+        from: IpAddr,
+        input: OwnedReadHalf,
+        rest: BytesMut,
+        any: bool,
+    ) -> Frames {
         Frames {
             core,
+            from,
             input,
             buffer: rest,
             read_bytes: READ_BYTES_MIN,
@@ -90,84 +98,98 @@ impl Frames {
                 size: announced.into(),
                 size_max: limits.request_bytes,
             })?;
-        let room = match size {
-            ..=SMALL_FRAME_BYTES => None,
+        let received = match size {
+            ..=SMALL_FRAME_BYTES => self.receive_small(size).await?,
             _ => {
-                // Whoever announces much shows some of it, before room for the rest is kept from others.
+                // Room is not even asked for before the client has shown some of what it announces.
                 let shown = timeout(limits.handshake, self.fill(PREFIX_BYTES + HEAD_BYTES)).await;
                 if !shown.map_err(|_| ConnectionError::TooSlow(limits.handshake))?? {
                     return Ok(None);
                 }
                 under_way.until_none_waits().await;
-                let memory_bytes = api::memory_bytes(&self.buffer[PREFIX_BYTES..], size);
-                Some(self.core.requests.room(memory_bytes).await)
+                self.receive_large(size).await?
             }
         };
-        let received = timeout(limits.handshake, self.receive(size, room.is_some())).await;
-        let received = received.map_err(|_| ConnectionError::TooSlow(limits.handshake))??;
         self.any = true;
-        Ok(received.map(|(request, memory)| Received {
-            request,
-            memory,
-            room,
+        Ok(received)
+    }
+
+    /// The frame of `size` bytes whose prefix is in the buffer; `None` if the input ends before.
+    async fn receive_small(&mut self, size: usize) -> Result<Option<Received>, ConnectionError> {
+        let time_max = self.core.facts.config.limits.handshake;
+        let filled = timeout(time_max, self.fill(PREFIX_BYTES + size)).await;
+        if !filled.map_err(|_| ConnectionError::TooSlow(time_max))?? {
+            return Ok(None);
+        }
+        Ok(Some(Received {
+            request: self.take_frame(size),
+            memory: None,
+            room: None,
         }))
     }
 
-    /// The frame of `size` bytes whose prefix is in the buffer, and of a large one its head too; `None` if the input ends
-    /// before. Only a frame that holds room may not trickle while others wait.
-    async fn receive(
-        &mut self,
-        size: usize,
-        holds_room: bool,
-    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
-        if size >= BatchMemory::REQUEST_BYTES_MIN {
-            let head = &self.buffer[PREFIX_BYTES..PREFIX_BYTES + HEAD_BYTES];
-            if let Some(position) = lone_batch_position(head) {
-                return self.receive_batch(BatchMemory::for_request(position, size)).await;
-            }
-        }
+    /// The same of a large one, whose head is in the buffer, too.
+    async fn receive_large(&mut self, size: usize) -> Result<Option<Received>, ConnectionError> {
         let core = self.core.clone();
-        let mut patience = holds_room.then(|| Patience::new(&core.requests));
+        let head = &self.buffer[PREFIX_BYTES..PREFIX_BYTES + HEAD_BYTES];
+        let memory_bytes = api::memory_bytes(head, size);
+        let lone_batch = match size >= BatchMemory::REQUEST_BYTES_MIN {
+            true => lone_batch_position(head),
+            false => None,
+        };
+        let time_max = core.facts.config.limits.handshake;
+        let mut arriving = Arriving::new(&core.requests, self.from, size, memory_bytes, time_max);
         while self.buffer.len() < PREFIX_BYTES + size {
-            let here = self.buffer.len();
-            let filling = self.fill_once(PREFIX_BYTES + size);
-            let filled = match &mut patience {
-                Some(patience) => patience.wait(filling).await?,
-                None => filling.await?,
-            };
-            if !filled {
+            let here = self.buffer.len() - PREFIX_BYTES;
+            let bytes_max = arriving.bytes_max(here).await;
+            if let (Some(position), true) = (lone_batch, bytes_max == size) {
+                let memory = BatchMemory::for_request(position, size);
+                return self.receive_batch(memory, arriving).await;
+            }
+            if !arriving.wait(self.fill_once(PREFIX_BYTES + bytes_max)).await? {
                 return Ok(None);
             }
-            if let Some(patience) = &mut patience {
-                patience.note(self.buffer.len() - here);
-            }
+            arriving.note(self.buffer.len() - PREFIX_BYTES - here);
         }
-        self.buffer.advance(PREFIX_BYTES);
-        Ok(Some((self.buffer.split_to(size).freeze(), None)))
+        let request = self.take_frame(size);
+        Ok(Some(Received {
+            request,
+            memory: None,
+            room: Some(arriving.into_room().await),
+        }))
     }
 
     /// An append of one large batch, received where it can stay until it is on the disk.
     async fn receive_batch(
         &mut self,
         mut memory: BatchMemory,
-    ) -> Result<Option<(Bytes, Option<SharedMemory>)>, ConnectionError> {
+        mut arriving: Arriving<'_>,
+    ) -> Result<Option<Received>, ConnectionError> {
         self.buffer.advance(PREFIX_BYTES);
         let here = self.buffer.len().min(memory.missing());
         memory.rest().put_slice(&self.buffer.split_to(here));
         // The next one's head is as small as this one's: what is read with it has to be copied.
         self.read_bytes = READ_BYTES_MIN;
-        let core = self.core.clone();
-        let mut patience = Patience::new(&core.requests);
         while memory.missing() > 0 {
-            let read = patience.wait(self.input.read_buf(&mut memory.rest())).await?;
+            let read = arriving.wait(self.input.read_buf(&mut memory.rest())).await?;
             if read == 0 {
                 return Ok(None);
             }
-            patience.note(read);
+            arriving.note(read);
             count(&self.core.counters.received_bytes, read as u64);
         }
         let (request, memory) = memory.share();
-        Ok(Some((request, Some(memory))))
+        Ok(Some(Received {
+            request,
+            memory: Some(memory),
+            room: Some(arriving.into_room().await),
+        }))
+    }
+
+    /// The frame of `size` bytes that is in the buffer.
+    fn take_frame(&mut self, size: usize) -> Bytes {
+        self.buffer.advance(PREFIX_BYTES);
+        self.buffer.split_to(size).freeze()
     }
 
     /// Reads until the buffer holds `length` bytes; false if the input ends before.
@@ -205,42 +227,5 @@ impl Frames {
         };
         self.read_bytes = fits_well.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
         Ok(true)
-    }
-}
-
-/// How long a request is waited for that holds room: not while it trickles and others wait for that.
-struct Patience<'a> {
-    requests: &'a Budget,
-    over: LocalBoxFuture<'a, ()>,
-    /// Of what came since the patience was new.
-    came_bytes: usize,
-}
-
-impl Patience<'_> {
-    fn new(requests: &Budget) -> Patience<'_> {
-        Patience {
-            requests,
-            over: requests.until_wanted().boxed_local(),
-            came_bytes: 0,
-        }
-    }
-
-    async fn wait<T, E: Into<ConnectionError>>(
-        &mut self,
-        input: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, ConnectionError> {
-        tokio::select! {
-            biased;
-            read = input => read.map_err(Into::into),
-            () = &mut self.over => Err(ConnectionError::Silent),
-        }
-    }
-
-    /// Takes note of what came.
-    fn note(&mut self, bytes: usize) {
-        self.came_bytes += bytes;
-        if self.came_bytes >= ARRIVING_BYTES_MIN {
-            *self = Patience::new(self.requests);
-        }
     }
 }

@@ -4,18 +4,21 @@
 //! A large request has taken room before it was read. A small one needs none while the connection has little under way: many
 //! small ones are as much as a large one. Nobody keeps room behind a request that waits for what others do: that may be long.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::frames::SMALL_FRAME_BYTES;
-use crate::budget::{Budget, Room};
+use crate::budget::{Budget, Room, SharedRoom};
 
 /// More than may be under way at once.
 const WAITING_MAX: u32 = 1 << 20;
 
 /// See the module.
 pub(super) struct InFlight {
+    /// Where the client is.
+    from: Option<IpAddr>,
     free: Arc<Semaphore>,
     bytes_max: u32,
     /// Requests that may wait take one each.
@@ -38,14 +41,15 @@ pub(super) struct Permits {
     _bytes: OwnedSemaphorePermit,
     _still: Option<OwnedSemaphorePermit>,
     /// Of its core's memory, if it is large, unless the answer has taken that over.
-    pub(super) room: Option<Room>,
+    pub(super) room: SharedRoom,
 }
 
 impl InFlight {
     /// At most `bytes_max`, but one request of any size.
-    pub(super) fn new(bytes_max: usize) -> InFlight {
+    pub(super) fn new(from: Option<IpAddr>, bytes_max: usize) -> InFlight {
         let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX).max(1);
         InFlight {
+            from,
             free: Arc::new(Semaphore::new(bytes_max as usize)),
             bytes_max,
             still: Arc::new(Semaphore::new(WAITING_MAX as usize)),
@@ -73,7 +77,7 @@ impl InFlight {
         Permits {
             _bytes: permit,
             _still: still.map(|still| still.expect("fewer are under way")),
-            room,
+            room: room.map(Arc::new),
         }
     }
 
@@ -90,7 +94,7 @@ impl InFlight {
     /// Room that is not kept behind a request that waits.
     async fn room_in_turn(&self, core: &Budget, memory_bytes: usize) -> Room {
         self.until_none_waits().await;
-        core.room(memory_bytes).await
+        core.room_of(self.from, memory_bytes).await
     }
 }
 
@@ -110,10 +114,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn many_small_requests_take_room_like_a_large_one() {
+    #[tokio::test]
+    async fn many_small_requests_take_room_like_a_large_one() {
         let core = Budget::new(MIB);
-        let in_flight = InFlight::new(16 * MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
         let half = SMALL_FRAME_BYTES / 2;
         let admit = || in_flight.admit(&core, wish(half, false), None).now_or_never();
         // The first ones are free.
@@ -126,12 +130,12 @@ mod tests {
         assert!(admit().is_some(), "what is answered gives its room back");
     }
 
-    #[test]
-    fn a_connection_with_little_under_way_waits_for_nobody() {
+    #[tokio::test]
+    async fn a_connection_with_little_under_way_waits_for_nobody() {
         let core = Budget::new(MIB);
         let all = core.room(MIB).now_or_never();
         assert!(all.is_some());
-        let in_flight = InFlight::new(16 * MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
         for _ in 0..100 {
             let admitted = in_flight
                 .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
@@ -140,12 +144,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_small_request_waits_no_longer_than_its_connection_is_busy() {
+    #[tokio::test]
+    async fn a_small_request_waits_no_longer_than_its_connection_is_busy() {
         let core = Budget::new(MIB);
         let all = core.room(MIB).now_or_never();
         assert!(all.is_some());
-        let in_flight = InFlight::new(16 * MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
         let first = in_flight
             .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
             .now_or_never();
@@ -157,10 +161,10 @@ mod tests {
         assert!(second.room.is_none());
     }
 
-    #[test]
-    fn a_connection_has_so_much_under_way_and_no_more() {
+    #[tokio::test]
+    async fn a_connection_has_so_much_under_way_and_no_more() {
         let core = Budget::new(16 * MIB);
-        let in_flight = InFlight::new(2 * MIB);
+        let in_flight = InFlight::new(None, 2 * MIB);
         let large = core.room(4 * MIB).now_or_never();
         let permits = in_flight
             .admit(&core, wish(4 * MIB, false), large)
@@ -182,10 +186,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn no_room_is_kept_behind_a_request_that_waits() {
+    #[tokio::test]
+    async fn no_room_is_kept_behind_a_request_that_waits() {
         let core = Budget::new(MIB);
-        let in_flight = InFlight::new(16 * MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
         let admit = |may_wait| in_flight.admit(&core, wish(SMALL_FRAME_BYTES, may_wait), None);
         let (waits, next) = (admit(true).now_or_never(), admit(false).now_or_never());
         assert!(next.is_none(), "it needs room, and would keep it");

@@ -178,6 +178,7 @@ mod tests {
     fn a_body_keeps_its_room_until_it_is_gone_whoever_waits_for_it() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
+            .enable_time()
             .build()
             .expect("a runtime");
         runtime.block_on(async {

@@ -252,7 +252,9 @@ async fn alter(
                 }],
                 validate_only,
             };
-            alter_configs::edit(core, request, ALTER_VERSION).await.responses
+            alter_configs::edit(core, request, ALTER_VERSION, None)
+                .await
+                .responses
         })
         .await?;
     let altered = altered.pop().expect("one resource is named, one is answered");

@@ -110,7 +110,9 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
                 timeout_ms,
                 ..CreateTopicsRequest::default()
             };
-            create_topics::handle(core, request, CREATE_VERSION).await.topics
+            create_topics::handle(core, request, CREATE_VERSION, None)
+                .await
+                .topics
         })
         .await?;
     let result = result.first().expect("one topic is asked for, one is answered");
@@ -233,7 +235,7 @@ pub(super) async fn grow(
                 timeout_ms,
                 ..CreatePartitionsRequest::default()
             };
-            create_partitions::handle(core, request, GROW_VERSION)
+            create_partitions::handle(core, request, GROW_VERSION, None)
                 .await
                 .results
         })
@@ -260,7 +262,7 @@ pub(super) async fn delete(
                 timeout_ms,
                 ..DeleteTopicsRequest::default()
             };
-            delete_topics::handle(core, request, DELETE_VERSION)
+            delete_topics::handle(core, request, DELETE_VERSION, None)
                 .await
                 .responses
         })

@@ -112,6 +112,7 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         sent_bytes: counters.sent_bytes.get(),
         produce_latency: counters.produce_latency.figures(),
         fetch_latency: counters.fetch_latency.figures(),
+        request_bytes: core.requests.held_bytes(),
         answer_bytes: core.answers.held_bytes(),
         fetch_sessions: core.sessions.borrow().len(),
         long_turns: core.long_turns.count(),

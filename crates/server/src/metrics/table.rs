@@ -271,6 +271,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Time from when a Kafka Fetch request was read until its answer was written, if it did not wait for records to come; a client that takes them slowly counts, too.",
     ),
     gauge(
+        "request",
+        Some(Unit::Bytes),
+        |core| known(core.request_bytes),
+        "Memory that large requests by Kafka's protocol hold until nothing of them is left; see limits.in_flight_bytes_per_core.",
+    ),
+    gauge(
         "answer",
         Some(Unit::Bytes),
         |core| known(core.answer_bytes),

@@ -93,6 +93,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         sent_bytes: 7,
         produce_latency: latency(&[9, 70, 20_000_000]),
         fetch_latency: latency(&[10]),
+        request_bytes: 29,
         answer_bytes: 12,
         fetch_sessions: 8,
         long_turns: 23,

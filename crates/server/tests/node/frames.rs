@@ -301,6 +301,11 @@ fn announced_bytes_that_never_come_stop_nobody_for_long() {
     assert_eq!(wire.produce("orders", 0, large).error_code, 0);
 }
 
+/// The beginning of an append of 1 MiB.
+fn begun_request(shown_bytes: usize) -> Vec<u8> {
+    [&(1i32 << 20).to_be_bytes()[..], &vec![0; shown_bytes]].concat()
+}
+
 #[test]
 fn silence_ends_only_who_keeps_room_from_others() {
     let node = TestNode::start_with(&[("cores", "1"), ("limits.in_flight_bytes_per_core", "1MiB")]);
@@ -315,10 +320,9 @@ fn silence_ends_only_who_keeps_room_from_others() {
     let frame = small.frame(9, &metadata_request("any"));
     let (half, rest) = frame.split_at(frame.len() / 2);
     show(&mut small, half);
-    // The first takes all room, the second waits for it; both are silent after that.
-    let announced = [&(1i32 << 20).to_be_bytes()[..], &[0; 1 << 10]].concat();
-    show(&mut large, &announced);
-    show(&mut waiting, &announced);
+    // The first holds some of the room, the second waits for all of it; both are silent after that.
+    show(&mut large, &begun_request(128 << 10));
+    show(&mut waiting, &begun_request(64 << 10));
     large.expect_hang_up();
     small.send(rest);
     let (_, response) = small.receive::<MetadataRequest>(9);
@@ -335,8 +339,10 @@ fn a_trickle_keeps_room_from_others_no_longer_than_silence() {
     node.connect().create_topic("orders", 1, &[]);
     let mut greedy = node.connect();
     let mut trickling = greedy.another_end();
-    let announced = [&(1i32 << 20).to_be_bytes()[..], &[0; 1 << 10]].concat();
-    greedy.send(&announced);
+    greedy.send(&begun_request(128 << 10));
+    eventually("it holds room", || node.metric("ropewalk_request_bytes") > 0);
+    let mut waiting = node.connect();
+    waiting.send(&begun_request(64 << 10));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

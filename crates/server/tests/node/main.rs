@@ -29,6 +29,7 @@ mod readiness;
 mod reading_back;
 mod restarts;
 mod retention;
+mod room;
 mod slow_readers;
 mod topic_pages;
 mod topics;

@@ -14,7 +14,7 @@ use protocol::groups::{
 };
 
 use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, random, text, time};
-use crate::budget::Room;
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -34,7 +34,7 @@ pub(in crate::api) async fn join_group(
     request: JoinGroupRequest,
     version: i16,
     client: Client,
-    room: Option<Room>,
+    room: SharedRoom,
 ) -> JoinGroupResponse {
     let session_timeout = time(request.session_timeout_ms).unwrap_or_default();
     let rebalance_timeout = match version {
@@ -109,7 +109,7 @@ pub(in crate::api) async fn sync_group(
     core: Rc<Core>,
     request: SyncGroupRequest,
     version: i16,
-    room: Option<Room>,
+    room: SharedRoom,
 ) -> SyncGroupResponse {
     let names_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
     if version >= FIRST_WITH_NAMED_PROTOCOL && !names_protocol {

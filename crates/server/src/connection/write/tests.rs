@@ -144,7 +144,9 @@ fn answer(number: u8, bytes: usize) -> Ready {
         memory_bytes: 1,
         may_wait: false,
     };
-    let permits = InFlight::new(1).admit(&Budget::new(1), wish, None).now_or_never();
+    let permits = InFlight::new(None, 1)
+        .admit(&Budget::new(1), wish, None)
+        .now_or_never();
     let frame = Frame {
         chunks: vec![Bytes::from(vec![number; bytes])],
         total_bytes: bytes,

@@ -153,7 +153,7 @@ async fn find_offsets(app: &App, starts: Vec<(PartitionId, Start)>) -> Result<Ve
     let asked = app.cores.ask_metadata(move |core| async move {
         let questions = starts.into_iter().map(Ok).collect();
         let find = |shard: Rc<Shard>, id, start| async move { Ok(find_offset(&shard, id, start).await) };
-        ask_owners(&core, questions, find).await
+        ask_owners(&core, &None, questions, find).await
     });
     let found = asked.await?.into_iter().enumerate();
     let offsets = found.map(|(entry, found)| {

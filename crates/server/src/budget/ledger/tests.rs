@@ -1,0 +1,170 @@
+//! Claims that hold some and want more, newcomers behind them, and whose turn it is.
+
+use std::net::IpAddr;
+
+use super::*;
+
+type Told = oneshot::Receiver<()>;
+
+fn from(last: u8) -> Payer {
+    Some(IpAddr::from([10, 0, 0, last]))
+}
+
+/// Begins a claim that asks for so much at once.
+fn ask(ledger: &mut Ledger, payer: Payer, need: usize, to: usize, now: Instant) -> (ClaimId, Option<Told>) {
+    let id = ledger.begin(payer, need);
+    let told = ledger.grow(id, to, now);
+    (id, told)
+}
+
+fn has(ledger: &Ledger, id: ClaimId, bytes: usize) {
+    assert_eq!(ledger.held_by(id), bytes);
+}
+
+#[test]
+fn two_that_hold_half_each_and_want_more_are_met_one_after_the_other() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let (first, waits) = ask(&mut ledger, from(1), 80, 40, now);
+    assert!(waits.is_none());
+    let (second, waits) = ask(&mut ledger, from(2), 80, 40, now);
+    assert!(waits.is_some(), "if it held 40, too, neither could ever have 80");
+    has(&ledger, second, 0);
+    assert!(ledger.grow(first, 80, now).is_none(), "what it misses is free");
+    ledger.end(first, now);
+    has(&ledger, second, 40);
+    assert!(ledger.grow(second, 80, now).is_none());
+}
+
+#[test]
+fn a_request_that_is_only_announced_keeps_nobody_waiting() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(1_000);
+    let (huge, _) = ask(&mut ledger, from(1), 1_000, 10, now);
+    for _ in 0..100 {
+        let (small, waits) = ask(&mut ledger, from(1), 100, 100, now);
+        assert!(waits.is_none());
+        let mut grows = ledger.grow(huge, 20, now).expect("a small one is there");
+        assert!(grows.try_recv().is_err());
+        ledger.give_up(huge, now);
+        ledger.end(small, now);
+    }
+    has(&ledger, huge, 10);
+}
+
+#[test]
+fn whatever_is_asked_for_in_whatever_order_everybody_is_met() {
+    // A small generator of its own: the same order each time.
+    let mut seed: u64 = 7;
+    let mut draw = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below
+    };
+    for _ in 0..200 {
+        let now = Instant::now();
+        let mut ledger = Ledger::new(1_000);
+        let mut open: Vec<(ClaimId, usize)> = (0..20)
+            .map(|_| {
+                let need = 1 + draw(1_000);
+                (ledger.begin(from(draw(4) as u8), need), need)
+            })
+            .collect();
+        let mut steps = 0;
+        while !open.is_empty() {
+            let (id, need) = open[draw(open.len())];
+            let held = ledger.held_by(id);
+            assert!(held <= need && ledger.held_bytes() <= 1_000);
+            match held == need {
+                true => {
+                    ledger.end(id, now);
+                    open.retain(|(other, _)| *other != id);
+                }
+                false if ledger.claim(id).waiting.is_none() => {
+                    drop(ledger.grow(id, held + 1 + draw(need - held), now));
+                }
+                false => {}
+            }
+            steps += 1;
+            assert!(steps < 100_000, "nobody gets on any more");
+        }
+        assert_eq!(ledger.held_bytes(), 0);
+        assert!(!ledger.is_wanted() && ledger.payers.is_empty() && ledger.lines.is_empty());
+    }
+}
+
+#[test]
+fn the_address_that_holds_least_goes_first_and_of_its_claims_the_small_ones() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let (all, _) = ask(&mut ledger, from(1), 100, 100, now);
+    let (more, _) = ask(&mut ledger, from(1), 20, 20, now);
+    let (large, _) = ask(&mut ledger, from(2), 90, 90, now);
+    let (small, _) = ask(&mut ledger, from(2), 20, 20, now);
+    assert!(ledger.resize(all, 80, 100, now));
+    has(&ledger, small, 20);
+    assert_eq!((ledger.held_by(more), ledger.held_by(large)), (0, 0));
+    ledger.end(small, now);
+    has(&ledger, large, 0);
+    has(&ledger, more, 0);
+    ledger.end(all, now);
+    has(&ledger, more, 20);
+    ledger.end(more, now);
+    has(&ledger, large, 90);
+}
+
+#[test]
+fn a_large_claim_that_is_overtaken_has_its_turn_and_holds_the_others_up_for_no_longer() {
+    let mut now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let (held, _) = ask(&mut ledger, from(1), 20, 20, now);
+    let (large, _) = ask(&mut ledger, from(1), 100, 100, now);
+    let (small, _) = ask(&mut ledger, from(1), 10, 10, now);
+    has(&ledger, small, 10);
+    now += TURN_EVERY;
+    let (held_up, told) = ask(&mut ledger, from(2), 10, 10, now);
+    assert!(told.is_some(), "the large one has its turn");
+    now += TURN_LASTS;
+    ledger.serve(now);
+    has(&ledger, held_up, 10);
+    let (next, told) = ask(&mut ledger, from(2), 10, 10, now);
+    assert!(told.is_none(), "its turn is over");
+    now += TURN_EVERY;
+    ledger.serve(now);
+    let (last, _) = ask(&mut ledger, from(2), 10, 10, now);
+    for id in [held, small, held_up, next] {
+        ledger.end(id, now);
+    }
+    has(&ledger, large, 100);
+    has(&ledger, last, 0);
+    ledger.end(large, now);
+    has(&ledger, last, 10);
+}
+
+#[test]
+fn small_claims_are_met_whole_and_those_that_come_first_leave_room() {
+    let mut ledger = Ledger::new(1_600);
+    let (first, second) = (ledger.begin(from(1), 100), ledger.begin(from(1), 101));
+    assert!(ledger.meet_small(first) && !ledger.meet_small(second));
+    let mut met = 0;
+    while {
+        let id = ledger.begin(from(1), 50);
+        ledger.meet_small(id)
+    } {
+        met += 1;
+    }
+    assert_eq!(met, 15, "then 50 is more than a sixteenth of what is free");
+}
+
+#[test]
+fn what_is_taken_without_waiting_leaves_other_addresses_their_share() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let (greedy, other) = (ledger.begin(from(1), 0), ledger.begin(from(2), 0));
+    assert!(ledger.resize(greedy, 75, 75, now));
+    assert!(!ledger.resize(greedy, 76, 75, now));
+    let again = ledger.begin(from(1), 0);
+    assert!(!ledger.resize(again, 1, 75, now));
+    assert!(ledger.resize(other, 25, 75, now));
+    assert!(!ledger.resize(other, 26, 75, now), "there is no more");
+    assert!(ledger.resize(greedy, 10, 75, now) && ledger.resize(other, 26, 75, now));
+}
