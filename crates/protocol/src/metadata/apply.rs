@@ -50,7 +50,7 @@ pub enum ApplyError {
         partition: PartitionId,
     },
     /// The name is taken.
-    #[error("topic {name} exists already")]
+    #[error("Topic '{name}' already exists.")]
     TopicExists {
         /// The name.
         name: Arc<str>,

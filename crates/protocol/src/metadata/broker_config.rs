@@ -1,8 +1,8 @@
 //! The configs of brokers that clients change while nodes run (Kafka's dynamic broker configs, KIP-226).
 //!
 //! They bear Kafka's names and are set for one broker or for all of them. Most stand for a topic config: they come after a
-//! topic's own value and before what the node was started with. What is set here must take effect without a restart, or be
-//! refused.
+//! topic's own value and before what the node was started with. What is set here takes effect without a restart, or has none and
+//! its documentation says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,23 @@ use super::topic_config::{self, ConfigChange, ConfigError, ConfigKind, KnownConf
 /// whose topic config is not served are not served either.
 const TOPIC_DEFAULTS: &[(&str, &str)] = &[
     ("cleanup.policy", "log.cleanup.policy"),
+    ("compression.gzip.level", "compression.gzip.level"),
+    ("compression.lz4.level", "compression.lz4.level"),
     ("compression.type", "compression.type"),
+    ("compression.zstd.level", "compression.zstd.level"),
     ("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    ("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    ("flush.messages", "log.flush.interval.messages"),
+    ("flush.ms", "log.flush.interval.ms"),
+    ("index.interval.bytes", "log.index.interval.bytes"),
+    ("local.retention.bytes", "log.local.retention.bytes"),
+    ("local.retention.ms", "log.local.retention.ms"),
     ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     ("max.message.bytes", "message.max.bytes"),
+    (
+        "message.downconversion.enable",
+        "log.message.downconversion.enable",
+    ),
     (
         "message.timestamp.after.max.ms",
         "log.message.timestamp.after.max.ms",
@@ -29,10 +42,14 @@ const TOPIC_DEFAULTS: &[(&str, &str)] = &[
     ("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
     ("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
     ("min.insync.replicas", "min.insync.replicas"),
+    ("preallocate", "log.preallocate"),
     ("retention.bytes", "log.retention.bytes"),
     ("retention.ms", "log.retention.ms"),
     ("segment.bytes", "log.segment.bytes"),
+    ("segment.index.bytes", "log.index.size.max.bytes"),
+    ("segment.jitter.ms", "log.roll.jitter.ms"),
     ("segment.ms", "log.roll.ms"),
+    ("unclean.leader.election.enable", "unclean.leader.election.enable"),
 ];
 
 /// How often each core looks for partitions that need compaction, in ms.
@@ -88,7 +105,92 @@ static OF_NODES: &[KnownConfig] = &[
         "How many connections may be open from one address.",
     )
     .at_most(1_000_000),
+    topic_config::number(
+        "background.threads",
+        ConfigKind::Int,
+        "10",
+        1,
+        "No effect: a node has one thread for each of its cores; see cores.",
+    ),
+    topic_config::number(
+        "follower.replication.throttled.rate",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "No effect: there is one replica of each partition.",
+    ),
+    topic_config::number(
+        "leader.replication.throttled.rate",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "No effect: there is one replica of each partition.",
+    ),
+    topic_config::number(
+        "log.cleaner.io.buffer.size",
+        ConfigKind::Int,
+        "524288",
+        0,
+        "No effect: compaction has log.cleaner.dedupe.buffer.size and log.cleaner.io.max.bytes.per.second.",
+    ),
+    topic_config::number(
+        "log.cleaner.threads",
+        ConfigKind::Int,
+        "1",
+        0,
+        "No effect: each core compacts.",
+    ),
+    topic_config::number(
+        "num.io.threads",
+        ConfigKind::Int,
+        "8",
+        1,
+        "No effect: a node has one thread for each of its cores; see cores.",
+    ),
+    topic_config::number(
+        "num.network.threads",
+        ConfigKind::Int,
+        "3",
+        1,
+        "No effect: a node has one thread for each of its cores; see cores.",
+    ),
+    topic_config::number(
+        "num.recovery.threads.per.data.dir",
+        ConfigKind::Int,
+        "2",
+        1,
+        "No effect: a node has one thread for each of its cores; see cores.",
+    ),
+    topic_config::number(
+        "num.replica.fetchers",
+        ConfigKind::Int,
+        "1",
+        1,
+        "No effect: there is one replica of each partition.",
+    ),
+    topic_config::number(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "No effect: a node has one data directory.",
+    ),
 ];
+
+/// What Kafka says in another unit: those names are read from its configuration files only, and stand for these.
+const OTHER_UNITS: &[(&str, &str)] = &[
+    ("log.retention.hours", "log.retention.ms"),
+    ("log.retention.minutes", "log.retention.ms"),
+    ("log.roll.hours", "log.roll.ms"),
+    ("log.roll.jitter.hours", "log.roll.jitter.ms"),
+];
+
+/// The name in milliseconds for a name of Kafka's in another unit.
+#[must_use]
+pub fn name_in_ms(name: &str) -> Option<&'static str> {
+    let found = OTHER_UNITS.iter().find(|(other, _)| *other == name);
+    found.map(|(_, ms)| *ms)
+}
 
 /// A broker config that can be changed while nodes run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +254,9 @@ impl KnownBrokerConfig {
 
 /// What nodes call what a topic config of this name is the default of: for an error about the name.
 pub(super) fn told_for_nodes(name: &str) -> String {
+    if let Some(ms) = name_in_ms(name) {
+        return format!("; use {ms}, in milliseconds");
+    }
     let known = KnownBrokerConfig::of_topic_config(name);
     known.map_or_else(String::new, |known| format!("; for nodes it is {}", known.name))
 }
@@ -247,9 +352,11 @@ mod tests {
                 assert_eq!(known.rules.name, topic_config);
             }
         }
-        // Weaker durability is each topic's own choice, and of what is never done nothing can be chosen.
+        // Weaker durability is each topic's own choice. The others have no such name in Kafka.
         let of_topics = topic_config::KNOWN.iter();
-        for known in of_topics.filter(|known| !known.is_ropewalk() && known.kind != ConfigKind::Boolean) {
+        let is_of_topics_alone =
+            |name: &str| name.starts_with("remote.") || name.ends_with("throttled.replicas");
+        for known in of_topics.filter(|known| !known.is_ropewalk() && !is_of_topics_alone(known.name)) {
             assert!(
                 KnownBrokerConfig::of_topic_config(known.name).is_some(),
                 "{}",
@@ -276,6 +383,11 @@ mod tests {
         assert_eq!(
             unknown.expect_err("a topic's").to_string(),
             "unknown broker config retention.ms; for nodes it is log.retention.ms"
+        );
+        let unknown = config.change(&[ConfigChange::set("log.retention.hours", "5")]);
+        assert_eq!(
+            unknown.expect_err("another unit").to_string(),
+            "unknown broker config log.retention.hours; use log.retention.ms, in milliseconds"
         );
         let unknown = topic_config::find("log.roll.ms").expect_err("a node's");
         assert_eq!(

@@ -1,11 +1,12 @@
 //! The configs a topic can have: their names, rules and built-in values, and what a topic overrides.
 //!
 //! Values stay the strings that a client sent, but for blanks around them, so that it reads back what it wrote;
-//! [`TopicSettings`] is the typed view that the cores use. A config that this program would not honour is refused, never
-//! stored and ignored.
+//! [`TopicSettings`] is the typed view that the cores use. A value that this program would not honour is refused. Kafka's
+//! configs that change nothing here are kept and told, and their documentation says so.
 
 mod known;
 mod settings;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +17,10 @@ use thiserror::Error;
 
 use super::broker_config::{told_for_nodes, told_for_topics};
 
-pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KNOWN, KnownConfig, find};
+pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KnownConfig, find};
 pub(super) use known::{check_length, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
+pub use table::KNOWN;
 
 /// Why a config was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -81,6 +83,14 @@ pub enum ConfigError {
         /// The value given.
         value: String,
     },
+    /// Not a list of replicas.
+    #[error("{name} must be *, or PARTITION:BROKER with commas between, such as 0:1,1:1, not {value:?}")]
+    NoReplicas {
+        /// The config.
+        name: &'static str,
+        /// The value given.
+        value: String,
+    },
     /// Two configs of one topic that contradict each other.
     #[error("{least} is {least_value}, more than {most}, which is {most_value}")]
     Crossed {
@@ -120,6 +130,7 @@ impl ConfigError {
             }
             ConfigError::NotAmong { allowed, value, .. } => ConfigError::NotAmong { name, allowed, value },
             ConfigError::NoShare { value, .. } => ConfigError::NoShare { name, value },
+            ConfigError::NoReplicas { value, .. } => ConfigError::NoReplicas { name, value },
             ConfigError::TooLong { bytes, bytes_max, .. } => ConfigError::TooLong {
                 name: name.to_owned(),
                 bytes,

@@ -16,6 +16,7 @@ use protocol::metadata::{
     ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, is_internal,
 };
 
+use super::broker_configs::given_value;
 use super::config_resource::target;
 use super::topic_change::{Refusal, change, conclude, rehearse};
 use crate::budget::SharedRoom;
@@ -268,6 +269,10 @@ fn fixed_value(name: &str) -> Option<&'static str> {
 /// Tells what only a restart can change from what there is not.
 fn check_changeable(wish: &ConfigWish) -> Result<(), Refusal> {
     let check = |name: &Arc<str>| {
+        if let Some(value) = given_value(name) {
+            let message = format!("{name} cannot be changed; it is {value} on every node");
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
         let Some(key) = key_of(name).filter(|_| KnownBrokerConfig::find(name).is_err()) else {
             return Ok(());
         };

@@ -11,6 +11,69 @@ use super::describe_configs::{Detail, started_name};
 use crate::config::{KeyDescription, KeyKind, Source, kafka_names, key_of};
 use crate::core::Core;
 
+/// A config of Kafka's brokers that has one value here, which nothing changes: for tools that read it.
+struct Given {
+    name: &'static str,
+    value: &'static str,
+    kind: i8,
+    documentation: &'static str,
+}
+
+const GIVEN: &[Given] = &[
+    given(
+        "controlled.shutdown.enable",
+        "true",
+        BOOLEAN,
+        "A node that stops answers what is under way; see shutdown.deadline.",
+    ),
+    given(
+        "default.replication.factor",
+        "1",
+        LONG,
+        "There is one replica of each partition.",
+    ),
+    given("delete.topic.enable", "true", BOOLEAN, "Topics can be deleted."),
+    given(
+        "log.cleaner.enable",
+        "true",
+        BOOLEAN,
+        "Topics whose cleanup.policy says so are compacted.",
+    ),
+    given(
+        "offsets.topic.replication.factor",
+        "1",
+        LONG,
+        "There is one replica of each partition.",
+    ),
+    given(
+        "process.roles",
+        "broker,controller",
+        STRING,
+        "The node is its own controller.",
+    ),
+    given(
+        "security.inter.broker.protocol",
+        "PLAINTEXT",
+        STRING,
+        "There is one listener, without TLS.",
+    ),
+];
+
+const fn given(name: &'static str, value: &'static str, kind: i8, documentation: &'static str) -> Given {
+    Given {
+        name,
+        value,
+        kind,
+        documentation,
+    }
+}
+
+/// The value of a config of Kafka's that nothing changes here.
+pub(super) fn given_value(name: &str) -> Option<&'static str> {
+    let found = GIVEN.iter().find(|given| given.name == name);
+    found.map(|given| given.value)
+}
+
 /// What is set for all brokers.
 pub(super) fn of_all(metadata: &Metadata, detail: Detail) -> Vec<DescribeConfigsResourceResult> {
     let set = KnownBrokerConfig::all().filter_map(|known| {
@@ -37,7 +100,9 @@ pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourc
         let fixed = kafka_names(&key.key).filter(|name| KnownBrokerConfig::find(name).is_err());
         fixed.map(move |name| kafka_config(name, key, detail))
     });
-    own.chain(under_kafkas_names).chain(of_clients).collect()
+    let given = GIVEN.iter().map(|given| given_config(given, detail));
+    let all = own.chain(under_kafkas_names).chain(given);
+    all.chain(of_clients).collect()
 }
 
 /// The values that a changeable config has for this node, the one in force first and the built-in one last.
@@ -126,6 +191,21 @@ fn node_config(described: &KeyDescription, detail: Detail) -> DescribeConfigsRes
             .documentation
             .then(|| Text::from_static(described.documentation)),
         name,
+    }
+}
+
+fn given_config(given: &Given, detail: Detail) -> DescribeConfigsResourceResult {
+    DescribeConfigsResourceResult {
+        name: Text::from_static(given.name),
+        value: Some(Text::from_static(given.value)),
+        read_only: true,
+        config_source: source_code(ConfigSource::Default),
+        is_sensitive: false,
+        synonyms: Vec::new(),
+        config_type: given.kind,
+        documentation: detail
+            .documentation
+            .then(|| Text::from_static(given.documentation)),
     }
 }
 

@@ -70,7 +70,7 @@ fn topic(core: &Core, name: &str) -> Result<ConfigTarget, Refusal> {
             .topic_named(name)
             .map(|topic| ConfigTarget::Topic(topic.id))
     })
-    .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))
+    .ok_or_else(|| Refusal::unknown_topic(name))
 }
 
 fn broker(core: &Core, name: &str) -> Result<ConfigTarget, Refusal> {

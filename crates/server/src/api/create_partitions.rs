@@ -59,11 +59,14 @@ pub(crate) async fn handle(
 fn check(metadata: &Metadata, wanted: &CreatePartitionsTopic) -> Result<Wanted, Refusal> {
     let topic = metadata
         .topic_named(&wanted.name)
-        .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
+        .ok_or_else(|| Refusal::unknown_topic(&wanted.name))?;
     check_not_internal(&topic.name)?;
     let current = topic.partition_count();
     if wanted.count <= current {
-        let message = format!("the topic has {current} partitions already; it can only get more");
+        let message = format!(
+            "The topic {} currently has {current} partition(s); {} would not be an increase.",
+            topic.name, wanted.count
+        );
         return Err(Refusal::new(ErrorCode::InvalidPartitions, message));
     }
     if let Some(assignments) = &wanted.assignments {

@@ -12,6 +12,16 @@ use super::topic_change::{Refusal, change, check_not_internal, conclude, each_on
 use crate::budget::SharedRoom;
 use crate::core::Core;
 
+/// What Kafka says of a topic that is not there, word for word: scripts look for it.
+const UNKNOWN_NAME: (ErrorCode, &str) = (
+    ErrorCode::UnknownTopicOrPartition,
+    "This server does not host this topic-partition.",
+);
+const UNKNOWN_ID: (ErrorCode, &str) = (
+    ErrorCode::UnknownTopicId,
+    "This server does not host this topic ID.",
+);
+
 /// A topic that was found, or why it is not deleted.
 type Found = Result<(Text, TopicId), Refusal>;
 
@@ -88,10 +98,11 @@ fn find_one(metadata: &Metadata, state: &DeleteTopicState) -> Found {
                 "give the topic's name or its id",
             ));
         }
-        Some(name) => (metadata.topic_named(name), ErrorCode::UnknownTopicOrPartition),
-        None => (metadata.topic(state.topic_id), ErrorCode::UnknownTopicId),
+        Some(name) => (metadata.topic_named(name), UNKNOWN_NAME),
+        None => (metadata.topic(state.topic_id), UNKNOWN_ID),
     };
-    let topic = topic.ok_or_else(|| Refusal::new(unknown, "there is no such topic"))?;
+    let (code, message) = unknown;
+    let topic = topic.ok_or_else(|| Refusal::new(code, message))?;
     check_not_internal(&topic.name)?;
     Ok((Text::from(&*topic.name), topic.id))
 }

@@ -137,7 +137,7 @@ fn describe_topic(
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
     let topic = metadata
         .topic(id)
-        .ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, "there is no such topic"))?;
+        .ok_or_else(|| Refusal::unknown_topic(&id.to_string()))?;
     let own = own_config(topic);
     let configs = KNOWN.iter();
     Ok(configs

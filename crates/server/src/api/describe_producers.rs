@@ -98,7 +98,7 @@ fn told(partition_index: i32, described: Result<Vec<ProducerState>, ErrorCode>) 
     };
     let message = match code {
         ErrorCode::None => None,
-        ErrorCode::UnknownTopicOrPartition => Some("there is no such partition"),
+        ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),
         ErrorCode::InvalidRequest => Some("the request names this partition twice"),
         ErrorCode::PolicyViolation => {
             Some("the answer would hold too many producers; ask for fewer partitions")

@@ -50,7 +50,7 @@ fn elected(metadata: &Metadata, topic: &str, index: i32) -> PartitionResult {
             ErrorCode::ElectionNotNeeded,
             "its preferred replica leads it already",
         ),
-        Err(code) => (code, "there is no such partition"),
+        Err(code) => (code, "This server does not host this topic-partition."),
     };
     PartitionResult {
         partition_id: index,

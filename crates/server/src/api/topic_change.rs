@@ -36,6 +36,12 @@ impl Refusal {
         Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice")
     }
 
+    /// There is no topic of this name.
+    pub(super) fn unknown_topic(name: &str) -> Refusal {
+        let message = format!("The topic '{name}' does not exist.");
+        Refusal::new(ErrorCode::UnknownTopicOrPartition, message)
+    }
+
     /// The message as responses carry it.
     pub(super) fn text(&self) -> Option<Text> {
         Some(Text::from(self.message.as_str()))

@@ -1,6 +1,7 @@
 //! The key that someone probably meant: by its last part, by Kafka's name for it, or by its spelling.
 
 use protocol::metadata::KnownBrokerConfig;
+use protocol::metadata::broker_config::name_in_ms;
 use protocol::metadata::topic_config::KNOWN;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
@@ -88,6 +89,10 @@ pub fn suggest(unknown: &str) -> Option<String> {
         return None;
     }
     let wanted = unknown.to_ascii_lowercase().replace('-', "_");
+    let in_ms = name_in_ms(&wanted).and_then(|name| KnownBrokerConfig::find(name).ok());
+    if let Some(topic_config) = in_ms.and_then(|known| known.topic_config) {
+        return Some(format!("{TOPIC_DEFAULTS}{topic_config}"));
+    }
     if let Some((_, ours)) = KAFKA_NAMES.iter().find(|(kafka, _)| *kafka == wanted) {
         return Some((*ours).to_owned());
     }
@@ -158,6 +163,8 @@ mod tests {
             ("topics.defaults.retention.msec", "topics.defaults.retention.ms"),
             ("journal.size", "none"),
             ("log.dirs", "data"),
+            ("log.retention.hours", "topics.defaults.retention.ms"),
+            ("log.roll.hours", "topics.defaults.segment.ms"),
             ("Data", "data"),
             ("kafka", "kafka.listen"),
             ("colour", "none"),

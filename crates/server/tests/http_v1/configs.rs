@@ -160,7 +160,7 @@ fn what_cannot_be_set_changes_nothing() {
         (OF_TOPIC, r#"{"retention.ms":"1","retention.ms":"2"}"#, "twice"),
         (
             OF_TOPIC,
-            r#"{"file.delete.delay.ms":"1"}"#,
+            r#"{"file.delete.delay.ms":"-1"}"#,
             "file.delete.delay.ms",
         ),
         (OF_NODES, r#"{"cores":"4"}"#, "while the node runs"),

@@ -30,19 +30,21 @@ pub enum GroupError {
         bytes_max: usize,
     },
     /// GROUP_ID_NOT_FOUND: there is no such group, or it is of the other type.
-    #[error("there is no such group: {group}")]
+    #[error("Group {group} not found.")]
     GroupNotFound {
         /// The group.
         group: Name,
     },
     /// NON_EMPTY_GROUP: the group has members, or is about to have some.
-    #[error("the group is in use ({members} members)")]
+    #[error("The group is not empty: it has {members} members")]
     NonEmptyGroup {
         /// How many.
         members: usize,
     },
     /// GROUP_SUBSCRIBED_TO_TOPIC: a member subscribes to the topic.
-    #[error("the group subscribes to {topic}")]
+    #[error(
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it: {topic}"
+    )]
     SubscribedToTopic {
         /// The topic.
         topic: Name,

@@ -1,6 +1,7 @@
-//! The table of topic configs. Names and built-in values are Kafka 4's; those under `ropewalk.` are our own.
+//! What is known of a config, and the rules that its values obey. The configs themselves are in `table`.
 
 use super::ConfigError;
+use super::table::KNOWN;
 
 /// The longest value, in bytes: far more than any number or list of words needs.
 pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
@@ -23,7 +24,7 @@ pub enum ConfigKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
+pub(super) enum Rule {
     Range {
         min: i64,
         max: i64,
@@ -33,6 +34,8 @@ enum Rule {
     SomeOf(&'static [&'static str]),
     /// From 0 to 1.
     Share,
+    /// Kafka's lists of throttled replicas: `*`, or pairs of a partition and a broker, such as `0:1,1:1`; or nothing.
+    Replicas,
 }
 
 /// A config that a topic can have.
@@ -46,7 +49,7 @@ pub struct KnownConfig {
     pub kind: ConfigKind,
     /// What it does, in a sentence.
     pub documentation: &'static str,
-    rule: Rule,
+    pub(super) rule: Rule,
 }
 
 impl KnownConfig {
@@ -119,8 +122,23 @@ impl KnownConfig {
                     .is_ok_and(|share| (0.0..=1.0).contains(&share));
                 fits.then_some(()).ok_or_else(refused)
             }
+            Rule::Replicas => {
+                let refused = || ConfigError::NoReplicas {
+                    name: self.name,
+                    value: value.to_owned(),
+                };
+                let fits = matches!(value, "" | "*") || words(value).all(is_replica);
+                fits.then_some(()).ok_or_else(refused)
+            }
         }
     }
+}
+
+/// Says whether a word is `PARTITION:BROKER`.
+fn is_replica(word: &str) -> bool {
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    word.split_once(':')
+        .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
 }
 
 /// Whether a value is short enough to be kept, or to be taken apart.
@@ -176,7 +194,7 @@ pub(in crate::metadata) const fn number(
     }
 }
 
-const fn word(
+pub(super) const fn word(
     name: &'static str,
     kind: ConfigKind,
     default: &'static str,
@@ -191,150 +209,3 @@ const fn word(
         rule: Rule::OneOf(allowed),
     }
 }
-
-/// Of what is not done here: whoever says so says what holds.
-const NEVER: &[&str] = &["false"];
-
-/// Every config that is served, sorted by name.
-pub static KNOWN: &[KnownConfig] = &[
-    KnownConfig {
-        name: "cleanup.policy",
-        default: "delete",
-        kind: ConfigKind::List,
-        documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both. Empty: they stay.",
-        rule: Rule::SomeOf(&["compact", "delete"]),
-    },
-    word(
-        "compression.type",
-        ConfigKind::String,
-        "producer",
-        &["producer"],
-        "How batches are stored: always as the producer sent them.",
-    ),
-    number(
-        "delete.retention.ms",
-        ConfigKind::Long,
-        "86400000",
-        0,
-        "How long the record that says that a key is gone is kept after the compaction that found it first.",
-    ),
-    number(
-        "max.compaction.lag.ms",
-        ConfigKind::Long,
-        "9223372036854775807",
-        1,
-        "How long a segment that is complete may wait for its compaction, however few others wait.",
-    ),
-    number(
-        "max.message.bytes",
-        ConfigKind::Int,
-        "1048588",
-        0,
-        "The largest batch that is accepted, as it is sent, with its header; `journal.file_bytes` and `limits.request_bytes` of a node allow no larger ones, whatever this is.",
-    ),
-    word(
-        "message.downconversion.enable",
-        ConfigKind::Boolean,
-        "false",
-        NEVER,
-        "Batches are never converted to the formats of before Kafka 0.11.",
-    ),
-    number(
-        "message.timestamp.after.max.ms",
-        ConfigKind::Long,
-        "3600000",
-        0,
-        "How far a record's own timestamp may lie ahead of the node's clock.",
-    ),
-    number(
-        "message.timestamp.before.max.ms",
-        ConfigKind::Long,
-        "9223372036854775807",
-        0,
-        "How far a record's own timestamp may lie behind the node's clock.",
-    ),
-    word(
-        "message.timestamp.type",
-        ConfigKind::String,
-        "CreateTime",
-        &["CreateTime", "LogAppendTime"],
-        "Whether records keep the timestamp of their producer or get that of their append.",
-    ),
-    KnownConfig {
-        name: "min.cleanable.dirty.ratio",
-        default: "0.5",
-        kind: ConfigKind::Double,
-        documentation: "The share of a partition's complete segments that no compaction has seen, above which one begins.",
-        rule: Rule::Share,
-    },
-    number(
-        "min.compaction.lag.ms",
-        ConfigKind::Long,
-        "0",
-        0,
-        "How old the newest record of a segment must be before the segment is compacted.",
-    ),
-    number(
-        "min.insync.replicas",
-        ConfigKind::Int,
-        "1",
-        1,
-        "How many replicas must hold a batch before a producer that waits for all is answered.",
-    ),
-    word(
-        "preallocate",
-        ConfigKind::Boolean,
-        "false",
-        NEVER,
-        "Segments are never as long as they may become before they are written.",
-    ),
-    word(
-        "remote.storage.enable",
-        ConfigKind::Boolean,
-        "false",
-        NEVER,
-        "Records are on the node's own disk alone.",
-    ),
-    number(
-        "retention.bytes",
-        ConfigKind::Long,
-        "-1",
-        -1,
-        "How many bytes a partition keeps before its oldest segments are deleted; -1 keeps all.",
-    ),
-    number(
-        "retention.ms",
-        ConfigKind::Long,
-        "604800000",
-        -1,
-        "How long a segment is kept after its newest record; -1 keeps it for ever.",
-    ),
-    word(
-        "ropewalk.durability",
-        ConfigKind::String,
-        "fsync",
-        &["fsync", "memory"],
-        "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
-    ),
-    number(
-        "segment.bytes",
-        ConfigKind::Int,
-        "1073741824",
-        1_048_576,
-        "The size at which a new segment is begun.",
-    ),
-    number(
-        "segment.ms",
-        ConfigKind::Long,
-        "604800000",
-        1,
-        "The age at which a new segment is begun.",
-    ),
-    word(
-        "unclean.leader.election.enable",
-        ConfigKind::Boolean,
-        "false",
-        NEVER,
-        "A replica that may lack what was acknowledged never becomes the leader.",
-    ),
-];

@@ -1,0 +1,262 @@
+//! The table of topic configs. Names and built-in values are Kafka 4's; those under `ropewalk.` are our own.
+//!
+//! Tools set some of Kafka's configs on every topic, though they change nothing here. Those are checked, kept and told as all
+//! others are, and their documentation begins with "No effect".
+
+use super::known::{Rule, number, word};
+use super::{ConfigKind, KnownConfig};
+
+/// Of what is not done here: whoever says so says what holds.
+const NEVER: &[&str] = &["false"];
+const EITHER: &[&str] = &["false", "true"];
+
+/// Every config that is served, sorted by name.
+pub static KNOWN: &[KnownConfig] = &[
+    KnownConfig {
+        name: "cleanup.policy",
+        default: "delete",
+        kind: ConfigKind::List,
+        documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both. Empty: they stay.",
+        rule: Rule::SomeOf(&["compact", "delete"]),
+    },
+    word(
+        "compression.gzip.level",
+        ConfigKind::Int,
+        "-1",
+        &["-1", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
+        "No effect: the node compresses nothing.",
+    ),
+    number(
+        "compression.lz4.level",
+        ConfigKind::Int,
+        "9",
+        1,
+        "No effect: the node compresses nothing.",
+    )
+    .at_most(17),
+    word(
+        "compression.type",
+        ConfigKind::String,
+        "producer",
+        &["producer"],
+        "How batches are stored: always as the producer sent them.",
+    ),
+    number(
+        "compression.zstd.level",
+        ConfigKind::Int,
+        "3",
+        -131_072,
+        "No effect: the node compresses nothing.",
+    )
+    .at_most(22),
+    number(
+        "delete.retention.ms",
+        ConfigKind::Long,
+        "86400000",
+        0,
+        "How long the record that says that a key is gone is kept after the compaction that found it first.",
+    ),
+    number(
+        "file.delete.delay.ms",
+        ConfigKind::Long,
+        "60000",
+        0,
+        "No effect: files go as soon as nobody reads them.",
+    ),
+    number(
+        "flush.messages",
+        ConfigKind::Long,
+        "9223372036854775807",
+        1,
+        "No effect: every append is flushed before it is answered; see ropewalk.durability.",
+    ),
+    number(
+        "flush.ms",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "No effect: every append is flushed before it is answered; see ropewalk.durability.",
+    ),
+    KnownConfig {
+        name: "follower.replication.throttled.replicas",
+        default: "",
+        kind: ConfigKind::List,
+        documentation: "No effect: there is one replica of each partition.",
+        rule: Rule::Replicas,
+    },
+    number(
+        "index.interval.bytes",
+        ConfigKind::Int,
+        "4096",
+        0,
+        "No effect: segments have an index of another kind.",
+    ),
+    KnownConfig {
+        name: "leader.replication.throttled.replicas",
+        default: "",
+        kind: ConfigKind::List,
+        documentation: "No effect: there is one replica of each partition.",
+        rule: Rule::Replicas,
+    },
+    number(
+        "local.retention.bytes",
+        ConfigKind::Long,
+        "-2",
+        -2,
+        "No effect: there is no tiered storage.",
+    ),
+    number(
+        "local.retention.ms",
+        ConfigKind::Long,
+        "-2",
+        -2,
+        "No effect: there is no tiered storage.",
+    ),
+    number(
+        "max.compaction.lag.ms",
+        ConfigKind::Long,
+        "9223372036854775807",
+        1,
+        "How long a segment that is complete may wait for its compaction, however few others wait.",
+    ),
+    number(
+        "max.message.bytes",
+        ConfigKind::Int,
+        "1048588",
+        0,
+        "The largest batch that is accepted, as it is sent, with its header; `journal.file_bytes` and `limits.request_bytes` of a node allow no larger ones, whatever this is.",
+    ),
+    word(
+        "message.downconversion.enable",
+        ConfigKind::Boolean,
+        "false",
+        EITHER,
+        "No effect: batches are never converted to the formats of before Kafka 0.11.",
+    ),
+    number(
+        "message.timestamp.after.max.ms",
+        ConfigKind::Long,
+        "3600000",
+        0,
+        "How far a record's own timestamp may lie ahead of the node's clock.",
+    ),
+    number(
+        "message.timestamp.before.max.ms",
+        ConfigKind::Long,
+        "9223372036854775807",
+        0,
+        "How far a record's own timestamp may lie behind the node's clock.",
+    ),
+    word(
+        "message.timestamp.type",
+        ConfigKind::String,
+        "CreateTime",
+        &["CreateTime", "LogAppendTime"],
+        "Whether records keep the timestamp of their producer or get that of their append.",
+    ),
+    KnownConfig {
+        name: "min.cleanable.dirty.ratio",
+        default: "0.5",
+        kind: ConfigKind::Double,
+        documentation: "The share of a partition's complete segments that no compaction has seen, above which one begins.",
+        rule: Rule::Share,
+    },
+    number(
+        "min.compaction.lag.ms",
+        ConfigKind::Long,
+        "0",
+        0,
+        "How old the newest record of a segment must be before the segment is compacted.",
+    ),
+    number(
+        "min.insync.replicas",
+        ConfigKind::Int,
+        "1",
+        1,
+        "How many replicas must hold a batch before a producer that waits for all is answered.",
+    ),
+    word(
+        "preallocate",
+        ConfigKind::Boolean,
+        "false",
+        EITHER,
+        "No effect: segments grow as they are written.",
+    ),
+    word(
+        "remote.log.copy.disable",
+        ConfigKind::Boolean,
+        "false",
+        EITHER,
+        "No effect: there is no tiered storage.",
+    ),
+    word(
+        "remote.log.delete.on.disable",
+        ConfigKind::Boolean,
+        "false",
+        EITHER,
+        "No effect: there is no tiered storage.",
+    ),
+    word(
+        "remote.storage.enable",
+        ConfigKind::Boolean,
+        "false",
+        NEVER,
+        "Records are on the node's own disk alone.",
+    ),
+    number(
+        "retention.bytes",
+        ConfigKind::Long,
+        "-1",
+        -1,
+        "How many bytes a partition keeps before its oldest segments are deleted; -1 keeps all.",
+    ),
+    number(
+        "retention.ms",
+        ConfigKind::Long,
+        "604800000",
+        -1,
+        "How long a segment is kept after its newest record; -1 keeps it for ever.",
+    ),
+    word(
+        "ropewalk.durability",
+        ConfigKind::String,
+        "fsync",
+        &["fsync", "memory"],
+        "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
+    ),
+    number(
+        "segment.bytes",
+        ConfigKind::Int,
+        "1073741824",
+        1_048_576,
+        "The size at which a new segment is begun.",
+    ),
+    number(
+        "segment.index.bytes",
+        ConfigKind::Int,
+        "10485760",
+        4,
+        "No effect: segments have an index of another kind.",
+    ),
+    number(
+        "segment.jitter.ms",
+        ConfigKind::Long,
+        "0",
+        0,
+        "No effect: segments end at their age and size.",
+    ),
+    number(
+        "segment.ms",
+        ConfigKind::Long,
+        "604800000",
+        1,
+        "The age at which a new segment is begun.",
+    ),
+    word(
+        "unclean.leader.election.enable",
+        ConfigKind::Boolean,
+        "false",
+        EITHER,
+        "No effect: there is one replica of each partition, and it has everything that was acknowledged.",
+    ),
+];
