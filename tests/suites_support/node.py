@@ -4,13 +4,16 @@ import atexit
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
+from suites_support import bounds
 from suites_support.suite import Violation, demand, wait_until
 
 START_SECONDS = 60
@@ -40,16 +43,22 @@ def free_port():
 
 
 class Node:
-    """`settings` are keys of `ropewalk config`; `wrapper` is a command that runs the binary, as strace does."""
+    """`settings` are keys of `ropewalk config`; `wrapper` is a command that runs the binary, as strace does. Whenever a process of
+    it ends, by `kill` or by `stop`, it is held to the bounds of `bounds`; `unbounded` names why it is not."""
 
-    def __init__(self, data, log, settings=None):
+    def __init__(self, data, log, settings=None, unbounded=None):
+        self.unbounded = unbounded
+        # The rows of the memory table that are made use of; all unless told.
+        self.rows = None
         self.data = data
         self.log = log
         self.settings = dict(TINY if settings is None else settings)
         self.kafka = f"127.0.0.1:{free_port()}"
         self.http = f"127.0.0.1:{free_port()}"
         self.process = None
-        atexit.register(self.kill)
+        self._core_times = []
+        self._is_ready = False
+        atexit.register(self._take_away)
 
     def launch(self, wrapper=()):
         """Starts the process without waiting for it."""
@@ -72,6 +81,8 @@ class Node:
             wait_until(lambda: self._well_or_gone(until), START_SECONDS, f"the node says that all is well on {until}")
         except Violation as violation:
             raise Violation(f"{violation}; {self.readiness()}\n{self.log_tail()}") from None
+        self._is_ready = True
+        self._watch_cores()
         return time.monotonic() - began
 
     def _well_or_gone(self, path):
@@ -106,38 +117,84 @@ class Node:
         demand(values, f"there is no metric {name}")
         return sum(float(value) for value in values)
 
+    def ask_http(self, method, path, content=None):
+        """The JSON that a request is answered with, whose body is JSON too."""
+        body = None if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(f"http://{self.http}{path}", body, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def core_seconds(self):
+        """The processor time of the cores' threads together since the process began."""
+        return sum(int(os.pread(times, 64, 0).split()[0]) for times in self._core_times) / 1e9
+
+    def _watch_cores(self):
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        self._core_times = [os.open(task / "schedstat", os.O_RDONLY) for task in tasks.iterdir()
+                            if re.fullmatch(r"core-\d+\n", (task / "comm").read_text())]
+
     def descriptors(self):
         """How many files and sockets the process has open."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def memory(self, peak=False):
-        """The process's resident bytes: now, or the most since `forget_peak`."""
+        """The process's resident bytes: now, or the most since `forget_peak`; none if it is about to end."""
         name = "VmHWM:" if peak else "VmRSS:"
         with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+            return next((int(line.split()[1]) << 10 for line in status if line.startswith(name)), 0)
 
     def forget_peak(self):
+        self.check_memory()
         with open(f"/proc/{self.process.pid}/clear_refs", "w") as control:
             control.write("5")
 
     def signal(self, number):
         self.process.send_signal(number)
 
+    def check_memory(self):
+        """The process has never had more memory than its settings allow."""
+        if self.unbounded is None:
+            allowed = bounds.Bounds(self.settings).memory_bytes(self.rows)
+            bounds.check_memory(self.memory(peak=True), allowed, self.log.name)
+
+    def check_turns(self):
+        """No core has kept all of its clients waiting for one."""
+        if self.unbounded is None:
+            bounds.check_turns(self.figure(bounds.LONG_TURNS), self.log_tail())
+
     def kill(self):
         """kill -9, as often as one likes."""
+        if self._lives():
+            self.check_memory()
+            # One that is killed while it starts has served nobody, and one that is in distress may not answer.
+            if self._is_ready and self.readiness("/health")[0] == 200:
+                self.check_turns()
+        self._take_away()
+
+    def _lives(self):
+        return self.process is not None and self.process.poll() is None
+
+    def _take_away(self):
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            self.process = None
+            self._forget()
+
+    def _forget(self):
+        for times in self._core_times:
+            os.close(times)
+        self.process, self._core_times, self._is_ready = None, [], False
 
     def stop(self):
         """SIGTERM: the node answers what is under way and exits 0."""
+        self.check_memory()
+        self.check_turns()
         self.process.send_signal(signal.SIGTERM)
         try:
             code = self.process.wait(DRAIN_SECONDS)
         except subprocess.TimeoutExpired:
             raise Violation(f"SIGTERM has not ended the node in {DRAIN_SECONDS} s:\n{self.log_tail()}") from None
-        self.process = None
+        self._forget()
         demand(code == 0, f"after SIGTERM the node exited with {code}:\n{self.log_tail()}")
 
     def demand_alive(self):

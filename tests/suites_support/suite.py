@@ -56,13 +56,19 @@ def demand(fact, message):
         raise Violation(message)
 
 
-def wait_until(condition, seconds, what):
-    """Returns what `condition` gives once that is true; a violation if it is not within `seconds`."""
+def wait_until(condition, seconds, what, and_tell=lambda: ""):
+    """Returns what `condition` gives once that is true; a violation if it is not within `seconds`, with what `and_tell` says then."""
     limit = time.monotonic() + seconds
     pause = threading.Event()
     while True:
         value = condition()
         if value:
             return value
-        demand(time.monotonic() < limit, f"not within {seconds} s: {what}")
+        if time.monotonic() > limit:
+            raise Violation(f"not within {seconds} s: {what} {and_tell()}".rstrip())
         pause.wait(0.01)
+
+
+def in_rounds(count, most):
+    """Parts that are `count` together, none of which is more than `most`."""
+    return [min(most, count - begun) for begun in range(0, count, most)]

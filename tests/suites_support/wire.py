@@ -6,7 +6,9 @@ import struct
 
 from suites_support.suite import demand
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 8, 11, 12, 14
+INIT_PRODUCER_ID, DESCRIBE_LOG_DIRS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_PRODUCERS, CONSUMER_GROUP_HEARTBEAT = 22, 35, 44, 61, 68
 
 # The bytes of a batch before its first record.
 BATCH_HEADER = 61
@@ -20,9 +22,9 @@ def text(value):
     return struct.pack(">h", len(encoded)) + encoded
 
 
-def request(api, version, correlation, body=b""):
-    """A whole request with its length before it, header version 1."""
-    header = struct.pack(">hhi", api, version, correlation) + text("hostile")
+def request(api, version, correlation, body=b"", flexible=False):
+    """A whole request with its length before it, header version 1; with `flexible` version 2, which has tagged fields (KIP-482)."""
+    header = struct.pack(">hhi", api, version, correlation) + text("hostile") + b"\0" * flexible
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -33,15 +35,32 @@ def fetch(topic, partition, offset, bytes_max, correlation=1):
     return request(FETCH, 4, correlation, body)
 
 
-def connect(node, address="127.0.0.1", seconds=10, http=False):
-    """A connection from a loopback address of one's choice, with the smallest receive buffer that the system allows."""
+def connect(node, address="127.0.0.1", seconds=10, http=False, receive_bytes=4096):
+    """A connection from a loopback address of one's choice, with the smallest receive buffer that the system allows unless told."""
     host, port = (node.http if http else node.kafka).split(":")
     connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     connection.settimeout(seconds)
     connection.bind((address, 0))
     connection.connect((host, int(port)))
     return connection
+
+
+def reset(connection):
+    """Ends a connection so that the other side hears of it at once, whatever is on its way."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def answer(connection):
+    """The next answer, from behind its correlation id."""
+    return _receive(connection, struct.unpack(">i", _receive(connection, 4))[0])[4:]
+
+
+def ask(connection, content):
+    """The answer to a request."""
+    connection.sendall(content)
+    return answer(connection)
 
 
 def batches(node, topic, partition, tail):
@@ -75,12 +94,13 @@ def _batches_in(answer, topic):
 
 
 def _receive(connection, count):
-    found = b""
+    found = bytearray()
     while len(found) < count:
-        piece = connection.recv(count - len(found))
-        demand(piece, f"the connection ended after {len(found)} of {count} bytes")
+        piece = connection.recv(min(1 << 20, count - len(found)))
+        if not piece:
+            raise ConnectionResetError(f"the connection ended after {len(found)} of {count} bytes")
         found += piece
-    return found
+    return bytes(found)
 
 
 def is_closed(connection):
