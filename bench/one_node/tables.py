@@ -144,6 +144,18 @@ def print_groups(rows):
             print_row(str(number), *(cell(row[column]) for column in columns), *(f"{row[column]:.3f}" for column in times))
 
 
+def print_hostile(rows, asked, within):
+    print("\n### hostile\np99 in ms of clients that do nothing wrong, alone → beside each attack, and how many times as much that is at worst; "
+          f"the aim is {within}.\n")
+    print_head("attack", *asked, "at worst")
+    for row in rows:
+        if "failed" in row:
+            print_row(f"{row['attack']} (failed: {row['failed']})", *["–"] * (len(asked) + 1))
+        else:
+            cells = (" → ".join(f"{p99 / 1e3:.2f}" for p99 in row["p99_us"][name]) for name in asked)
+            print_row(row["attack"], *cells, f"{row['worst_factor']:.1f}")
+
+
 def print_floor(before, after):
     """Both floors: where they differ, the machine drifted during the rows."""
     print("\n### floor\nBefore → after the rows, p50 / p99 / p99.9 in µs.\n")
