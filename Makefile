@@ -17,7 +17,7 @@ help:
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
 	@echo "make bench    measure, and write the report"
-	@echo "make soak     load and faults for an hour"
+	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
 
 run:
 	cargo build --release -p cli --bin ropewalk
@@ -27,11 +27,13 @@ run:
 # the drivers of other systems.
 test:
 	@tests/prepare
-	@status=0; \
-	cargo test --workspace --no-fail-fast || status=1; \
-	cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast || status=1; \
-	tests/peers || status=1; \
-	tests/run || status=1; \
+	@status=0; minutes=; \
+	part() { began=$$(date +%s); "$$@" || status=1; minutes="$$minutes, $$((($$(date +%s) - began + 30) / 60)) $$1 $$2"; }; \
+	part cargo test --workspace --no-fail-fast; \
+	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
+	part tests/peers; \
+	part tests/run; \
+	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status
 
 verify:
@@ -58,7 +60,7 @@ fuzz:
 	@cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
 	@mkdir -p "fuzz/corpus/$(TARGET)"
 	RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz --features libfuzzer "$(TARGET)" \
-		"fuzz/corpus/$(TARGET)" "fuzz/seeds/$(TARGET)" -- -max_total_time=$(SECONDS) -malloc_limit_mb=64 -rss_limit_mb=1024
+		"fuzz/corpus/$(TARGET)" "fuzz/seeds/$(TARGET)" -- -max_total_time=$(SECONDS) -malloc_limit_mb=16 -rss_limit_mb=1024
 
 bench:
 	bench/run

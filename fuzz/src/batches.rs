@@ -8,9 +8,9 @@
 
 use bytes::Bytes;
 use record::{
-    BATCH_OVERHEAD_BYTES, BatchBuilder, Compression, Epoch, LOG_OVERHEAD_BYTES, Limits, Offset, Record,
-    batches, checksum, checksum_holds, examine, find_timestamp, records, set_base_offset, set_leader_epoch,
-    set_log_append_time, validate,
+    BATCH_OVERHEAD_BYTES, BatchBuilder, BatchError, Compression, Epoch, LOG_OVERHEAD_BYTES, Limits, Offset,
+    Record, Records, batches, checksum, checksum_holds, examine, find_timestamp, records, set_base_offset,
+    set_leader_epoch, set_log_append_time, validate,
 };
 
 use crate::input::Input;
@@ -136,28 +136,26 @@ fn judge(batch: &[u8]) {
     assert!(covered <= batch.len(), "no byte is in two batches");
 
     let verdict = examine(batch, &LIMITS);
-    let read = records(batch, &LIMITS).and_then(|records| records.collect::<Result<Vec<_>, _>>());
+    let read = records(batch, &LIMITS).map(read);
     let _ = find_timestamp(batch, i64::MAX, &LIMITS);
     let _ = find_timestamp(batch, i64::MIN, &LIMITS);
     let Ok(examined) = verdict else { return };
 
-    let read = read.expect("what was let in can be read");
+    let read = read.and_then(|read| read).expect("what was let in can be read");
     assert_eq!(
-        read.len(),
-        examined.header.record_count as usize,
+        read.count, examined.header.record_count as usize,
         "as many records as the header says"
     );
-    let newest = read.iter().map(|record| record.timestamp_ms).max();
     assert_eq!(
-        newest,
+        read.newest_ms,
         Some(examined.max_timestamp_found_ms),
         "the records' own newest time"
     );
-    let first = &read[0];
-    let found = find_timestamp(batch, first.timestamp_ms, &LIMITS);
+    let (offset, timestamp_ms) = read.first.expect("a batch that is let in has records");
+    let found = find_timestamp(batch, timestamp_ms, &LIMITS);
     assert_eq!(
         found,
-        Ok(Some((first.offset, first.timestamp_ms))),
+        Ok(Some((offset, timestamp_ms))),
         "the first record is found by its time"
     );
     assert_eq!(
@@ -165,32 +163,67 @@ fn judge(batch: &[u8]) {
         found,
         "nothing comes before it"
     );
-    renumber(batch.to_vec(), read);
+    renumber(batch);
+}
+
+/// What a batch's records come to. They are not kept: a reader has one of them at a time, and the memory of that is judged.
+#[derive(Default)]
+struct Read {
+    count: usize,
+    newest_ms: Option<i64>,
+    first: Option<(Offset, i64)>,
+}
+
+fn read(records: Records) -> Result<Read, BatchError> {
+    let mut read = Read::default();
+    for record in records {
+        let record = record?;
+        read.count += 1;
+        read.newest_ms = read.newest_ms.max(Some(record.timestamp_ms));
+        read.first.get_or_insert((record.offset, record.timestamp_ms));
+    }
+    Ok(read)
 }
 
 /// What a broker writes into a batch on its way to the journal leaves the records alone.
-fn renumber(mut batch: Vec<u8>, before: Vec<Record>) {
-    set_base_offset(&mut batch, Offset(1 << 40));
-    set_leader_epoch(&mut batch, Epoch(9));
-    assert!(checksum_holds(&batch), "numbering is outside of the checksum");
-    set_log_append_time(&mut batch, 77);
-    assert!(checksum_holds(&batch), "the append time is summed up again");
-    let after = records(&batch, &LIMITS).and_then(|records| records.collect::<Result<Vec<_>, _>>());
-    let after = after.expect("it could be read before");
-    for (index, (before, after)) in before.iter().zip(&after).enumerate() {
+fn renumber(batch: &[u8]) {
+    let mut numbered = batch.to_vec();
+    set_base_offset(&mut numbered, Offset(1 << 40));
+    set_leader_epoch(&mut numbered, Epoch(9));
+    assert!(checksum_holds(&numbered), "numbering is outside of the checksum");
+    set_log_append_time(&mut numbered, 77);
+    assert!(checksum_holds(&numbered), "the append time is summed up again");
+    let mut before = records(batch, &LIMITS).expect("it could be read");
+    let after = records(&numbered, &LIMITS).expect("it could be read before");
+    for (index, after) in after.enumerate() {
+        let after = after.expect("it could be read before");
+        let before = before
+            .next()
+            .expect("no record is made")
+            .expect("it could be read");
         assert_eq!(
             (after.offset.0, after.timestamp_ms),
             ((1 << 40) + index as i64, 77)
         );
         assert_eq!(
-            (&after.key, &after.value, &after.headers),
-            (&before.key, &before.value, &before.headers)
+            (&before.key, &before.value, &before.headers),
+            (&after.key, &after.value, &after.headers)
         );
     }
-    assert_eq!(before.len(), after.len(), "no record is lost");
+    assert!(before.next().is_none(), "no record is lost");
 }
 
-/// Of each codec: a description that is built, the same with a byte changed, and the batch itself, sealed.
+/// A batch of one record of as many empty headers as it may unpack to.
+fn header_bomb(codec: Compression) -> Bytes {
+    let nothing: (&[u8], Option<&[u8]>) = (&[], None);
+    let headers = vec![nothing; LIMITS.decompressed_bytes_max as usize / 2 - 64];
+    let mut builder = BatchBuilder::new(codec);
+    builder.append(7, None, None, &headers);
+    builder.build()
+}
+
+/// Of each codec: a description that is built, the same with a byte changed, and the batch itself, sealed. Then a few bytes that are
+/// very many headers.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for codec in 0..CODECS.len() as u8 {
@@ -205,5 +238,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([&[1], &batch[..]].concat());
     }
     seeds.push(vec![0]);
+    for codec in [Compression::Gzip, Compression::Zstd] {
+        seeds.push([&[1], &header_bomb(codec)[..]].concat());
+    }
     seeds
 }

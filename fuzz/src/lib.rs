@@ -23,6 +23,8 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// How many inputs the short run makes of each seed.
     pub short_rounds: usize,
+    /// The most memory that one input may take, while it is run.
+    pub memory_bytes_max: u64,
 }
 
 /// All targets.
@@ -32,23 +34,27 @@ pub const TARGETS: &[Target] = &[
         run: frames::run,
         seeds: frames::seeds,
         short_rounds: 400,
+        memory_bytes_max: 8 << 20,
     },
     Target {
         name: "requests",
         run: requests::run,
         seeds: requests::seeds,
         short_rounds: 400,
+        memory_bytes_max: 8 << 20,
     },
     Target {
         name: "batches",
         run: batches::run,
         seeds: batches::seeds,
         short_rounds: 1_500,
+        memory_bytes_max: 16 << 20,
     },
     Target {
         name: "recovery",
         run: recovery::run,
         seeds: recovery::seeds,
         short_rounds: 150,
+        memory_bytes_max: 64 << 20,
     },
 ];

@@ -3,11 +3,15 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use fuzz::{TARGETS, Target, Vary};
 
 /// What all seeds of a target may take together: they are in the repository.
 const SEED_BYTES_MAX: usize = 24 << 10;
+
+/// Memory is the whole process's: one target runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn target(name: &str) -> &'static Target {
     TARGETS
@@ -34,9 +38,33 @@ fn read_seeds(target: &Target) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A line of what the system says of this process, in bytes.
+fn memory_bytes(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("the system tells");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kibibytes.expect("it is told").parse::<u64>().expect("a number") << 10
+}
+
+/// The most memory that `run` has taken at once, beyond what there was before.
+fn peak_bytes(run: impl FnOnce()) -> u64 {
+    // The peak is forgotten.
+    fs::write("/proc/self/clear_refs", "5").expect("the system allows it");
+    let before = memory_bytes("VmRSS:");
+    run();
+    memory_bytes("VmHWM:").saturating_sub(before)
+}
+
 /// Runs a target on one input; a panic goes on after the input was shown.
 fn attempt(target: &Target, input: &[u8]) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let peak = peak_bytes(|| (target.run)(input));
+        let allowed = target.memory_bytes_max;
+        assert!(
+            peak <= allowed,
+            "{peak} bytes of memory, where {allowed} are allowed"
+        );
+    }));
     if let Err(cause) = outcome {
         let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
         eprintln!("{} breaks on: {hex}", target.name);
@@ -45,6 +73,7 @@ fn attempt(target: &Target, input: &[u8]) {
 }
 
 fn run_shortly(name: &str) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let target = target(name);
     let seeds = read_seeds(target);
     let bytes: usize = seeds.iter().map(Vec::len).sum();
