@@ -23,6 +23,7 @@ use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::api;
@@ -42,6 +43,9 @@ const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 const LAST_ANSWERS_TENTHS: u32 = 9;
 /// A connection moves after so many partitions in a row, all of one other core.
 const MOVE_AFTER: u32 = 32;
+/// How many bytes of requests are begun before others of the core have their turn: a client that appends much at once sends on
+/// and on.
+const TURN_BYTES: usize = 2 << 20;
 
 /// Why a connection ended, other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -241,11 +245,13 @@ async fn read_requests(
 ) -> Result<ReadEnd, ConnectionError> {
     let bytes_max = core.facts.config.limits.in_flight_bytes_per_connection;
     let in_flight = InFlight::new(Some(connection.peer.ip()), bytes_max);
+    let mut begun_bytes = 0;
     while let Some(received) = frames.next(&in_flight).await? {
         let request = &received.request;
+        let size = request.len();
         let wish = Wish {
-            size: request.len(),
-            memory_bytes: api::memory_bytes(request, request.len()),
+            size,
+            memory_bytes: api::memory_bytes(request, size),
             may_wait: api::may_wait(request),
         };
         let mut permits = in_flight.admit(&core.requests, wish, received.room).await;
@@ -269,6 +275,11 @@ async fn read_requests(
         });
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));
+        }
+        begun_bytes += size;
+        if begun_bytes >= TURN_BYTES {
+            begun_bytes = 0;
+            yield_now().await;
         }
     }
     Ok(ReadEnd::Done)
