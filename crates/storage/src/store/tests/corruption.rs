@@ -242,6 +242,28 @@ fn a_turned_bit_in_a_segment_is_reported() {
 }
 
 #[test]
+#[ignore = "takes minutes; for changes to what is stored"]
+fn a_turned_bit_in_every_byte_of_many_files_is_reported_or_mended() {
+    let (mut journals, mut segments) = (0, 0);
+    for seed in 21..24 {
+        let victim = Victim::new(seed, 130);
+        let outcomes = victim
+            .turn_journal_bits(1)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        journals += outcomes.untouched + outcomes.refused;
+        let outcomes = victim
+            .turn_bits("segment", |_| true)
+            .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert_eq!(
+            outcomes.refused, 0,
+            "seed {seed}: damage in a segment is no reason not to start"
+        );
+        segments += outcomes.untouched + outcomes.found;
+    }
+    eprintln!("bits turned: {journals} of journals, {segments} of segments");
+}
+
+#[test]
 fn every_turned_bit_in_a_checkpoint_is_reported() {
     let victim = Victim::new(13, 130);
     let mut outcomes = Outcomes::default();
