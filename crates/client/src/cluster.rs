@@ -4,6 +4,7 @@
 //! were asked by themselves. Topics are administered in `topics`, offsets asked for in `offsets`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use kafka_wire::metadata::MetadataRequestTopic;
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Request, Text};
@@ -11,6 +12,7 @@ use record::TopicId;
 
 use crate::connection::{Connection, ConnectionOptions};
 use crate::error::{ClientError, Result};
+use crate::patience::Waiting;
 
 /// One broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +84,7 @@ pub struct Cluster {
     /// Connections to single brokers, by address.
     kept: HashMap<String, Connection>,
     brokers: HashMap<i32, Broker>,
+    pub(crate) waiting: Waiting,
 }
 
 impl Cluster {
@@ -102,6 +105,7 @@ impl Cluster {
             connection: None,
             kept: HashMap::new(),
             brokers: HashMap::new(),
+            waiting: Waiting::default(),
         };
         cluster.connection()?;
         Ok(cluster)
@@ -111,6 +115,12 @@ impl Cluster {
     #[must_use]
     pub fn options(&self) -> &ConnectionOptions {
         &self.options
+    }
+
+    /// Has `tell` hear, once, of each wait that takes longer than `after`: something that this cluster or one of its producers
+    /// tries again, with the error that it meets.
+    pub fn tell_of_waiting(&mut self, after: Duration, tell: impl FnMut(&ClientError) + Send + 'static) {
+        self.waiting.tell_after(after, Box::new(tell));
     }
 
     /// The connection for questions to any broker, made if there is none.

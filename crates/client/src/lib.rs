@@ -24,6 +24,7 @@ mod groups;
 mod inbound;
 mod kept;
 mod offsets;
+mod patience;
 mod position;
 mod producer;
 mod topic_consumer;

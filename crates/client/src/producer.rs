@@ -42,8 +42,7 @@ struct Pending {
     id: BatchId,
     records: i32,
     bytes: Bytes,
-    /// When the time for trying again is over.
-    give_up_at: Instant,
+    sent_at: Instant,
 }
 
 /// Whose batches these are.
@@ -208,7 +207,7 @@ impl Producer {
             id,
             records,
             bytes,
-            give_up_at: Instant::now() + self.options.retry_for,
+            sent_at: Instant::now(),
         });
         if let Err(error) = sent {
             self.recover(cluster, error);
@@ -265,6 +264,7 @@ impl Producer {
         match answer.and_then(|response| read_answer(&response, &self.topic, self.partition)) {
             Ok(offset) => {
                 self.repeat_pause = repeat::REPEAT_PAUSE;
+                cluster.waiting.is_over();
                 self.complete(Ok(offset));
             }
             Err(error) if self.may_repeat(&error) => self.recover(cluster, error),

@@ -12,9 +12,7 @@ use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsReque
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::error::{Result, succeeded};
 use crate::offsets::OffsetQuery;
-
-/// The pause between two questions of the same kind.
-const RETRY_PAUSE: Duration = Duration::from_millis(10);
+use crate::patience::Backoff;
 
 /// A topic to be made.
 #[derive(Debug, Clone)]
@@ -82,19 +80,25 @@ impl Cluster {
         })
     }
 
-    /// Asks again while the answer is an error that may pass, until `patience` is over.
+    /// Asks again while the answer is an error that may pass, until `patience` is over; less often the longer it takes.
     pub(crate) fn retry<T>(
         &mut self,
         patience: Duration,
         mut ask: impl FnMut(&mut Cluster) -> Result<T>,
     ) -> Result<T> {
-        let deadline = Instant::now() + patience;
+        let began = Instant::now();
+        let deadline = began + patience;
+        let mut backoff = Backoff::new();
         loop {
             match ask(self) {
                 Err(error) if error.is_retriable() && Instant::now() < deadline => {
-                    std::thread::sleep(RETRY_PAUSE);
+                    self.waiting.goes_on(began, &error);
+                    backoff.sleep_until(deadline);
                 }
-                other => return other,
+                other => {
+                    self.waiting.is_over();
+                    return other;
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A batch must never be appended twice. With sequence numbers the broker sees to that; without, only what was surely not
 //! appended is sent again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kafka_wire::ErrorCode;
 
@@ -43,15 +43,16 @@ impl Producer {
         let mut error = error;
         // Answers that are still under way on the old connection are never read: each batch is answered once more.
         loop {
-            let now = Instant::now();
-            let repeats =
-                self.may_repeat(&error) && self.pending.front().is_some_and(|oldest| now < oldest.give_up_at);
-            if !repeats {
+            let oldest_sent = self.pending.front().map(|oldest| oldest.sent_at);
+            let sent_at = oldest_sent.filter(|sent_at| sent_at.elapsed() < self.options.retry_for);
+            let Some(sent_at) = sent_at.filter(|_| self.may_repeat(&error)) else {
+                cluster.waiting.is_over();
                 self.give_up(error);
                 // The window is empty: a later batch finds a new connection or fails in its turn.
                 let _ = self.reconnect(cluster);
                 return;
-            }
+            };
+            cluster.waiting.goes_on(sent_at, &error);
             std::thread::sleep(self.repeat_pause);
             self.repeat_pause = (self.repeat_pause * 2).min(REPEAT_PAUSE_MAX);
             match self.reconnect(cluster).and_then(|()| self.transmit_all()) {

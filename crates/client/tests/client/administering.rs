@@ -99,3 +99,25 @@ fn what_a_young_cluster_cannot_answer_yet_is_asked_again() {
     let error = cluster.init_producer_id().expect_err("that does not pass");
     assert_eq!(error.code(), Some(ErrorCode::ClusterAuthorizationFailed));
 }
+
+#[test]
+fn a_broker_that_refuses_for_now_is_asked_less_and_less_often() {
+    let broker = FakeBroker::start();
+    let patience = Duration::from_millis(800);
+    let mut cluster = Cluster::connect(&broker.address(), options(patience)).expect("it listens");
+    for _ in 0..1_000 {
+        let refusal = Fault::Refuse(ErrorCode::CoordinatorNotAvailable);
+        broker.inject(ApiKey::InitProducerId, refusal);
+    }
+    let (told, heard) = std::sync::mpsc::channel();
+    cluster.tell_of_waiting(Duration::from_millis(10), move |error| {
+        told.send(error.code()).expect("heard");
+    });
+    let refused = cluster.init_producer_id().expect_err("it always refuses");
+    assert_eq!(refused.code(), Some(ErrorCode::CoordinatorNotAvailable));
+    // A sleep takes at least its time: after 50, 100, 200 and 400 ms, and at the end.
+    let asked = broker.requests(ApiKey::InitProducerId);
+    assert!(asked <= 6, "{asked} questions in {patience:?}");
+    let expected = [Some(ErrorCode::CoordinatorNotAvailable)];
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), expected, "told once");
+}

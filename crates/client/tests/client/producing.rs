@@ -215,3 +215,21 @@ fn options_that_contradict_each_other_are_refused() {
     assert_eq!("all".parse::<Acks>().ok(), Some(Acks::All));
     assert!("2".parse::<Acks>().is_err());
 }
+
+#[test]
+fn a_producer_that_waits_tells_why_once() {
+    let (broker, mut cluster) = started();
+    let (told, heard) = std::sync::mpsc::channel();
+    cluster.tell_of_waiting(Duration::ZERO, move |error| {
+        told.send(error.code()).expect("heard");
+    });
+    let mut producer = producer(&mut cluster, ProducerOptions::default());
+    for _ in 0..2 {
+        for _ in 0..3 {
+            broker.inject(ApiKey::Produce, Fault::Refuse(ErrorCode::KafkaStorageError));
+        }
+        append_one(&mut producer, &mut cluster, b"kept").expect("the fourth attempt is taken");
+        let expected = [Some(ErrorCode::KafkaStorageError)];
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), expected);
+    }
+}
