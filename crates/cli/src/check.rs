@@ -1,15 +1,16 @@
-//! `ropewalk check`: verifies every stored byte of a directory at rest, and changes nothing.
+//! `ropewalk check`: verifies everything that is stored in a directory at rest, and changes nothing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use storage::{CheckReport, JournalIdentity};
+use storage::{CheckReport, Fault, JournalIdentity};
 
 use crate::directory::RestingDirectory;
-use crate::output::{Output, counted};
+use crate::findings::Findings;
+use crate::output::Output;
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
@@ -18,7 +19,7 @@ Examples:
   ropewalk check ./ropewalk-data --json
 
 The node must not be running. Exit code 0: every checksum holds; 1: something
-is damaged, and each damaged place is named.";
+is damaged, and each damaged place is named; 3: something could not be read.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +35,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
     let resting = RestingDirectory::open(&arguments.directory)?;
     let mut output = Output::open();
     let mut known = BTreeSet::new();
-    let mut faults = 0;
+    let mut findings = Findings::default();
     // The exit code says what was found, also if nobody reads the rest any more.
     let mut printed = Ok(());
     for identity in resting.identity.journal_identities() {
@@ -42,13 +43,15 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
         known.append(&mut report.known);
         let is_last = identity.journal as usize + 1 == resting.identity.journals;
         // While something is damaged it is not known which partitions there are.
-        if is_last && faults == 0 && report.is_sound() {
+        if is_last && findings.is_empty() && report.is_sound() {
             match storage::stray_directories(&resting.disk, &known) {
                 Ok(strays) => report.orphans.extend(strays),
                 Err(fault) => report.faults.push(fault),
             }
         }
-        faults += report.faults.len();
+        for fault in &report.faults {
+            findings.add(fault);
+        }
         if printed.is_ok() {
             let line = match arguments.json {
                 true => output.json(&as_json(identity.journal, &report)),
@@ -57,13 +60,9 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
             printed = line.and_then(|()| output.flush());
         }
     }
-    match faults {
-        0 => printed,
-        _ => bail!(
-            "{} found: restore what is named from a backup",
-            counted(faults, "damaged place")
-        ),
-    }
+    findings
+        .verdict("restore what is named from a backup")
+        .and(printed)
 }
 
 /// Without a checkpoint to go by, that is all there is to report of a journal.
@@ -80,14 +79,17 @@ fn check_journal(resting: &RestingDirectory, identity: &JournalIdentity) -> Chec
 
 fn as_text(journal: u32, report: &CheckReport) -> String {
     let mut text = format!(
-        "journal {journal}: {} frames; {} partitions, {} segments, {} chunks, {} batches, {} bytes: {}",
+        "journal {journal}: {} bytes with {} frames and {} batches; {} partitions with {} segments, \
+         {} bytes with {} chunks and {} batches: {}",
+        report.journal_bytes,
         report.frames,
+        report.journal_batches,
         report.partitions,
         report.segments,
-        report.chunks,
-        report.batches,
         report.segment_bytes,
-        if report.is_sound() { "sound" } else { "DAMAGED" }
+        report.chunks,
+        report.segment_batches,
+        state(report)
     );
     if report.cut_bytes > 0 {
         text += &format!(
@@ -107,19 +109,41 @@ fn as_text(journal: u32, report: &CheckReport) -> String {
     text
 }
 
+/// What a journal comes to, in a word or two.
+fn state(report: &CheckReport) -> &'static str {
+    match report.faults.iter().all(Fault::is_unreadable) {
+        _ if report.is_sound() => "sound",
+        true => "COULD NOT BE READ",
+        false => "DAMAGED",
+    }
+}
+
 fn as_json(journal: u32, report: &CheckReport) -> Value {
+    let told = |unreadable| -> Vec<String> {
+        let of_kind = |fault: &&Fault| fault.is_unreadable() == unreadable;
+        report
+            .faults
+            .iter()
+            .filter(of_kind)
+            .map(ToString::to_string)
+            .collect()
+    };
     json!({
         "journal": journal,
         "sound": report.is_sound(),
         "frames": report.frames,
+        "journal_bytes": report.journal_bytes,
+        "journal_batches": report.journal_batches,
         "cut_bytes": report.cut_bytes,
         "mended": report.mended,
         "partitions": report.partitions,
         "segments": report.segments,
         "chunks": report.chunks,
-        "batches": report.batches,
+        "segment_batches": report.segment_batches,
+        "batches": report.journal_batches + report.segment_batches,
         "segment_bytes": report.segment_bytes,
         "orphans": report.orphans,
-        "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "faults": told(false),
+        "unread": told(true),
     })
 }

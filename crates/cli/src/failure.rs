@@ -7,6 +7,7 @@ use client::{ClientError, ErrorCode};
 use rustix::io::Errno;
 use server::config::{ConfigError, Source};
 
+use crate::findings::Unreadable;
 use crate::output::{OutputClosed, cleaned};
 use crate::signals::Signal;
 
@@ -14,6 +15,8 @@ use crate::signals::Signal;
 const HTTP_AS_LENGTH: i64 = i64::from_be_bytes(*b"\0\0\0\0HTTP");
 /// The exit code for a command line that makes no sense: the one that clap gives.
 const SENSELESS: u8 = 2;
+/// The exit code for a directory that could not be read, so that nothing can be said about it.
+const UNREADABLE: u8 = 3;
 
 /// A command line whose parts make sense, and the whole does not.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +51,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
-    match is_senseless(error) {
-        true => ExitCode::from(SENSELESS),
-        false => ExitCode::FAILURE,
+    match (is_senseless(error), error.is::<Unreadable>()) {
+        (true, _) => ExitCode::from(SENSELESS),
+        (_, true) => ExitCode::from(UNREADABLE),
+        _ => ExitCode::FAILURE,
     }
 }
 

@@ -16,7 +16,8 @@ use storage::{Fault, FrameListing, JournalIdentity, SegmentListing};
 use self::summary::Summary;
 use crate::directory::RestingDirectory;
 use crate::failure::note;
-use crate::output::{Output, OutputClosed, counted};
+use crate::findings::{Findings, line_of};
+use crate::output::{Output, OutputClosed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +27,9 @@ Examples:
   ropewalk inspect ./ropewalk-data index --partition orders-0
 
 The node must not be running. What is damaged is named, the rest is listed, and
-the exit code is 1 then. A partition is called by its topic's name and its
-index; if the topic was deleted, by the topic's id, as files are.";
+the exit code is 1 then; 3 if something could not be read. A partition is called
+by its topic's name and its index; if the topic was deleted, by the topic's id,
+as files are.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -86,11 +88,11 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         json: arguments.json,
         output: Output::open(),
         found: false,
-        faults: Vec::new(),
+        findings: Findings::default(),
     };
     match look.list(&resting, arguments.what) {
         // Nobody reads on; but what is damaged was seen, and the exit code says so.
-        Err(error) if error.is::<OutputClosed>() && !look.faults.is_empty() => {}
+        Err(error) if error.is::<OutputClosed>() && !look.findings.is_empty() => {}
         listed => listed?,
     }
     look.verdict(arguments)
@@ -105,8 +107,7 @@ struct Look<'a> {
     output: Output,
     /// Whether there was anything of what is wanted.
     found: bool,
-    /// What is damaged, each place once.
-    faults: Vec<String>,
+    findings: Findings,
 }
 
 impl Look<'_> {
@@ -172,8 +173,9 @@ impl Look<'_> {
         };
         for segment in segments {
             self.found = true;
-            self.faults
-                .extend(segment.fault.as_ref().map(ToString::to_string));
+            if let Some(fault) = &segment.fault {
+                self.findings.add(fault);
+            }
             show(self, segment)?;
         }
         Ok(())
@@ -228,13 +230,10 @@ impl Look<'_> {
 
     /// Tells of damage that is no segment's. Frames and segments of a journal may hear of the same.
     fn fault(&mut self, fault: &Fault) -> Result<()> {
-        let text = fault.to_string();
-        if self.faults.contains(&text) {
+        if !self.findings.add(fault) {
             return Ok(());
         }
-        self.print(|| json!({ "fault": text }), || format!("DAMAGED: {text}"))?;
-        self.faults.push(text);
-        Ok(())
+        self.print(|| json!({ "fault": fault.to_string() }), || line_of(fault))
     }
 
     /// Whether nothing was found of the one that was asked for.
@@ -245,12 +244,8 @@ impl Look<'_> {
     /// What the command comes to.
     fn verdict(&self, arguments: &InspectArguments) -> Result<()> {
         let directory = arguments.directory.display();
-        if !self.faults.is_empty() {
-            bail!(
-                "{} found; `ropewalk check {directory}` looks for more",
-                counted(self.faults.len(), "damaged place")
-            );
-        }
+        self.findings
+            .verdict(&format!("`ropewalk check {directory}` looks for more"))?;
         let of_segments = matches!(arguments.what, Some(What::Segments | What::Index));
         match self.partition {
             Some(partition) if !self.found && of_segments => bail!(

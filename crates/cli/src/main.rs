@@ -1,7 +1,7 @@
 //! The binary `ropewalk`: a node, and the tools to look at one, in one program.
 //!
 //! Each command is a module with its arguments and a `run`. A command that fails says so in one sentence on stderr. Exit
-//! codes: 0 done, 1 failed, 2 the command line makes no sense, 128 and a signal's number where that ended it at once.
+//! codes: 0 done, 1 failed, 2 the command line makes no sense, 3 something could not be read, 128 and a signal's number where that ended it at once.
 
 mod address;
 mod bench_command;
@@ -12,6 +12,7 @@ mod consume;
 mod directory;
 mod escapes;
 mod failure;
+mod findings;
 mod group;
 mod inspect;
 mod logging;
@@ -73,7 +74,7 @@ enum Command {
     Produce(produce::ProduceArguments),
     /// Print a topic's records
     Consume(consume::ConsumeArguments),
-    /// Verify every stored byte of a directory that no node is running on
+    /// Verify everything that is stored in a directory that no node is running on
     Check(check::CheckArguments),
     /// List what the journals and segments of a directory at rest hold
     Inspect(inspect::InspectArguments),

@@ -34,6 +34,10 @@ pub struct CheckProgress<'a> {
 pub struct CheckReport {
     /// Frames that recovery would replay; of a damaged journal, those that are whole.
     pub frames: u64,
+    /// Their bytes, padding included, which is not checked: it holds nothing.
+    pub journal_bytes: u64,
+    /// Batches in these frames that are whole and in order.
+    pub journal_batches: u64,
     /// Bytes of a torn, never acknowledged frame that recovery would cut off.
     pub cut_bytes: u64,
     /// The last frame has a turned bit that recovery would put right.
@@ -44,8 +48,8 @@ pub struct CheckReport {
     pub segments: u64,
     /// Chunks of segments whose checksums held.
     pub chunks: u64,
-    /// Batches that are whole and in order, of the journal and of segments; what is in both counts twice.
-    pub batches: u64,
+    /// Batches of segments that are whole and in order; some may be in the journal, too.
+    pub segment_batches: u64,
     /// Bytes of segments looked through.
     pub segment_bytes: u64,
     /// Files that nothing refers to, left behind by a crash. They do no harm: layout removes them as it comes by, and what a
@@ -146,8 +150,10 @@ impl Check<'_> {
         });
         match recovered {
             Ok((replay, scanned)) => {
-                self.report.batches += batches;
+                self.report.journal_batches = batches;
                 self.report.frames = scanned.frames.len() as u64;
+                let bytes = scanned.frames.iter().map(|frame| u64::from(frame.total_bytes));
+                self.report.journal_bytes = bytes.sum();
                 self.report.cut_bytes = scanned.cut_bytes;
                 self.report.mended = scanned.mended.is_some();
                 Some(replay)
@@ -177,8 +183,9 @@ impl Check<'_> {
                 Ok(())
             },
         );
-        self.report.batches += batches;
+        self.report.journal_batches = batches;
         self.report.frames = surveyed.frames;
+        self.report.journal_bytes = surveyed.bytes;
         self.report.faults.extend(surveyed.faults_with(fault));
     }
 
@@ -222,7 +229,7 @@ impl Check<'_> {
             match checked {
                 Ok(batches) => {
                     self.report.chunks += 1;
-                    self.report.batches += batches;
+                    self.report.segment_batches += batches;
                 }
                 Err(fault) => self.report.faults.push(fault),
             }

@@ -38,6 +38,25 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether the file could not be looked at, which says nothing about its bytes. A file that is missing, or that ends early,
+    /// is damage.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+        match self {
+            Fault::Disk { error, .. } => !matches!(error.kind(), NotFound | UnexpectedEof | InvalidData),
+            Fault::Damaged { .. } | Fault::UnknownVersion { .. } => false,
+        }
+    }
+
+    /// Whether this user may not look at the file.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Fault::Disk { error, .. } if error.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
 /// What the disk was asked to do when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
@@ -103,5 +122,21 @@ mod tests {
         let fault = Doing::Writing.failed(full).at("some.segment");
         assert_eq!(fault.to_string(), "writing some.segment failed: no storage space");
         assert!(matches!(fault, Fault::Disk { error, .. } if error.kind() == io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_damaged_and_one_that_is_missing_is() {
+        let failed = |error: io::Error| Doing::Opening.failed(error).at("some.segment");
+        let denied = failed(io::ErrorKind::PermissionDenied.into());
+        assert!(denied.is_unreadable() && denied.is_denied());
+        let broken = failed(io::Error::from_raw_os_error(5));
+        assert!(broken.is_unreadable() && !broken.is_denied());
+        assert!(!failed(io::ErrorKind::NotFound.into()).is_unreadable());
+        let damaged = Fault::Damaged {
+            file: "some.segment".to_owned(),
+            position: 0,
+            what: "a bit is turned".to_owned(),
+        };
+        assert!(!damaged.is_unreadable());
     }
 }

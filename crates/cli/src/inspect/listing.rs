@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use server::TopicNames;
 use storage::{ChunkListing, EntryListing, FrameListing, SegmentListing};
 
+use crate::findings::line_of;
 use crate::output::counted;
 
 pub(super) fn frame_as_text(frame: &FrameListing, names: &TopicNames) -> String {
@@ -79,7 +80,7 @@ pub(super) fn segment_as_text(segment: &SegmentListing, names: &TopicNames) -> S
         text += &format!("\n  batches in {file}");
     }
     if let Some(fault) = &segment.fault {
-        text += &format!("\n  DAMAGED: {fault}");
+        text += &format!("\n  {}", line_of(fault));
     }
     text
 }

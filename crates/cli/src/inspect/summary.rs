@@ -83,9 +83,9 @@ impl Summary {
             "first",
             "next",
             "segments",
-            "bytes",
-            "journaled batches",
-            "bytes",
+            "segment bytes",
+            "journal batches",
+            "journal bytes",
             "id",
         ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];

@@ -233,3 +233,42 @@ fn a_node_serves_what_the_library_wrote_and_the_library_goes_on() {
         "and a node again"
     );
 }
+
+/// A link to itself can be opened by nobody, whoever runs the tests.
+#[test]
+fn what_cannot_be_read_is_not_called_damaged() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let data = data(&directory);
+    fill(&data);
+    let journal = data.join("journals/000");
+    let mut files = fs::read_dir(&journal).expect("it is there").flatten();
+    let file = &files.next().expect("a journal has files").path();
+    fs::remove_file(file).expect("it is there");
+    std::os::unix::fs::symlink(file, file).expect("a link");
+
+    let checked = run(&["check", text(&data)]);
+    assert_eq!(checked.code, Some(3), "{checked:?}");
+    assert!(
+        checked
+            .out
+            .lines()
+            .next()
+            .is_some_and(|line| line.ends_with(": COULD NOT BE READ"))
+    );
+    assert!(
+        checked.err.starts_with("error: 1 place could not be read: "),
+        "{checked:?}"
+    );
+    assert!(!format!("{checked:?}").contains("restore"), "{checked:?}");
+    let json = run(&["check", text(&data), "--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (&json["sound"], &json["faults"]),
+        (&false.into(), &serde_json::json!([]))
+    );
+    assert_eq!(json["unread"].as_array().map(Vec::len), Some(1));
+
+    let inspected = run(&["inspect", text(&data), "journal"]);
+    assert_eq!(inspected.code, Some(3), "{inspected:?}");
+    assert!(inspected.out.starts_with("COULD NOT BE READ: "), "{inspected:?}");
+}

@@ -69,7 +69,10 @@ fn sound_files_are_counted() {
     });
     let report = report.expect("the checkpoint is sound");
     assert!(report.is_sound(), "{:?}", report.faults);
-    assert_eq!((report.partitions, report.frames, report.batches), (2, 2, 13));
+    let batches = (report.journal_batches, report.segment_batches);
+    assert_eq!((report.partitions, report.frames, batches), (2, 2, (1, 12)));
+    let stored: u64 = frames(&disk).iter().map(|frame| u64::from(frame.bytes)).sum();
+    assert_eq!(report.journal_bytes, stored);
     assert_eq!(report.segments as usize, paths(&disk, "segment").len());
     assert_eq!(report.segments as usize, steps.len());
     assert!(report.orphans.is_empty() && report.cut_bytes == 0 && !report.mended);
@@ -140,7 +143,7 @@ fn each_damaged_frame_is_named_and_the_whole_ones_are_listed() {
     };
     let damaged = [&all[1], &all[4]].map(|frame| (frame.file.clone(), frame.position));
     assert_eq!(places(&report.faults), damaged);
-    assert_eq!((report.frames, report.batches), (4, 4));
+    assert_eq!((report.frames, report.journal_batches), (4, 4));
 
     let shared: Arc<dyn Disk> = Arc::new(disk);
     let (listed, faults) = list_frames(&shared, &config().identity);

@@ -19,6 +19,8 @@ const FAULTS_MAX: usize = 1_000;
 pub(crate) struct Surveyed {
     /// Frames that are whole.
     pub(crate) frames: u64,
+    /// Their bytes, padding included.
+    pub(crate) bytes: u64,
     /// Each damaged place, in order. Frames in a row whose headers are gone are one: where they end is not known.
     pub(crate) faults: Vec<Fault>,
 }
@@ -70,7 +72,10 @@ impl Scan<'_> {
             loop {
                 if let Some((header, frame)) = self.frame_at(file, position, expected, &mut window)? {
                     match self.take_frame(file, position, &header, &frame, visit) {
-                        Ok(_) => found.frames += 1,
+                        Ok(_) => {
+                            found.frames += 1;
+                            found.bytes += frame.len() as u64;
+                        }
                         Err(fault) => found.faults.push(fault),
                     }
                     expected += 1;
