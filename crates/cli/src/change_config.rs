@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use client::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 use serde_json::{Value, json};
 
-use crate::node_options::key_and_value;
+use crate::node_options::config_and_value;
 use crate::output::{or_dash, table, tell};
 use crate::remote::Remote;
 
@@ -21,9 +21,9 @@ pub(crate) enum ConfigCommand {
     Get(GetArguments),
     /// Give configs of a topic or a node a value, at once and without a restart
     #[command(after_help = "Examples:
-  ropewalk config set --topic orders retention.ms=3600000 segment.bytes=16777216
+  ropewalk config set --topic orders retention.ms=1h segment.bytes=16MiB
   ropewalk config set --topic orders cleanup.policy=compact --dry-run
-  ropewalk config set --all-nodes log.retention.ms=86400000")]
+  ropewalk config set --all-nodes log.retention.ms=1d")]
     Set(SetArguments),
     /// Give up values that were set, so that the defaults go again
     #[command(after_help = "Example:
@@ -44,8 +44,8 @@ pub(crate) struct GetArguments {
 pub(crate) struct SetArguments {
     #[command(flatten)]
     place: Place,
-    /// What to set, such as retention.ms=60000
-    #[arg(value_name = "NAME=VALUE", required = true, value_parser = key_and_value)]
+    /// What to set, such as retention.ms=7d or segment.bytes=1GiB
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = config_and_value)]
     values: Vec<(String, String)>,
     /// Say whether it could be done, and do nothing
     #[arg(long)]
@@ -80,7 +80,7 @@ struct Place {
 #[group(required = true, multiple = false)]
 struct Of {
     /// The configs of this topic
-    #[arg(long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME")]
     topic: Option<String>,
     /// The configs of the node of this number
     #[arg(long, value_name = "ID")]

@@ -29,7 +29,7 @@ const EXAMPLES: &str = r"Examples:
   ropewalk consume orders --last 10               the last ten of each partition
   ropewalk consume orders --from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z
   ropewalk consume orders --from 15m --follow     from a quarter of an hour ago
-  ropewalk consume orders --partition 2 --from 1000 --until 1010
+  ropewalk consume orders -p 2 -o 1000 -n 10      the same as with --partition, --from and --max
   ropewalk consume orders --format '{time} {partition}:{offset} {key}={value}'
   ropewalk consume orders --delimiter '\0' | xargs -0 -n 1 echo
   ropewalk consume orders --json | jq .value
@@ -53,31 +53,31 @@ pub(crate) struct ConsumeArguments {
     remote: Remote,
     /// Where to begin: earliest, latest, an offset, a time such as 2026-01-31T12:00:00Z, @ and milliseconds since 1970, or an
     /// age such as 15m
-    #[arg(long, value_name = "WHERE", default_value = "earliest", value_parser = range::from)]
+    #[arg(short = 'o', long, value_name = "WHERE", default_value = "earliest", value_parser = range::from)]
     from: Begin,
-    /// Begin this many offsets before the end of each partition; of what was compacted fewer records are there
+    /// Begin this many offsets before the end of each partition that is read; of what was compacted fewer records are there
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     last: Option<u64>,
     /// Stop before this offset, or before the first record that is not older than this time or age
     #[arg(long, value_name = "WHERE", value_parser = range::until)]
     until: Option<Until>,
     /// The partitions to read, with commas between; without it, all of them
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     partition: Vec<i32>,
     /// Stop after this many records
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
     /// Wait for new records in place of stopping at the last
     #[arg(long)]
     follow: bool,
     /// Print this of each record, with placeholders such as {offset} and {value}
-    #[arg(long, value_name = "TEXT", value_parser = Format::parse, conflicts_with_all = ["json", "key_separator"])]
+    #[arg(short, long, value_name = "TEXT", value_parser = Format::parse, conflicts_with_all = ["json", "key_separator"])]
     format: Option<Format>,
     /// Print each record's key and this before its value, such as : or \t
-    #[arg(long, value_name = "TEXT", value_parser = Delimiter::parse, conflicts_with = "json")]
+    #[arg(short = 'K', long, value_name = "TEXT", value_parser = Delimiter::parse, conflicts_with = "json")]
     key_separator: Option<Delimiter>,
     /// What ends each printed record; \n \t \r \0 \\ and \xHH are understood, nothing is allowed
-    #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
+    #[arg(short = 'D', long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
     delimiter: Delimiter,
     /// Print each record as a JSON object on a line of its own, with offset, timestamp, key and headers
     #[arg(long)]

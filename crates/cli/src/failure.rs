@@ -149,7 +149,7 @@ fn hint(error: &ClientError) -> Option<&'static str> {
             .as_ref()
             .is_none_or(|text| text.contains("max.message.bytes")) =>
         {
-            Some("`ropewalk config set --topic NAME max.message.bytes=BYTES` allows more")
+            Some("`ropewalk config set --topic NAME max.message.bytes=8MiB` allows more")
         }
         _ => match error.code()? {
             ErrorCode::UnknownTopicOrPartition => Some("`ropewalk topic list` shows what there is"),
@@ -238,7 +238,7 @@ mod tests {
             };
             sentence(&error.into())
         };
-        let raise = "`ropewalk config set --topic NAME max.message.bytes=BYTES` allows more";
+        let raise = "`ropewalk config set --topic NAME max.message.bytes=8MiB` allows more";
         let large = |message| told(ErrorCode::MessageTooLarge, message);
         assert!(large(None).ends_with(raise));
         assert!(large(Some("100 at most (max.message.bytes)")).ends_with(raise));

@@ -100,7 +100,9 @@ fn list(arguments: &Everywhere) -> Result<()> {
 
 fn delete(arguments: &OneNamed) -> Result<()> {
     let name = &arguments.name;
-    arguments.everywhere.remote.connect()?.delete_group(name)?;
+    let remote = &arguments.everywhere.remote;
+    let deleted = remote.connect()?.delete_group(name);
+    deleted.map_err(|error| remote.explained(error))?;
     tell(
         arguments.everywhere.json,
         format!("deleted group {name}"),

@@ -3,25 +3,33 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use server::config::{Config, FileText, Flag};
+use server::config::{Config, FileText, Flag, Variable, plain_value};
+
+/// The environment variables that stand for keys, as flags do.
+const VARIABLES: [(&str, &str); 4] = [
+    ("ROPEWALK_DATA", "data"),
+    ("ROPEWALK_KAFKA", "kafka.listen"),
+    ("ROPEWALK_HTTP", "http.listen"),
+    ("ROPEWALK_CORES", "cores"),
+];
 
 #[derive(Args)]
 pub(crate) struct NodeOptions {
     /// A TOML file with the node's configuration
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "ROPEWALK_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
-    /// The directory that holds everything the node stores; made if it does not exist [key: data]
+    /// The directory that holds everything the node stores; made if it does not exist [key: data] [env: ROPEWALK_DATA]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where Kafka's clients connect, as host:port; port 0 takes any free one [key: kafka.listen]
+    /// Where Kafka's clients connect, as host:port; port 0 takes any free one [key: kafka.listen] [env: ROPEWALK_KAFKA]
     #[arg(long, value_name = "ADDRESS")]
     kafka: Option<String>,
-    /// Where HTTP is served: /v1 for records and topics, health, metrics and status; as host:port [key: http.listen]
+    /// Where HTTP is served: /v1 for records and topics, health, metrics and status; as host:port [key: http.listen] [env: ROPEWALK_HTTP]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// How many cores to use; 0 takes every CPU [key: cores]
+    /// How many cores to use; 0 takes every CPU [key: cores] [env: ROPEWALK_CORES]
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
     /// Gives any key a value; may be repeated
@@ -30,7 +38,7 @@ pub(crate) struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// Defaults, then the file, then `--set`, then the other flags.
+    /// Defaults, then the file, then the environment, then `--set`, then the other flags.
     pub(crate) fn load(&self) -> Result<Config> {
         let name = self.config.as_ref().map(|path| path.display().to_string());
         let text =
@@ -47,7 +55,7 @@ impl NodeOptions {
             .as_deref()
             .zip(text.as_deref())
             .map(|(name, text)| FileText { name, text });
-        Ok(Config::load(file, &self.set, &self.flags()?)?)
+        Ok(Config::load_in(&variables()?, file, &self.set, &self.flags()?)?)
     }
 
     fn flags(&self) -> Result<Vec<Flag>> {
@@ -67,6 +75,29 @@ impl NodeOptions {
         ];
         let flag = |(flag, key, value): (_, _, Option<String>)| value.map(|value| Flag { flag, key, value });
         Ok(given.into_iter().filter_map(flag).collect())
+    }
+}
+
+/// The keys that the environment gives a value. An empty variable is one that is not set.
+fn variables() -> Result<Vec<Variable>> {
+    let mut given = Vec::new();
+    for (name, key) in VARIABLES {
+        let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let value = value.into_string();
+        let value = value.map_err(|_| anyhow!("the environment variable {name} must be text in UTF-8"))?;
+        given.push(Variable { name, key, value });
+    }
+    Ok(given)
+}
+
+/// As `key_and_value`, for a topic's or a node's config: a time or a size with a unit becomes Kafka's plain number.
+pub(crate) fn config_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = key_and_value(text)?;
+    match plain_value(&name, &value) {
+        Ok(value) => Ok((name, value)),
+        Err(expected) => Err(format!("{name} must be {expected}")),
     }
 }
 
@@ -90,5 +121,9 @@ mod tests {
         );
         assert!(key_and_value("a.b").is_err());
         assert!(key_and_value("=b").is_err());
+        let week = ("retention.ms".to_owned(), "604800000".to_owned());
+        assert_eq!(config_and_value("retention.ms=7d"), Ok(week));
+        let refused = config_and_value("retention.ms=7 days").expect_err("no unit");
+        assert!(refused.ends_with("or a time such as 90s, 12h or 7d"), "{refused}");
     }
 }

@@ -67,16 +67,16 @@ pub(crate) struct ProduceArguments {
     #[command(flatten)]
     remote: Remote,
     /// The key of every record; without it, and without a separator, records have none
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["key_separator", "json"])]
+    #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["key_separator", "json"])]
     key: Option<String>,
     /// What stands between key and value in each line, such as : or \t
-    #[arg(long, value_name = "TEXT", value_parser = key_separator, conflicts_with_all = ["json", "whole"])]
+    #[arg(short = 'K', long, value_name = "TEXT", value_parser = key_separator, conflicts_with_all = ["json", "whole"])]
     key_separator: Option<Delimiter>,
     /// A header for every record; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
+    #[arg(short = 'H', long, value_name = "NAME=VALUE", value_parser = header)]
     header: Vec<HeaderBytes>,
     /// What stands between records; \n \t \r \0 \\ and \xHH are understood
-    #[arg(long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
+    #[arg(short = 'D', long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
     delimiter: Delimiter,
     /// Make each input one record, whatever is in it
     #[arg(long)]
@@ -85,13 +85,13 @@ pub(crate) struct ProduceArguments {
     #[arg(long)]
     json: bool,
     /// The partition to append to; without it, by key, or in turn
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
     /// When a record counts as appended: when it is committed, the leader has it, or it was sent
     #[arg(long, default_value = "all", value_parser = acks())]
     acks: Acks,
     /// How batches are compressed
-    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = compression())]
+    #[arg(short = 'z', long, value_name = "CODEC", default_value = "none", value_parser = compression())]
     compression: Compression,
     /// Append no more than this many records a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

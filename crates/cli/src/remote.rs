@@ -6,22 +6,79 @@ use client::{ClientError, Cluster, ConnectionOptions, ErrorCode, NewTopic, Topic
 use std::time::Duration;
 
 use crate::address::hosts_and_ports;
+use crate::failure::note;
 
 /// Where a node listens if it was not told otherwise.
 pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
+/// How long a command waits for a node without a word.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long a topic that was just made may take to get its leaders.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Args, Clone)]
 pub(crate) struct Remote {
     /// The node's address, or several with commas between
-    #[arg(long, env = "ROPEWALK_BOOTSTRAP", value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP, value_parser = hosts_and_ports)]
+    #[arg(short, long, env = "ROPEWALK_BOOTSTRAP", value_name = "HOST:PORT", default_value = DEFAULT_BOOTSTRAP, value_parser = hosts_and_ports)]
     bootstrap: String,
 }
 
 impl Remote {
+    /// Connects, and has whoever waits be told why where a node refuses for long.
     pub(crate) fn connect(&self) -> Result<Cluster> {
-        self.connect_with(ConnectionOptions::default())
+        let mut cluster = self.connect_with(ConnectionOptions::default())?;
+        let remote = self.clone();
+        cluster.tell_of_waiting(SILENCE_MAX, move |error| {
+            let cause = remote.cause_of(error);
+            let cause = cause.map_or_else(String::new, |cause| format!("; {cause}"));
+            note(&format!("waiting: {error}{cause}"));
+        });
+        Ok(cluster)
+    }
+
+    /// An error with its cause, as far as the node can still tell it.
+    pub(crate) fn explained(&self, error: ClientError) -> anyhow::Error {
+        let cause = self.cause_of(&error);
+        match cause {
+            Some(cause) => anyhow!(error).context(cause),
+            None => error.into(),
+        }
+    }
+
+    /// What a refusal without a message of its own may come of: the room on the disks of the nodes.
+    fn cause_of(&self, error: &ClientError) -> Option<String> {
+        let ClientError::Broker {
+            code, message: None, ..
+        } = error
+        else {
+            return None;
+        };
+        let may_lack_room = [ErrorCode::CoordinatorNotAvailable, ErrorCode::KafkaStorageError];
+        if !may_lack_room.contains(code) {
+            return None;
+        }
+        let options = ConnectionOptions {
+            connect_timeout: SILENCE_MAX,
+            request_timeout: SILENCE_MAX,
+            ..ConnectionOptions::default()
+        };
+        let disks = self.connect_with(options).ok()?.disks().ok()?;
+        let least = disks.into_iter().min_by_key(|disk| disk.free_bytes)?;
+        Some(format!(
+            "{} MiB are free on the disk with {}, and less than disk.reserve_bytes is not given away: free some space, or add retention",
+            least.free_bytes >> 20,
+            least.directory
+        ))
+    }
+
+    /// The host of the first address.
+    pub(crate) fn host(&self) -> &str {
+        let first = self.bootstrap.split(',').next().unwrap_or_default();
+        first.rsplit_once(':').map_or(first, |(host, _)| host)
+    }
+
+    /// As it was given.
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.bootstrap
     }
 
     pub(crate) fn connect_with(&self, options: ConnectionOptions) -> Result<Cluster> {

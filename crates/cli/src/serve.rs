@@ -25,7 +25,8 @@ Examples:
   ropewalk serve --kafka 0.0.0.0:9092 --set kafka.advertised=log.example:9092
   ropewalk serve --config node.toml --set log.level=debug
 
-`ropewalk config` lists every key. Later wins: defaults, file, --set, flags.
+`ropewalk config --full` lists every key. Later wins: defaults, file,
+environment (ROPEWALK_DATA and so on), --set, other flags.
 Ctrl-C or SIGTERM answers what is under way and stops; a second one at once.";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,15 +13,16 @@ use crate::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  ropewalk config > node.toml                     a file to begin with
+  ropewalk config > node.toml                     a file to begin with: defaults are comments
+  ropewalk config --full                          every key live
   ropewalk config --config node.toml              what this file comes to
   ropewalk config --set cores=4 --json
 On a running node:
   ropewalk config get --topic orders
-  ropewalk config set --topic orders retention.ms=3600000
+  ropewalk config set --topic orders retention.ms=1h
   ropewalk config unset --topic orders retention.ms
   ropewalk config get --node 1
-  ropewalk config set --all-nodes log.retention.ms=86400000";
+  ropewalk config set --all-nodes log.retention.ms=1d";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -30,6 +31,9 @@ pub(crate) struct ConfigArguments {
     on_a_node: Option<ConfigCommand>,
     #[command(flatten)]
     node: NodeOptions,
+    /// Give every key its value, also where that is the default; without it, defaults are comments
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,7 +47,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<()> {
     let mut output = Output::open();
     match arguments.json {
         true => output.json(&keys.iter().map(as_json).collect())?,
-        false => output.line(as_toml(&keys))?,
+        false => output.line(as_toml(&keys, arguments.full))?,
     }
     output.flush()
 }
@@ -59,9 +63,14 @@ fn as_json(key: &KeyDescription) -> serde_json::Value {
     })
 }
 
-fn as_toml(keys: &[KeyDescription]) -> String {
+/// Keys that are as they are by default stand there as comments, so that a file which keeps them does not hold on to defaults of
+/// this version; all are live if it is to be `full`.
+fn as_toml(keys: &[KeyDescription], full: bool) -> String {
     let mut text =
         String::from("# Every key of a node's configuration. `ropewalk serve --config FILE` reads this.");
+    if !full {
+        text.push_str("\n# A key that is commented out has its default.");
+    }
     let mut open_table = "";
     for key in keys {
         let (table, name) = split(&key.key);
@@ -69,15 +78,13 @@ fn as_toml(keys: &[KeyDescription]) -> String {
             text.push_str(&format!("\n\n[{table}]"));
             open_table = table;
         }
-        let origin = match &key.source {
-            Source::Default => String::new(),
-            source => format!(", this one from {source}"),
-        };
         let (value, default) = (literal(key.kind, &key.value), literal(key.kind, &key.default));
-        text.push_str(&format!(
-            "\n\n# {}\n# default: {default}{origin}\n",
-            key.documentation
-        ));
+        text.push_str(&format!("\n\n# {}\n", key.documentation));
+        match &key.source {
+            Source::Default if !full => text.push('#'),
+            Source::Default => text.push_str(&format!("# default: {default}\n")),
+            source => text.push_str(&format!("# default: {default}, this one from {source}\n")),
+        }
         text.push_str(&format!("{} = {value}", bare_or_quoted(name)));
     }
     text
@@ -124,27 +131,29 @@ mod tests {
         ];
         let sets = sets.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let config = Config::load(None, &sets, &[]).expect("valid");
-        let text = as_toml(&config.describe());
-        let again = Config::load(
-            Some(FileText {
-                name: "printed",
-                text: &text,
-            }),
-            &[],
-            &[],
-        )
-        .expect("valid");
         let values = |config: &Config| {
-            config
-                .describe()
-                .into_iter()
-                .map(|key| key.value)
-                .collect::<Vec<_>>()
+            let values = config.describe().into_iter().map(|key| key.value);
+            values.collect::<Vec<_>>()
         };
-        assert_eq!(values(&again), values(&config));
-        assert!(
-            text.contains("# default: 604800000, this one from --set\n\"retention.ms\" = 5"),
-            "{text}"
-        );
+        let live = |text: &str| {
+            let lines = text.lines().filter(|line| !line.starts_with(['#', '[']));
+            lines.filter(|line| !line.is_empty()).count()
+        };
+        for full in [false, true] {
+            let text = as_toml(&config.describe(), full);
+            let name = "printed";
+            let file = FileText { name, text: &text };
+            let again = Config::load(Some(file), &[], &[]).expect("valid");
+            assert_eq!(values(&again), values(&config));
+            assert_eq!(
+                live(&text),
+                if full { values(&config).len() } else { 3 },
+                "{text}"
+            );
+            assert!(
+                text.contains("# default: 604800000, this one from --set\n\"retention.ms\" = 5"),
+                "{text}"
+            );
+        }
     }
 }

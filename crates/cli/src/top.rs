@@ -28,7 +28,7 @@ use crate::remote::Remote;
 const EXAMPLES: &str = "\
 Examples:
   ropewalk top                                    live; q ends, p pauses
-  ropewalk top --http log.example:8092 --bootstrap log.example:9092
+  ropewalk top --bootstrap log.example:9092       HTTP is asked at log.example:8092
   ropewalk top --once                             one look, as text
   ropewalk top --json --interval 10 >> figures.ndjson
   ropewalk top --once --json | jq .appended.records_per_second
@@ -39,12 +39,15 @@ fetches and flushes take is what the node counts in buckets: percentiles are
 estimates within a bucket, and ≤ stands before its end. They are of the
 interval; with --once since the node's start.";
 
+/// The port on which a node serves HTTP if it was not told otherwise.
+const DEFAULT_HTTP_PORT: u16 = 8092;
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArguments {
-    /// The node's HTTP address
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8092", value_parser = http_address)]
-    http: String,
+    /// The node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
     #[command(flatten)]
     remote: Remote,
     /// Seconds between two looks
@@ -58,14 +61,23 @@ pub(crate) struct TopArguments {
     json: bool,
 }
 
+impl TopArguments {
+    /// That of the node whose Kafka side is asked, if none was given.
+    fn http_address(&self) -> String {
+        let derived = || format!("{}:{DEFAULT_HTTP_PORT}", self.remote.host());
+        self.http.clone().unwrap_or_else(derived)
+    }
+}
+
 pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
-    let observer = Observer::new(&arguments.http, &arguments.remote);
+    let http = arguments.http_address();
+    let observer = Observer::new(&http, &arguments.remote);
     let is_watched = stdout().is_terminal() && !arguments.json;
     // Text without end is of no use to a script.
     let is_single = arguments.once || !(is_watched || arguments.json);
     let mut watch = Watch::begin(observer, Duration::from_secs(arguments.interval), is_single)?;
     if is_watched && !is_single {
-        return screen::run(watch, &arguments.http);
+        return screen::run(watch, &http);
     }
     let mut output = Output::open();
     loop {
@@ -93,6 +105,7 @@ struct Watch {
 impl Watch {
     /// Takes the first look.
     fn begin(mut observer: Observer, interval: Duration, is_single: bool) -> Result<Watch> {
+        observer.check_is_one()?;
         let before = observer.observe(Instant::now())?;
         Ok(Watch {
             observer,

@@ -11,19 +11,19 @@ use client::{
 use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
-use crate::node_options::key_and_value;
+use crate::node_options::config_and_value;
 use crate::output::{cleaned, counted, or_dash, table, tell};
 use crate::remote::{Everywhere, OneNamed, create_topic, no_partition};
 use crate::time::{now_ms, written_ms};
 
 const EXAMPLES: &str = "\
 Examples:
-  ropewalk topic create orders --partitions 4 --config retention.ms=86400000
+  ropewalk topic create orders --partitions 4 --config retention.ms=1d
   ropewalk topic create scratch --config ropewalk.durability=memory
   ropewalk topic create orders --if-absent        as part of a script
   ropewalk topic list
   ropewalk topic describe orders
-  ropewalk config set --topic orders retention.ms=3600000
+  ropewalk config set --topic orders retention.ms=1h
   ropewalk topic grow orders --partitions 8
   ropewalk topic trim orders --partition 2 --before 1000
   ropewalk topic delete orders";
@@ -40,7 +40,7 @@ enum TopicCommand {
     /// Create a topic
     #[command(after_help = "Examples:
   ropewalk topic create orders
-  ropewalk topic create orders --partitions 4 --config retention.ms=86400000
+  ropewalk topic create orders --partitions 4 --config retention.ms=1d
   ropewalk topic create scratch --config ropewalk.durability=memory --if-absent")]
     Create(CreateArguments),
     /// List all topics
@@ -79,13 +79,13 @@ struct CreateArguments {
     #[command(flatten)]
     topic: OneNamed,
     /// How many partitions; without it, as many as the node gives by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// How many replicas of each partition; without it, as many as the node gives by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
-    /// A topic config, such as retention.ms=60000; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = key_and_value)]
+    /// A topic config, such as retention.ms=7d or segment.bytes=1GiB; may be repeated
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = config_and_value)]
     config: Vec<(String, String)>,
     /// Leave a topic of that name as it is, in place of failing
     #[arg(long)]
@@ -106,7 +106,7 @@ struct GrowArguments {
     #[command(flatten)]
     topic: OneNamed,
     /// How many partitions it is to have in all
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
 }
 
@@ -115,7 +115,7 @@ struct TrimArguments {
     #[command(flatten)]
     topic: OneNamed,
     /// The partition
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     partition: i32,
     /// Give up what stands before this: an offset; the first record that is not older than a time such as
     /// 2026-01-31T12:00:00Z, than @ and milliseconds since 1970, or than an age such as 7d; or tail, which is everything

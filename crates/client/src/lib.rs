@@ -18,6 +18,7 @@ mod cluster;
 mod configs;
 mod connection;
 mod consumer;
+mod disks;
 mod error;
 pub mod fake_broker;
 mod groups;
@@ -36,6 +37,7 @@ pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMet
 pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 pub use connection::{Connection, ConnectionOptions};
 pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRecords, Start};
+pub use disks::LogDirectory;
 pub use error::{Advice, ClientError, Result};
 pub use groups::{GroupDescription, GroupListing, GroupMember, GroupOffset};
 pub use offsets::OffsetQuery;

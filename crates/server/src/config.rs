@@ -7,6 +7,7 @@ mod describe;
 mod error;
 mod keys;
 mod load;
+mod plain;
 mod slot;
 mod speech;
 mod suggest;
@@ -20,7 +21,8 @@ use protocol::metadata::topic_config::TopicConfig;
 
 pub use describe::{KeyDescription, KeyKind};
 pub use error::ConfigError;
-pub use load::{FileText, Flag};
+pub use load::{FileText, Flag, Variable};
+pub use plain::plain_value;
 pub use speech::{HostPort, LogFormat, LogLevel};
 pub use suggest::suggest;
 pub(crate) use suggest::{kafka_names, key_of, name_while_running};
@@ -241,6 +243,8 @@ pub enum Source {
     Default,
     /// The configuration file of this name.
     File(String),
+    /// The environment variable of this name.
+    Variable(&'static str),
     /// A `--set` on the command line.
     Set,
     /// A flag of its own on the command line.
@@ -254,6 +258,7 @@ impl fmt::Display for Source {
         match self {
             Source::Default => out.write_str("default"),
             Source::File(name) => out.write_str(name),
+            Source::Variable(name) => out.write_str(name),
             Source::Set => out.write_str("--set"),
             Source::Flag(flag) => out.write_str(flag),
             Source::Program => out.write_str("the program"),

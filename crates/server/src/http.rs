@@ -12,6 +12,7 @@ mod counters;
 mod follow;
 mod groups;
 mod json_body;
+mod json_words;
 mod limits;
 mod line;
 mod media_type;
@@ -61,6 +62,7 @@ use places::{Place, Places, Served};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
 pub(crate) use json_body::{Items, Object};
+pub(crate) use json_words::in_words;
 
 /// Threads for what takes long: understanding large bodies, writing large answers.
 const WORKERS: usize = 2;

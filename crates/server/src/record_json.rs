@@ -8,7 +8,7 @@ use record::{Record, base64};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::http::{Items, Object};
+use crate::http::{Items, Object, in_words};
 
 /// Headers of a record. One that says nothing takes three bytes of a body, and far more than that in memory.
 pub(crate) const HEADERS_MAX: usize = record::HEADERS_MAX as usize;
@@ -46,6 +46,12 @@ struct NewHeader {
     key_base64: Option<String>,
     value: Option<String>,
     value_base64: Option<String>,
+}
+
+/// What is wrong with a record's JSON, in one sentence without the place.
+#[must_use]
+pub fn why(error: &serde_json::Error) -> String {
+    in_words(error)
 }
 
 /// A header's key and value.

@@ -16,7 +16,7 @@ pub(super) struct ForgetArguments {
     #[command(flatten)]
     group: OneNamed,
     /// A topic, or one partition of it as TOPIC:PARTITION; may be repeated
-    #[arg(long = "topic", value_name = "TOPIC[:PARTITION]", required = true, value_parser = named)]
+    #[arg(short, long = "topic", value_name = "TOPIC[:PARTITION]", required = true, value_parser = named)]
     topics: Vec<Named>,
     /// Only show what would be forgotten
     #[arg(long)]
@@ -40,7 +40,8 @@ pub(super) fn run(arguments: &ForgetArguments) -> Result<()> {
             let of_topic = partitions.entry(found.topic.clone()).or_default();
             of_topic.push(found.partition);
         }
-        cluster.forget_group_offsets(name, &partitions)?;
+        let forgotten = cluster.forget_group_offsets(name, &partitions);
+        forgotten.map_err(|error| arguments.group.everywhere.remote.explained(error))?;
     }
     let done = match arguments.dry_run {
         true => "would be forgotten",

@@ -17,7 +17,7 @@ pub(super) struct ResetArguments {
     #[command(flatten)]
     group: OneNamed,
     /// A topic, or one partition of it as TOPIC:PARTITION; may be repeated. Without it, whatever the group has committed
-    #[arg(long = "topic", value_name = "TOPIC[:PARTITION]", value_parser = named)]
+    #[arg(short, long = "topic", value_name = "TOPIC[:PARTITION]", value_parser = named)]
     topics: Vec<Named>,
     #[command(flatten)]
     target: Target,
@@ -53,6 +53,8 @@ struct Move {
     partition: i32,
     from: Option<i64>,
     to: i64,
+    /// Where it was to go, if there is nothing there.
+    missed: Option<i64>,
 }
 
 /// What `--topic` names: a topic, or one partition of it.
@@ -108,7 +110,16 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
             offset: Offset(found.to),
         };
         let offsets: Vec<GroupOffset> = moves.iter().map(offset).collect();
-        cluster.set_group_offsets(name, &offsets)?;
+        let set = cluster.set_group_offsets(name, &offsets);
+        set.map_err(|error| arguments.group.everywhere.remote.explained(error))?;
+    }
+    for found in &moves {
+        if let Some(missed) = found.missed {
+            let (topic, partition, to) = (&found.topic, found.partition, found.to);
+            note(&format!(
+                "partition {partition} of topic {topic} has no offset {missed}: the nearest is {to}"
+            ));
+        }
     }
     let done = match arguments.dry_run {
         true => "would be set",
@@ -146,8 +157,10 @@ fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>>
         for partition in there.into_iter().filter(is_wanted) {
             let is_its = |found: &&GroupOffset| found.topic == name && found.partition == partition;
             let from = committed.iter().find(is_its).map(|found| found.offset.0);
+            let (wanted, to) = reach.target(&arguments.target, &name, partition, from)?;
             moves.push(Move {
-                to: reach.target(&arguments.target, &name, partition, from)?,
+                to,
+                missed: (wanted != to).then_some(wanted),
                 topic: name.clone(),
                 partition,
                 from,
@@ -208,8 +221,8 @@ impl Reach {
         })
     }
 
-    /// Where a partition goes on that has got to `from`, kept within what there is.
-    fn target(&self, target: &Target, topic: &str, partition: i32, from: Option<i64>) -> Result<i64> {
+    /// Where a partition that has got to `from` is to go, and the same kept within what there is.
+    fn target(&self, target: &Target, topic: &str, partition: i32, from: Option<i64>) -> Result<(i64, i64)> {
         let first = self.first.get(&partition).copied().unwrap_or(0);
         // Whatever a broker says, there is no room before the first.
         let tail = self.tail.get(&partition).copied().unwrap_or(first).max(first);
@@ -226,12 +239,16 @@ impl Reach {
             _ if target.to_latest => tail,
             _ => first,
         };
-        Ok(wanted.clamp(first, tail))
+        Ok((wanted, wanted.clamp(first, tail)))
     }
 }
 
 fn as_table(moves: &[Move]) -> String {
-    let mut rows = vec![["topic", "partition", "from", "to"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["topic", "partition", "before", "offset"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     rows.extend(moves.iter().map(|found| {
         let (partition, to) = (found.partition.to_string(), found.to.to_string());
         vec![found.topic.clone(), partition, or_dash(found.from), to]
@@ -294,7 +311,7 @@ mod tests {
             to_time: None,
             shift: None,
         };
-        let to = |target: Target, from| reach.target(&target, "t", 0, from).ok();
+        let to = |target: Target, from| reach.target(&target, "t", 0, from).ok().map(|(_, to)| to);
         let offset = |offset| Target {
             to_offset: Some(offset),
             ..none()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use anyhow::{Context, Result, anyhow};
-use server::record_json::{HeaderBytes, NewRecord};
+use server::record_json::{HeaderBytes, NewRecord, why};
 
 use super::pieces::find;
 
@@ -72,9 +72,7 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
 
 /// What is wrong, without the line: a piece is one.
 fn fault(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let what = text.split(" at line ").next().unwrap_or_default();
-    format!("{what}, column {}", error.column())
+    format!("{}, column {}", why(error), error.column())
 }
 
 #[cfg(test)]
@@ -124,21 +122,21 @@ mod tests {
     #[test]
     fn what_is_no_record_is_told_in_a_sentence() {
         for (text, expected) in [
-            ("", "EOF while parsing a value, column 0"),
-            (r#"{"value": }"#, "expected value, column 11"),
-            ("[5]", "invalid type: sequence, expected an object"),
+            ("", "the JSON ends too early, column 0"),
+            (r#"{"value": }"#, "this is no JSON: expected value, column 11"),
+            ("[5]", "an array stands where an object is expected"),
             (
                 r#"{"vlaue": "x"}"#,
-                "unknown field `vlaue`, expected one of `key`",
+                "there is no field `vlaue`, expected one of `key`",
             ),
-            (r#"{"value": "x", "value": "y"}"#, "duplicate field `value`"),
+            (r#"{"value": "x", "value": "y"}"#, "`value` stands there twice"),
             (
                 r#"{"key": "a"}"#,
                 "a record needs a value; null makes it a tombstone",
             ),
-            (r#"{"value": 5}"#, "invalid type: integer `5`, expected a string"),
+            (r#"{"value": 5}"#, "the number `5` stands where text is expected"),
             (r#"{"value": "x", "timestamp_ms": -5}"#, "cannot lie before 1970"),
-            (r#"{"value": "x", "headers": ["x"]}"#, "expected an object"),
+            (r#"{"value": "x", "headers": ["x"]}"#, "an object is expected"),
         ] {
             let refused = Reading::Json.draft(text.as_bytes()).expect_err(text).to_string();
             let is_told = refused.starts_with("is no record (") && refused.contains(expected);

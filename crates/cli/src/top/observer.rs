@@ -10,7 +10,7 @@ use anyhow::Result;
 use client::{Cluster, ConnectionOptions, GroupOffset, OffsetQuery};
 
 use super::exposition::Exposition;
-use super::scrape::{ScrapeError, scrape};
+use super::scrape::{ScrapeError, cluster_of, scrape};
 use crate::remote::Remote;
 use crate::time::now_ms;
 
@@ -70,6 +70,27 @@ impl Observer {
         }
     }
 
+    /// Refuses to watch two nodes of two clusters as if they were one. If either does not answer, the next look tells.
+    pub(super) fn check_is_one(&mut self) -> Result<(), ScrapeError> {
+        let Ok(http) = cluster_of(&self.http) else {
+            return Ok(());
+        };
+        let metadata = self.connected().and_then(|mut cluster| {
+            let metadata = cluster.metadata(Some(&[]))?;
+            self.cluster = Some(cluster);
+            Ok(metadata)
+        });
+        match metadata.ok().and_then(|metadata| metadata.cluster_id) {
+            Some(kafka) if kafka != http => Err(ScrapeError::Other {
+                address: self.http.clone(),
+                http,
+                bootstrap: self.remote.bootstrap().to_owned(),
+                kafka,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Asks small questions until `deadline`, then looks at everything.
     pub(super) fn observe(&mut self, deadline: Instant) -> Result<Observation> {
         let answers = self.ask_until(deadline);
@@ -119,15 +140,19 @@ impl Observer {
         }
     }
 
-    fn try_lag(&mut self) -> Result<Lag> {
-        let mut cluster = match self.cluster.take() {
-            Some(cluster) => cluster,
+    fn connected(&mut self) -> Result<Cluster> {
+        match self.cluster.take() {
+            Some(cluster) => Ok(cluster),
             None => self.remote.connect_with(ConnectionOptions {
                 connect_timeout: PATIENCE,
                 request_timeout: PATIENCE,
                 ..ConnectionOptions::default()
-            })?,
-        };
+            }),
+        }
+    }
+
+    fn try_lag(&mut self) -> Result<Lag> {
+        let mut cluster = self.connected()?;
         let lag = lag_of(&mut cluster);
         self.cluster = Some(cluster);
         lag

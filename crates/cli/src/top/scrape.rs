@@ -1,4 +1,4 @@
-//! Asks a node for its metrics over HTTP: one request on a connection of its own.
+//! Asks a node for its metrics, and for whose they are, over HTTP: one request on a connection of its own.
 //!
 //! HTTP/1.0, so that the answer ends where the connection does. Nothing is believed beyond a limit of size and time.
 
@@ -26,6 +26,20 @@ pub(super) enum ScrapeError {
         /// The system's words.
         source: io::Error,
     },
+    /// It is another cluster's node than the one that Kafka's protocol reaches.
+    #[error(
+        "http://{address} is a node of cluster {http}, and {bootstrap} one of cluster {kafka}; --http and --bootstrap (or ROPEWALK_HTTP and ROPEWALK_BOOTSTRAP) must name the same node"
+    )]
+    Other {
+        /// As it was given.
+        address: String,
+        /// The cluster of the node there.
+        http: String,
+        /// Where Kafka's protocol is spoken.
+        bootstrap: String,
+        /// The cluster of the node there.
+        kafka: String,
+    },
     /// Something else than metrics came.
     #[error(
         "http://{address}/metrics is not what a node of Ropewalk serves: {what}; --http names the node's HTTP address, not Kafka's"
@@ -50,7 +64,22 @@ pub(super) fn http_address(text: &str) -> Result<String, String> {
 
 /// The text of the metrics of the node at `address`.
 pub(super) fn scrape(address: &str) -> Result<String, ScrapeError> {
-    let answer = ask(address).map_err(|source| ScrapeError::Unreachable {
+    get(address, "/metrics")
+}
+
+/// The identity of the cluster that the node at `address` belongs to.
+pub(super) fn cluster_of(address: &str) -> Result<String, ScrapeError> {
+    let status = get(address, "/v1/status")?;
+    let status: Option<serde_json::Value> = serde_json::from_str(&status).ok();
+    let cluster = status.as_ref().and_then(|status| status["cluster"].as_str());
+    cluster.map(str::to_owned).ok_or_else(|| ScrapeError::Strange {
+        address: address.to_owned(),
+        what: "its status names no cluster".to_owned(),
+    })
+}
+
+fn get(address: &str, path: &str) -> Result<String, ScrapeError> {
+    let answer = ask(address, path).map_err(|source| ScrapeError::Unreachable {
         address: address.to_owned(),
         source,
     })?;
@@ -60,11 +89,11 @@ pub(super) fn scrape(address: &str) -> Result<String, ScrapeError> {
     })
 }
 
-fn ask(address: &str) -> io::Result<Vec<u8>> {
+fn ask(address: &str, path: &str) -> io::Result<Vec<u8>> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
     let mut converse = || -> io::Result<()> {
         stream.write_all(request.as_bytes())?;

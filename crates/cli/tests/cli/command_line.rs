@@ -51,7 +51,7 @@ fn a_senseless_command_line_exits_with_2() {
         &["consume", "t", "--until", "latest"],
         &["consume", "t", "--max", "0"],
         &["consume", "t", "--partition", "0,x"],
-        &["consume", "t", "--format", "{vlaue}"],
+        &["consume", "t", "--format", "{vlaue}"][..],
         &["consume", "t", "--format", "value"],
         &["consume", "t", "--format", "{value}", "--json"],
         &["consume", "t", "--delimiter", r"\q"],
@@ -121,7 +121,7 @@ fn a_senseless_command_line_exits_with_2() {
 fn what_is_senseless_is_told_with_what_would_make_sense() {
     for (arguments, remedy) in [
         (
-            &["consume", "t", "--format", "{vlaue}"],
+            &["consume", "t", "--format", "{vlaue}"][..],
             "there is no {vlaue}; there are {topic} {partition}",
         ),
         (&["consume", "t", "--format", "{value"], "{{ stands for a brace"),
@@ -144,6 +144,21 @@ fn what_is_senseless_is_told_with_what_would_make_sense() {
             "--whole makes each input one record",
         ),
         (&["top", "--http", "nowhere", "--once"], "expected HOST:PORT"),
+        (
+            &["topic", "create", "t", "-c", "retention.ms=soon"],
+            "retention.ms must be a whole number of milliseconds, or a time such as 90s, 12h or 7d",
+        ),
+        (
+            &["config", "set", "-t", "t", "segment.bytes=1G"],
+            "segment.bytes must be a whole number of bytes, or a size such as 64MiB or 1GiB",
+        ),
+        (
+            &["consume", "t", "-o", "soon"],
+            "expected earliest, latest, an offset",
+        ),
+        (&["consume", "t", "-p", "x"], "invalid digit"),
+        (&["consume", "t", "-n", "0"], "0 is not in 1.."),
+        (&["produce", "t", "-H", "name"], "expected NAME=VALUE"),
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::run;
+use crate::support::{Ran, ropewalk, run};
 
 #[test]
 fn the_default_configuration_is_the_golden_one() {
@@ -21,6 +21,13 @@ fn the_printed_configuration_is_one_that_can_be_given() {
     let path = directory.path().join("node.toml");
     let path = path.to_str().expect("text");
     fs::write(path, run(&["config"]).printed()).expect("writable");
+    let live = fs::read_to_string(path).expect("written");
+    let live = live.lines().filter(|line| !line.starts_with(['#', '[']));
+    assert_eq!(
+        live.filter(|line| !line.is_empty()).count(),
+        0,
+        "nothing was changed"
+    );
     let plain = |text: String| -> Vec<String> {
         text.lines()
             .filter(|line| !line.starts_with('#'))
@@ -28,8 +35,8 @@ fn the_printed_configuration_is_one_that_can_be_given() {
             .collect()
     };
     assert_eq!(
-        plain(run(&["config", "--config", path]).printed()),
-        plain(run(&["config"]).printed())
+        plain(run(&["config", "--full", "--config", path]).printed()),
+        plain(run(&["config", "--full"]).printed())
     );
 }
 
@@ -70,6 +77,59 @@ fn each_value_tells_where_it_comes_from() {
     assert_eq!(found("cores"), ("3", "--set"));
     assert_eq!(found("kafka.listen"), ("127.0.0.1:2", "--kafka"));
     assert_eq!(found("http.listen"), ("127.0.0.1:8092", "default"));
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("node.toml");
+    let text = "data = \"file\"\ncores = 2\n[kafka]\nlisten = \"h:1\"\n[http]\nlisten = \"h:2\"\n";
+    fs::write(&path, text).expect("writable");
+    let run = |variables: &[(&str, &str)], flags: &[&str]| {
+        let mut command = ropewalk(&[&["config", "--json"], flags].concat());
+        command
+            .env("ROPEWALK_CONFIG", &path)
+            .envs(variables.iter().copied());
+        Ran::of(command.output().expect("the binary was built"))
+    };
+    let variables = [
+        ("ROPEWALK_DATA", "environment"),
+        ("ROPEWALK_KAFKA", "e:3"),
+        ("ROPEWALK_HTTP", ""),
+        ("ROPEWALK_CORES", "4"),
+    ];
+    let printed = run(&variables, &["--kafka", "f:4", "--set", "cores=5"]).printed();
+    let keys: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let found = |name: &str| {
+        let mut keys = keys.as_array().expect("a list").iter();
+        let key = keys.find(|key| key["key"] == name).expect("a known key");
+        (key["value"].to_string(), key["source"].to_string())
+    };
+    let told = |value: &str, source: &str| (format!("{value:?}"), format!("{source:?}"));
+    assert_eq!(found("data"), told("environment", "ROPEWALK_DATA"));
+    assert_eq!(found("kafka.listen"), told("f:4", "--kafka"));
+    assert_eq!(
+        found("http.listen").0,
+        told("h:2", "").0,
+        "an empty variable is not set"
+    );
+    assert_eq!(found("cores"), told("5", "--set"));
+    let refused = run(&[("ROPEWALK_CORES", "many")], &[]).complaint();
+    assert!(refused.ends_with(r#"not "many" (ROPEWALK_CORES)"#), "{refused}");
+    let help = run(&[], &["--help"]).printed();
+    for (name, _) in variables {
+        assert!(help.contains(name), "{name}");
+    }
+    assert!(help.contains("ROPEWALK_CONFIG"));
+}
+
+#[test]
+fn defaults_of_topics_may_have_units() {
+    let printed = run(&["config", "--set", "topics.defaults.retention.ms=1h"]).printed();
+    assert!(printed.contains("\n\"retention.ms\" = 3600000"), "{printed}");
+    let refused = run(&["config", "--set", "topics.defaults.retention.ms=1 fortnight"]).senseless();
+    let expected = "topics.defaults.retention.ms must be a whole number of milliseconds, or a time such as";
+    assert!(refused.contains(expected), "{refused}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use crate::support::{RunningNode, run};
+use crate::support::{RunningNode, run, run_with_input};
 
 fn node() -> (TempDir, RunningNode) {
     let directory = tempdir().expect("a temporary directory");
@@ -252,6 +252,73 @@ fn a_running_node_is_watched() {
     }
     let kafka = run(&["top", "--once", "--http", &node.address]).complaint();
     assert!(kafka.contains("/metrics"), "{kafka}");
+}
+
+#[test]
+fn top_does_not_show_two_nodes_as_one() {
+    let ((_one, one), (_other, other)) = (node(), node());
+    let mixed = one
+        .run(&["top", "--once", "--http", &other.http_address()])
+        .complaint();
+    assert!(
+        mixed.contains(&format!("http://{} is a node of cluster ", other.http_address())),
+        "{mixed}"
+    );
+    assert!(mixed.ends_with("must name the same node"), "{mixed}");
+    let command = |http: &str| {
+        let mut command = crate::support::ropewalk(&["top", "--once", "--json"]);
+        command
+            .env("ROPEWALK_BOOTSTRAP", &one.address)
+            .env("ROPEWALK_HTTP", http);
+        crate::support::Ran::of(command.output().expect("the binary was built"))
+    };
+    command(&one.http_address()).printed();
+    assert_eq!(command(&other.http_address()).code, Some(1));
+}
+
+#[test]
+fn a_reset_beyond_the_end_says_what_was_set() {
+    let (_directory, node) = node();
+    with_records(&node, "orders");
+    let reset = node.run(&["group", "reset", "billing", "-t", "orders", "--to-offset", "200"]);
+    assert_eq!(
+        reset.err,
+        "note: partition 0 of topic orders has no offset 200: the nearest is 10\n"
+    );
+    assert!(
+        reset
+            .printed()
+            .starts_with("topic   partition  before  offset\norders  0          -       10\n")
+    );
+    let sound = node.run(&["group", "reset", "billing", "-t", "orders", "--to-offset", "7"]);
+    assert_eq!(sound.err, "");
+}
+
+#[test]
+fn a_command_that_waits_for_a_full_disk_says_so() {
+    let (directory, node) = node();
+    with_records(&node, "orders");
+    assert_eq!(node.end_with("-TERM").code, Some(0));
+    let node = RunningNode::start_with(&directory, &["disk.reserve_bytes=1TiB"]);
+    let producing = std::thread::spawn({
+        let address = node.address.clone();
+        move || run_with_input(&["produce", "orders", "-b", &address], b"one\n")
+    });
+    let reset = node.run(&["group", "reset", "billing", "-t", "orders", "--to-earliest"]);
+    assert_eq!(reset.code, Some(1), "{reset:?}");
+    let (note, error) = reset.err.split_once('\n').expect("two lines");
+    assert!(note.starts_with("note: waiting: "), "{note}");
+    for told in [note, error] {
+        assert!(told.contains("MiB are free on the disk with "), "{told}");
+        assert!(told.contains("disk.reserve_bytes"), "{told}");
+    }
+    let produced = producing.join().expect("no panic");
+    assert_eq!(produced.code, Some(1), "{produced:?}");
+    let (note, error) = produced.err.split_once('\n').expect("two lines");
+    for told in [note, error] {
+        assert!(told.contains("the disk is full"), "{told}");
+    }
+    assert!(note.starts_with("note: waiting: "), "{note}");
 }
 
 #[test]

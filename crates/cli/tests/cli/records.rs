@@ -335,8 +335,7 @@ fn what_is_no_record_is_told_with_its_place() {
     let bad = node
         .run_with_input(&["produce", "t", "--json"], b"{\"vlaue\": 1}")
         .complaint();
-    let expected =
-        "error: nothing was appended: line 1 is no record (unknown field `vlaue`, expected one of `key`, ";
+    let expected = "error: nothing was appended: line 1 is no record (there is no field `vlaue`, expected one of `key`, ";
     assert!(bad.starts_with(expected), "{bad}");
     let bad = node
         .run_with_input(&["produce", "t", "--json", "--whole"], b"[]")
@@ -373,7 +372,11 @@ fn a_failure_is_told_with_all_that_was_appended() {
     let report: Value = serde_json::from_str(&failed.out).expect("JSON");
     let appended = node.run(&["consume", "keyed"]).printed().lines().count();
     assert_eq!(report["records"], appended);
-    let told = format!("error: after {appended} appended records: ");
+    // The refusal may come before the other partitions' records are sent.
+    let told = match appended {
+        0 => "error: nothing was appended: ".to_owned(),
+        _ => format!("error: after {appended} appended records: "),
+    };
     assert!(failed.err.starts_with(&told), "{failed:?}");
 }
 

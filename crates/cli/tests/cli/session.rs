@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use crate::support::{Ran, RunningNode, ropewalk, run};
+use crate::support::{Ran, RunningNode, ropewalk, run, run_with_input};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -458,4 +458,47 @@ fn a_node_can_be_measured() {
         (&report["records"], &report["offset_gaps"]),
         (&1000.into(), &0.into())
     );
+}
+
+#[test]
+fn short_flags_and_units_are_understood() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let node = RunningNode::start(&directory);
+    let b = ["-b", &node.address];
+    let run = |words: &[&str], input: &[u8]| run_with_input(&[words, &b].concat(), input);
+    let create = [
+        "topic",
+        "create",
+        "orders",
+        "-p",
+        "2",
+        "-r",
+        "1",
+        "-c",
+        "retention.ms=7d",
+    ];
+    run(&create, b"").printed();
+    let produce = [
+        "produce", "orders", "-p", "1", "-k", "key", "-H", "a=b", "-z", "lz4",
+    ];
+    run(&produce, b"one\ntwo\nthree\n").printed();
+    let consume = [
+        "consume",
+        "orders",
+        "-p",
+        "1",
+        "-o",
+        "1",
+        "-n",
+        "1",
+        "-f",
+        "{key} {value} {headers}",
+    ];
+    assert_eq!(run(&consume, b"").printed(), "key two a=b\n");
+    let set = ["config", "set", "-t", "orders", "segment.bytes=16MiB"];
+    let changed = run(&set, b"").printed();
+    assert!(changed.contains("segment.bytes = 16777216"), "{changed}");
+    let get = ["config", "get", "-t", "orders", "retention.ms", "--json"];
+    let got = run(&get, b"").printed();
+    assert!(got.contains("\"value\":\"604800000\""), "{got}");
 }

@@ -91,6 +91,11 @@ pub(crate) struct RunningNode {
 
 impl RunningNode {
     pub(crate) fn start(directory: &TempDir) -> RunningNode {
+        RunningNode::start_with(directory, &["disk.reserve_bytes=0"])
+    }
+
+    /// Starts a node with `sets`, which `start` has of its own.
+    pub(crate) fn start_with(directory: &TempDir, sets: &[&str]) -> RunningNode {
         let data = directory.path().join("data");
         let data = data.to_str().expect("temporary paths are text");
         let options = [
@@ -108,10 +113,10 @@ impl RunningNode {
             "journal.bytes_max=8MiB",
             "journal.layout_trigger=2MiB",
         ];
-        let mut command = ropewalk(&["serve", "--set", "disk.reserve_bytes=0"]);
+        let mut command = ropewalk(&["serve"]);
         command
             .args(options)
-            .args(small.iter().flat_map(|set| ["--set", set]));
+            .args(small.iter().chain(sets).flat_map(|set| ["--set", set]));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the binary was built");
         let lines = BufReader::new(process.stdout.take().expect("piped")).lines();

@@ -1,4 +1,4 @@
-//! Merging what was given: defaults, then the file, then `--set`, then flags. The later wins.
+//! Merging what was given: defaults, then the file, then the environment, then `--set`, then flags. The later wins.
 //!
 //! A key that nobody knows is refused wherever it stands: a setting that is silently ignored is worse than a node that
 //! does not start.
@@ -9,6 +9,7 @@ use protocol::metadata::topic_config::{ConfigChange, ConfigError as TopicConfigE
 use storage::JournalSizes;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS, find};
+use super::plain::plain_value;
 use super::speech::{read_host_port, show_bytes, show_duration};
 use super::suggest::suggest;
 use super::{Config, ConfigError, Source};
@@ -33,6 +34,17 @@ pub struct Flag {
     pub value: String,
 }
 
+/// An environment variable that stands for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// The variable, such as `ROPEWALK_DATA`.
+    pub name: &'static str,
+    /// The key, such as `data`.
+    pub key: &'static str,
+    /// The value that was given.
+    pub value: String,
+}
+
 impl Config {
     /// The effective configuration of defaults < `file` < `sets` (key, value) < `flags`.
     ///
@@ -43,9 +55,25 @@ impl Config {
         sets: &[(String, String)],
         flags: &[Flag],
     ) -> Result<Config, ConfigError> {
+        Config::load_in(&[], file, sets, flags)
+    }
+
+    /// The same with an environment: defaults < `file` < `variables` < `sets` < `flags`.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub fn load_in(
+        variables: &[Variable],
+        file: Option<FileText<'_>>,
+        sets: &[(String, String)],
+        flags: &[Flag],
+    ) -> Result<Config, ConfigError> {
         let mut config = Config::default();
         if let Some(file) = file {
             config.take_file(file)?;
+        }
+        for Variable { name, key, value } in variables {
+            config.set(key, value, Source::Variable(name))?;
         }
         for (key, value) in sets {
             config.set(key, value, Source::Set)?;
@@ -106,7 +134,13 @@ impl Config {
     }
 
     fn set_topic_default(&mut self, name: &str, value: &str, origin: &Source) -> Result<(), ConfigError> {
-        let change = ConfigChange::set(name, value);
+        let value = plain_value(name, value).map_err(|expected| ConfigError::Value {
+            key: format!("{TOPIC_DEFAULTS}{name}"),
+            value: value.to_owned(),
+            expected: expected.to_owned(),
+            origin: origin.clone(),
+        })?;
+        let change = ConfigChange::set(name, &value);
         self.topics
             .defaults
             .change(&[change])

@@ -30,7 +30,12 @@ use super::uri::Query;
 use gather::{Form, Gathered, gather};
 
 /// What a body of records can be.
-pub(super) const TAKES: &[MediaType] = &[MediaType::Json, MediaType::Text, MediaType::Bytes];
+pub(super) const TAKES: &[MediaType] = &[
+    MediaType::Json,
+    MediaType::JsonLines,
+    MediaType::Text,
+    MediaType::Bytes,
+];
 /// Bodies up to this are made into batches on the HTTP thread itself.
 const SMALL_BYTES: usize = 64 << 10;
 
@@ -118,7 +123,8 @@ async fn take_batches(
 ) -> Result<Vec<Gathered>, Problem> {
     let media_type = of_body(request.headers(), TAKES)?;
     let query = Query::read(request.uri().query(), &["key"])?;
-    if media_type == MediaType::Json && query.get("key").is_some() {
+    let has_keys = matches!(media_type, MediaType::Json | MediaType::JsonLines);
+    if has_keys && query.get("key").is_some() {
         let detail = "JSON records have their keys in them; the parameter is for other bodies";
         return Err(Problem::new(Kind::MalformedQuery, detail).with("parameter", "key"));
     }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::api::config_resource::{BROKER, TOPIC, source_code};
 use crate::api::{alter_configs, describe_configs};
+use crate::config::plain_value;
 
 use super::App;
 use super::json_body::{Members, take_json};
@@ -263,11 +264,12 @@ async fn alter(
 
 fn alterable((name, value): (String, Option<String>)) -> AlterableConfig {
     AlterableConfig {
-        name: Text::from(name),
         config_operation: match value {
             Some(_) => alter_configs::SET,
             None => alter_configs::DELETE,
         },
-        value: value.map(Text::from),
+        // A value that cannot be read so is refused with the others that are wrong.
+        value: value.map(|value| Text::from(plain_value(&name, &value).unwrap_or(value))),
+        name: Text::from(name),
     }
 }

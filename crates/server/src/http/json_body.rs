@@ -12,6 +12,7 @@ use crate::budget::Room;
 
 use super::App;
 use super::body;
+use super::json_words::in_words;
 use super::media_type::{MediaType, of_body};
 use super::problem::{Kind, Problem};
 
@@ -33,7 +34,7 @@ pub(super) async fn take_json<T: DeserializeOwned>(
 
 /// The problem of a body that is not the JSON it should be, with the place.
 pub(super) fn malformed_json(error: &serde_json::Error) -> Problem {
-    Problem::new(Kind::MalformedBody, error.to_string())
+    Problem::new(Kind::MalformedBody, in_words(error))
         .with("line", error.line())
         .with("column", error.column())
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{create_partitions, create_topics, delete_topics};
+use crate::config::plain_value;
 use crate::groups::topic_settings;
 use crate::stands::stands_of;
 
@@ -130,7 +131,10 @@ fn creatable(wanted: &Wanted) -> CreatableTopic {
     let Members(configs) = &wanted.configs;
     let config = |(name, value): &(String, String)| CreatableTopicConfig {
         name: Text::from(name.as_str()),
-        value: Some(Text::from(value.as_str())),
+        // A value that cannot be read so is refused with the others that are wrong.
+        value: Some(Text::from(
+            plain_value(name, value).unwrap_or_else(|_| value.clone()),
+        )),
     };
     CreatableTopic {
         name: Text::from(wanted.name.as_str()),

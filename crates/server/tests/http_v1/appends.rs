@@ -37,6 +37,20 @@ fn what_is_appended_in_each_form_is_read_by_a_kafka_client() {
         json!({ "partition": 0, "first_offset": 4, "count": 1 })
     );
 
+    let printed = http.get_as(RECORDS, "application/x-ndjson");
+    http.create("copy", 1);
+    let answer = http.post(
+        &RECORDS.replace("/t/", "/copy/"),
+        "application/x-ndjson",
+        printed.text(),
+    );
+    assert_eq!(
+        answer.json()["count"],
+        5,
+        "what is read can be appended: {}",
+        answer.text()
+    );
+
     let records = node.connect().read_all("t", 0, 0);
     let told: Vec<_> = records
         .iter()

@@ -185,11 +185,11 @@ fn what_cannot_be_set_changes_nothing() {
 fn bodies_that_are_no_change() {
     let (_node, http) = start();
     for (body, word) in [
-        ("", "line 1"),
-        ("{", "line 1"),
+        ("", "the JSON ends too early"),
+        ("{", "the JSON ends too early"),
         ("[]", "an object"),
         ("{}", "no entry"),
-        (r#"{"retention.ms":1}"#, "expected a string"),
+        (r#"{"retention.ms":1}"#, "text is expected"),
         (r#"{"retention.ms":{}}"#, "expected a string"),
         (r#"{"retention.ms":"1"}x"#, "trailing"),
     ] {

@@ -1,4 +1,4 @@
-//! From a body's bytes to batches: JSON, lines or one value; one batch for each partition that is chosen.
+//! From a body's bytes to batches: JSON, lines of JSON or of text, or one value; one batch for each partition that is chosen.
 //!
 //! Nothing grows beyond what the topic takes: a batch that passes its limit ends the work at once.
 
@@ -13,9 +13,10 @@ use record::{BatchBuilder, Compression, partition_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
 use crate::budget::Room;
-use crate::record_json::NewRecord;
+use crate::record_json::{NewRecord, RecordBytes};
 
 use super::super::json_body::malformed_json;
+use super::super::json_words::in_words;
 use super::super::media_type::MediaType;
 use super::super::problem::{Kind, Problem};
 
@@ -59,18 +60,23 @@ pub(super) fn gather(body: &[u8], form: &Form) -> Result<Vec<Gathered>, Problem>
     let mut gathering = Gathering::new(form);
     match form.media_type {
         MediaType::Json => gathering.take_json(body)?,
+        MediaType::JsonLines => gathering.take_json_lines(body)?,
         MediaType::Text => {
-            let lines = body.strip_suffix(b"\n").unwrap_or(body);
-            if !body.is_empty() {
-                for line in lines.split(|byte| *byte == b'\n') {
-                    let line = line.strip_suffix(b"\r").unwrap_or(line);
-                    gathering.add(form.now_ms, form.key.as_deref(), Some(line), &[])?;
-                }
+            for line in lines(body) {
+                gathering.add(form.now_ms, form.key.as_deref(), Some(line), &[])?;
             }
         }
         _ => gathering.add(form.now_ms, form.key.as_deref(), Some(body), &[])?,
     }
     gathering.finish()
+}
+
+/// The lines of a body; what ends the last one begins no other.
+fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = body.strip_suffix(b"\n").unwrap_or(body);
+    let lines = (!body.is_empty()).then(|| lines.split(|byte| *byte == b'\n'));
+    let bare = |line: &'_ [u8]| line.len() - usize::from(line.ends_with(b"\r"));
+    lines.into_iter().flatten().map(move |line| &line[..bare(line)])
 }
 
 struct Gathering<'a> {
@@ -118,6 +124,35 @@ impl Gathering<'_> {
         }
     }
 
+    /// A record a line, as reading gives them. Lines of white space say nothing.
+    fn take_json_lines(&mut self, body: &[u8]) -> Result<(), Problem> {
+        let told = lines(body).zip(1u64..);
+        for (line, number) in told.filter(|(line, _)| !line.trim_ascii().is_empty()) {
+            let malformed = |why: String| {
+                Problem::new(Kind::MalformedBody, format!("line {number}: {why}")).with("line", number)
+            };
+            let record: NewRecord = serde_json::from_slice(line)
+                .map_err(|error| malformed(in_words(&error)).with("column", error.column()))?;
+            let record = record.into_bytes().map_err(malformed)?;
+            self.add_bytes(&record)?;
+        }
+        Ok(())
+    }
+
+    fn add_bytes(&mut self, record: &RecordBytes) -> Result<(), Problem> {
+        let headers: Vec<(&[u8], Option<&[u8]>)> = record
+            .headers
+            .iter()
+            .map(|(key, value)| (key.as_slice(), value.as_deref()))
+            .collect();
+        self.add(
+            record.timestamp_ms.unwrap_or(self.form.now_ms),
+            record.key.as_deref(),
+            record.value.as_deref(),
+            &headers,
+        )
+    }
+
     fn take_json(&mut self, body: &[u8]) -> Result<(), Problem> {
         let refused = RefCell::new(None);
         let mut reader = serde_json::Deserializer::from_slice(body);
@@ -162,18 +197,7 @@ impl Records<'_, '_> {
         let bytes = record
             .into_bytes()
             .map_err(|why| E::custom(format!("record {index}: {why}")))?;
-        let headers: Vec<(&[u8], Option<&[u8]>)> = bytes
-            .headers
-            .iter()
-            .map(|(key, value)| (key.as_slice(), value.as_deref()))
-            .collect();
-        let added = self.gathering.add(
-            bytes.timestamp_ms.unwrap_or(self.gathering.form.now_ms),
-            bytes.key.as_deref(),
-            bytes.value.as_deref(),
-            &headers,
-        );
-        added.map_err(|problem| {
+        self.gathering.add_bytes(&bytes).map_err(|problem| {
             *self.refused.borrow_mut() = Some(problem);
             E::custom("the record is refused")
         })

@@ -153,7 +153,7 @@ pub(in super::super) fn delete_topic() -> Value {
     })
 }
 
-/// The three bodies that an append can have.
+/// The four bodies that an append can have.
 fn records_body() -> Value {
     let text = |what: &str, example: &str| json!({ "schema": { "type": "string", "description": what }, "example": example });
     json!({ "required": true, "content": {
@@ -164,6 +164,10 @@ fn records_body() -> Value {
                 { "key": "b", "value_base64": "/w==" },
             ],
         },
+        MediaType::JsonLines.name(): text(
+            "One `NewRecord` a line, as reading with this media type gives them.",
+            "{\"key\":\"a\",\"value\":\"one\"}\n{\"key\":\"b\",\"value\":null}\n",
+        ),
         MediaType::Text.name(): text("One record a line.", "one\ntwo\n"),
         MediaType::Bytes.name(): text("One record: the body is its value.", "one"),
     } })

@@ -175,11 +175,11 @@ fn places_that_are_not_there_set_nothing() {
 fn bodies_that_set_nothing() {
     let (_node, http) = start();
     for (body, word) in [
-        ("", "line 1"),
-        ("[", "line 1"),
+        ("", "the JSON ends too early"),
+        ("[", "the JSON ends too early"),
         ("{}", "an array"),
         ("[]", "no entry"),
-        ("[7]", "line 1"),
+        ("[7]", "stands where"),
         (
             r#"[{"topic":"orders","partition":0}]"#,
             "an offset or a timestamp",

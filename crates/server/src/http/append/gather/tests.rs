@@ -47,6 +47,36 @@ fn each_line_is_a_record_and_the_last_break_begins_none() {
 }
 
 #[test]
+fn a_line_of_json_is_a_record_as_reading_gives_it() {
+    let form = form(MediaType::JsonLines);
+    let body =
+        b"{\"value\":\"a\",\"offset\":7,\"partition\":1,\"key\":null}\r\n\n  \n{\"value_base64\":\"/w==\"}";
+    assert_eq!(values(body, &form), [&b"a"[..], b"\xff"]);
+    for (body, line, word) in [
+        (
+            &b"{\"value\":\"a\"}\n{\"value\":1}\n"[..],
+            2,
+            "line 2: the number `1` stands where",
+        ),
+        (b"{}", 1, "line 1: "),
+        (
+            b"[{\"value\":\"a\"}]",
+            1,
+            "an array stands where an object is expected",
+        ),
+    ] {
+        let problem = refused(body, &form);
+        assert_eq!(
+            (&problem["status"], &problem["line"]),
+            (&400.into(), &line.into()),
+            "{problem}"
+        );
+        assert!(problem["detail"].to_string().contains(word), "{problem}");
+    }
+    assert_eq!(refused(b"\n", &form)["detail"], "there is no record in the body");
+}
+
+#[test]
 fn other_bytes_are_one_record_whatever_they_are() {
     let form = form(MediaType::Bytes);
     assert_eq!(values(b"a\n\0\xff", &form), [b"a\n\0\xff"]);
