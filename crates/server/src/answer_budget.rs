@@ -12,6 +12,8 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 const SHARE: usize = 8;
 /// No read is granted less, if it is left: a read of one byte still takes a chunk of a segment into memory.
 const GRANT_BYTES_MIN: usize = 64 << 10;
+/// An answer that takes no more than this is gathered whether there is room or not.
+const GATHERED_BYTES_MIN: usize = 64 << 10;
 
 /// See the module.
 pub(crate) struct AnswerBudget {
@@ -20,6 +22,10 @@ pub(crate) struct AnswerBudget {
     /// Told whenever there is room again.
     freed: Notify,
     turn: Mutex<()>,
+    /// Of those that wait to gather a long answer, one looks for room.
+    gathering: Mutex<()>,
+    /// Told whenever something is given back, for that one.
+    freed_some: Notify,
 }
 
 /// Memory that somebody holds, until dropped.
@@ -36,6 +42,8 @@ impl AnswerBudget {
             held_bytes: Cell::new(0),
             freed: Notify::new(),
             turn: Mutex::new(()),
+            gathering: Mutex::new(()),
+            freed_some: Notify::new(),
         })
     }
 
@@ -55,6 +63,19 @@ impl AnswerBudget {
             budget: self.clone(),
             bytes,
         }
+    }
+
+    /// Waits for room for a long answer whose size is known before it is gathered, and takes it: until that much is left, or half
+    /// of all if it is more.
+    pub(crate) async fn reserve(self: &Rc<Self>, bytes: usize) -> Held {
+        if bytes > GATHERED_BYTES_MIN {
+            let _first = self.gathering.lock().await;
+            while self.left() < bytes.min(self.bytes_max / 2) {
+                self.freed_some.notified().await;
+            }
+            return self.hold(bytes);
+        }
+        self.hold(bytes)
     }
 
     /// Waits for the turn to find what an answer says, where nobody knows beforehand how long that is: what was found and is
@@ -111,6 +132,7 @@ impl Drop for Held {
         assert!(held_bytes >= self.bytes, "what is given back was held");
         self.budget.held_bytes.set(held_bytes - self.bytes);
         self.budget.freed.notify_one();
+        self.budget.freed_some.notify_one();
     }
 }
 

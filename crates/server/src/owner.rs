@@ -22,6 +22,8 @@ use crate::shard::Shard;
 /// Partitions that one request has a core look at side by side. It bounds the memory that one request can make a core
 /// take; trims still share flushes.
 const AT_ONCE_PER_CORE: usize = 64;
+/// Partitions that a core looks at before others have their turn.
+const IN_ONE_TURN: usize = 1_024;
 
 /// A partition of a topic by name, as most requests name it.
 pub(crate) fn find_partition(metadata: &Metadata, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
@@ -106,9 +108,14 @@ where
         let shard = core.shard(core.facts.shard_of(partition)).clone();
         work(shard, partition, question)
     };
-    stream::iter(asked)
-        .map(answer)
-        .buffered(AT_ONCE_PER_CORE)
-        .collect()
-        .await
+    let mut answers = Vec::with_capacity(asked.len());
+    let mut answered = stream::iter(asked).map(answer).buffered(AT_ONCE_PER_CORE);
+    while let Some(answer) = answered.next().await {
+        answers.push(answer);
+        // What is known at once is never waited for: others have their turn all the same.
+        if answers.len().is_multiple_of(IN_ONE_TURN) {
+            tokio::task::yield_now().await;
+        }
+    }
+    answers
 }

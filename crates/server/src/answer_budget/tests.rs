@@ -83,3 +83,19 @@ fn who_finds_the_room_taken_waits_on_and_who_leaves_takes_nobodys_turn() {
     drop(again);
     assert!((&mut stayer).now_or_never().is_some());
 }
+
+#[test]
+fn a_long_answer_waits_for_its_room_before_it_is_gathered_and_a_short_one_does_not() {
+    let budget = AnswerBudget::new(8 * MIB);
+    let taken = budget.hold(6 * MIB);
+    let mut long = Box::pin(budget.reserve(3 * MIB));
+    let mut next = Box::pin(budget.reserve(100 * MIB));
+    assert!((&mut long).now_or_never().is_none() && (&mut next).now_or_never().is_none());
+    assert!(budget.reserve(1_000).now_or_never().is_some());
+    drop(taken);
+    let held = (&mut long).now_or_never().expect("there is room");
+    assert_eq!((held.bytes(), budget.held_bytes()), (3 * MIB, 3 * MIB));
+    // It is more than there will ever be: half of all is enough to begin.
+    assert!((&mut next).now_or_never().is_some());
+    drop(long);
+}

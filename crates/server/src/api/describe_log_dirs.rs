@@ -21,6 +21,10 @@ use crate::owner::ask_owners;
 /// Stands for a size that nobody could tell.
 const UNKNOWN_BYTES: i64 = -1;
 
+/// What telling of a partition and of a topic takes while the answer is gathered, and in the frame.
+const PARTITION_BYTES: usize = 128;
+const TOPIC_BYTES: usize = 512;
+
 /// Partitions of one topic.
 type Partitions = Vec<PartitionId>;
 
@@ -30,8 +34,9 @@ pub(super) async fn handle(
     _version: i16,
     room: SharedRoom,
 ) -> DescribeLogDirsResponse {
-    // All partitions of the node, for a request of a few bytes.
-    core.answers.room().await;
+    // All partitions of the node, for a request of a few bytes. Held until the response is there; whoever writes it holds what its
+    // frame takes from then on.
+    let _held = core.answers.reserve(gathered_bytes(&core, &request)).await;
     let wanted = core.with_metadata(|metadata| match &request.topics {
         None => all(metadata),
         Some(topics) => named(metadata, topics),
@@ -68,6 +73,18 @@ pub(super) async fn handle(
         results: vec![directory],
         ..DescribeLogDirsResponse::default()
     }
+}
+
+/// What gathering the answer takes.
+fn gathered_bytes(core: &Core, request: &DescribeLogDirsRequest) -> usize {
+    let (topics, partitions) = match &request.topics {
+        None => core.with_metadata(|metadata| (metadata.topics().len(), metadata.partition_count())),
+        Some(topics) => {
+            let partitions = topics.iter().map(|topic| topic.partitions.len()).sum();
+            (topics.len(), partitions)
+        }
+    };
+    topics * TOPIC_BYTES + partitions * PARTITION_BYTES
 }
 
 fn all(metadata: &Metadata) -> BTreeMap<Text, Partitions> {

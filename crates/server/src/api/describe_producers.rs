@@ -18,6 +18,9 @@ use crate::shard::Shard;
 
 /// Producers that one answer holds at most.
 const PRODUCERS_MAX: usize = 100_000;
+/// What telling of a producer and of a partition takes, as it is found, as it is told and in the frame.
+const PRODUCER_BYTES: usize = 128;
+const PARTITION_BYTES: usize = 160;
 /// Stands for what only transactions have, or what a partition does not remember.
 const NONE: i32 = -1;
 
@@ -27,8 +30,6 @@ pub(super) async fn handle(
     _version: i16,
     room: SharedRoom,
 ) -> DescribeProducersResponse {
-    // All producers of a partition, for a request of a few bytes.
-    core.answers.room().await;
     let mut seen = HashSet::new();
     let mut questions = Vec::new();
     core.with_metadata(|metadata| {
@@ -43,6 +44,16 @@ pub(super) async fn handle(
             }
         }
     });
+    // All producers of a partition, for a request of a few bytes: they are counted before they are told of. What is counted is held
+    // until the response is there; whoever writes it holds what its frame takes from then on.
+    let count = |shard: Rc<Shard>, id: PartitionId, ()| async move {
+        let count = shard.with_leader(id, |leader| leader.producers().len());
+        count.ok_or(ErrorCode::UnknownTopicOrPartition)
+    };
+    let counts = ask_owners(&core, &room, questions.clone(), count).await;
+    let producers_told = counts.iter().flatten().sum::<usize>().min(PRODUCERS_MAX);
+    let gathered_bytes = questions.len() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
+    let _held = core.answers.reserve(gathered_bytes).await;
     let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
         let left = left.clone();

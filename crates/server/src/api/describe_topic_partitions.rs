@@ -17,6 +17,8 @@ use crate::core::Core;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
 const PAGE_PARTITIONS_MAX: i32 = 2_000;
+/// What telling of a partition takes, as it is told and in the frame.
+const PARTITION_BYTES: usize = 384;
 
 pub(super) async fn handle(
     core: Rc<Core>,
@@ -34,6 +36,9 @@ pub(super) async fn handle(
     }
     let cursor = request.cursor;
     let first = cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
+    let partitions = core.with_metadata(|metadata| metadata.partition_count().min(limit as usize));
+    // Held until the response is there; whoever writes it holds what its frame takes from then on.
+    let _held = core.answers.reserve(partitions * PARTITION_BYTES).await;
     core.with_metadata(|metadata| {
         let mut page = Page::new(metadata, cursor.as_ref(), limit as usize);
         match names.is_empty() {

@@ -12,6 +12,8 @@ use crate::core::Core;
 
 /// From here on a request says which sorts it means.
 const FIRST_WITH_SORTS: i16 = 1;
+/// What telling of a topic takes, as it is told and in the frame: its name may have 249 letters.
+const TOPIC_BYTES: usize = 560;
 
 pub(super) async fn handle(
     core: Rc<Core>,
@@ -30,6 +32,9 @@ pub(super) async fn handle(
             ..ListConfigResourcesResponse::default()
         };
     }
+    let topics = core.with_metadata(|metadata| metadata.topics().len());
+    // Held until the response is there; whoever writes it holds what its frame takes from then on.
+    let _held = core.answers.reserve(topics * TOPIC_BYTES).await;
     core.with_metadata(|metadata| ListConfigResourcesResponse {
         config_resources: sorts.iter().flat_map(|sort| resources(metadata, *sort)).collect(),
         ..ListConfigResourcesResponse::default()
