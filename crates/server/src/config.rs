@@ -171,6 +171,8 @@ pub struct TopicDefaults {
 pub struct RetentionSettings {
     /// How long records stand before they may go for their age.
     pub check_interval: Duration,
+    /// How long nothing goes for its age after the clock has jumped forward; zero believes every clock.
+    pub clock_jump_wait: Duration,
 }
 
 /// Keys under `compaction`. What is compacted, and when, is each topic's config.
@@ -306,6 +308,7 @@ impl Default for Config {
             },
             retention: RetentionSettings {
                 check_interval: Duration::from_secs(5 * 60),
+                clock_jump_wait: Duration::from_secs(60 * 60),
             },
             compaction: CompactionSettings {
                 check_interval: Duration::from_secs(15),

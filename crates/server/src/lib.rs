@@ -8,6 +8,7 @@ mod answer_budget;
 mod api;
 mod append_path;
 mod budget;
+mod clock_guard;
 pub mod config;
 mod connection;
 mod controller;

@@ -7,25 +7,58 @@ use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER
 use record::PartitionId;
 use tokio::time::Instant;
 
+use crate::clock_guard::{ClockGuard, Judgement};
 use crate::core::Core;
-use crate::shard::{CompactionMeans, Shard, Work};
+use crate::shard::{CompactionMeans, Outlived, Shard, Work};
 
 /// How often a core looks whether its journals are quiet.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
 /// How often partitions are looked at, at least: what is too large should go soon, however long records stand before they go for
 /// their age.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
+/// So many partitions have a line each when retention deletes.
+const RETENTION_LINES_MAX: usize = 5;
 /// How soon a change of what is rested for is seen.
 const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks after a core's partitions until the node stops. A look is cheap: at numbers in memory.
 pub(crate) async fn keep(core: Rc<Core>) {
-    let stand = core.facts.config.retention.check_interval;
+    let settings = &core.facts.config.retention;
+    let stand = settings.check_interval;
+    let clock = &core.facts.clock;
+    let stored_ms = core.shards().filter_map(|shard| shard.stored_ms()).max();
+    let mut guard = ClockGuard::new(
+        clock.monotonic(),
+        clock.wall_ms(),
+        stored_ms,
+        settings.clock_jump_wait,
+    );
     loop {
         tokio::time::sleep(stand.min(LOOK_AFTER_EVERY)).await;
+        let wall_ms = clock.wall_ms();
+        let judgement = guard.look(clock.monotonic(), wall_ms);
+        tell_of_clock(&core, judgement);
+        let is_trusted = matches!(judgement, Judgement::Trusted | Judgement::TrustedAgain);
         for shard in core.shards() {
-            retain(shard, stand).await;
+            retain(&core, shard, stand, is_trusted.then_some(wall_ms)).await;
         }
+    }
+}
+
+fn tell_of_clock(core: &Core, judgement: Judgement) {
+    match judgement {
+        Judgement::Jumped { ahead_ms } => tracing::warn!(
+            core = core.index,
+            ahead_seconds = ahead_ms / 1_000,
+            wait = ?core.facts.config.retention.clock_jump_wait,
+            "the clock is far ahead of where it was: nothing is deleted for its age until it has gone on for \
+             retention.clock_jump_wait; set the clock right, or restart with a shorter wait if it is"
+        ),
+        Judgement::TrustedAgain => tracing::info!(
+            core = core.index,
+            "the clock has gone on: records are deleted for their age again"
+        ),
+        Judgement::Trusted | Judgement::Held => {}
     }
 }
 
@@ -84,11 +117,41 @@ fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
     most.map(|(shard, id, _)| (shard.clone(), id))
 }
 
-async fn retain(shard: &Rc<Shard>, stand: Duration) {
-    for id in shard.expire(stand) {
-        match shard.retain(id).await {
-            Ok(()) => shard.note_success(Work::Retention),
+/// Carries retention out, and tells what has gone: of some partitions in a line each, of all together in one.
+async fn retain(core: &Core, shard: &Rc<Shard>, stand: Duration, wall_ms: Option<i64>) {
+    let (mut partitions, mut bytes) = (0_usize, 0);
+    for id in shard.expire(stand, wall_ms) {
+        match shard.retain(id, wall_ms).await {
+            Ok(None) => {}
+            Ok(Some(outlived)) => {
+                shard.note_success(Work::Retention);
+                partitions += 1;
+                bytes += outlived.bytes;
+                if partitions <= RETENTION_LINES_MAX {
+                    tell_of_retention(core, id, &outlived);
+                }
+            }
             Err(refusal) => shard.note_failure(Work::Retention, &format!("{id}: {refusal}")),
         }
     }
+    if partitions > RETENTION_LINES_MAX {
+        tracing::info!(
+            shard = shard.index,
+            partitions,
+            bytes,
+            "all that retention has deleted now"
+        );
+    }
+}
+
+fn tell_of_retention(core: &Core, id: PartitionId, outlived: &Outlived) {
+    let name = core.with_metadata(|metadata| metadata.topic(id.topic).map(|topic| topic.name.clone()));
+    tracing::info!(
+        partition = format!("{}-{}", name.as_deref().unwrap_or("a deleted topic"), id.index),
+        first = outlived.first.0,
+        last = outlived.next.0 - 1,
+        bytes = outlived.bytes,
+        config = outlived.config,
+        "records have gone by retention"
+    );
 }

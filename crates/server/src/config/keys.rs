@@ -248,6 +248,12 @@ pub(super) static KEYS: &[Key] = &[
         "How long records stand at least before they go for their age, whatever time they bear; sizes and silent producers are looked at at least every 10 s.",
     ),
     number(
+        "retention.clock_jump_wait",
+        |c| Slot::Time(&mut c.retention.clock_jump_wait),
+        (0, DAY),
+        "How long nothing goes for its age after the clock has jumped forward, or a start long after the last record; 0s believes every clock.",
+    ),
+    number(
         "compaction.check_interval",
         |c| Slot::Time(&mut c.compaction.check_interval),
         (10, DAY),

@@ -87,6 +87,18 @@ enum Phase {
     Draining,
 }
 
+/// What retention has taken of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outlived {
+    pub(crate) first: Offset,
+    /// The first offset that is kept.
+    pub(crate) next: Offset,
+    /// The config that says so.
+    pub(crate) config: &'static str,
+    /// Of segments and the journal, as far as they are counted to the partition.
+    pub(crate) bytes: u64,
+}
+
 pub(crate) struct Shard {
     pub(crate) index: usize,
     pub(crate) settings: ShardSettings,
@@ -124,6 +136,8 @@ pub(crate) struct Shard {
     /// Background work may be due.
     background: Notify,
     troubles: Troubles,
+    /// The newest time that was stored before this start.
+    stored_ms: Option<i64>,
     /// How many reasons there are to leave the next removal for later.
     removal_rests: Cell<u32>,
     /// When all partitions' tails were marked last.
@@ -151,6 +165,7 @@ impl Shard {
         flusher: Flusher,
     ) -> Rc<Shard> {
         let began = clock.monotonic();
+        let stored_ms = store.newest_time_ms();
         Rc::new(Shard {
             index,
             producer_room: ProducerRoom::of_bytes(settings.producer_bytes_max),
@@ -174,6 +189,7 @@ impl Shard {
             file_is_wanted: Notify::new(),
             background: Notify::new(),
             troubles: Troubles::default(),
+            stored_ms,
             removal_rests: Cell::new(0),
             tails_marked: Cell::new(None),
             disk_full: Cell::new(false),
@@ -367,8 +383,8 @@ impl Shard {
     }
 
     /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
-    /// that have stood for less than `stand` go for no age.
-    pub(crate) fn expire(&self, stand: Duration) -> Vec<PartitionId> {
+    /// that have stood for less than `stand` go for no age, nor do any without a wall clock to believe.
+    pub(crate) fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
         let now = self.clock.monotonic();
         let mark = self
             .tails_marked
@@ -386,7 +402,7 @@ impl Shard {
         }
         let outlived = partitions
             .iter()
-            .filter(|(id, partition)| self.outlived_before(**id, partition).is_some());
+            .filter(|(id, partition)| self.outlived_before(**id, partition, wall_ms).is_some());
         outlived.map(|(id, _)| *id).collect()
     }
 
@@ -410,27 +426,50 @@ impl Shard {
     }
 
     /// Gives up what has outlived the retention that a partition's topic has now: it may be another one than when that was found.
+    /// Returns what has gone, if anything.
     ///
     /// # Errors
     /// As `trim`.
-    pub(crate) async fn retain(&self, id: PartitionId) -> Result<(), AppendRefusal> {
-        let outlived_before = {
+    pub(crate) async fn retain(
+        &self,
+        id: PartitionId,
+        wall_ms: Option<i64>,
+    ) -> Result<Option<Outlived>, AppendRefusal> {
+        let found = {
             let partitions = self.partitions.borrow();
-            partitions
-                .get(&id)
-                .and_then(|partition| self.outlived_before(id, partition))
+            let partition = partitions.get(&id);
+            partition.and_then(|partition| {
+                let next = self.outlived_before(id, partition, wall_ms)?;
+                let by_size = self.outlived_before(id, partition, None);
+                let by_age = by_size.is_none_or(|by_size| by_size < next);
+                Some((partition.leader.log_start(), next, by_age))
+            })
         };
-        match outlived_before {
-            Some(first_kept) => self.trim(id, first_kept).await.map(|_| ()),
-            None => Ok(()),
-        }
+        let Some((first, next, by_age)) = found else {
+            return Ok(None);
+        };
+        let bytes_before = self.partition_bytes(id).unwrap_or(0);
+        self.trim(id, next).await?;
+        let bytes_left = self.partition_bytes(id).unwrap_or(0);
+        Ok(Some(Outlived {
+            first,
+            next,
+            config: if by_age { "retention.ms" } else { "retention.bytes" },
+            bytes: bytes_before.saturating_sub(bytes_left),
+        }))
     }
 
-    /// The first record that its topic's retention keeps, if those before it are still there.
-    fn outlived_before(&self, id: PartitionId, partition: &Partition) -> Option<Offset> {
+    /// The first record that its topic's retention keeps, if those before it are still there. Without a wall clock none goes for
+    /// its age.
+    fn outlived_before(
+        &self,
+        id: PartitionId,
+        partition: &Partition,
+        wall_ms: Option<i64>,
+    ) -> Option<Offset> {
         let age_ms = partition.topic.retention.map(whole_ms);
-        let age = age_ms.map(|age_ms| AgeLimit {
-            oldest_ms: self.clock.wall_ms().saturating_sub(age_ms),
+        let age = age_ms.zip(wall_ms).map(|(age_ms, wall_ms)| AgeLimit {
+            oldest_ms: wall_ms.saturating_sub(age_ms),
             stood_before: partition.standing.stood_before(),
         });
         let store = self.store.borrow();
@@ -438,6 +477,11 @@ impl Shard {
         // Only committed records can be given up.
         let start = start.min(partition.leader.tail());
         (start > partition.leader.log_start()).then_some(start)
+    }
+
+    /// The newest time that was stored before this start, if anything was.
+    pub(crate) fn stored_ms(&self) -> Option<i64> {
+        self.stored_ms
     }
 
     /// What a partition takes on disk; `None` if it is not here.

@@ -219,15 +219,24 @@ async fn retention_that_was_lifted_meanwhile_takes_nothing() {
         shard.start_background();
         let keeping = |bytes: &str| settings_of(&[("retention.bytes", bytes), ("segment.bytes", "1048576")]);
         shard.configure_partition(FLUSHED, keeping("1"));
-        while shard.expire(Duration::ZERO).is_empty() {
+        while shard
+            .expire(Duration::ZERO, Some(shard.clock.wall_ms()))
+            .is_empty()
+        {
             offset(append_as(&shard, FLUSHED, 30_000, Acks::Quorum)).await;
         }
         shard.configure_partition(FLUSHED, keeping("-1"));
-        shard.retain(FLUSHED).await.expect("there is nothing to do");
+        shard
+            .retain(FLUSHED, Some(shard.clock.wall_ms()))
+            .await
+            .expect("there is nothing to do");
         let start = || shard.with_leader(FLUSHED, Leader::log_start);
         assert_eq!(start(), Some(Offset::ZERO));
         shard.configure_partition(FLUSHED, keeping("1"));
-        shard.retain(FLUSHED).await.expect("the journal has room");
+        shard
+            .retain(FLUSHED, Some(shard.clock.wall_ms()))
+            .await
+            .expect("the journal has room");
         assert!(start() > Some(Offset::ZERO));
     };
     LocalSet::new()
@@ -252,11 +261,20 @@ async fn a_backfill_stands_before_it_goes_for_its_age() {
         };
         offset(backfill()).await;
         for _ in 0..3 {
-            assert!(shard.expire(LONG).is_empty(), "however often it is looked at");
+            assert!(
+                shard.expire(LONG, Some(shard.clock.wall_ms())).is_empty(),
+                "however often it is looked at"
+            );
         }
         offset(backfill()).await;
-        assert!(!shard.expire(Duration::ZERO).is_empty());
-        shard.retain(FLUSHED).await.expect("the journal has room");
+        let now_ms = Some(shard.clock.wall_ms());
+        assert!(shard.expire(Duration::ZERO, now_ms).contains(&FLUSHED));
+        let by_no_clock = shard.retain(FLUSHED, None).await;
+        assert_eq!(by_no_clock, Ok(None), "no clock is to be believed");
+        let outlived = shard.retain(FLUSHED, now_ms).await;
+        let outlived = outlived.expect("the journal has room").expect("one is old");
+        assert_eq!((outlived.first, outlived.next), (Offset(0), Offset(1)));
+        assert_eq!(outlived.config, "retention.ms");
         let start = shard.with_leader(FLUSHED, Leader::log_start);
         assert_eq!(start, Some(Offset(1)), "the second one stands for less");
     };

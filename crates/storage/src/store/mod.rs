@@ -54,6 +54,8 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 const OPEN_SEGMENTS_MAX: usize = 256;
 /// Of the chunk cache's budget, the share that loaded segment indexes may take.
 const TABLE_SHARE: usize = 8;
+/// More than the index of a segment of 1 GiB takes.
+const TABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// How one store is set up.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use record::{BatchHeader, Offset, PartitionId};
 
 use super::pieces::{ByteWeight, piece_cache};
 use super::read_ahead::ReadAhead;
-use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_SHARE};
+use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_BYTES_MAX, TABLE_SHARE};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
@@ -141,11 +141,20 @@ impl Store {
             leases: HashMap::new(),
             short_of_space: false,
             pieces: piece_cache(config.chunk_cache_bytes),
-            tables: Cache::with_weighter(64, chunk_bytes / TABLE_SHARE as u64, ByteWeight),
+            tables: Cache::with_weighter(64, table_cache_bytes(chunk_bytes), ByteWeight),
             files: Cache::new(OPEN_SEGMENTS_MAX),
             ahead: ReadAhead::new(config.chunk_cache_bytes),
         };
         Ok((store, recovered))
+    }
+}
+
+/// Of the chunk cache's budget, what segment indexes may take: as much as the largest one at least, or it would be read again for
+/// each read.
+fn table_cache_bytes(chunk_cache_bytes: u64) -> u64 {
+    match chunk_cache_bytes {
+        0 => 0,
+        bytes => (bytes / TABLE_SHARE as u64).max(TABLE_BYTES_MAX),
     }
 }
 
@@ -371,5 +380,22 @@ impl Replay {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_the_largest_segment_has_room_whatever_share_a_journal_has() {
+        const OF_A_GIBIBYTE: u64 = 768 << 10;
+        for journals in [1, 16, 64] {
+            assert!(
+                table_cache_bytes((64 << 20) / journals) > OF_A_GIBIBYTE,
+                "{journals}"
+            );
+        }
+        assert_eq!(table_cache_bytes(0), 0, "none was wanted");
     }
 }
