@@ -149,6 +149,8 @@ pub struct LimitSettings {
     pub fetch_bytes: usize,
     /// Fetch sessions kept on one core.
     pub fetch_sessions: usize,
+    /// Bytes that fetch sessions take on one core.
+    pub fetch_session_bytes_per_core: usize,
     /// Partitions of all topics.
     pub partitions: usize,
     /// What one compressed batch may unpack to, in bytes.
@@ -358,6 +360,7 @@ impl Default for LimitSettings {
             in_flight_requests_per_connection: 256,
             fetch_bytes: 16 * MIB,
             fetch_sessions: 1_000,
+            fetch_session_bytes_per_core: 64 * MIB,
             partitions: 100_000,
             decompressed_bytes: 256 * MIB,
         }

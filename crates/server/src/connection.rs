@@ -24,7 +24,7 @@ use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::api;
 use crate::budget::SILENCE_MAX;
@@ -138,7 +138,9 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         seat,
         draining,
     } = arrival;
-    let session = session.map_or(0, |session| core.sessions.borrow_mut().adopt(session));
+    let session = session.map_or(0, |session| {
+        core.sessions.borrow_mut().adopt(session, Instant::now())
+    });
     let connection = Rc::new(Connection {
         peer,
         writer: RefCell::new(Writer::new()),
@@ -251,7 +253,9 @@ async fn read_requests(
         let size = request.len();
         let wish = Wish {
             size,
-            memory_bytes: api::memory_bytes(request, size),
+            memory_bytes: api::memory_bytes(request, size)
+                + api::memory_bytes_of_session(core, connection, request),
+            is_fetch: api::is_fetch(request),
             may_wait: api::may_wait(request),
         };
         let mut permits = in_flight.admit(&core.requests, wish, received.room).await;

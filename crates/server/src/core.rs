@@ -20,7 +20,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::fetch_session::FetchSessions;
+use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::{Groups, topic_settings};
 use crate::idle_poll::IdlePoll;
 use crate::latency::Histogram;
@@ -68,6 +68,14 @@ impl NodeFacts {
     /// The core that owns a partition.
     pub(crate) fn owner_of(&self, partition: PartitionId) -> usize {
         self.core_of(self.shard_of(partition))
+    }
+}
+
+/// What fetch sessions may take of one core.
+fn session_room(config: &Config) -> SessionRoom {
+    SessionRoom {
+        sessions: config.limits.fetch_sessions,
+        bytes: config.limits.fetch_session_bytes_per_core,
     }
 }
 
@@ -159,7 +167,7 @@ impl Core {
         Rc::new(Core {
             index,
             metadata: RefCell::new(metadata),
-            sessions: RefCell::new(FetchSessions::new(index, facts.config.limits.fetch_sessions)),
+            sessions: RefCell::new(FetchSessions::new(index, session_room(&facts.config))),
             producer_ids: ProducerIds::default(),
             groups: Groups::default(),
             counters: CoreCounters::default(),

@@ -1,54 +1,54 @@
-//! The way of a read: a Fetch request looks at its partitions, wherever they are owned, and waits at their tails until
-//! there is enough or its time is up.
+//! The way of a read: a Fetch request looks at its partitions, wherever they are owned (`look`), and waits at their tails
+//! (`waiting`) until there is enough (`decision`) or its time is up; then it is answered (`answer`).
 //!
 //! Batches go to the socket as they lie in memory; nothing is decoded. Only committed records are seen. What is found
-//! takes room in the core's answer budget, and a fetch that waits holds neither room nor records.
+//! takes room in the core's answer budget, and a fetch that waits holds neither that room nor records.
+
+mod answer;
+mod decision;
+mod look;
+mod tally;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::join_all;
-use kafka_wire::fetch::{
-    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
-};
-use kafka_wire::{ErrorCode, RecordChunks, Text};
-use protocol::leader::NodeId;
-use protocol::metadata::{Metadata, Node};
-use record::{Epoch, Offset, PartitionId};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use kafka_wire::ErrorCode;
+use kafka_wire::fetch::{FetchRequest, FetchResponse};
+use tokio::time::{Instant, sleep_until};
 
 use crate::answer_budget::Held;
+use crate::config::LimitSettings;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::error_codes::read_code;
-use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Opened, Told, Wanted};
-use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
+use crate::fetch_session::Consumer;
+
+use answer::{respond, tell_leaders};
+use decision::{Decision, decide};
+use look::{Outcome, Planned, owner_count, plan, read_all, sight};
+use waiting::Waiting;
 
 /// From here on who believes in an epoch that is over is told who leads now (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 16;
-
-/// How often a fetch that has found too little looks again, at most.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-
-/// What a partition answered.
-type Outcome = Result<ReadResult, ErrorCode>;
-
-/// A partition to be read, and its place in the request.
-#[derive(Clone, Copy)]
-struct Planned {
-    place: usize,
-    read: ReadRequest,
-}
+/// A fetch may name so many partitions, however few all topics may have.
+const PARTITIONS_MIN: usize = 10_000;
+/// What a fetch takes for each partition of its session while it waits.
+const WAITING_PARTITION_BYTES: usize = 384;
 
 /// The answer to a Fetch.
 pub(crate) struct Fetched {
     pub(crate) response: FetchResponse,
     /// Whether it waited until there were records. That it waited for the memory to hold them is no such thing.
     pub(crate) waited: bool,
+}
+
+/// Bytes that a fetch takes for what its session says and the request does not, from now until it is answered.
+pub(crate) fn session_bytes(core: &Core, connection: &Connection) -> usize {
+    match connection.session.get() {
+        0 => 0,
+        session => core.sessions.borrow().partition_count(session) * WAITING_PARTITION_BYTES,
+    }
 }
 
 /// Answers a Fetch. One whose request `holds_room` waits for records only as long as nobody else waits for that room.
@@ -59,27 +59,25 @@ pub(crate) async fn fetch(
     version: i16,
     holds_room: bool,
 ) -> Fetched {
-    let mut deadline = Instant::now() + Duration::from_millis(request.max_wait_ms.max(0) as u64);
-    // Zero is one: the first batch always comes (KIP-74), or nobody would get on.
-    let bytes_max = (request.max_bytes.max(1) as usize).min(core.facts.config.limits.fetch_bytes);
-    let bytes_min = (request.min_bytes.max(0) as usize).min(bytes_max);
+    let limits = &core.facts.config.limits;
+    let now = Instant::now();
+    let named: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+    // Not all of them can be there.
+    if named > limits.partitions.max(PARTITIONS_MIN) {
+        return refused(ErrorCode::InvalidRequest);
+    }
+    let wish = Wish::of(&request, limits, now);
     let committed_only = request.isolation_level == 1;
-    let opened = core
-        .sessions
-        .borrow_mut()
-        .open(&connection.session, request, version);
+    let consumer = Consumer {
+        session: &connection.session,
+        address: connection.peer.ip(),
+    };
+    let opened = core.sessions.borrow_mut().open(consumer, request, version, now);
     let opened = match opened {
         Ok(opened) => opened,
-        Err(code) => {
-            let response = FetchResponse {
-                error_code: code.code(),
-                ..FetchResponse::default()
-            };
-            let waited = false;
-            return Fetched { response, waited };
-        }
+        Err(code) => return refused(code),
     };
-    let (mut outcomes, planned) = core.with_metadata(|metadata| plan(metadata, &opened.wanted, version));
+    let (outcomes, planned) = plan(&core, &opened.wanted, version).await;
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
     }
@@ -87,358 +85,161 @@ pub(crate) async fn fetch(
     if planned.len() < outcomes.len() {
         core.answers.room().await;
     }
-    let bytes_wanted = bytes_max.min(planned.iter().map(|planned| planned.read.bytes_max).sum());
-    // Each core that owns some of the partitions reads with all the room: room for as many is asked for.
-    let owners = owner_count(&core, &planned);
-    let reader = Arc::new(Notify::new());
-    let mut waited = false;
-    // From the first wait on, whatever comes meanwhile: a trickle is no reason to keep the room for long. Nor is any wait a
-    // reason to keep the node from stopping.
-    let gives_way = async {
-        match holds_room {
-            true => tokio::select! {
-                () = core.requests.until_wanted() => {}
-                () = core.until_draining() => {}
-            },
-            false => core.until_draining().await,
-        }
-    };
-    tokio::pin!(gives_way);
-    loop {
-        // Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
-        let granted = core.answers.grant(bytes_wanted * owners);
-        let room = granted.as_ref().map_or(0, Held::bytes) / owners;
-        let room = room.min(bytes_max);
-        let found = read_all(&core, &planned, room, &mut outcomes).await;
-        // What is not there, or not yet, keeps nobody from waiting for the rest.
-        let failed = planned.iter().any(|planned| outcomes[planned.place].is_err());
-        // With less room it never finds `bytes_min`: something is better than nothing.
-        let cramped = room < bytes_min;
-        // And there is no waiting for what is there already, only further on.
-        let is_part = outcomes.iter().flatten().any(|result| result.is_part);
-        let enough = found >= bytes_min
-            || (found > 0 && (cramped || is_part || available(&planned, &outcomes, room) >= bytes_min));
-        if enough || failed || planned.is_empty() || Instant::now() >= deadline {
-            break;
-        }
-        let starved = granted.is_none() && lies_ahead(&planned, &outcomes);
-        waited |= !starved;
-        outcomes.iter_mut().for_each(forget_batches);
-        drop(granted);
-        let more = async {
-            match starved {
-                true => core.answers.room().await,
-                false => until_more(&core, &planned, &outcomes, &reader, found > 0).await,
-            }
-        };
-        let in_vain = tokio::select! {
-            biased;
-            () = more => false,
-            () = sleep_until(deadline) => true,
-            () = &mut gives_way => {
-                deadline = Instant::now();
-                true
-            }
-        };
-        // If there was nothing, and nothing came, there is no need to look again.
-        if in_vain && found == 0 {
-            break;
-        }
-    }
-    let mut response = respond(&core, opened, outcomes, committed_only);
+    let fetch = Fetch::new(&core, wish, planned);
+    let found = fetch.find(outcomes, gives_way(&core, holds_room)).await;
+    let mut response = respond(&core, opened, found.outcomes, committed_only);
     if version >= FIRST_WITH_CURRENT_LEADER {
         core.with_metadata(|metadata| tell_leaders(metadata, &mut response));
     }
+    Fetched {
+        response,
+        waited: found.waited,
+    }
+}
+
+fn refused(code: ErrorCode) -> Fetched {
+    let response = FetchResponse {
+        error_code: code.code(),
+        ..FetchResponse::default()
+    };
+    let waited = false;
     Fetched { response, waited }
 }
 
-/// How many cores own planned partitions; at least one.
-fn owner_count(core: &Core, planned: &[Planned]) -> usize {
-    let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
-    let owners: BTreeSet<usize> = planned.iter().map(owner).collect();
-    owners.len().max(1)
-}
-
-/// Whether there are records that a read with more room would find.
-fn lies_ahead(planned: &[Planned], outcomes: &[Outcome]) -> bool {
-    planned.iter().any(|planned| {
-        let outcome = &outcomes[planned.place];
-        outcome
-            .as_ref()
-            .is_ok_and(|result| planned.read.from < result.tail)
-    })
-}
-
-/// What there is for a fetch: of a partition that has more than was found, all that it may bring. Whole batches hardly ever add up to
-/// just that.
-fn available(planned: &[Planned], outcomes: &[Outcome], room: usize) -> usize {
-    let of = |planned: &Planned| {
-        let Ok(result) = &outcomes[planned.place] else {
-            return 0;
-        };
-        let end = end_of(&result.batches).unwrap_or(planned.read.from);
-        match end < result.tail {
-            true => result.bytes.max(planned.read.bytes_max.min(room)),
-            false => result.bytes,
-        }
-    };
-    planned.iter().map(of).sum()
-}
-
-/// The offset behind batches that lie one behind the other.
-fn end_of(found: &[Bytes]) -> Option<Offset> {
-    let last = record::batches(found.last()?).last()?;
-    last.ok().map(|(header, _)| header.next_offset())
-}
-
-/// Lets go of what was found; where the partition stands is kept.
-fn forget_batches(outcome: &mut Outcome) {
-    if let Ok(result) = outcome {
-        result.batches = Vec::new();
-        result.bytes = 0;
-        result.is_part = false;
-    }
-}
-
-/// Finds the partitions; of what is not there, the answer is known already.
-fn plan(metadata: &Metadata, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
-    let mut planned = Vec::with_capacity(wanted.len());
-    let mut outcomes = Vec::with_capacity(wanted.len());
-    for (place, wanted) in wanted.iter().enumerate() {
-        let (topic, unknown) = match version {
-            ..FIRST_WITH_TOPIC_IDS => (
-                metadata.topic_named(&wanted.topic.name),
-                ErrorCode::UnknownTopicOrPartition,
-            ),
-            _ => (metadata.topic(wanted.topic.id), ErrorCode::UnknownTopicId),
-        };
-        let index = wanted.partition.partition;
-        let Some(topic) = topic else {
-            outcomes.push(Err(unknown));
-            continue;
-        };
-        if !(0..topic.partition_count()).contains(&index) {
-            outcomes.push(Err(ErrorCode::UnknownTopicOrPartition));
-            continue;
-        }
-        let epoch = wanted.partition.current_leader_epoch;
-        let read = ReadRequest {
-            partition: PartitionId {
-                topic: topic.id,
-                index,
-            },
-            from: Offset(wanted.partition.fetch_offset),
-            bytes_max: wanted.partition.partition_max_bytes.max(1) as usize,
-            epoch: (epoch >= 0).then_some(Epoch(epoch)),
-        };
-        planned.push(Planned { place, read });
-        outcomes.push(Ok(ReadResult::default()));
-    }
-    (outcomes, planned)
-}
-
-/// Reads all planned partitions, in order, until `bytes_max` is reached; returns the bytes found.
-async fn read_all(core: &Rc<Core>, planned: &[Planned], bytes_max: usize, outcomes: &mut [Outcome]) -> usize {
-    let cores = core.facts.mailboxes.cores();
-    let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
-    // Other cores read at the same time, each with the whole budget; what is too much is left out below.
-    let remote = (0..cores)
-        .filter(|index| *index != core.index)
-        .filter_map(|index| {
-            let theirs: Vec<Planned> = planned
-                .iter()
-                .filter(|planned| owner(planned) == index)
-                .copied()
-                .collect();
-            let call = move || {
-                core.facts
-                    .mailboxes
-                    .call(index, move |core| read_here(core, theirs, bytes_max))
-            };
-            (planned.iter().any(|planned| owner(planned) == index)).then(call)
-        });
-    let ours: Vec<Planned> = planned
-        .iter()
-        .filter(|planned| owner(planned) == core.index)
-        .copied()
-        .collect();
-    let (ours, remote) = tokio::join!(read_here(core.clone(), ours, bytes_max), join_all(remote));
-    for (place, outcome) in ours.into_iter().chain(remote.into_iter().flatten().flatten()) {
-        outcomes[place] = outcome;
-    }
-    let mut total = 0;
-    for outcome in outcomes.iter_mut().filter_map(|outcome| outcome.as_mut().ok()) {
-        if total > 0 && total + outcome.bytes > bytes_max {
-            outcome.batches.clear();
-            outcome.bytes = 0;
-        }
-        total += outcome.bytes;
-    }
-    total
-}
-
-/// Reads partitions that this core owns, in order, until `bytes_max` is reached.
-async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> Vec<(usize, Outcome)> {
-    let mut found = Vec::with_capacity(planned.len());
-    let mut rest = bytes_max;
-    for Planned { place, read } in planned {
-        let shard = core.shard(core.facts.shard_of(read.partition));
-        // A budget that is used up still tells where the partition stands.
-        let read = ReadRequest {
-            bytes_max: read.bytes_max.min(rest),
-            ..read
-        };
-        let outcome = shard.read(read).await;
-        shard.read_ahead(&core.answers);
-        rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
-        found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
-    }
-    found
-}
-
-/// Returns when there is more than was seen. Whoever has found too little finds all of it again with each look: not at every
-/// commit.
-async fn until_more(
-    core: &Rc<Core>,
-    planned: &[Planned],
-    seen: &[Outcome],
-    reader: &Arc<Notify>,
-    found_too_little: bool,
-) {
-    watch_all(core, planned, seen, reader);
-    reader.notified().await;
-    if found_too_little {
-        sleep(LOOK_INTERVAL).await;
-    }
-}
-
-/// Has `reader` woken as soon as the tail of one of the partitions moves beyond what was seen of it.
-fn watch_all(core: &Rc<Core>, planned: &[Planned], seen: &[Outcome], reader: &Arc<Notify>) {
-    let tail_seen = |planned: &Planned| {
-        seen[planned.place]
-            .as_ref()
-            .map_or(planned.read.from, |result| result.tail)
-    };
-    for shard in 0..core.facts.shards {
-        let theirs: Vec<(PartitionId, Offset)> = planned
-            .iter()
-            .filter(|planned| core.facts.shard_of(planned.read.partition) == shard)
-            .map(|planned| (planned.read.partition, tail_seen(planned)))
-            .collect();
-        if theirs.is_empty() {
-            continue;
-        }
-        match core.facts.core_of(shard) {
-            owner if owner == core.index => core.shard(shard).watch(&theirs, reader),
-            owner => {
-                let reader = reader.clone();
-                core.facts
-                    .mailboxes
-                    .send(owner, move |core| core.shard(shard).watch(&theirs, &reader));
-            }
-        }
-    }
-}
-
-fn respond(core: &Core, opened: Opened, outcomes: Vec<Outcome>, committed_only: bool) -> FetchResponse {
-    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
-    let mut told: Vec<Told> = Vec::new();
-    for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
-        let stands = outcome
-            .as_ref()
-            .map(|result| (result.tail.0, result.log_start.0))
-            .ok();
-        let new = match (&outcome, stands) {
-            (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
-            (Err(_), _) => true,
-        };
-        if opened.incremental && !new {
-            continue;
-        }
-        if opened.session != 0 {
-            told.push(Told {
-                topic: wanted.topic.clone(),
-                partition: wanted.partition.partition,
-                stands,
-                brings_records: outcome.as_ref().is_ok_and(|result| result.bytes > 0),
-            });
-        }
-        let partition = partition_data(wanted.partition.partition, outcome, committed_only);
-        match responses.last_mut() {
-            Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
-                last.partitions.push(partition);
-            }
-            _ => responses.push(FetchableTopicResponse {
-                topic: wanted.topic.name,
-                topic_id: wanted.topic.id,
-                partitions: vec![partition],
-            }),
-        }
-    }
-    core.sessions.borrow_mut().told(opened.session, told);
-    FetchResponse {
-        session_id: opened.session,
-        responses,
-        ..FetchResponse::default()
-    }
-}
-
-/// Says who leads the partitions whose epoch the client believes in is over, and where.
-fn tell_leaders(metadata: &Metadata, response: &mut FetchResponse) {
-    let mut leaders = BTreeSet::new();
-    for topic in &mut response.responses {
-        for partition in &mut topic.partitions {
-            if partition.error_code != ErrorCode::FencedLeaderEpoch.code() {
-                continue;
-            }
-            let id = PartitionId {
-                topic: topic.topic_id,
-                index: partition.partition_index,
-            };
-            let Some(state) = metadata.partition(id) else {
-                continue;
-            };
-            partition.current_leader = LeaderIdAndEpoch {
-                leader_id: state.leader.0,
-                leader_epoch: state.epoch.0,
-            };
-            leaders.insert(state.leader);
-        }
-    }
-    let leaders = metadata.nodes().filter(|(id, _)| leaders.contains(id));
-    let endpoint = |(id, node): (NodeId, &Node)| NodeEndpoint {
-        node_id: id.0,
-        host: Text::from(&*node.address.host),
-        port: node.address.port.into(),
-        rack: None,
-    };
-    response.node_endpoints = leaders.map(endpoint).collect();
-}
-
-fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {
-    let (error_code, result) = match outcome {
-        Ok(result) => (ErrorCode::None, result),
-        Err(code) => (
-            code,
-            ReadResult {
-                log_start: Offset(-1),
-                tail: Offset(-1),
-                ..ReadResult::default()
-            },
-        ),
-    };
-    PartitionData {
-        partition_index,
-        error_code: error_code.code(),
-        high_watermark: result.tail.0,
-        last_stable_offset: result.tail.0,
-        log_start_offset: result.log_start.0,
-        current_leader: LeaderIdAndEpoch::default(),
-        aborted_transactions: committed_only.then(Vec::new),
-        preferred_read_replica: -1,
-        records: RecordChunks {
-            chunks: result.batches,
+/// Returns when a fetch should wait no longer, whatever its client wants: when others wait for the room that its request
+/// holds, and when the node stops.
+async fn gives_way(core: &Core, holds_room: bool) {
+    match holds_room {
+        true => tokio::select! {
+            () = core.requests.until_wanted() => {}
+            () = core.until_draining() => {}
         },
-        ..PartitionData::default()
+        false => core.until_draining().await,
+    }
+}
+
+/// How much a fetch wants, and until when it waits for that.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    bytes_min: usize,
+    bytes_max: usize,
+    deadline: Instant,
+}
+
+impl Wish {
+    fn of(request: &FetchRequest, limits: &LimitSettings, now: Instant) -> Wish {
+        // Zero is one: the first batch always comes (KIP-74), or nobody would get on.
+        let bytes_max = (request.max_bytes.max(1) as usize).min(limits.fetch_bytes);
+        // A connection that is silent for longer than it may be is closed: its client hears something well before.
+        let wait = Duration::from_millis(request.max_wait_ms.max(0) as u64).min(limits.connection_idle / 2);
+        Wish {
+            bytes_min: (request.min_bytes.max(0) as usize).min(bytes_max),
+            bytes_max,
+            deadline: now + wait,
+        }
+    }
+}
+
+/// A fetch on its way.
+struct Fetch<'a> {
+    core: &'a Rc<Core>,
+    wish: Wish,
+    planned: Vec<Planned>,
+    /// Bytes that all planned partitions may bring.
+    bytes_wanted: usize,
+    /// Cores that own planned partitions. Each reads with all the room: room for as many is asked for.
+    owners: usize,
+}
+
+/// What a fetch has found.
+struct Found {
+    outcomes: Vec<Outcome>,
+    waited: bool,
+    /// Held until the response is made. Whoever writes it holds what it takes from then on: nothing comes between.
+    _granted: Option<Held>,
+}
+
+impl<'a> Fetch<'a> {
+    fn new(core: &'a Rc<Core>, wish: Wish, planned: Vec<Planned>) -> Fetch<'a> {
+        let bytes_wanted: usize = planned.iter().map(|planned| planned.read.bytes_max).sum();
+        Fetch {
+            core,
+            wish,
+            bytes_wanted: bytes_wanted.min(wish.bytes_max),
+            owners: owner_count(core, &planned),
+            planned,
+        }
+    }
+
+    /// Room for what a look finds, and how many bytes of that it may find; `None` if there is no room.
+    fn grant(&self) -> (Option<Held>, Option<usize>) {
+        let granted = self.core.answers.grant(self.bytes_wanted * self.owners);
+        let room = granted.as_ref().map(|granted| granted.bytes() / self.owners);
+        (granted, room.map(|room| room.min(self.wish.bytes_max)))
+    }
+
+    /// Finds enough, or what there is when the time is up or `gives_way` returns.
+    async fn find(mut self, mut outcomes: Vec<Outcome>, gives_way: impl Future<Output = ()>) -> Found {
+        tokio::pin!(gives_way);
+        let mut waiting: Option<Waiting> = None;
+        let mut waited = false;
+        loop {
+            let (granted, room) = self.grant();
+            let numbers = waiting.as_ref().map(Waiting::numbers);
+            let decision = self.look(numbers.as_ref(), room, &mut outcomes).await;
+            let is_over = self.planned.is_empty() || Instant::now() >= self.wish.deadline;
+            if decision == Decision::Answer || is_over {
+                return Found::new(outcomes, waited, granted);
+            }
+            let waiting = waiting.get_or_insert_with(|| Waiting::at(&self.planned));
+            waiting.begin(&self.planned, numbers, &mut outcomes);
+            drop(granted);
+            waited |= decision == Decision::WaitForRecords;
+            let more = async {
+                match decision {
+                    Decision::WaitForRoom => self.core.answers.room().await,
+                    _ => waiting.until_more(&self, &mut outcomes).await,
+                }
+            };
+            // From the first wait on, whatever comes meanwhile: a trickle is no reason to keep the room for long. Nor is any wait
+            // a reason to keep the node from stopping.
+            let in_vain = tokio::select! {
+                biased;
+                () = more => false,
+                () = sleep_until(self.wish.deadline) => true,
+                () = &mut gives_way => true,
+            };
+            if in_vain {
+                self.wish.deadline = Instant::now();
+                // If there was nothing, and nothing came, there is no need to look again.
+                if decision == Decision::WaitForRoom || waiting.has_nothing() {
+                    return Found::new(outcomes, waited, None);
+                }
+            }
+        }
+    }
+
+    /// Reads the partitions of these numbers, or all, and decides what to do then.
+    async fn look(
+        &self,
+        numbers: Option<&BTreeSet<usize>>,
+        room: Option<usize>,
+        outcomes: &mut [Outcome],
+    ) -> Decision {
+        let some: Option<Vec<Planned>> =
+            numbers.map(|numbers| numbers.iter().map(|number| self.planned[*number]).collect());
+        let looked_at = some.as_deref().unwrap_or(&self.planned);
+        read_all(self.core, looked_at, room.unwrap_or(0), outcomes).await;
+        decide(&sight(looked_at, outcomes, room), self.wish.bytes_min)
+    }
+}
+
+impl Found {
+    fn new(outcomes: Vec<Outcome>, waited: bool, granted: Option<Held>) -> Found {
+        Found {
+            outcomes,
+            waited,
+            _granted: granted,
+        }
     }
 }

@@ -1,19 +1,40 @@
 //! Fetch sessions (KIP-227): a consumer names its partitions once, and after that only what changes.
 //!
 //! A session belongs to one connection, which has one at most; it lives on the connection's core and moves with it. A
-//! consumer that reconnects begins anew with a full fetch. A bounded cache: when it is full, further consumers fetch without
-//! a session, and so does one that wants more partitions than a session keeps.
+//! consumer that reconnects begins anew with a full fetch. A bounded cache, in sessions and in bytes (`shares`): when it is full,
+//! sessions that nobody has used for long make way, as in Kafka; else further consumers fetch without a session, and so
+//! does one that wants more partitions than a session keeps.
+
+mod shares;
 
 use std::cell::Cell;
 use std::collections::{HashMap, hash_map::Entry};
+use std::net::IpAddr;
+use std::time::Duration;
 
 use kafka_wire::fetch::{FetchPartition, FetchRequest};
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 use record::TopicId;
+use tokio::time::Instant;
+
+use crate::seats::Full;
+use shares::Shares;
+
+pub(crate) use shares::SessionRoom;
 
 /// Partitions that one session keeps at most, whether they exist or not.
 const PARTITIONS_MAX: usize = 10_000;
+
+/// A session that has not been used for so long makes way for another (Kafka's
+/// `min.incremental.fetch.session.eviction.ms`).
+const IDLE_MIN: Duration = Duration::from_secs(120);
+
+/// Bytes that a session takes beside its partitions.
+const SESSION_BYTES: usize = size_of::<FetchSession>() + 128;
+/// Bytes that each partition takes beside its topic's name: in the list, which may be half empty, in the table of places,
+/// likewise, and for the name's allocation.
+const PARTITION_BYTES: usize = 2 * size_of::<Wanted>() + 2 * size_of::<((TopicKey, i32), usize)>() + 48;
 
 /// What of an id says of which core it is, so that no two cores give out the same; the rest numbers the core's sessions.
 const CORE_SHIFT: u32 = 21;
@@ -56,9 +77,13 @@ pub(crate) struct Told {
 }
 
 /// One consumer's session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FetchSession {
     id: i32,
+    address: IpAddr,
+    used_at: Instant,
+    /// What it takes of its core's memory.
+    bytes: usize,
     epoch: i32,
     /// Whether its topics are named by their ids.
     names_ids: bool,
@@ -78,18 +103,26 @@ pub(crate) struct Opened {
     pub(crate) wanted: Vec<Wanted>,
 }
 
+/// A connection that fetches.
+#[derive(Clone, Copy)]
+pub(crate) struct Consumer<'a> {
+    /// Its session, or zero.
+    pub(crate) session: &'a Cell<i32>,
+    pub(crate) address: IpAddr,
+}
+
 pub(crate) struct FetchSessions {
     sessions: HashMap<i32, FetchSession>,
-    sessions_max: usize,
+    shares: Shares,
     next_id: i32,
 }
 
 impl FetchSessions {
     /// Sessions of one core. Cores number theirs apart, so that a consumer that comes to another core is not mistaken.
-    pub(crate) fn new(core: usize, sessions_max: usize) -> FetchSessions {
+    pub(crate) fn new(core: usize, most: SessionRoom) -> FetchSessions {
         FetchSessions {
             sessions: HashMap::new(),
-            sessions_max,
+            shares: Shares::new(most),
             next_id: ((core as i32 & 0x3ff) << CORE_SHIFT) + 1,
         }
     }
@@ -99,28 +132,37 @@ impl FetchSessions {
         self.sessions.len()
     }
 
-    /// What the request wants, its session taken into account. `own` is the session of its connection, or zero: it is kept up
-    /// to date here, and no other is found.
+    /// How many partitions a session has; none if there is no such session.
+    pub(crate) fn partition_count(&self, session: i32) -> usize {
+        self.sessions
+            .get(&session)
+            .map_or(0, |session| session.wanted.len())
+    }
+
+    /// What the request wants, its session taken into account. The consumer's own session is kept up to date here, and no
+    /// other is found.
     ///
     /// # Errors
     /// There is no such session, or not in this state, or it names its topics in the other way: the consumer begins anew.
     pub(crate) fn open(
         &mut self,
-        own: &Cell<i32>,
+        consumer: Consumer<'_>,
         request: FetchRequest,
         version: i16,
+        now: Instant,
     ) -> Result<Opened, ErrorCode> {
+        let own = consumer.session;
         let names_ids = version >= FIRST_WITH_TOPIC_IDS;
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             // A new one takes the place of whichever there was.
             if epoch == INITIAL_EPOCH || id == own.get() {
-                self.sessions.remove(&own.take());
+                self.take(own.take());
             }
             let wanted = list(request);
             let mut session = 0;
             if epoch == INITIAL_EPOCH {
-                session = self.begin(&wanted, names_ids);
+                session = self.begin(&wanted, consumer.address, names_ids, now);
                 own.set(session);
             }
             return Ok(Opened {
@@ -141,12 +183,14 @@ impl FetchSessions {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
-        if !session.update(request) {
-            self.sessions.remove(&own.take());
+        session.used_at = now;
+        if !self.update(id, request, now) {
+            self.take(own.take());
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
+        let session = &self.sessions[&id];
         if session.wanted.is_empty() {
-            self.sessions.remove(&own.take());
+            self.take(own.take());
             return Ok(Opened {
                 session: 0,
                 incremental: true,
@@ -161,8 +205,13 @@ impl FetchSessions {
         })
     }
 
-    fn begin(&mut self, wanted: &[Wanted], names_ids: bool) -> i32 {
-        if self.sessions.len() >= self.sessions_max || wanted.is_empty() {
+    /// Begins a session; none (0) if it has no room, or there is nothing for it to keep.
+    fn begin(&mut self, wanted: &[Wanted], address: IpAddr, names_ids: bool, now: Instant) -> i32 {
+        let room = SessionRoom {
+            sessions: 1,
+            bytes: SESSION_BYTES + wanted.iter().map(bytes_of).sum::<usize>(),
+        };
+        if wanted.is_empty() || !wanted_is_bounded(wanted) || !self.make_room(address, room, now) {
             return 0;
         }
         // Ids come round; there are far more of them than sessions.
@@ -173,15 +222,63 @@ impl FetchSessions {
         self.next_id = after(id);
         let mut session = FetchSession {
             id,
+            address,
+            used_at: now,
+            bytes: SESSION_BYTES,
             epoch: 1,
             names_ids,
-            ..FetchSession::default()
+            wanted: Vec::with_capacity(wanted.len()),
+            places: HashMap::with_capacity(wanted.len()),
+            begin: 0,
         };
-        if !wanted.iter().all(|wanted| session.put(wanted.clone())) {
-            return 0;
+        for wanted in wanted {
+            session.put(wanted.clone());
         }
+        assert_eq!(
+            session.bytes, room.bytes,
+            "a session takes the room that was made for it"
+        );
         self.sessions.insert(id, session);
         id
+    }
+
+    /// Takes over what a request changes of a session; false if that is more than it may keep.
+    fn update(&mut self, id: i32, request: FetchRequest, now: Instant) -> bool {
+        let session = self.sessions.get_mut(&id).expect("the caller has found it");
+        let (address, before) = (session.address, session.bytes);
+        let fits = session.update(request);
+        let after = session.bytes;
+        let of_bytes = |bytes| SessionRoom { sessions: 0, bytes };
+        if after <= before {
+            self.shares.give_back(address, of_bytes(before - after));
+            return fits;
+        }
+        let has_room = self.make_room(address, of_bytes(after - before), now);
+        if !has_room && let Some(session) = self.sessions.get_mut(&id) {
+            // It ends; what it has taken is what it had.
+            session.bytes = before;
+        }
+        fits && has_room
+    }
+
+    /// Takes room for an address. Sessions that nobody has used for long make way, those of an address for its own only.
+    fn make_room(&mut self, address: IpAddr, room: SessionRoom, now: Instant) -> bool {
+        loop {
+            let full = match self.shares.take(address, room) {
+                Ok(()) => return true,
+                Err(full) => full,
+            };
+            let may_go = |session: &&FetchSession| {
+                let helps = full == Full::All || session.address == address;
+                helps && now.saturating_duration_since(session.used_at) >= IDLE_MIN
+            };
+            let idle = self.sessions.values().filter(may_go);
+            let Some(longest) = idle.min_by_key(|session| session.used_at) else {
+                return false;
+            };
+            let longest = longest.id;
+            self.take(longest);
+        }
     }
 
     /// Notes what a session's consumer was told of each partition.
@@ -201,24 +298,31 @@ impl FetchSessions {
 
     /// Takes a session out: its connection is gone, or goes to another core.
     pub(crate) fn take(&mut self, session: i32) -> Option<FetchSession> {
-        self.sessions.remove(&session)
+        let session = self.sessions.remove(&session)?;
+        self.shares.give_back(session.address, session.room());
+        Some(session)
     }
 
     /// Takes a session over from another core; its consumer goes on naming it as before. Returns its id; none (0) if another one
-    /// has that here: its consumer is told so, and begins anew.
-    pub(crate) fn adopt(&mut self, session: FetchSession) -> i32 {
+    /// has that here, or it has no room: its consumer is told so, and begins anew.
+    pub(crate) fn adopt(&mut self, session: FetchSession, now: Instant) -> i32 {
         let id = session.id;
-        match self.sessions.entry(id) {
-            Entry::Vacant(place) => {
-                place.insert(session);
-                id
-            }
-            Entry::Occupied(_) => 0,
+        if self.sessions.contains_key(&id) || !self.make_room(session.address, session.room(), now) {
+            return 0;
         }
+        self.sessions.insert(id, session);
+        id
     }
 }
 
 impl FetchSession {
+    fn room(&self) -> SessionRoom {
+        SessionRoom {
+            sessions: 1,
+            bytes: self.bytes,
+        }
+    }
+
     /// Takes over what a request changes; false if that is more than a session keeps.
     fn update(&mut self, request: FetchRequest) -> bool {
         for topic in &request.forgotten_topics_data {
@@ -242,14 +346,17 @@ impl FetchSession {
             self.wanted[*place].partition = wanted.partition;
             return true;
         }
-        // No topic has a longer name.
-        if self.wanted.len() >= PARTITIONS_MAX || wanted.topic.name.as_bytes().len() > TOPIC_NAME_BYTES_MAX {
+        if self.wanted.len() >= PARTITIONS_MAX || is_overlong(&wanted) {
             return false;
         }
-        // Stored for long: the names must not keep the request's whole frame alive.
-        let topic = TopicKey {
-            name: wanted.topic.name.detached(),
-            id: wanted.topic.id,
+        self.bytes += bytes_of(&wanted);
+        // Stored for long: the names must not keep the request's whole frame alive. Neighbours are mostly of one topic.
+        let topic = match self.wanted.last() {
+            Some(last) if last.topic == wanted.topic => last.topic.clone(),
+            _ => TopicKey {
+                name: wanted.topic.name.detached(),
+                id: wanted.topic.id,
+            },
         };
         self.places
             .insert((topic.clone(), wanted.partition.partition), self.wanted.len());
@@ -261,12 +368,28 @@ impl FetchSession {
         let Some(place) = self.places.remove(&(topic.clone(), index)) else {
             return;
         };
-        self.wanted.swap_remove(place);
+        let forgotten = self.wanted.swap_remove(place);
+        self.bytes -= bytes_of(&forgotten);
         if let Some(moved) = self.wanted.get(place) {
             self.places
                 .insert((moved.topic.clone(), moved.partition.partition), place);
         }
     }
+}
+
+/// What a partition takes of a session's memory.
+fn bytes_of(wanted: &Wanted) -> usize {
+    PARTITION_BYTES + wanted.topic.name.as_bytes().len()
+}
+
+/// No topic has such a name.
+fn is_overlong(wanted: &Wanted) -> bool {
+    wanted.topic.name.as_bytes().len() > TOPIC_NAME_BYTES_MAX
+}
+
+/// Whether a session may keep all of these.
+fn wanted_is_bounded(wanted: &[Wanted]) -> bool {
+    wanted.len() <= PARTITIONS_MAX && !wanted.iter().any(is_overlong)
 }
 
 /// The id behind this one, of the same core.

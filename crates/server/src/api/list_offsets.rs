@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,13 +16,12 @@ use kafka_wire::list_offsets::{
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
 use protocol::metadata::Metadata;
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
-use tokio::sync::Notify;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::{ReadRefusal, Shard};
+use crate::shard::{ReadRefusal, Shard, Watch, Watcher};
 
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
@@ -214,13 +212,13 @@ async fn newest(shard: &Rc<Shard>, id: PartitionId) -> Result<Found, ErrorCode> 
 
 /// Returns when everything below `until` is committed, or the partition is gone.
 async fn committed(shard: &Rc<Shard>, id: PartitionId, until: Offset) {
-    let moved = Arc::new(Notify::new());
+    let moved = Watcher::new(1);
     while let Some(tail) = shard
         .with_leader(id, |leader| leader.tail())
         .filter(|tail| *tail < until)
     {
-        shard.watch(&[(id, tail)], &moved);
-        moved.notified().await;
+        shard.watch(&[Watch::lone(id, tail)], &moved);
+        moved.woken().await;
     }
 }
 

@@ -44,7 +44,7 @@ use crate::append_path::produce;
 use crate::budget::SharedRoom;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
-use crate::fetch_path::{Fetched, fetch};
+use crate::fetch_path::{Fetched, fetch, session_bytes};
 
 /// An answer under way; `None` when none is wanted. An error ends the connection, when what came before it is answered.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<Answered>, ConnectionError>>>>;
@@ -153,6 +153,19 @@ pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
         true => size,
         false => size + arrays_bytes_max(head, size),
     }
+}
+
+/// What a request takes besides: a fetch, what its session says.
+pub(crate) fn memory_bytes_of_session(core: &Core, connection: &Connection, frame: &[u8]) -> usize {
+    match is_fetch(frame) {
+        true => session_bytes(core, connection),
+        false => 0,
+    }
+}
+
+/// Whether a request is a Fetch.
+pub(crate) fn is_fetch(frame: &[u8]) -> bool {
+    is_one_of(frame, &[ApiKey::Fetch])
 }
 
 /// A request about no more topics than this is answered whether there is room for answers or not: whoever comes must find its way

@@ -216,7 +216,13 @@ pub(super) static KEYS: &[Key] = &[
         "limits.fetch_sessions",
         |c| Slot::Count(&mut c.limits.fetch_sessions),
         (0, 1_000_000),
-        "How many fetch sessions one core keeps; consumers beyond that fetch without one.",
+        "How many fetch sessions one core keeps, half of them for one address; consumers beyond that fetch without one.",
+    ),
+    number(
+        "limits.fetch_session_bytes_per_core",
+        |c| Slot::MemoryBytes(&mut c.limits.fetch_session_bytes_per_core),
+        (MIB, GIB),
+        "How many bytes the fetch sessions of one core take, half of them for one address; consumers beyond that fetch without one.",
     ),
     number(
         "limits.partitions",

@@ -34,6 +34,8 @@ pub(super) struct Wish {
     pub(super) memory_bytes: usize,
     /// For what others do.
     pub(super) may_wait: bool,
+    /// It waits with all that it takes.
+    pub(super) is_fetch: bool,
 }
 
 /// What a request holds until its answer is written.
@@ -70,6 +72,10 @@ impl InFlight {
         let permit = permit.expect("the semaphore is never closed");
         let under_way = self.bytes_max as usize - self.free.available_permits();
         let room = match room {
+            // Many partitions are named in few bytes, and are kept in mind for as long as it waits.
+            None if wish.is_fetch && wish.memory_bytes > SMALL_FRAME_BYTES => {
+                Some(self.room_in_turn(core, wish.memory_bytes).await)
+            }
             None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, wish.memory_bytes).await,
             room => room,
         };
@@ -111,6 +117,7 @@ mod tests {
             size,
             memory_bytes: size,
             may_wait,
+            is_fetch: false,
         }
     }
 
@@ -184,6 +191,24 @@ mod tests {
                 .now_or_never()
                 .is_some()
         );
+    }
+
+    #[tokio::test]
+    async fn a_fetch_of_many_partitions_takes_room_however_small_it_is() {
+        let core = Budget::new(MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
+        let fetch = |memory_bytes| Wish {
+            size: 1,
+            memory_bytes,
+            may_wait: true,
+            is_fetch: true,
+        };
+        let admit = |bytes| in_flight.admit(&core, fetch(bytes), None).now_or_never();
+        let narrow = admit(SMALL_FRAME_BYTES).expect("it needs no room");
+        assert!(narrow.room.is_none());
+        drop(narrow);
+        let wide = admit(MIB).expect("there is room");
+        assert!(wide.room.is_some() && core.room(1).now_or_never().is_none());
     }
 
     #[tokio::test]

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use protocol::metadata::{Metadata, Topic, is_internal};
 use record::{Offset, PartitionId, TopicId};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::append_path::send_from_outside;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard};
+use crate::shard::{
+    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Watch, Watcher,
+};
 use crate::stands::Stands;
 
 use super::problem::{Kind, Problem};
@@ -249,10 +251,10 @@ impl Cores {
     }
 
     /// Has `reader` woken as soon as the tail is beyond `seen`, or the partition is gone.
-    pub(super) fn watch(&self, partition: PartitionId, seen: Offset, reader: &Arc<Notify>) {
+    pub(super) fn watch(&self, partition: PartitionId, seen: Offset, reader: &Arc<Watcher>) {
         let (shard, reader) = (self.facts.shard_of(partition), Arc::clone(reader));
         self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
-            core.shard(shard).watch(&[(partition, seen)], &reader);
+            core.shard(shard).watch(&[Watch::lone(partition, seen)], &reader);
         });
     }
 

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use record::{Offset, PartitionId};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
 use crate::seats::{Full, Seat};
-use crate::shard::ReadRefusal;
+use crate::shard::{ReadRefusal, Watcher};
 use crate::stands::Stands;
 
 use super::App;
@@ -191,7 +191,7 @@ impl Follower {
 
     /// Sends what is there, then what comes.
     async fn send_records(&mut self) -> End {
-        let arrivals = Arc::new(Notify::new());
+        let arrivals = Watcher::new(1);
         loop {
             let stands = match self.send_page().await {
                 Ok(None) => continue,
@@ -245,11 +245,11 @@ impl Follower {
     }
 
     /// Waits for records; meanwhile the client hears that the stream lives.
-    async fn wait(&self, arrivals: &Notify) -> Result<(), End> {
+    async fn wait(&self, arrivals: &Watcher) -> Result<(), End> {
         let mut stopped = self.app.stopped.clone();
         loop {
             tokio::select! {
-                () = arrivals.notified() => return Ok(()),
+                () = arrivals.woken() => return Ok(()),
                 () = sleep(self.app.limits.heartbeat) => self.tell(HEARTBEAT).await?,
                 () = self.pieces.closed() => return Err(End::Nobody),
                 _ = stopped.changed() => return Err(End::Stopping),

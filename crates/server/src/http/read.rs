@@ -14,12 +14,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use record::{Offset, PartitionId};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api::list_offsets::offset_since;
 use crate::budget::Room;
-use crate::shard::{ReadRefusal, Shard};
+use crate::shard::{ReadRefusal, Shard, Watcher};
 use crate::stands::Stands;
 
 use super::App;
@@ -165,7 +164,7 @@ async fn find(
 ) -> Result<(Page, Stands, Room), Problem> {
     let deadline = Instant::now() + wish.wait;
     let mut from = wish.start.find(app, partition).await?;
-    let arrivals = Arc::new(Notify::new());
+    let arrivals = Watcher::new(1);
     let mut stopped = app.stopped.clone();
     loop {
         let mut room = room(app, wish.bytes).await?;
@@ -198,7 +197,7 @@ async fn find(
         }
         app.cores.watch(partition, stands.tail, &arrivals);
         tokio::select! {
-            () = arrivals.notified() => {}
+            () = arrivals.woken() => {}
             () = sleep_until(deadline) => {}
             _ = stopped.changed() => {}
         }

@@ -13,6 +13,7 @@ mod read;
 mod replay;
 mod troubles;
 mod waiting_room;
+mod watcher;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,11 +38,12 @@ use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
-pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult};
+pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 pub(crate) use replay::replay_batches;
 use troubles::Troubles;
 pub(crate) use troubles::Work;
 use waiting_room::WaitingRoom;
+pub(crate) use watcher::Watcher;
 
 /// What a shard needs to know of its node.
 pub(crate) struct ShardSettings {

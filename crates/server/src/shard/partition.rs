@@ -7,8 +7,9 @@ use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
 use record::{Offset, whole_ms};
 use storage::{CompactionPolicy, SegmentRolling};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use super::Watcher;
 use super::append::{AppendOutcome, AppendRefusal};
 
 /// A producer that waits for its batch.
@@ -28,8 +29,8 @@ pub(crate) struct Partition {
     pub(super) waiting_committed: VecDeque<Waiting>,
     /// Wait for the leader's own flush only, likewise.
     pub(super) waiting_durable: VecDeque<Waiting>,
-    /// Fetches that wait for the tail to move. Those that gave up are found dead.
-    pub(super) readers: Vec<Weak<Notify>>,
+    /// Fetches that wait for the tail to move, and how each numbers this partition. Those that gave up are found dead.
+    pub(super) readers: Vec<(Weak<Watcher>, u32)>,
     readers_swept: usize,
 }
 
@@ -104,29 +105,29 @@ impl Partition {
         }
     }
 
-    /// Registers a fetch to be woken when the tail moves. One that was woken by other partitions comes again while it is still
-    /// registered here.
-    pub(super) fn watch(&mut self, reader: &Arc<Notify>) {
+    /// Registers a fetch to be woken when the tail moves. One that was woken by other partitions may come again while it is
+    /// still registered here.
+    pub(super) fn watch(&mut self, number: u32, reader: &Arc<Watcher>) {
         if self
             .readers
             .last()
-            .is_some_and(|last| last.as_ptr() == Arc::as_ptr(reader))
+            .is_some_and(|(last, _)| last.as_ptr() == Arc::as_ptr(reader))
         {
             return;
         }
         if self.readers.len() > 2 * self.readers_swept + 8 {
-            self.readers.retain(|reader| reader.strong_count() > 0);
-            self.readers.sort_unstable_by_key(Weak::as_ptr);
-            self.readers.dedup_by_key(|reader| reader.as_ptr());
+            self.readers.retain(|(reader, _)| reader.strong_count() > 0);
+            self.readers.sort_unstable_by_key(|(reader, _)| reader.as_ptr());
+            self.readers.dedup_by_key(|(reader, _)| reader.as_ptr());
             self.readers_swept = self.readers.len();
         }
-        self.readers.push(Arc::downgrade(reader));
+        self.readers.push((Arc::downgrade(reader), number));
     }
 
     fn wake_readers(&mut self) {
-        for reader in self.readers.drain(..) {
+        for (reader, number) in self.readers.drain(..) {
             if let Some(reader) = reader.upgrade() {
-                reader.notify_one();
+                reader.wake(number);
             }
         }
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
-use tokio::sync::Notify;
 
-use super::{Shard, count};
+use super::{Shard, Watcher, count};
 use crate::answer_budget::AnswerBudget;
 
 /// What a reader wants.
@@ -19,6 +18,26 @@ pub(crate) struct ReadRequest {
     pub(crate) bytes_max: usize,
     /// The epoch that the reader believes in; `None` if it does not care.
     pub(crate) epoch: Option<Epoch>,
+}
+
+/// A partition that a reader waits for, as it numbers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    pub(crate) partition: PartitionId,
+    /// The tail that the reader has seen.
+    pub(crate) seen: Offset,
+    pub(crate) number: u32,
+}
+
+impl Watch {
+    /// Of a reader that has no other partition.
+    pub(crate) fn lone(partition: PartitionId, seen: Offset) -> Watch {
+        Watch {
+            partition,
+            seen,
+            number: 0,
+        }
+    }
 }
 
 /// Where the partition stands, and the batches found.
@@ -188,13 +207,15 @@ impl Shard {
     }
 
     /// Has `reader` woken when the tail of one of these moves beyond where the reader stands; at once if it has.
-    pub(crate) fn watch(&self, wanted: &[(PartitionId, Offset)], reader: &Arc<Notify>) {
+    pub(crate) fn watch(&self, watches: &[Watch], reader: &Arc<Watcher>) {
         let mut partitions = self.partitions.borrow_mut();
-        for (id, from) in wanted {
-            match partitions.get_mut(id) {
-                Some(partition) if partition.leader.tail() <= *from => partition.watch(reader),
+        for watch in watches {
+            match partitions.get_mut(&watch.partition) {
+                Some(partition) if partition.leader.tail() <= watch.seen => {
+                    partition.watch(watch.number, reader);
+                }
                 // It has moved already, or is gone: either way the reader should look.
-                _ => reader.notify_one(),
+                _ => reader.wake(watch.number),
             }
         }
     }

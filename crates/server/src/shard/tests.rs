@@ -627,10 +627,10 @@ async fn a_time_is_found_in_a_segment_whose_index_the_cache_has_no_room_for() {
 #[test]
 fn readers_that_come_again_are_not_piled_up() {
     let shard = unflushed_shard(&SimulatedDisk::new());
-    let readers = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+    let readers = [Watcher::new(1), Watcher::new(1)];
     for _ in 0..1_000 {
         for reader in &readers {
-            shard.watch(&[(FLUSHED, Offset::ZERO)], reader);
+            shard.watch(&[Watch::lone(FLUSHED, Offset::ZERO)], reader);
         }
     }
     let registered = shard.partitions.borrow()[&FLUSHED].readers.len();

@@ -145,3 +145,129 @@ fn behind_an_error_a_session_tells_where_its_partition_stands() {
     );
     assert!(told(&mut wire, 4).is_empty());
 }
+
+/// A Fetch of `topic`'s partition 0 that names so many partitions that are not there, too, and waits for records.
+fn wide(topic: &str, missing: i32) -> FetchRequest {
+    let mut request = patient(topic, 0);
+    let partitions = &mut request.topics[0].partitions;
+    let first = partitions[0].clone();
+    partitions.extend((1..=missing).map(|index| FetchPartition {
+        partition: 1_000 + index,
+        ..first.clone()
+    }));
+    request
+}
+
+#[test]
+fn a_wide_fetch_waits_only_as_long_as_no_other_wants_its_room() {
+    // Each takes more than half of it, in a request that is small.
+    let node = TestNode::start_with(&[("limits.in_flight_bytes_per_core", "1MiB"), ("cores", "1")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let mut readers = [node.connect(), node.connect()];
+    for reader in &mut readers {
+        let frame = reader.frame(12, &wide("orders", 1_500));
+        assert!(frame.len() < 64 << 10, "{} bytes", frame.len());
+        reader.send(&frame);
+    }
+    // The first is answered though there is nothing; the other waits in its place.
+    eventually("one has given way", || {
+        readers.iter_mut().any(|reader| reader.has_answer())
+    });
+    append(&mut wire, "a");
+    for reader in &mut readers {
+        let (_, response) = reader.receive::<FetchRequest>(12);
+        assert_eq!(response.responses[0].partitions.len(), 1_501);
+    }
+}
+
+#[test]
+fn a_fetch_is_answered_before_its_connection_has_been_silent_for_too_long() {
+    let node = TestNode::start_with(&[("limits.connection_idle", "4s")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let response = wire.call(12, &patient("orders", 0));
+    assert!(records_of(&response.responses[0].partitions[0]).is_empty());
+}
+
+#[test]
+fn what_comes_to_many_partitions_bit_by_bit_is_counted_together() {
+    const PARTITIONS: i32 = 600;
+    const VALUE_BYTES: usize = 1_000;
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", PARTITIONS, &[]);
+    let mut request = patient("orders", 0);
+    request.min_bytes = 10 * VALUE_BYTES as i32;
+    let first = request.topics[0].partitions[0].clone();
+    request.topics[0].partitions = (0..PARTITIONS)
+        .map(|partition| FetchPartition {
+            partition,
+            ..first.clone()
+        })
+        .collect();
+    let mut reader = node.connect();
+    let frame = reader.frame(12, &request);
+    reader.send(&frame);
+    let value = "x".repeat(VALUE_BYTES);
+    // Two of them twice, on both cores, and before and after it waits.
+    let indexes = [0, 599, 300, 301, 0, 7, 8, 9, 10, 599];
+    for index in indexes {
+        assert!(!reader.has_answer(), "there is too little");
+        let appended = wire.produce("orders", index, batch(&[(now_ms(), &value)]));
+        assert_eq!(appended.error_code, 0);
+    }
+    let (_, response) = reader.receive::<FetchRequest>(12);
+    let partitions = &response.responses[0].partitions;
+    assert_eq!(partitions.len(), PARTITIONS as usize);
+    for partition in partitions {
+        let index = partition.partition_index;
+        let appended = indexes.iter().filter(|appended| **appended == index).count();
+        assert_eq!(records_of(partition).len(), appended, "partition {index}");
+        assert_eq!(partition.high_watermark, appended as i64, "partition {index}");
+    }
+}
+
+#[test]
+fn a_partition_that_goes_while_a_fetch_of_many_waits_is_told() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 300, &[]);
+    wire.create_topic("bills", 1, &[]);
+    let mut request = patient("orders", 0);
+    request.min_bytes = 1_000_000;
+    let first = request.topics[0].partitions[0].clone();
+    request.topics[0]
+        .partitions
+        .extend((1..300).map(|partition| FetchPartition {
+            partition,
+            ..first.clone()
+        }));
+    request.topics.extend(fetch_request("bills", 0, 0).topics);
+    let mut reader = node.connect();
+    let frame = reader.frame(12, &request);
+    let requests = node.metric("ropewalk_requests_total");
+    reader.send(&frame);
+    eventually("the request has arrived", || {
+        node.metric("ropewalk_requests_total") > requests
+    });
+    append(&mut wire, "a");
+    assert_eq!(
+        wire.call(5, &deletion("bills", LONG_MS)).responses[0].error_code,
+        0
+    );
+    let (_, response) = reader.receive::<FetchRequest>(12);
+    let bills = &response.responses[1].partitions[0];
+    assert_eq!(code(bills.error_code), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(records_of(&response.responses[0].partitions[0]).len(), 1);
+}
+
+#[test]
+fn a_fetch_of_more_partitions_than_there_may_be_is_refused() {
+    let node = TestNode::start_with(&[("limits.partitions", "100")]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let response = wire.call(12, &wide("orders", 10_000));
+    assert_eq!(code(response.error_code), ErrorCode::InvalidRequest);
+    assert_eq!(wire.fetch("orders", 0, 0).error_code, 0, "the connection goes on");
+}

@@ -85,6 +85,14 @@ impl Wire {
         (header.correlation_id, response)
     }
 
+    /// Whether an answer has begun to come.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("the stream is open");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("the stream is open");
+        peeked.is_ok()
+    }
+
     /// Takes the next frame without its size; `None` if the node has hung up.
     pub(crate) fn receive_frame(&mut self) -> Option<Bytes> {
         let mut size = [0; 4];

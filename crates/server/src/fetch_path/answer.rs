@@ -1,0 +1,125 @@
+//! What a fetch answers, when all is found that it brings.
+
+use std::collections::BTreeSet;
+
+use kafka_wire::fetch::{
+    FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+};
+use kafka_wire::{ErrorCode, RecordChunks, Text};
+use protocol::leader::NodeId;
+use protocol::metadata::{Metadata, Node};
+use record::{Offset, PartitionId};
+
+use super::look::Outcome;
+use crate::core::Core;
+use crate::fetch_session::{Opened, Told};
+use crate::shard::ReadResult;
+
+/// The answer; a session takes note of what it tells.
+pub(super) fn respond(
+    core: &Core,
+    opened: Opened,
+    outcomes: Vec<Outcome>,
+    committed_only: bool,
+) -> FetchResponse {
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    let mut told: Vec<Told> = Vec::new();
+    for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
+        let stands = outcome
+            .as_ref()
+            .map(|result| (result.tail.0, result.log_start.0))
+            .ok();
+        let new = match (&outcome, stands) {
+            (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
+            (Err(_), _) => true,
+        };
+        if opened.incremental && !new {
+            continue;
+        }
+        if opened.session != 0 {
+            told.push(Told {
+                topic: wanted.topic.clone(),
+                partition: wanted.partition.partition,
+                stands,
+                brings_records: outcome.as_ref().is_ok_and(|result| result.bytes > 0),
+            });
+        }
+        let partition = partition_data(wanted.partition.partition, outcome, committed_only);
+        match responses.last_mut() {
+            Some(last) if last.topic == wanted.topic.name && last.topic_id == wanted.topic.id => {
+                last.partitions.push(partition);
+            }
+            _ => responses.push(FetchableTopicResponse {
+                topic: wanted.topic.name,
+                topic_id: wanted.topic.id,
+                partitions: vec![partition],
+            }),
+        }
+    }
+    core.sessions.borrow_mut().told(opened.session, told);
+    FetchResponse {
+        session_id: opened.session,
+        responses,
+        ..FetchResponse::default()
+    }
+}
+
+/// Says who leads the partitions whose epoch the client believes in is over, and where.
+pub(super) fn tell_leaders(metadata: &Metadata, response: &mut FetchResponse) {
+    let mut leaders = BTreeSet::new();
+    for topic in &mut response.responses {
+        for partition in &mut topic.partitions {
+            if partition.error_code != ErrorCode::FencedLeaderEpoch.code() {
+                continue;
+            }
+            let id = PartitionId {
+                topic: topic.topic_id,
+                index: partition.partition_index,
+            };
+            let Some(state) = metadata.partition(id) else {
+                continue;
+            };
+            partition.current_leader = LeaderIdAndEpoch {
+                leader_id: state.leader.0,
+                leader_epoch: state.epoch.0,
+            };
+            leaders.insert(state.leader);
+        }
+    }
+    let leaders = metadata.nodes().filter(|(id, _)| leaders.contains(id));
+    let endpoint = |(id, node): (NodeId, &Node)| NodeEndpoint {
+        node_id: id.0,
+        host: Text::from(&*node.address.host),
+        port: node.address.port.into(),
+        rack: None,
+    };
+    response.node_endpoints = leaders.map(endpoint).collect();
+}
+
+fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {
+    let (error_code, result) = match outcome {
+        Ok(result) => (ErrorCode::None, result),
+        Err(code) => (
+            code,
+            ReadResult {
+                log_start: Offset(-1),
+                tail: Offset(-1),
+                ..ReadResult::default()
+            },
+        ),
+    };
+    PartitionData {
+        partition_index,
+        error_code: error_code.code(),
+        high_watermark: result.tail.0,
+        last_stable_offset: result.tail.0,
+        log_start_offset: result.log_start.0,
+        current_leader: LeaderIdAndEpoch::default(),
+        aborted_transactions: committed_only.then(Vec::new),
+        preferred_read_replica: -1,
+        records: RecordChunks {
+            chunks: result.batches,
+        },
+        ..PartitionData::default()
+    }
+}

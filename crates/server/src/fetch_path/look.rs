@@ -1,0 +1,186 @@
+//! A look at partitions, wherever they are owned: which are meant, what they have, and in slices, so that a fetch of
+//! thousands of partitions leaves its core to others in between.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use kafka_wire::ErrorCode;
+use protocol::metadata::Metadata;
+use record::{Epoch, Offset, PartitionId};
+use tokio::task::yield_now;
+
+use super::decision::Sight;
+use crate::core::Core;
+use crate::error_codes::read_code;
+use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Wanted};
+use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
+
+/// Partitions that are dealt with in one turn of a core.
+pub(super) const SLICE: usize = 256;
+
+/// What a partition answered.
+pub(super) type Outcome = Result<ReadResult, ErrorCode>;
+
+/// A partition to be read, and its place in the request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) place: usize,
+    pub(super) read: ReadRequest,
+}
+
+/// Finds the partitions; of what is not there, the answer is known already.
+pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
+    let mut planned = Vec::with_capacity(wanted.len());
+    let mut outcomes = Vec::with_capacity(wanted.len());
+    for slice in wanted.chunks(SLICE) {
+        if !outcomes.is_empty() {
+            yield_now().await;
+        }
+        core.with_metadata(|metadata| {
+            for wanted in slice {
+                let place = outcomes.len();
+                match find(metadata, wanted, version) {
+                    Ok(read) => {
+                        planned.push(Planned { place, read });
+                        outcomes.push(Ok(ReadResult::default()));
+                    }
+                    Err(code) => outcomes.push(Err(code)),
+                }
+            }
+        });
+    }
+    (outcomes, planned)
+}
+
+fn find(metadata: &Metadata, wanted: &Wanted, version: i16) -> Result<ReadRequest, ErrorCode> {
+    let (topic, unknown) = match version {
+        ..FIRST_WITH_TOPIC_IDS => (
+            metadata.topic_named(&wanted.topic.name),
+            ErrorCode::UnknownTopicOrPartition,
+        ),
+        _ => (metadata.topic(wanted.topic.id), ErrorCode::UnknownTopicId),
+    };
+    let topic = topic.ok_or(unknown)?;
+    let index = wanted.partition.partition;
+    if !(0..topic.partition_count()).contains(&index) {
+        return Err(ErrorCode::UnknownTopicOrPartition);
+    }
+    let epoch = wanted.partition.current_leader_epoch;
+    Ok(ReadRequest {
+        partition: PartitionId {
+            topic: topic.id,
+            index,
+        },
+        from: Offset(wanted.partition.fetch_offset),
+        bytes_max: wanted.partition.partition_max_bytes.max(1) as usize,
+        epoch: (epoch >= 0).then_some(Epoch(epoch)),
+    })
+}
+
+/// How many cores own planned partitions; at least one.
+pub(super) fn owner_count(core: &Core, planned: &[Planned]) -> usize {
+    let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
+    let owners: BTreeSet<usize> = planned.iter().map(owner).collect();
+    owners.len().max(1)
+}
+
+/// Reads planned partitions, in order, until `bytes_max` is reached.
+pub(super) async fn read_all(
+    core: &Rc<Core>,
+    planned: &[Planned],
+    bytes_max: usize,
+    outcomes: &mut [Outcome],
+) {
+    let cores = core.facts.mailboxes.cores();
+    let of_core = |index: usize| -> Vec<Planned> {
+        let theirs = planned
+            .iter()
+            .filter(|planned| core.facts.owner_of(planned.read.partition) == index);
+        theirs.copied().collect()
+    };
+    // Other cores read at the same time, each with the whole budget; what is too much is left out below.
+    let remote = (0..cores).filter(|index| *index != core.index);
+    let remote = remote.map(|index| (index, of_core(index)));
+    let remote = remote.filter(|(_, theirs)| !theirs.is_empty());
+    let remote = remote.map(|(index, theirs)| {
+        let read = move |core| read_here(core, theirs, bytes_max);
+        core.facts.mailboxes.call(index, read)
+    });
+    let ours = read_here(core.clone(), of_core(core.index), bytes_max);
+    let (ours, remote) = tokio::join!(ours, join_all(remote));
+    for (place, outcome) in ours.into_iter().chain(remote.into_iter().flatten().flatten()) {
+        outcomes[place] = outcome;
+    }
+    let mut total = 0;
+    for planned in planned {
+        let Ok(outcome) = &mut outcomes[planned.place] else {
+            continue;
+        };
+        if total > 0 && total + outcome.bytes > bytes_max {
+            outcome.batches.clear();
+            outcome.bytes = 0;
+        }
+        total += outcome.bytes;
+    }
+}
+
+/// Reads partitions that this core owns, in order, until `bytes_max` is reached.
+async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> Vec<(usize, Outcome)> {
+    let mut found = Vec::with_capacity(planned.len());
+    let mut rest = bytes_max;
+    for (at, Planned { place, read }) in planned.into_iter().enumerate() {
+        if at > 0 && at % SLICE == 0 {
+            yield_now().await;
+        }
+        let shard = core.shard(core.facts.shard_of(read.partition));
+        // A budget that is used up still tells where the partition stands.
+        let read = ReadRequest {
+            bytes_max: read.bytes_max.min(rest),
+            ..read
+        };
+        let outcome = shard.read(read).await;
+        shard.read_ahead(&core.answers);
+        rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
+        found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
+    }
+    found
+}
+
+/// What the partitions that were looked at come to, with so much room.
+pub(super) fn sight(looked_at: &[Planned], outcomes: &[Outcome], room_bytes: Option<usize>) -> Sight {
+    let mut sight = Sight {
+        room_bytes,
+        ..Sight::default()
+    };
+    for Planned { place, read } in looked_at {
+        let Ok(result) = &outcomes[*place] else {
+            sight.has_failed = true;
+            continue;
+        };
+        sight.found_bytes += result.bytes;
+        sight.available_bytes += match end_of(&result.batches).unwrap_or(read.from) < result.tail {
+            true => result.bytes.max(read.bytes_max.min(room_bytes.unwrap_or(0))),
+            false => result.bytes,
+        };
+        sight.is_part |= result.is_part;
+        sight.lies_ahead |= read.from < result.tail;
+    }
+    sight
+}
+
+/// The offset behind batches that lie one behind the other.
+pub(super) fn end_of(found: &[Bytes]) -> Option<Offset> {
+    let last = record::batches(found.last()?).last()?;
+    last.ok().map(|(header, _)| header.next_offset())
+}
+
+/// Lets go of what was found; where the partition stands is kept.
+pub(super) fn forget_batches(outcome: &mut Outcome) {
+    if let Ok(result) = outcome {
+        result.batches = Vec::new();
+        result.bytes = 0;
+        result.is_part = false;
+    }
+}
