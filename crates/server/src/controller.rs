@@ -4,12 +4,13 @@
 //! One change at a time, so that a plan is never outdated when it is applied. A change is answered when every core
 //! has applied it: whoever asked sees it on any connection.
 
+use std::cell::Cell;
 use std::iter;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use protocol::metadata::{COMMAND_BYTES_MAX, Command, ConfigChange, Metadata, PlanError, metadata_settings};
+use protocol::metadata::{COMMAND_BYTES_MAX, Command, Metadata, PlanError, metadata_settings};
 use record::{BatchBuilder, Compression, Record};
 use storage::Reserve;
 use tokio::sync::Mutex;
@@ -27,6 +28,10 @@ const _: () = assert!(
     BATCH_BYTES + COMMAND_BYTES_MAX <= BATCH_BYTES_MAX,
     "one command more does not make a batch too large"
 );
+
+/// Changes of configs that a full disk takes until it has room again. They can make room, but what clients can repeat without
+/// end must not fill a disk to its last byte.
+const RESERVED_CHANGES_MAX: u32 = 10_000;
 
 /// Why a change was not made, or not for certain.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -46,6 +51,23 @@ pub(crate) enum ChangeError {
 #[derive(Default)]
 pub(crate) struct Controller {
     turn: Mutex<()>,
+    /// Changes of configs since the disk is full.
+    reserved_changes: Cell<u32>,
+}
+
+impl Controller {
+    /// Lets a command be journaled though the disk has less than its reserve left, or refuses it.
+    fn check_reserve(&self, command: &Command) -> Result<(), AppendRefusal> {
+        let made = self.reserved_changes.get();
+        match command.may_use_reserve() {
+            true if !command.is_config_change() => Ok(()),
+            true if made < RESERVED_CHANGES_MAX => {
+                self.reserved_changes.set(made + 1);
+                Ok(())
+            }
+            _ => Err(AppendRefusal::DiskFull),
+        }
+    }
 }
 
 /// What commands do where the journal has no room.
@@ -60,19 +82,8 @@ enum Turn {
 impl Turn {
     /// How much of the journal's reserve commands may use.
     fn reserve_of(self, commands: &[Command]) -> Reserve {
-        let help = self == Turn::Awaited || commands.iter().all(frees_room);
+        let help = self == Turn::Awaited || commands.iter().all(Command::frees_room);
         if help { Reserve::Use } else { Reserve::UseHalf }
-    }
-}
-
-/// Whether a command makes room on the disk.
-fn frees_room(command: &Command) -> bool {
-    let is_retention =
-        |change: &ConfigChange| matches!(change.name.as_ref(), "retention.ms" | "retention.bytes");
-    match command {
-        Command::DeleteTopic { .. } => true,
-        Command::SetTopicConfig { changes, .. } => changes.iter().all(is_retention),
-        _ => false,
     }
 }
 
@@ -124,7 +135,7 @@ impl Core {
     /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
     /// the next start reads. One outcome for each, in order.
     async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Result<(), ChangeError>> {
-        let journaled = self.journal_each(&commands, Turn::AtOnce).await;
+        let journaled = self.journal_allowed(&commands).await;
         let committed = commands.into_iter().zip(&journaled);
         let committed: Vec<Command> = committed
             .filter(|(_, journaled)| journaled.is_ok())
@@ -140,6 +151,29 @@ impl Core {
             Ok(told?)
         };
         journaled.into_iter().map(outcome).collect()
+    }
+
+    /// Journals the commands that there is room for. What changes nothing takes none.
+    async fn journal_allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
+        let controller = self.controller.as_ref().expect("changes are sent to core 0");
+        let is_full = self.shard(0).is_disk_full();
+        if !is_full {
+            controller.reserved_changes.set(0);
+        }
+        let check = |command: &Command| match is_full && !command.changes_nothing() {
+            true => controller.check_reserve(command),
+            false => Ok(()),
+        };
+        let mut outcomes: Vec<_> = commands.iter().map(check).collect();
+        let places: Vec<usize> = (0..commands.len())
+            .filter(|place| outcomes[*place].is_ok() && !commands[*place].changes_nothing())
+            .collect();
+        let allowed: Vec<Command> = places.iter().map(|place| commands[*place].clone()).collect();
+        let journaled = self.journal_each(&allowed, Turn::AtOnce).await;
+        for (place, outcome) in places.into_iter().zip(journaled) {
+            outcomes[place] = outcome;
+        }
+        outcomes
     }
 
     /// Has the other cores apply what this one has applied.

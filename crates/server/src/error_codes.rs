@@ -90,6 +90,10 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
     match change_code(error) {
         ErrorCode::NotController => ErrorCode::CoordinatorNotAvailable,
+        // They ask again, until there is room.
+        _ if matches!(error, ChangeError::Append(AppendRefusal::DiskFull)) => {
+            ErrorCode::CoordinatorNotAvailable
+        }
         code => code,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record::{ClusterId, Epoch, PartitionId, TopicId};
 
+use super::broker_config::KnownBrokerConfig;
 use super::topic_config::ConfigChange;
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
@@ -103,7 +104,62 @@ pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 const FORMAT: &str = "metadata command";
 const VERSION: u8 = 1;
 
+/// Says whether a config, of topics or of brokers, is one by which less can be kept.
+fn limits_what_is_kept(config: &str) -> bool {
+    let of_topics = ["retention.ms", "retention.bytes", "cleanup.policy"];
+    let of_brokers = of_topics.map(KnownBrokerConfig::of_topic_config);
+    of_topics.contains(&config) || of_brokers.iter().flatten().any(|known| known.name == config)
+}
+
 impl Command {
+    /// Says whether it leaves everything as it is: then it need not be committed.
+    #[must_use]
+    pub fn changes_nothing(&self) -> bool {
+        match self {
+            Command::SetTopicConfig { changes, .. } | Command::SetBrokerConfig { changes, .. } => {
+                changes.is_empty()
+            }
+            _ => false,
+        }
+    }
+
+    /// Says whether it can make room on a full disk. A change of retention can, whatever to: it costs little.
+    #[must_use]
+    pub fn frees_room(&self) -> bool {
+        match self {
+            Command::DeleteTopic { .. } => true,
+            Command::SetTopicConfig { changes, .. } | Command::SetBrokerConfig { changes, .. } => {
+                changes.iter().all(|change| limits_what_is_kept(&change.name))
+            }
+            _ => false,
+        }
+    }
+
+    /// Says whether it may be journaled while the disk has less than its reserve left: it frees room, or the node itself needs it
+    /// to serve what is there.
+    #[must_use]
+    pub fn may_use_reserve(&self) -> bool {
+        match self {
+            Command::FormatCluster { .. } | Command::StartNode { .. } | Command::OpenEpoch { .. } => true,
+            // Ids are for appends, and those are refused.
+            Command::AllocateProducerIds { .. }
+            | Command::CreateTopic { .. }
+            | Command::CreatePartitions { .. } => false,
+            Command::DeleteTopic { .. }
+            | Command::SetTopicConfig { .. }
+            | Command::SetBrokerConfig { .. } => self.frees_room(),
+        }
+    }
+
+    /// Says whether it changes configs, which clients can repeat without end.
+    #[must_use]
+    pub fn is_config_change(&self) -> bool {
+        matches!(
+            self,
+            Command::SetTopicConfig { .. } | Command::SetBrokerConfig { .. }
+        )
+    }
+
     /// The command as bytes: version, kind, fields.
     #[must_use]
     pub fn encode(&self) -> Bytes {

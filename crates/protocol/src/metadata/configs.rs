@@ -146,7 +146,8 @@ impl Metadata {
         })
     }
 
-    /// Plans a change of configs.
+    /// Plans a change of configs, with values as they are kept. What is so already is left out: a command without changes
+    /// need not be committed.
     ///
     /// # Errors
     /// See [`PlanError`]: there is no such target or config, or a value breaks its rule.
@@ -159,6 +160,11 @@ impl Metadata {
                 edited.collect::<Result<Vec<_>, _>>()?
             }
         };
+        let mut changes: Vec<ConfigChange> = changes
+            .into_iter()
+            .map(|change| canonical(target, change))
+            .collect();
+        changes.retain(|change| !self.is_so(target, change));
         let command = match target {
             ConfigTarget::Topic(id) => Command::SetTopicConfig { id, changes },
             ConfigTarget::Broker(node) => Command::SetBrokerConfig {
@@ -171,6 +177,23 @@ impl Metadata {
             },
         };
         self.checked(command)
+    }
+
+    /// Whether a config has already what a change gives it. What is unknown never has: it is to be refused.
+    fn is_so(&self, target: ConfigTarget, change: &ConfigChange) -> bool {
+        let Some(known) = known_to(target, &change.name) else {
+            return false;
+        };
+        let now = match target {
+            ConfigTarget::Topic(id) => self.topics.get(&id).map(|topic| topic.config.get(known)),
+            ConfigTarget::Broker(node) => self.nodes.get(&node).map(|_| self.set_for(Some(node), known)),
+            ConfigTarget::AllBrokers => Some(self.set_for(None, known)),
+        };
+        now == Some(change.value.as_ref())
+    }
+
+    fn set_for(&self, broker: Option<NodeId>, name: &str) -> Option<&Arc<str>> {
+        self.broker_configs.get(&broker)?.get(name)
     }
 
     /// The changes after which exactly `values` are set.
@@ -288,6 +311,29 @@ impl Metadata {
             .expect("checked when they were set");
         for topic in self.topics.values_mut() {
             topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
+        }
+    }
+}
+
+/// The name of a config of such a target, if it is one.
+fn known_to(target: ConfigTarget, name: &str) -> Option<&'static str> {
+    match target {
+        ConfigTarget::Topic(_) => topic_config::find(name).ok().map(|known| known.name),
+        ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
+            KnownBrokerConfig::find(name).ok().map(|known| known.name)
+        }
+    }
+}
+
+/// A change with its value as it is kept.
+fn canonical(target: ConfigTarget, change: ConfigChange) -> ConfigChange {
+    match target {
+        ConfigTarget::Topic(_) => change.canonical(),
+        ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
+            match (&change.value, KnownBrokerConfig::find(&change.name)) {
+                (Some(value), Ok(known)) => ConfigChange::set(&change.name, &known.rules.canonical(value)),
+                _ => change,
+            }
         }
     }
 }

@@ -108,7 +108,12 @@ impl Metadata {
             id,
             name,
             partitions,
-            config: wanted.config.clone(),
+            config: wanted
+                .config
+                .iter()
+                .cloned()
+                .map(ConfigChange::canonical)
+                .collect(),
         })
     }
 

@@ -201,6 +201,15 @@ impl ConfigChange {
         }
     }
 
+    /// The same change of a topic's config, with the value as it is kept.
+    #[must_use]
+    pub(super) fn canonical(self) -> ConfigChange {
+        match (&self.value, find(&self.name)) {
+            (Some(value), Ok(known)) => ConfigChange::set(&self.name, &known.canonical(value)),
+            _ => self,
+        }
+    }
+
     /// Gives `name` its default again.
     #[must_use]
     pub fn reset(name: &str) -> ConfigChange {

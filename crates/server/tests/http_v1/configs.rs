@@ -190,7 +190,7 @@ fn bodies_that_are_no_change() {
         ("[]", "an object"),
         ("{}", "no entry"),
         (r#"{"retention.ms":1}"#, "text is expected"),
-        (r#"{"retention.ms":{}}"#, "expected a string"),
+        (r#"{"retention.ms":{}}"#, "text is expected"),
         (r#"{"retention.ms":"1"}x"#, "trailing"),
     ] {
         for path in [OF_TOPIC, OF_NODES] {

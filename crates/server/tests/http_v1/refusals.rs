@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 
 use serde_json::json;
 
+use platform::disk::SimulatedDisk;
+
 use crate::client::{Answer, Http};
 use crate::support::{TestNode, eventually, now_ms};
 
@@ -386,7 +388,13 @@ fn pages_of_other_origins_change_nothing() {
 
 #[test]
 fn a_node_that_cannot_append_says_why() {
-    let (_node, http) = start_with(&[("disk.reserve_bytes", "1TiB")]);
+    let disk = SimulatedDisk::new();
+    disk.set_capacity(Some(1 << 30));
+    let mut node = TestNode::start_on(&disk, &[]);
+    Http::of(&node).create("t", 2);
+    node.stop();
+    let node = TestNode::start_on(&disk, &[("disk.reserve_bytes", "1TiB")]);
+    let http = Http::of(&node);
     // The disk is looked at right after the start.
     let mut answer = http.post(RECORDS, "text/plain", "a");
     eventually("an append is refused", || {

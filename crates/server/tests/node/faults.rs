@@ -57,23 +57,16 @@ fn sorted_topics(wire: &mut Wire) -> Vec<String> {
     names
 }
 
-/// A topic whose creation takes almost 3 KiB of the metadata: the longest values that configs may have.
+/// A topic whose creation takes more than 500 bytes of the metadata: the longest values that configs may have and keep.
 fn wordy(name: &str) -> CreatableTopic {
     let configs = [
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "min.compaction.lag.ms",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
     ];
+    let replicas = vec!["1:1"; 63].join(",");
     let config = |name: &str| CreatableTopicConfig {
         name: name.into(),
-        value: Some(format!("{:0>255}", 86_400_000).into()),
+        value: Some(replicas.as_str().into()),
     };
     CreatableTopic {
         configs: configs.map(config).to_vec(),
@@ -293,7 +286,7 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
         })
     });
     let request = CreateTopicsRequest {
-        topics: (0..500).map(|index| wordy(&format!("t{index:03}"))).collect(),
+        topics: (0..2_500).map(|index| wordy(&format!("t{index:04}"))).collect(),
         timeout_ms: LONG_MS,
         ..CreateTopicsRequest::default()
     };
@@ -304,7 +297,7 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     assert!(told[made..].iter().all(|topic| topic.error_code == dead));
     let names: Vec<&str> = told[..made].iter().map(|topic| topic.name.as_str()).collect();
     assert_eq!(sorted_topics(&mut wire), names);
-    assert!(wire.read_all("t000", 0, 0).is_empty());
+    assert!(wire.read_all("t0000", 0, 0).is_empty());
     let mut node = node;
     node.stop();
 
@@ -316,5 +309,5 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
         names,
         "the next start finds what was there"
     );
-    assert_eq!(wire.produce("t000", 0, batch(&[(now_ms(), "x")])).error_code, 0);
+    assert_eq!(wire.produce("t0000", 0, batch(&[(now_ms(), "x")])).error_code, 0);
 }

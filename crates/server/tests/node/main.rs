@@ -18,6 +18,7 @@ mod directories;
 mod faults;
 mod fetches;
 mod frames;
+mod full_disks;
 mod groups;
 mod insync_replicas;
 mod internal_topics;

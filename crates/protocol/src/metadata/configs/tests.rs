@@ -382,3 +382,48 @@ fn what_is_replayed_is_what_was_done() {
         2000
     );
 }
+
+#[test]
+fn values_are_kept_in_their_shortest_form_and_what_is_so_is_no_change() {
+    let mut log = Log::new(&[]);
+    let topic = ConfigTarget::Topic(TOPIC);
+    let padded = format!("{}86400000", "0".repeat(240));
+    for (target, name, sent, kept) in [
+        (topic, "retention.ms", padded.as_str(), "86400000"),
+        (topic, "retention.bytes", "+70", "70"),
+        (topic, "cleanup.policy", "compact ,  delete", "compact,delete"),
+        (topic, "min.cleanable.dirty.ratio", "0.250000000000001", "0.25"),
+        (topic, "min.cleanable.dirty.ratio", "1e-300", "0"),
+        (
+            ConfigTarget::AllBrokers,
+            "log.retention.ms",
+            padded.as_str(),
+            "86400000",
+        ),
+        (ConfigTarget::Broker(NODE), "log.retention.ms", "007", "7"),
+    ] {
+        let wish = ConfigWish::Edit(vec![edit(name, ConfigOperation::Set, sent)]);
+        let command = log.image.plan_configs(target, &wish).expect("valid");
+        let (Command::SetTopicConfig { changes, .. } | Command::SetBrokerConfig { changes, .. }) = &command
+        else {
+            panic!("{command:?}");
+        };
+        assert_eq!(changes, &[ConfigChange::set(name, kept)]);
+        assert!(!command.changes_nothing());
+        log.apply(command);
+        let again = log.image.plan_configs(target, &wish).expect("valid");
+        assert!(again.changes_nothing(), "{again:?}");
+    }
+    let unset = ConfigWish::Edit(vec![edit("log.retention.bytes", ConfigOperation::Delete, "")]);
+    let command = log
+        .image
+        .plan_configs(ConfigTarget::AllBrokers, &unset)
+        .expect("valid");
+    assert!(command.changes_nothing(), "{command:?}");
+    let longer = format!("0{}", "0".repeat(topic_config::CONFIG_VALUE_BYTES_MAX));
+    let wish = ConfigWish::Edit(vec![edit("retention.ms", ConfigOperation::Set, &longer)]);
+    assert!(
+        log.image.plan_configs(topic, &wish).is_err(),
+        "too long to be looked at"
+    );
+}

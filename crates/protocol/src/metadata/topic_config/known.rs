@@ -132,6 +132,32 @@ impl KnownConfig {
             }
         }
     }
+
+    /// A valid value as it is kept: a number without zeros in front, a list without spaces. What clients send may be
+    /// two hundred bytes for one digit, and the metadata keeps it for ever. Another value is left as it is, to be refused.
+    pub(in crate::metadata) fn canonical(&self, value: &str) -> String {
+        let value = value.trim();
+        if self.check(value).is_err() {
+            return value.to_owned();
+        }
+        match self.rule {
+            Rule::Range { .. } => value
+                .parse::<i64>()
+                .map_or_else(|_| value.to_owned(), |number| number.to_string()),
+            Rule::OneOf(_) if self.kind == ConfigKind::Boolean => value.to_ascii_lowercase(),
+            Rule::OneOf(_) | Rule::Replicas => value.to_owned(),
+            Rule::SomeOf(_) => words(value).collect::<Vec<_>>().join(","),
+            Rule::Share => value
+                .parse::<f64>()
+                .map_or_else(|_| value.to_owned(), shortest_share),
+        }
+    }
+}
+
+/// A share to the millionth, which is what is used of it.
+fn shortest_share(share: f64) -> String {
+    let digits = format!("{share:.6}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Says whether a word is `PARTITION:BROKER`.

@@ -186,11 +186,11 @@ fn bodies_that_set_nothing() {
         ),
         (
             r#"[{"topic":"orders","partition":0,"offset":-1}]"#,
-            "expected an offset",
+            r#"an offset, "earliest" or "latest""#,
         ),
         (
             r#"[{"topic":"orders","partition":0,"offset":"first"}]"#,
-            "expected an offset",
+            r#"an offset, "earliest" or "latest""#,
         ),
         (
             r#"[{"topic":"orders","partition":0,"offset":1,"timestamp_ms":1}]"#,
