@@ -19,11 +19,10 @@ use crate::core_death::DeathNotice;
 use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::shard::{Flusher, Shard, ShardSettings};
+use crate::shard::{Shard, ShardSettings, ShardThreads};
 use crate::turns::{LongTurns, meter_this_thread, metered, spawn};
 
-/// Threads that run a core's blocking storage jobs, at most, besides one for each shard: that prepares its next journal file, and
-/// rests most of the time.
+/// Threads that run a core's other blocking storage jobs, at most: reads and compaction. Shards have threads of their own besides.
 const STORAGE_THREADS_MAX: usize = 4;
 /// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
@@ -63,7 +62,7 @@ pub(crate) fn run_core(plan: CorePlan) {
     meter_this_thread(plan.index, plan.facts.clock.clone(), plan.long_turns.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(STORAGE_THREADS_MAX + plan.journals().count())
+        .max_blocking_threads(STORAGE_THREADS_MAX)
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -152,8 +151,9 @@ fn open_shard(
             "a journal was replayed"
         );
     }
-    let flusher = Flusher::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
-    let shard = Shard::new(index, shard_settings(facts), facts.clock.clone(), store, flusher);
+    let threads =
+        ShardThreads::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+    let shard = Shard::new(index, shard_settings(facts), facts.clock.clone(), store, threads);
     shard.start_flushing();
     Ok((shard, found.partitions))
 }

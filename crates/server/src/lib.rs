@@ -22,6 +22,7 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
+mod lane;
 mod latency;
 mod mailbox;
 mod maintenance;

@@ -255,9 +255,7 @@ async fn search(
             batches => batches?,
         };
         let sift = move || sift(&batches, from, timestamp_ms, pick, &limits);
-        let sifted = tokio::task::spawn_blocking(sift)
-            .await
-            .expect("reading batches does not panic");
+        let sifted = shard.look(sift).await;
         match sifted.map_err(|error| ReadRefusal::Fault(error.to_string()))? {
             Sifted::Found(found) => return Ok(Some(found)),
             Sifted::Next(next) if next > from => from = next,

@@ -14,6 +14,7 @@ use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::sync::oneshot;
 
 use super::{AppendRefusal, Phase, Shard, Work, count};
+use crate::lane::Lane;
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -30,7 +31,7 @@ pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
 
 /// The thread that runs one shard's flushes. It ends when the shard is dropped.
-pub(crate) struct Flusher {
+pub(super) struct Flusher {
     orders: mpsc::Sender<FlushOrder>,
 }
 
@@ -39,7 +40,7 @@ impl Flusher {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(shard: usize) -> io::Result<Flusher> {
+    fn start(shard: usize) -> io::Result<Flusher> {
         let (orders, queue) = mpsc::channel::<FlushOrder>();
         threads::spawn(format!("flush-{shard}"), move || {
             while let Ok((flush, reply)) = queue.recv() {
@@ -55,6 +56,32 @@ impl Flusher {
         let (reply, outcome) = oneshot::channel();
         self.orders.send((flush, reply)).ok()?;
         outcome.await.ok()
+    }
+}
+
+/// The threads that work for one shard beside its core. None of them ever waits for what another is asked to do.
+pub(crate) struct ShardThreads {
+    pub(super) flusher: Flusher,
+    /// Fills journal files.
+    filling: Lane,
+    /// Lays out, writes checkpoints and removes files: one of these at a time.
+    laying_out: Lane,
+    /// Looks through batches for clients, who choose how long that takes.
+    pub(super) looking: Lane,
+}
+
+impl ShardThreads {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(shard: usize) -> io::Result<ShardThreads> {
+        Ok(ShardThreads {
+            flusher: Flusher::start(shard)?,
+            filling: Lane::start(format!("fill-{shard}"))?,
+            laying_out: Lane::start(format!("layout-{shard}"))?,
+            looking: Lane::start(format!("look-{shard}"))?,
+        })
     }
 }
 
@@ -113,7 +140,7 @@ impl Shard {
                 let result = flush.run();
                 (flush, result)
             }
-            false => self.flusher.run(flush).await?,
+            false => self.threads.flusher.run(flush).await?,
         };
         let took = self.clock.monotonic() - began;
         self.usual_flush.set((self.usual_flush.get() * 7 + took) / 8);
@@ -186,7 +213,7 @@ impl Shard {
                 self.file_is_wanted.notified().await;
                 continue;
             };
-            let (job, result) = run(job, |job| job.run_at_pace()).await;
+            let (job, result) = run(&self.threads.filling, job, |job| job.run_at_pace()).await;
             let prepared = self.store.borrow_mut().prepared(job, result);
             self.background.notify_one();
             match prepared {
@@ -213,7 +240,7 @@ impl Shard {
             store.next_layout(now_ms)
         };
         let Some(job) = job else { return false };
-        let (job, result) = run(job, |job| job.run()).await;
+        let (job, result) = run(&self.threads.laying_out, job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
         match laid_out {
             Ok(()) => self.note_success(Work::Layout),
@@ -250,7 +277,7 @@ impl Shard {
             self.store.borrow().checkpoint_may_run(&job),
             "everything that the checkpoint reflects is durable"
         );
-        let (job, result) = run(job, |job| job.run()).await;
+        let (job, result) = run(&self.threads.laying_out, job, |job| job.run()).await;
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
         count(&self.counters.layout_rounds, 1);
         self.checkpointed.notify_waiters();
@@ -274,7 +301,7 @@ impl Shard {
         if job.wants_pause() {
             self.rest_from_removals(REMOVAL_PAUSE);
         }
-        let (job, result) = run(job, |job| job.run()).await;
+        let (job, result) = run(&self.threads.laying_out, job, |job| job.run()).await;
         let removed = self.store.borrow_mut().removed(job, result);
         self.file_is_wanted.notify_one();
         match removed {
@@ -354,16 +381,15 @@ impl Shard {
     }
 }
 
-/// Runs a blocking job on another thread and brings it back with its outcome.
-pub(super) async fn run<J: Send + 'static, T: Send + 'static>(
+/// Runs a blocking job in a lane and brings it back with its outcome.
+async fn run<J: Send + 'static, T: Send + 'static>(
+    lane: &Lane,
     job: J,
     work: impl FnOnce(&J) -> T + Send + 'static,
 ) -> (J, T) {
-    let handle = tokio::task::spawn_blocking(move || {
+    let work = move || {
         let outcome = work(&job);
         (job, outcome)
-    });
-    handle
-        .await
-        .expect("a storage job does not panic, and is not cancelled while its shard lives")
+    };
+    lane.run(work).await
 }

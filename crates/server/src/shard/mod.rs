@@ -33,7 +33,7 @@ use crate::latency::Histogram;
 
 use answered::Answered;
 pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords};
-pub(crate) use background::Flusher;
+pub(crate) use background::ShardThreads;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
 pub(crate) use partition::Partition;
@@ -153,7 +153,7 @@ pub(crate) struct Shard {
     checkpointed: Notify,
     /// Partitions whose compaction failed, and until when they are left alone.
     compaction_rests: RefCell<HashMap<PartitionId, Duration>>,
-    flusher: Flusher,
+    threads: ShardThreads,
     /// How long a flush took lately, smoothed.
     usual_flush: Cell<Duration>,
 }
@@ -164,7 +164,7 @@ impl Shard {
         settings: ShardSettings,
         clock: Arc<dyn Clock>,
         store: Store,
-        flusher: Flusher,
+        threads: ShardThreads,
     ) -> Rc<Shard> {
         let began = clock.monotonic();
         let stored_ms = store.newest_time_ms();
@@ -199,7 +199,7 @@ impl Shard {
             starved: Notify::new(),
             checkpointed: Notify::new(),
             compaction_rests: RefCell::new(HashMap::new()),
-            flusher,
+            threads,
             // Unknown is slow: the first flush does not run on the core.
             usual_flush: Cell::new(background::CORE_FLUSH_TIME_MAX * 2),
         })

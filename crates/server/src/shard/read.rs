@@ -182,6 +182,11 @@ impl Shard {
             .expect("a storage job does not panic")
     }
 
+    /// Looks through what was read, on the thread that does this for the shard: one look at a time, and none that nobody waits for.
+    pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+        self.threads.looking.run(look).await
+    }
+
     /// Where to look for the first record with a timestamp of at least `timestamp_ms`; `None` if no batch has one.
     pub(crate) async fn locate_timestamp(
         self: &Rc<Self>,

@@ -86,8 +86,8 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),
     };
-    let flusher = Flusher::start(0).expect("the system has threads");
-    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, flusher);
+    let threads = ShardThreads::start(0).expect("the system has threads");
+    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, threads);
     for (id, durability) in [(FLUSHED, "fsync"), (MEMORY, "memory")] {
         shard
             .open_partition(id, None, topic(durability), None)

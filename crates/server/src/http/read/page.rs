@@ -7,6 +7,7 @@ use std::io::Write;
 use bytes::Bytes;
 use record::{BatchError, BatchHeader, Compression, Offset, Record};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::record_json;
 use crate::stands::Stands;
@@ -82,9 +83,19 @@ pub(super) async fn make_page(
     if is_quick(&found.batches) {
         return write_page(&found.batches, from, form, &limits);
     }
-    tokio::task::spawn_blocking(move || write_page(&found.batches, from, form, &limits))
-        .await
-        .expect("writing a page does not panic")
+    let mut writing = Wanted(tokio::task::spawn_blocking(move || {
+        write_page(&found.batches, from, form, &limits)
+    }));
+    (&mut writing.0).await.expect("writing a page does not panic")
+}
+
+/// Work that is not begun if nobody waits for it any more when its turn comes.
+struct Wanted<T>(JoinHandle<T>);
+
+impl<T> Drop for Wanted<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 fn is_quick(batches: &[Bytes]) -> bool {

@@ -13,7 +13,7 @@ use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, SegmentRolling,
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use super::super::{Acks, AppendRequest, Flusher, ShardSettings};
+use super::super::{Acks, AppendRequest, ShardSettings, ShardThreads};
 use super::*;
 
 const ID: PartitionId = PartitionId {
@@ -106,8 +106,8 @@ fn shard() -> Rc<Shard> {
         memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),
     };
-    let flusher = Flusher::start(0).expect("the system has threads");
-    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, flusher);
+    let threads = ShardThreads::start(0).expect("the system has threads");
+    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, threads);
     shard
         .open_partition(ID, None, topic(&[]), recovered.partitions.first())
         .expect("nothing contradicts it");
