@@ -109,13 +109,13 @@ class Node:
         own = int(self.settings["cores"]) * (bytes_max // file_bytes + 1)
         return max(0, files - own)
 
-    def figure(self, name):
-        """The sum of a metric over its labels."""
+    def figure(self, name, together=sum):
+        """A metric's values of all labels, together: their sum, or their max."""
         with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith((name + "{", name + " "))]
         demand(values, f"there is no metric {name}")
-        return sum(float(value) for value in values)
+        return together(float(value) for value in values)
 
     def ask_http(self, method, path, content=None):
         """The JSON that a request is answered with, whose body is JSON too."""
@@ -160,7 +160,7 @@ class Node:
     def check_turns(self):
         """No core has kept all of its clients waiting for one."""
         if self.unbounded is None:
-            bounds.check_turns(self.figure(bounds.LONG_TURNS), self.log_tail())
+            bounds.check_turns(self.figure(bounds.LONGEST_TURN, max), self.log_tail())
 
     def kill(self):
         """kill -9, as often as one likes."""

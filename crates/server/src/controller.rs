@@ -29,7 +29,7 @@ const _: () = assert!(
     "one command more does not make a batch too large"
 );
 
-/// Changes of configs that a full disk takes until it has room again. They can make room, but what clients can repeat without
+/// Repeatable changes that a full disk takes until it has room again. They can make room, but what clients can repeat without
 /// end must not fill a disk to its last byte.
 const RESERVED_CHANGES_MAX: u32 = 10_000;
 
@@ -51,7 +51,7 @@ pub(crate) enum ChangeError {
 #[derive(Default)]
 pub(crate) struct Controller {
     turn: Mutex<()>,
-    /// Changes of configs since the disk is full.
+    /// Repeatable changes since the disk is full.
     reserved_changes: Cell<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Controller {
     fn check_reserve(&self, command: &Command) -> Result<(), AppendRefusal> {
         let made = self.reserved_changes.get();
         match command.may_use_reserve() {
-            true if !command.is_config_change() => Ok(()),
+            true if !command.is_repeatable() => Ok(()),
             true if made < RESERVED_CHANGES_MAX => {
                 self.reserved_changes.set(made + 1);
                 Ok(())

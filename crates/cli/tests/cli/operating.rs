@@ -298,8 +298,12 @@ fn a_reset_beyond_the_end_says_what_was_set() {
 fn a_command_that_waits_for_a_full_disk_says_so() {
     let (directory, node) = node();
     with_records(&node, "orders");
+    let to_latest = ["group", "reset", "billing", "-t", "orders", "--to-latest"];
+    assert_eq!(node.run(&to_latest).code, Some(0));
     assert_eq!(node.end_with("-TERM").code, Some(0));
     let node = RunningNode::start_with(&directory, &["disk.reserve_bytes=1TiB"]);
+    let nobody_has_it = node.run(&["group", "reset", "new", "-t", "orders", "--to-earliest"]);
+    assert_eq!(nobody_has_it.code, Some(1), "{nobody_has_it:?}");
     let producing = std::thread::spawn({
         let address = node.address.clone();
         move || run_with_input(&["produce", "orders", "-b", &address], b"one\n")

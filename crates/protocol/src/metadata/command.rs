@@ -140,23 +140,25 @@ impl Command {
     #[must_use]
     pub fn may_use_reserve(&self) -> bool {
         match self {
-            Command::FormatCluster { .. } | Command::StartNode { .. } | Command::OpenEpoch { .. } => true,
-            // Ids are for appends, and those are refused.
-            Command::AllocateProducerIds { .. }
-            | Command::CreateTopic { .. }
-            | Command::CreatePartitions { .. } => false,
+            Command::FormatCluster { .. }
+            | Command::StartNode { .. }
+            | Command::OpenEpoch { .. }
+            | Command::AllocateProducerIds { .. } => true,
+            Command::CreateTopic { .. } | Command::CreatePartitions { .. } => false,
             Command::DeleteTopic { .. }
             | Command::SetTopicConfig { .. }
             | Command::SetBrokerConfig { .. } => self.frees_room(),
         }
     }
 
-    /// Says whether it changes configs, which clients can repeat without end.
+    /// Says whether clients can have it made again without end.
     #[must_use]
-    pub fn is_config_change(&self) -> bool {
+    pub fn is_repeatable(&self) -> bool {
         matches!(
             self,
-            Command::SetTopicConfig { .. } | Command::SetBrokerConfig { .. }
+            Command::SetTopicConfig { .. }
+                | Command::SetBrokerConfig { .. }
+                | Command::AllocateProducerIds { .. }
         )
     }
 

@@ -25,7 +25,7 @@ pub(in crate::api) async fn find_coordinator(
             .groups_topic()
             .await
             .map(drop)
-            .map_err(|code| (code, "the groups' topic is not there yet; try again")),
+            .map_err(|code| (code, why_there_is_no_topic(&core))),
         Err(refused) => Err(refused),
     };
     let found = |key: Text| coordinator(&core, key, outcome);
@@ -43,6 +43,16 @@ pub(in crate::api) async fn find_coordinator(
         host: found.host,
         port: found.port,
         ..FindCoordinatorResponse::default()
+    }
+}
+
+/// Tells why the groups' topic is not there: it is made when a group is first asked for.
+fn why_there_is_no_topic(core: &Core) -> &'static str {
+    match core.shards().any(|shard| shard.is_disk_full()) {
+        true => {
+            "the disk is full, and the groups' topic is not made before there is room: free some space, or lower disk.reserve_bytes"
+        }
+        false => "the groups' topic is not there yet; try again",
     }
 }
 
