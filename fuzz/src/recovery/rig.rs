@@ -64,6 +64,7 @@ pub(super) fn append(
             next,
             max_timestamp_ms,
             append_time_ms: None,
+            reserve: storage::Reserve::Keep,
         },
         &mut batch.clone().into(),
     )?;
