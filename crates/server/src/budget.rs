@@ -134,7 +134,7 @@ impl Room {
         self.ledger.open().held_by(self.claim)
     }
 
-    /// Whether it is all that it may come to.
+    /// Says whether it is all that it may come to.
     pub(crate) fn is_whole(&self) -> bool {
         self.ledger.open().missing(self.claim) == 0
     }

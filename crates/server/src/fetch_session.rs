@@ -387,7 +387,7 @@ fn is_overlong(wanted: &Wanted) -> bool {
     wanted.topic.name.as_bytes().len() > TOPIC_NAME_BYTES_MAX
 }
 
-/// Whether a session may keep all of these.
+/// Says whether a session may keep all of these.
 fn wanted_is_bounded(wanted: &[Wanted]) -> bool {
     wanted.len() <= PARTITIONS_MAX && !wanted.iter().any(is_overlong)
 }

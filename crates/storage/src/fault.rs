@@ -39,7 +39,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the file could not be looked at, which says nothing about its bytes. A file that is missing, or that ends early,
+    /// Says whether the file could not be looked at, which says nothing about its bytes. A file that is missing, or that ends early,
     /// is damage.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
@@ -50,7 +50,7 @@ impl Fault {
         }
     }
 
-    /// Whether this user may not look at the file.
+    /// Says whether this user may not look at the file.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Fault::Disk { error, .. } if error.kind() == io::ErrorKind::PermissionDenied)

@@ -179,7 +179,7 @@ impl Metadata {
         self.checked(command)
     }
 
-    /// Whether a config has already what a change gives it. What is unknown never has: it is to be refused.
+    /// Says whether a config has already what a change gives it. What is unknown never has: it is to be refused.
     fn is_so(&self, target: ConfigTarget, change: &ConfigChange) -> bool {
         let Some(known) = known_to(target, &change.name) else {
             return false;

@@ -15,7 +15,7 @@ pub struct Admission {
     pub now: Duration,
     /// The first producer id that nobody was ever given.
     pub next_id: ProducerId,
-    /// Whether the node has memory for one more.
+    /// Says whether the node has memory for one more.
     pub has_room: bool,
 }
 

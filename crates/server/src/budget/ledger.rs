@@ -230,7 +230,7 @@ impl Ledger {
         line.first_key_value().map(|(_, id)| *id)
     }
 
-    /// Whether the claim that has waited longest goes before all newcomers now.
+    /// Says whether the claim that has waited longest goes before all newcomers now.
     fn has_turn(&mut self, first: ClaimId, now: Instant) -> bool {
         let wait = self.claim(first).waiting.as_ref();
         let since = wait.expect("it is among those that wait").since;

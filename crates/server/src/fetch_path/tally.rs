@@ -73,7 +73,7 @@ impl Tally {
         counted.tail = result.tail;
     }
 
-    /// Whether anything was counted.
+    /// Says whether anything was counted.
     pub(super) fn is_empty(&self) -> bool {
         self.counted.is_empty()
     }

@@ -62,7 +62,7 @@ impl Waiting {
         }
     }
 
-    /// Whether there was nothing, and nothing has come.
+    /// Says whether there was nothing, and nothing has come.
     pub(super) fn has_nothing(&self) -> bool {
         self.tally.is_empty() && self.moved.is_empty()
     }

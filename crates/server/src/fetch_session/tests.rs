@@ -51,7 +51,7 @@ fn open(
     sessions.open(at(own, 1), request, version, Instant::now())
 }
 
-/// Whether a consumer gets a session for its partitions of one topic.
+/// Says whether a consumer gets a session for its partitions of one topic.
 fn begins(sessions: &mut FetchSessions, consumer: Consumer<'_>, partitions: &[i32], now: Instant) -> bool {
     let opened = sessions.open(
         consumer,

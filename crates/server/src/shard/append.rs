@@ -56,7 +56,7 @@ impl Shard {
         self.background.notify_one();
     }
 
-    /// Whether an append has its turn only after those that wait for the journal. What may use the journal's reserve waits
+    /// Says whether an append has its turn only after those that wait for the journal. What may use the journal's reserve waits
     /// behind its own partition's alone: it is there to help the others.
     fn waits_behind_others(&self, request: &AppendRequest) -> bool {
         let room = self.waiting_for_journal.borrow();

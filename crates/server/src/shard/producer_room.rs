@@ -41,7 +41,7 @@ impl ProducerRoom {
         self.remembered.set(others + after);
     }
 
-    /// Whether so much is taken that producers which cannot retry any more should make room.
+    /// Says whether so much is taken that producers which cannot retry any more should make room.
     pub(super) fn is_tight(&self) -> bool {
         self.remembered.get() > self.producers_max / 4 * 3
     }

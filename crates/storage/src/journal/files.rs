@@ -218,7 +218,7 @@ impl Files {
         self.has_place_after(0, total_bytes, reserve)
     }
 
-    /// Whether a frame of `total_bytes` has a place when one of `earlier_bytes` has taken its. Places that are left then must
+    /// Says whether a frame of `total_bytes` has a place when one of `earlier_bytes` has taken its. Places that are left then must
     /// hold what is kept of the reserve.
     pub(super) fn has_place_after(&self, earlier_bytes: u64, total_bytes: u64, reserve: Reserve) -> bool {
         let mut room = Room {

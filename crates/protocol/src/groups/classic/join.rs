@@ -78,7 +78,7 @@ impl Classic {
         request.instance.is_none() && self.pending.contains_key(&request.member)
     }
 
-    /// Whether the member's protocols leave the group one that all know. Everybody may ask, members or not, as often as they
+    /// Says whether the member's protocols leave the group one that all know. Everybody may ask, members or not, as often as they
     /// like: so it must not cost more in a group with more members.
     fn fits(&self, request: &JoinGroup) -> bool {
         if request.protocols.is_empty() || request.protocol_type.is_empty() {

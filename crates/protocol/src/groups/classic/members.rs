@@ -97,7 +97,7 @@ impl Members {
         self.said_bytes
     }
 
-    /// Whether all others know one of these assignors. Looks at no member but the one that asks.
+    /// Says whether all others know one of these assignors. Looks at no member but the one that asks.
     pub(super) fn others_know_one_of(&self, protocols: &[Protocol], member: &Name) -> bool {
         let own = self.by_name.get(member);
         let own: BTreeSet<&Name> = own.map(|own| names(&own.protocols)).unwrap_or_default();

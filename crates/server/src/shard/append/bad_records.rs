@@ -89,7 +89,7 @@ impl BadRecords {
         &self.named
     }
 
-    /// Whether one of them has a wrong time: the whole batch is then refused for that.
+    /// Says whether one of them has a wrong time: the whole batch is then refused for that.
     pub(crate) fn has_bad_times(&self) -> bool {
         let is_time = |record: &BadRecord| matches!(record.fault, Fault::Timestamp(_));
         self.named.iter().any(is_time)

@@ -30,7 +30,7 @@ pub(crate) struct AppendRequest {
     pub(in crate::shard) allowance: Option<Allowance>,
     /// How much of the journal's reserve it may use.
     pub(in crate::shard) reserve: Reserve,
-    /// Whether it waits where the journal has no room.
+    /// Says whether it waits where the journal has no room.
     pub(in crate::shard) waits: bool,
     pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
