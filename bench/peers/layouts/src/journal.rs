@@ -16,7 +16,8 @@ use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, Lock, RealDisk};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, BatchBytes, JournalIdentity, JournalSizes, Read, SegmentRolling, StageError, Store, StoreConfig,
+    Append, BatchBytes, JournalIdentity, JournalSizes, Read, Reserve, SegmentRolling, StageError, Store,
+    StoreConfig,
 };
 
 use crate::layout::{Layout, Run, Visit};
@@ -144,6 +145,7 @@ impl Layout for Journal {
                 next: offset(run.position + count),
                 max_timestamp_ms: now_ms,
                 append_time_ms: None,
+                reserve: Reserve::Keep,
             };
             let batch = self.batch(run, now_ms).into();
             let store = held.take().unwrap_or_else(|| self.background.hold());
