@@ -356,6 +356,8 @@ class StructWriter:
             return f"writer.uuid({target}.0);"
         if field.is_struct():
             return f"{target}.encode(writer, version);"
+        if field.type == "int16" and target.endswith("error_code"):
+            return f"writer.error_code({target});"
         return f"writer.{'boolean' if field.type == 'bool' else field.type}({target});"
 
     def write_element(self, field):

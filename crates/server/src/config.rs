@@ -62,6 +62,8 @@ pub struct Config {
     pub producers: ProducerSettings,
     /// Consumer groups.
     pub groups: GroupSettings,
+    /// What is counted one by one.
+    pub metrics: MetricsSettings,
     /// How the node stops.
     pub shutdown: ShutdownSettings,
     /// What the node says about itself.
@@ -224,6 +226,13 @@ pub struct GroupSettings {
     pub consumer_heartbeat_interval: Duration,
 }
 
+/// Keys under `metrics`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// How many topics each core counts one by one.
+    pub topics_max: usize,
+}
+
 /// Keys under `shutdown`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutdownSettings {
@@ -334,6 +343,7 @@ impl Default for Config {
                 consumer_session_timeout: Duration::from_secs(45),
                 consumer_heartbeat_interval: Duration::from_secs(5),
             },
+            metrics: MetricsSettings { topics_max: 1_000 },
             shutdown: ShutdownSettings {
                 deadline: Duration::from_secs(30),
             },

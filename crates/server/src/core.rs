@@ -2,12 +2,12 @@
 //! reach it. Everything in here is touched by one thread only.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_wire::ApiKey;
+use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
 use platform::disk::Disk;
 use protocol::leader::NodeId;
@@ -27,6 +27,7 @@ use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::shard::{Shard, count};
+use crate::topic_counters::TopicBook;
 use crate::turns::LongTurns;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
@@ -108,6 +109,33 @@ impl ApiCounters {
     }
 }
 
+/// How often answers told each error, by what was asked for. Bounded by the errors that there are.
+#[derive(Default)]
+pub(crate) struct ErrorCounters(RefCell<BTreeMap<(ApiKey, i16), u64>>);
+
+impl ErrorCounters {
+    /// Takes note of one answer.
+    pub(crate) fn note(&self, api: ApiKey, told: ErrorSet) {
+        if told.is_empty() {
+            return;
+        }
+        let mut answers = self.0.borrow_mut();
+        for error in told.iter() {
+            *answers.entry((api, error.code())).or_default() += 1;
+        }
+    }
+
+    /// Those that were told.
+    pub(crate) fn figures(&self) -> Vec<(ApiKey, ErrorCode, u64)> {
+        let answers = self.0.borrow();
+        let figures = answers.iter().filter_map(|((api, code), answers)| {
+            let error = ErrorCode::from_code(*code)?;
+            Some((*api, error, *answers))
+        });
+        figures.collect()
+    }
+}
+
 /// Counters of one core, for metrics.
 #[derive(Default)]
 pub(crate) struct CoreCounters {
@@ -118,6 +146,7 @@ pub(crate) struct CoreCounters {
     pub(crate) connections_moved: Cell<u64>,
     pub(crate) requests: Cell<u64>,
     pub(crate) requests_by_api: ApiCounters,
+    pub(crate) errors: ErrorCounters,
     pub(crate) malformed_requests: Cell<u64>,
     pub(crate) received_bytes: Cell<u64>,
     pub(crate) sent_bytes: Cell<u64>,
@@ -135,6 +164,9 @@ pub(crate) struct Core {
     pub(crate) long_turns: Arc<LongTurns>,
     /// On core 0: the disk's free space when it was last looked at; `None` if it is not known.
     pub(crate) disk_free_bytes: Cell<Option<u64>>,
+    /// The clock has jumped: nothing is deleted for its age yet.
+    pub(crate) clock_is_held: Cell<bool>,
+    pub(crate) topic_book: Rc<TopicBook>,
     /// Only seen through `with_metadata`, so that no borrow of it ever lives across an await.
     metadata: RefCell<Metadata>,
     pub(crate) sessions: RefCell<FetchSessions>,
@@ -160,10 +192,11 @@ impl Core {
         facts: NodeFacts,
         disk: Arc<dyn Disk>,
         long_turns: Arc<LongTurns>,
-        metadata: Metadata,
+        topic_book: Rc<TopicBook>,
         shards: Vec<Rc<Shard>>,
         recovered: Vec<RecoveredPartition>,
     ) -> Rc<Core> {
+        let metadata = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
         Rc::new(Core {
             index,
             metadata: RefCell::new(metadata),
@@ -182,6 +215,8 @@ impl Core {
             disk,
             long_turns,
             disk_free_bytes: Cell::new(None),
+            clock_is_held: Cell::new(false),
+            topic_book,
         })
     }
 

@@ -9,7 +9,6 @@ use std::sync::mpsc;
 use platform::disk::Disk;
 use platform::threads;
 use protocol::ProducerLimits;
-use protocol::metadata::Metadata;
 use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, RecoveredPartition, Store, StoreConfig};
 use tokio::task::LocalSet;
 
@@ -20,6 +19,7 @@ use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Shard, ShardSettings, ShardThreads};
+use crate::topic_counters::TopicBook;
 use crate::turns::{LongTurns, meter_this_thread, metered, spawn};
 
 /// Threads that run a core's other blocking storage jobs, at most: reads and compaction. Shards have threads of their own besides.
@@ -115,18 +115,18 @@ fn told(fault: &Fault, config: &Config) -> String {
 fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
     let facts = &plan.facts;
     let (mut shards, mut recovered) = (Vec::new(), Vec::new());
+    let topic_book = TopicBook::of_topics(facts.config.metrics.topics_max);
     for journal in plan.journals() {
-        let (shard, found) = open_shard(plan, journal)?;
+        let (shard, found) = open_shard(plan, &topic_book, journal)?;
         shards.push(shard);
         recovered.extend(found);
     }
-    let metadata = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
     Ok(Core::new(
         plan.index,
         facts.clone(),
         plan.disk.clone(),
         plan.long_turns.clone(),
-        metadata,
+        topic_book,
         shards,
         recovered,
     ))
@@ -135,6 +135,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
 /// Opens one journal; the partitions that are found in it are not open yet.
 fn open_shard(
     plan: &CorePlan,
+    topic_book: &Rc<TopicBook>,
     journal: JournalIdentity,
 ) -> Result<(Rc<Shard>, Vec<RecoveredPartition>), String> {
     let facts = &plan.facts;
@@ -153,7 +154,8 @@ fn open_shard(
     }
     let threads =
         ShardThreads::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
-    let shard = Shard::new(index, shard_settings(facts), facts.clock.clone(), store, threads);
+    let (settings, clock) = (shard_settings(facts), facts.clock.clone());
+    let shard = Shard::new(index, settings, clock, topic_book.clone(), store, threads);
     shard.start_flushing();
     Ok((shard, found.partitions))
 }

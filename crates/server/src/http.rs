@@ -95,6 +95,7 @@ impl App {
             facts.mailboxes.clone(),
             facts.clock.clone(),
             Arc::clone(&counters),
+            facts.config.disk.reserve_bytes,
             answer_wait,
         );
         App {

@@ -34,6 +34,7 @@ pub mod record_json;
 mod seats;
 mod shard;
 mod stands;
+mod topic_counters;
 mod topic_names;
 mod turns;
 

@@ -39,6 +39,7 @@ pub(crate) async fn keep(core: Rc<Core>) {
         let judgement = guard.look(clock.monotonic(), wall_ms);
         tell_of_clock(&core, judgement);
         let is_trusted = matches!(judgement, Judgement::Trusted | Judgement::TrustedAgain);
+        core.clock_is_held.set(!is_trusted);
         for shard in core.shards() {
             retain(&core, shard, stand, is_trusted.then_some(wall_ms)).await;
         }

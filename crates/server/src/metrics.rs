@@ -6,6 +6,7 @@
 mod gather;
 mod render;
 mod table;
+mod text_format;
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_wire::ApiKey;
+use kafka_wire::{ApiKey, ErrorCode};
 use platform::process::ProcessUsage;
 use protocol::groups::GROUPS_TOPIC;
 use storage::StoreStatus;
@@ -24,13 +25,17 @@ use crate::latency::HistogramFigures;
 use crate::shard::{AppendRefusal, CompactionFigures};
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
-pub(crate) use render::{MEDIA_TYPE, render};
+pub(crate) use render::render;
+pub(crate) use text_format::TextFormat;
 
 /// The figures of a whole node at about one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     /// Since the node started.
     pub(crate) uptime: Duration,
+    /// When the node started, since 1970.
+    pub(crate) started_at: Duration,
+    pub(crate) disk_reserve_bytes: u64,
     /// `None` where the system does not tell.
     pub(crate) process: Option<ProcessUsage>,
     pub(crate) http: HttpFigures,
@@ -67,6 +72,12 @@ pub(crate) struct CoreFigures {
     pub(crate) requests: u64,
     /// Only of those APIs that were asked for.
     pub(crate) requests_by_api: Vec<(ApiKey, u64)>,
+    /// Answers that told an error; only of errors that were told.
+    pub(crate) errors: Vec<(ApiKey, ErrorCode, u64)>,
+    /// Only topics that were used.
+    pub(crate) by_topic: Vec<TopicFigures>,
+    /// Nothing is deleted for its age: the clock has jumped.
+    pub(crate) clock_is_held: bool,
     pub(crate) malformed_requests: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
@@ -100,6 +111,25 @@ pub(crate) struct CoreFigures {
     pub(crate) journals: Vec<JournalFigures>,
 }
 
+/// The figures of one topic on one core.
+#[derive(Debug, Clone)]
+pub(crate) struct TopicFigures {
+    pub(crate) topic: Arc<str>,
+    pub(crate) appended_records: u64,
+    pub(crate) appended_bytes: u64,
+    pub(crate) failed_appends: u64,
+    pub(crate) read_bytes: u64,
+}
+
+/// What retention has taken by one config.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RetentionFigures {
+    pub(crate) config: &'static str,
+    pub(crate) trims: u64,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
 /// The figures of one journal and its partitions.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalFigures {
@@ -116,6 +146,7 @@ pub(crate) struct JournalFigures {
     pub(crate) layout_rounds: u64,
     pub(crate) faults: u64,
     pub(crate) compaction: CompactionFigures,
+    pub(crate) retention: [RetentionFigures; 2],
     /// Idempotent producers remembered.
     pub(crate) producers: usize,
     pub(crate) stalled_appends: usize,

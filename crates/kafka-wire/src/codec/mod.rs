@@ -3,6 +3,7 @@
 //!
 //! Reading is where hostile bytes arrive, so every check stands here and none in the generated code.
 
+mod error_set;
 mod reader;
 mod record_chunks;
 mod text;
@@ -10,6 +11,7 @@ mod uuid;
 mod wire_error;
 mod writer;
 
+pub use error_set::ErrorSet;
 pub use reader::{DECODED_BYTES_MAX, Reader, TEXT_BYTES_MAX};
 pub use record_chunks::RecordChunks;
 pub use text::Text;

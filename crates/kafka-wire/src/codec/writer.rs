@@ -9,7 +9,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{RecordChunks, TEXT_BYTES_MAX, Text};
+use super::{ErrorSet, RecordChunks, TEXT_BYTES_MAX, Text};
 
 /// Byte fields from this size on become chunks of their own; below, a copy costs less than one more slice.
 pub const LARGE_BYTES_MIN: usize = 1024;
@@ -27,6 +27,8 @@ pub struct Frame {
     pub chunks: Vec<Bytes>,
     /// The sum of the chunks, prefix included.
     pub total_bytes: usize,
+    /// The errors that the message tells.
+    pub errors: ErrorSet,
 }
 
 impl Frame {
@@ -54,6 +56,7 @@ pub struct Writer {
     small: BytesMut,
     large: Vec<Large>,
     large_bytes: usize,
+    errors: ErrorSet,
 }
 
 impl Default for Writer {
@@ -70,6 +73,7 @@ impl Writer {
             small: BytesMut::new(),
             large: Vec::new(),
             large_bytes: 0,
+            errors: ErrorSet::default(),
         };
         writer.start_frame();
         writer
@@ -114,7 +118,11 @@ impl Writer {
             chunks.push(small);
         }
         self.start_frame();
-        Frame { chunks, total_bytes }
+        Frame {
+            chunks,
+            total_bytes,
+            errors: std::mem::take(&mut self.errors),
+        }
     }
 
     /// One byte, signed.
@@ -127,6 +135,15 @@ impl Writer {
     #[inline]
     pub fn int16(&mut self, value: i16) {
         self.small.put_i16(value);
+    }
+
+    /// The number of an error; zero tells of none.
+    #[inline]
+    pub fn error_code(&mut self, code: i16) {
+        if code != 0 {
+            self.errors.insert(code);
+        }
+        self.int16(code);
     }
 
     /// Two bytes, big-endian, unsigned.

@@ -170,7 +170,7 @@ impl Encode for ApiVersionsResponse {
             "ApiVersionsResponse has no version {version}"
         );
         let flexible = version >= 3;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.array(&self.api_keys, flexible, |writer, element| {
             element.encode(writer, version)
         });

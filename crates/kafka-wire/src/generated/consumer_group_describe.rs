@@ -179,7 +179,7 @@ impl Decode for DescribedGroup {
 impl Encode for DescribedGroup {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = true;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.text(&self.group_id, flexible);
         writer.text(&self.group_state, flexible);

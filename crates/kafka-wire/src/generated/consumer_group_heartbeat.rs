@@ -223,7 +223,7 @@ impl Encode for ConsumerGroupHeartbeatResponse {
         );
         let flexible = true;
         writer.int32(self.throttle_time_ms);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.nullable_text(self.member_id.as_ref(), flexible);
         writer.int32(self.member_epoch);

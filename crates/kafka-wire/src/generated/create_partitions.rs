@@ -264,7 +264,7 @@ impl Encode for CreatePartitionsTopicResult {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 2;
         writer.text(&self.name, flexible);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         if flexible {
             writer.unsigned_varint(0);

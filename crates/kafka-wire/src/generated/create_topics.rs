@@ -392,7 +392,7 @@ impl Encode for CreatableTopicResult {
         if version >= 7 {
             writer.uuid(self.topic_id.0);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         if version >= 5 {
             writer.int32(self.num_partitions);
@@ -410,7 +410,7 @@ impl Encode for CreatableTopicResult {
             writer.unsigned_varint(u32::from(has_topic_config_error_code));
             if has_topic_config_error_code {
                 writer.tagged_field(0, |writer| {
-                    writer.int16(self.topic_config_error_code);
+                    writer.error_code(self.topic_config_error_code);
                 });
             }
         }

@@ -140,7 +140,7 @@ impl Encode for DeletableGroupResult {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 2;
         writer.text(&self.group_id, flexible);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if flexible {
             writer.unsigned_varint(0);
         }

@@ -289,7 +289,7 @@ impl Encode for DeleteRecordsPartitionResult {
         let flexible = version >= 2;
         writer.int32(self.partition_index);
         writer.int64(self.low_watermark);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if flexible {
             writer.unsigned_varint(0);
         }

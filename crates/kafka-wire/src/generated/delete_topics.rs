@@ -267,7 +267,7 @@ impl Encode for DeletableTopicResult {
         if version >= 6 {
             writer.uuid(self.topic_id.0);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 5 {
             writer.nullable_text(self.error_message.as_ref(), flexible);
         }

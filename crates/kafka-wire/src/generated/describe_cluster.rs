@@ -156,7 +156,7 @@ impl Encode for DescribeClusterResponse {
         );
         let flexible = true;
         writer.int32(self.throttle_time_ms);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         if version >= 1 {
             writer.int8(self.endpoint_type);

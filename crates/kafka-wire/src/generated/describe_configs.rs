@@ -251,7 +251,7 @@ impl Decode for DescribeConfigsResult {
 impl Encode for DescribeConfigsResult {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 4;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.int8(self.resource_type);
         writer.text(&self.resource_name, flexible);

@@ -207,7 +207,7 @@ impl Decode for DescribedGroup {
 impl Encode for DescribedGroup {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 5;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 6 {
             writer.nullable_text(self.error_message.as_ref(), flexible);
         }

@@ -159,7 +159,7 @@ impl Encode for DescribeLogDirsResponse {
         let flexible = version >= 2;
         writer.int32(self.throttle_time_ms);
         if version >= 3 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         writer.array(&self.results, flexible, |writer, element| {
             element.encode(writer, version)
@@ -239,7 +239,7 @@ impl Decode for DescribeLogDirsResult {
 impl Encode for DescribeLogDirsResult {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 2;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.text(&self.log_dir, flexible);
         writer.array(&self.topics, flexible, |writer, element| {
             element.encode(writer, version)

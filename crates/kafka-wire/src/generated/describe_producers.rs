@@ -211,7 +211,7 @@ impl Encode for PartitionResponse {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = true;
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.array(&self.active_producers, flexible, |writer, element| {
             element.encode(writer, version)

@@ -184,7 +184,7 @@ impl Encode for DescribeQuorumResponse {
             "DescribeQuorumResponse has no version {version}"
         );
         let flexible = true;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 2 {
             writer.nullable_text(self.error_message.as_ref(), flexible);
         }
@@ -319,7 +319,7 @@ impl Encode for PartitionData {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = true;
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 2 {
             writer.nullable_text(self.error_message.as_ref(), flexible);
         }

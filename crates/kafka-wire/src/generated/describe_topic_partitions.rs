@@ -255,7 +255,7 @@ impl Decode for DescribeTopicPartitionsResponseTopic {
 impl Encode for DescribeTopicPartitionsResponseTopic {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = true;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.name.as_ref(), flexible);
         writer.uuid(self.topic_id.0);
         writer.boolean(self.is_internal);
@@ -340,7 +340,7 @@ impl Decode for DescribeTopicPartitionsResponsePartition {
 impl Encode for DescribeTopicPartitionsResponsePartition {
     fn encode(&self, writer: &mut Writer, _version: i16) {
         let flexible = true;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int32(self.partition_index);
         writer.int32(self.leader_id);
         writer.int32(self.leader_epoch);

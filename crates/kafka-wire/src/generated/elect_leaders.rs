@@ -175,7 +175,7 @@ impl Encode for ElectLeadersResponse {
         let flexible = version >= 2;
         writer.int32(self.throttle_time_ms);
         if version >= 1 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         writer.array(&self.replica_election_results, flexible, |writer, element| {
             element.encode(writer, version)
@@ -279,7 +279,7 @@ impl Encode for PartitionResult {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 2;
         writer.int32(self.partition_id);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         if flexible {
             writer.unsigned_varint(0);

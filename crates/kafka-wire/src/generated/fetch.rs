@@ -548,7 +548,7 @@ impl Encode for FetchResponse {
         let flexible = version >= 12;
         writer.int32(self.throttle_time_ms);
         if version >= 7 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if version >= 7 {
             writer.int32(self.session_id);
@@ -737,7 +737,7 @@ impl Encode for PartitionData {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 12;
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int64(self.high_watermark);
         writer.int64(self.last_stable_offset);
         if version >= 5 {

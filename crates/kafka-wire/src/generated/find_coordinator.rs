@@ -177,7 +177,7 @@ impl Encode for FindCoordinatorResponse {
             writer.int32(self.throttle_time_ms);
         }
         if version <= 3 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if (1..=3).contains(&version) {
             writer.nullable_text(self.error_message.as_ref(), flexible);
@@ -291,7 +291,7 @@ impl Encode for Coordinator {
             writer.int32(self.port);
         }
         if version >= 4 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if version >= 4 {
             writer.nullable_text(self.error_message.as_ref(), flexible);

@@ -121,7 +121,7 @@ impl Encode for HeartbeatResponse {
         if version >= 1 {
             writer.int32(self.throttle_time_ms);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if flexible {
             writer.unsigned_varint(0);
         }

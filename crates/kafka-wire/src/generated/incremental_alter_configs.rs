@@ -281,7 +281,7 @@ impl Decode for AlterConfigsResourceResponse {
 impl Encode for AlterConfigsResourceResponse {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 1;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.int8(self.resource_type);
         writer.text(&self.resource_name, flexible);

@@ -145,7 +145,7 @@ impl Encode for InitProducerIdResponse {
         );
         let flexible = version >= 2;
         writer.int32(self.throttle_time_ms);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int64(self.producer_id);
         writer.int16(self.producer_epoch);
         if flexible {

@@ -271,7 +271,7 @@ impl Encode for JoinGroupResponse {
         if version >= 2 {
             writer.int32(self.throttle_time_ms);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int32(self.generation_id);
         if version >= 7 {
             writer.nullable_text(self.protocol_type.as_ref(), flexible);

@@ -204,7 +204,7 @@ impl Encode for LeaveGroupResponse {
         if version >= 1 {
             writer.int32(self.throttle_time_ms);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 3 {
             writer.array(&self.members, flexible, |writer, element| {
                 element.encode(writer, version)
@@ -280,7 +280,7 @@ impl Encode for MemberResponse {
             writer.nullable_text(self.group_instance_id.as_ref(), flexible);
         }
         if version >= 3 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if flexible {
             writer.unsigned_varint(0);

@@ -100,7 +100,7 @@ impl Encode for ListConfigResourcesResponse {
         );
         let flexible = true;
         writer.int32(self.throttle_time_ms);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.array(&self.config_resources, flexible, |writer, element| {
             element.encode(writer, version)
         });

@@ -132,7 +132,7 @@ impl Encode for ListGroupsResponse {
         if version >= 1 {
             writer.int32(self.throttle_time_ms);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.array(&self.groups, flexible, |writer, element| {
             element.encode(writer, version)
         });

@@ -347,7 +347,7 @@ impl Encode for ListOffsetsPartitionResponse {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 6;
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int64(self.timestamp);
         writer.int64(self.offset);
         if version >= 4 {

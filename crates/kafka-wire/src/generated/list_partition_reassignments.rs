@@ -161,7 +161,7 @@ impl Encode for ListPartitionReassignmentsResponse {
         );
         let flexible = true;
         writer.int32(self.throttle_time_ms);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.nullable_text(self.error_message.as_ref(), flexible);
         writer.array(&self.topics, flexible, |writer, element| {
             element.encode(writer, version)

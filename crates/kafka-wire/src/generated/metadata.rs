@@ -295,7 +295,7 @@ impl Encode for MetadataResponse {
             writer.int32(self.cluster_authorized_operations);
         }
         if version >= 13 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if flexible {
             writer.unsigned_varint(0);
@@ -440,7 +440,7 @@ impl Decode for MetadataResponseTopic {
 impl Encode for MetadataResponseTopic {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 9;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 12 {
             writer.nullable_text(self.name.as_ref(), flexible);
         } else {
@@ -538,7 +538,7 @@ impl Decode for MetadataResponsePartition {
 impl Encode for MetadataResponsePartition {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 9;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int32(self.partition_index);
         writer.int32(self.leader_id);
         if version >= 7 {

@@ -400,7 +400,7 @@ impl Encode for OffsetCommitResponsePartition {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 8;
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if flexible {
             writer.unsigned_varint(0);
         }

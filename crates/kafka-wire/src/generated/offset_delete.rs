@@ -156,7 +156,7 @@ impl Encode for OffsetDeleteResponse {
             "OffsetDeleteResponse has no version {version}"
         );
         let flexible = false;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int32(self.throttle_time_ms);
         writer.array(&self.topics, flexible, |writer, element| {
             element.encode(writer, version)
@@ -227,7 +227,7 @@ impl Decode for OffsetDeleteResponsePartition {
 impl Encode for OffsetDeleteResponsePartition {
     fn encode(&self, writer: &mut Writer, _version: i16) {
         writer.int32(self.partition_index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
     }
 }
 

@@ -430,7 +430,7 @@ impl Encode for OffsetFetchResponse {
             });
         }
         if (2..=7).contains(&version) {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if version >= 8 {
             writer.array(&self.groups, flexible, |writer, element| {
@@ -581,7 +581,7 @@ impl Encode for OffsetFetchResponsePartition {
             writer.nullable_text(self.metadata.as_ref(), flexible);
         }
         if version <= 7 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if flexible {
             writer.unsigned_varint(0);
@@ -649,7 +649,7 @@ impl Encode for OffsetFetchResponseGroup {
             });
         }
         if version >= 8 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if flexible {
             writer.unsigned_varint(0);
@@ -806,7 +806,7 @@ impl Encode for OffsetFetchResponsePartitions {
             writer.nullable_text(self.metadata.as_ref(), flexible);
         }
         if version >= 8 {
-            writer.int16(self.error_code);
+            writer.error_code(self.error_code);
         }
         if flexible {
             writer.unsigned_varint(0);

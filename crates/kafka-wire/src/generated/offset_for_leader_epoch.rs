@@ -327,7 +327,7 @@ impl Decode for EpochEndOffset {
 impl Encode for EpochEndOffset {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 4;
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int32(self.partition);
         writer.int32(self.leader_epoch);
         writer.int64(self.end_offset);

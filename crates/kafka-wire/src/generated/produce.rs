@@ -419,7 +419,7 @@ impl Encode for PartitionProduceResponse {
     fn encode(&self, writer: &mut Writer, version: i16) {
         let flexible = version >= 9;
         writer.int32(self.index);
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         writer.int64(self.base_offset);
         writer.int64(self.log_append_time_ms);
         if version >= 5 {

@@ -220,7 +220,7 @@ impl Encode for SyncGroupResponse {
         if version >= 1 {
             writer.int32(self.throttle_time_ms);
         }
-        writer.int16(self.error_code);
+        writer.error_code(self.error_code);
         if version >= 5 {
             writer.nullable_text(self.protocol_type.as_ref(), flexible);
         }

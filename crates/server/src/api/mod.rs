@@ -201,20 +201,17 @@ impl Call<'_> {
 
     /// Encodes a response as the answer to this request.
     fn encoder<M: Encode>(&self) -> impl FnOnce(&M) -> Frame + use<M> {
-        let connection = self.connection.clone();
+        let (core, connection) = (self.core.clone(), self.connection.clone());
         let (api, version, correlation_id) = (
             self.header.api_key,
             self.header.api_version,
             self.header.correlation_id,
         );
         move |response| {
-            frame_response(
-                &mut connection.writer.borrow_mut(),
-                api,
-                version,
-                correlation_id,
-                response,
-            )
+            let writer = &mut connection.writer.borrow_mut();
+            let frame = frame_response(writer, api, version, correlation_id, response);
+            core.counters.errors.note(api, frame.errors);
+            frame
         }
     }
 
@@ -367,7 +364,7 @@ impl Call<'_> {
         let known = ApiKey::ApiVersions.valid_versions().contains(version);
         let response = api_versions::respond(known);
         let header = self.header;
-        let connection = self.connection.clone();
+        let (core, connection) = (self.core.clone(), self.connection.clone());
         Box::pin(async move {
             let version = if known { version } else { 0 };
             let mut writer = connection.writer.borrow_mut();
@@ -378,6 +375,7 @@ impl Call<'_> {
                 header.correlation_id,
                 &response,
             );
+            core.counters.errors.note(header.api_key, frame.errors);
             let kind = AnswerKind::Other;
             Ok(Some(Answered { frame, kind }))
         })

@@ -356,6 +356,12 @@ pub(super) static KEYS: &[Key] = &[
         "How often such a member is to be heard of.",
     ),
     number(
+        "metrics.topics_max",
+        |c| Slot::Count(&mut c.metrics.topics_max),
+        (0, 1_000_000),
+        "How many topics each core counts one by one for the metrics, the first ones that are used; the rest count together as \"(others)\".",
+    ),
+    number(
         "shutdown.deadline",
         |c| Slot::Time(&mut c.shutdown.deadline),
         (0, HOUR),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::metrics::{MEDIA_TYPE, render};
+use crate::metrics::{TextFormat, render};
 
 use super::App;
 
@@ -48,12 +48,17 @@ fn answer(well: &'static str, unwell: &'static str, reasons: Vec<String>) -> Res
 }
 
 /// The figures for Prometheus.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    (
-        [(header::CONTENT_TYPE, MEDIA_TYPE)],
-        render(app.gatherer.gather().await),
-    )
-        .into_response()
+pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let format = TextFormat::for_accept(accept.unwrap_or_default());
+    let text = format.translate(render(app.gatherer.gather().await));
+    let headers = [
+        (header::CONTENT_TYPE, format.media_type()),
+        (header::VARY, "accept"),
+    ];
+    (headers, text).into_response()
 }
 
 /// The node at a glance. Figures that are not known, because a core does not answer, are null.

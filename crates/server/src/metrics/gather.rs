@@ -11,17 +11,24 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use platform::clock::Clock;
 use platform::process::process_usage;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::http::HttpCounters;
 use crate::mailbox::{Mailboxes, Stopping};
-use crate::shard::Shard;
+use crate::shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
+use crate::topic_counters::TopicCounters;
 
-use super::{CoreAnswer, CoreFigures, JournalFigures, Silence, Snapshot};
+use super::{CoreAnswer, CoreFigures, JournalFigures, RetentionFigures, Silence, Snapshot, TopicFigures};
 
 /// A core that answers nothing for this long is not well: its longest turn is a matter of milliseconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
+
+/// So many topics are read in one turn of a core.
+const TOPICS_AT_A_TIME: usize = 1_000;
+/// What stands in place of a name for the topics that have no counters of their own. No topic can be called that.
+const OTHER_TOPICS: &str = "(others)";
 
 /// A question to a core, perhaps asked by several.
 type Question = Shared<BoxFuture<'static, Result<CoreFigures, Stopping>>>;
@@ -31,6 +38,8 @@ pub(crate) struct Gatherer {
     mailboxes: Mailboxes,
     clock: Arc<dyn Clock>,
     http: Arc<HttpCounters>,
+    started_at: Duration,
+    disk_reserve_bytes: u64,
     answer_wait: Duration,
     /// For each core, what it was asked last.
     questions: Vec<Mutex<Option<Question>>>,
@@ -42,13 +51,18 @@ impl Gatherer {
         mailboxes: Mailboxes,
         clock: Arc<dyn Clock>,
         http: Arc<HttpCounters>,
+        disk_reserve_bytes: u64,
         answer_wait: Duration,
     ) -> Gatherer {
         let questions = (0..mailboxes.cores()).map(|_| Mutex::default()).collect();
+        let now = Duration::from_millis(clock.wall_ms().try_into().unwrap_or(0));
+        let started_at = now.saturating_sub(clock.monotonic());
         Gatherer {
             mailboxes,
             clock,
             http,
+            started_at,
+            disk_reserve_bytes,
             answer_wait,
             questions,
         }
@@ -59,6 +73,8 @@ impl Gatherer {
         let cores = join_all((0..self.questions.len()).map(|core| self.ask(core))).await;
         Snapshot {
             uptime: self.clock.monotonic(),
+            started_at: self.started_at,
+            disk_reserve_bytes: self.disk_reserve_bytes,
             process: process_usage(std::process::id()).ok(),
             http: self.http.figures(),
             cores,
@@ -88,14 +104,15 @@ impl Gatherer {
         let mailboxes = self.mailboxes.clone();
         let question = async move {
             mailboxes
-                .call(index, |core| async move { core_figures(&core) })
+                .call(index, |core| async move { core_figures(&core).await })
                 .await
         };
         last.insert(question.boxed().shared()).clone()
     }
 }
 
-fn core_figures(core: &Rc<Core>) -> CoreFigures {
+async fn core_figures(core: &Rc<Core>) -> CoreFigures {
+    let by_topic = topic_figures(core).await;
     let counters = &core.counters;
     let mut journals: Vec<_> = core.shards().map(|shard| journal_figures(shard)).collect();
     journals.sort_by_key(|journal| journal.index);
@@ -107,6 +124,9 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
         connections_cut_off: counters.connections_cut_off.get(),
         requests: counters.requests.get(),
         requests_by_api: counters.requests_by_api.figures(),
+        errors: counters.errors.figures(),
+        by_topic,
+        clock_is_held: core.clock_is_held.get(),
         malformed_requests: counters.malformed_requests.get(),
         received_bytes: counters.received_bytes.get(),
         sent_bytes: counters.sent_bytes.get(),
@@ -128,6 +148,45 @@ fn core_figures(core: &Rc<Core>) -> CoreFigures {
     }
 }
 
+/// The figures of the topics that are counted, read some at a time: there may be many.
+async fn topic_figures(core: &Core) -> Vec<TopicFigures> {
+    let counted = core.topic_book.topics();
+    let mut figures = Vec::with_capacity(counted.len() + 1);
+    for some in counted.chunks(TOPICS_AT_A_TIME) {
+        core.with_metadata(|metadata| {
+            let known = some.iter().filter_map(|(id, counters)| {
+                // It may have been deleted meanwhile.
+                let topic = metadata.topic(*id)?;
+                Some(figures_of(topic.name.clone(), counters))
+            });
+            figures.extend(known);
+        });
+        yield_now().await;
+    }
+    let others = core.topic_book.others();
+    figures.extend(others.map(|counters| figures_of(OTHER_TOPICS.into(), counters)));
+    figures
+}
+
+fn figures_of(topic: Arc<str>, counters: &TopicCounters) -> TopicFigures {
+    TopicFigures {
+        topic,
+        appended_records: counters.appended_records.get(),
+        appended_bytes: counters.appended_bytes.get(),
+        failed_appends: counters.failed_appends.get(),
+        read_bytes: counters.read_bytes.get(),
+    }
+}
+
+fn retention_figures(config: &'static str, counters: &RetentionCounters) -> RetentionFigures {
+    RetentionFigures {
+        config,
+        trims: counters.trims.get(),
+        records: counters.records.get(),
+        bytes: counters.bytes.get(),
+    }
+}
+
 fn journal_figures(shard: &Shard) -> JournalFigures {
     let counters = &shard.counters;
     JournalFigures {
@@ -144,6 +203,10 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         layout_rounds: counters.layout_rounds.get(),
         faults: counters.faults.get(),
         compaction: shard.compaction_figures(),
+        retention: [
+            retention_figures(BY_AGE, &counters.by_age),
+            retention_figures(BY_SIZE, &counters.by_size),
+        ],
         producers: shard.producers_remembered(),
         stalled_appends: shard.appends_without_room(),
         store: shard.store_status(),

@@ -9,15 +9,15 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Snapshot;
-use super::table::{BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_GROUP, OF_JOURNAL, OF_NODE, Value};
+use super::table::{
+    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_GROUP, OF_JOURNAL, OF_NODE, OF_RETENTION,
+    OF_TOPIC, Value,
+};
 
 /// What every metric's name begins with.
 pub(super) const PREFIX: &str = "ropewalk";
 
-/// The media type of what `render` gives.
-pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Which core, journal, API, group or topic; none for the whole node.
+/// Which core, journal, config, API, error, group or topic; none for the whole node.
 type Labels = Vec<(&'static str, String)>;
 
 /// The snapshot as text.
@@ -57,6 +57,25 @@ impl Collector for Snapshot {
             counted.map(move |(api, requests)| (of_api(core, *api), requests))
         });
         encode_all(&mut encoder, OF_API, &apis.collect::<Vec<_>>())?;
+        let errors = self.answered().flat_map(|(core, figures)| {
+            let told = figures.errors.iter();
+            told.map(move |(api, error, answers)| {
+                let labels = [of_api(core, *api), vec![("error", error.name().to_owned())]].concat();
+                (labels, answers)
+            })
+        });
+        encode_all(&mut encoder, OF_ERROR, &errors.collect::<Vec<_>>())?;
+
+        let topics = self.answered().flat_map(|(core, figures)| {
+            let used = figures.by_topic.iter();
+            used.map(move |topic| {
+                (
+                    [of_core(core), vec![("topic", topic.topic.to_string())]].concat(),
+                    topic,
+                )
+            })
+        });
+        encode_all(&mut encoder, OF_TOPIC, &topics.collect::<Vec<_>>())?;
 
         let lags = self.answered().flat_map(|(_, figures)| figures.group_lags.iter());
         let lags = lags.map(|lag| {
@@ -70,7 +89,15 @@ impl Collector for Snapshot {
         let journals = self
             .journals()
             .map(|(core, figures)| (of_journal(core, figures.index), figures));
-        encode_all(&mut encoder, OF_JOURNAL, &journals.collect::<Vec<_>>())
+        encode_all(&mut encoder, OF_JOURNAL, &journals.collect::<Vec<_>>())?;
+        let retention = self.journals().flat_map(|(core, figures)| {
+            let by_config = figures.retention.iter();
+            by_config.map(move |retention| {
+                let config = vec![("config", retention.config.to_owned())];
+                ([of_journal(core, figures.index), config].concat(), retention)
+            })
+        });
+        encode_all(&mut encoder, OF_RETENTION, &retention.collect::<Vec<_>>())
     }
 }
 

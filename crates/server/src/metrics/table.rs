@@ -5,16 +5,17 @@
 //! `ropewalk_received_bytes_total`. Units are base units.
 
 mod journal;
+mod uses;
 
 use std::time::Duration;
 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::groups::GroupLag;
 use crate::latency::HistogramFigures;
 
-pub(super) use self::journal::OF_JOURNAL;
+pub(super) use self::journal::{OF_JOURNAL, OF_RETENTION};
+pub(super) use self::uses::{OF_API, OF_ERROR, OF_GROUP, OF_TOPIC};
 use super::{CoreAnswer, CoreFigures, Snapshot};
 
 /// One value of a metric.
@@ -114,6 +115,18 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         "Time since the node started.",
     ),
     gauge(
+        "start_time",
+        Some(Unit::Seconds),
+        |node| known(node.started_at),
+        "When the node started, in seconds since 1970.",
+    ),
+    gauge(
+        "ready",
+        None,
+        |node| known(node.hindrances().is_empty()),
+        "1 if the node serves in full, 0 if it does not: GET /ready says why.",
+    ),
+    gauge(
         "cores",
         None,
         |node| known(node.cores.len()),
@@ -130,6 +143,12 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         Some(Unit::Bytes),
         |node| node.disk_free_bytes().and_then(known),
         "Free space of the disk that holds the data directory; below disk.reserve_bytes appends are refused.",
+    ),
+    gauge(
+        "disk_reserve",
+        Some(Unit::Bytes),
+        |node| known(node.disk_reserve_bytes),
+        "Free space below which appends are refused: disk.reserve_bytes.",
     ),
     gauge(
         "http_connections",
@@ -301,6 +320,12 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Processor time of the longest of these since the start; 0 if there was none.",
     ),
     gauge(
+        "clock_held",
+        None,
+        |core| known(core.clock_is_held),
+        "1 while nothing is deleted for its age, because the clock has jumped forward; see retention.clock_jump_wait.",
+    ),
+    gauge(
         "groups",
         None,
         |core| known(core.groups),
@@ -313,19 +338,3 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "Coordinators of consumer groups that have failed: GET /ready says why. Their groups are refused until the node is started again.",
     ),
 ];
-
-/// Of a group and a topic that it reads.
-pub(super) static OF_GROUP: &[Metric<GroupLag>] = &[gauge(
-    "group_lag_records",
-    None,
-    |lag| known(lag.records),
-    "Records of a topic between what a group has committed and the tail, in all partitions of which it has committed something, at the last look (see groups.lag_check_interval); of each core the 1,000 that are furthest behind.",
-)];
-
-/// Of one of Kafka's APIs on one core: how often it was asked for.
-pub(super) static OF_API: &[Metric<u64>] = &[counter(
-    "api_requests",
-    None,
-    |requests| known(*requests),
-    "Kafka requests whose header was understood, by what they ask for.",
-)];

@@ -5,7 +5,7 @@ mod documentation;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_wire::ApiKey;
+use kafka_wire::{ApiKey, ErrorCode};
 use platform::clock::ManualClock;
 use platform::process::ProcessUsage;
 use storage::StoreStatus;
@@ -17,7 +17,8 @@ use crate::mailbox::{Mailboxes, mailboxes};
 use crate::shard::AppendRefusal;
 
 use super::{
-    CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, Silence, Snapshot, render,
+    CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, RetentionFigures, Silence,
+    Snapshot, TopicFigures, render,
 };
 
 /// Figures of so many microseconds each.
@@ -54,6 +55,12 @@ fn journal(index: usize) -> JournalFigures {
             freed_bytes: 28,
             waiting_bytes: 29,
         },
+        retention: ["retention.ms", "retention.bytes"].map(|config| RetentionFigures {
+            config,
+            trims: 32,
+            records: 33,
+            bytes: 34,
+        }),
         producers: 31,
         stalled_appends: 30,
         store: StoreStatus {
@@ -88,6 +95,15 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         connections_cut_off: 11,
         requests: 4,
         requests_by_api: vec![(ApiKey::Produce, 3), (ApiKey::ConsumerGroupHeartbeat, 1)],
+        errors: vec![(ApiKey::Produce, ErrorCode::NotLeaderOrFollower, 2)],
+        by_topic: vec![TopicFigures {
+            topic: "orders".into(),
+            appended_records: 13,
+            appended_bytes: 14,
+            failed_appends: 15,
+            read_bytes: 16,
+        }],
+        clock_is_held: false,
         malformed_requests: 5,
         received_bytes: 6,
         sent_bytes: 7,
@@ -116,6 +132,8 @@ fn snapshot(outcomes: Vec<Result<CoreFigures, Silence>>) -> Snapshot {
         .map(|(index, outcome)| CoreAnswer { index, outcome });
     Snapshot {
         uptime: Duration::from_millis(1_500),
+        started_at: Duration::from_millis(1_700_000_000_250),
+        disk_reserve_bytes: 39,
         process: Some(ProcessUsage {
             cpu_user: Duration::from_millis(750),
             cpu_system: Duration::from_millis(500),
@@ -148,9 +166,12 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
          # TYPE ropewalk_uptime_seconds gauge\n\
          # UNIT ropewalk_uptime_seconds seconds\n\
          ropewalk_uptime_seconds 1.5\n",
+        "ropewalk_start_time_seconds 1700000000.25\n",
+        "ropewalk_ready 1\n",
         "ropewalk_cores 2\n",
         "ropewalk_topics 9\n",
         "ropewalk_disk_free_bytes 21\n",
+        "ropewalk_disk_reserve_bytes 39\n",
         "ropewalk_http_connections 31\n",
         "ropewalk_http_client_errors_total 34\n",
         "ropewalk_process_cpu_seconds_total 1.25\n",
@@ -160,6 +181,10 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
         "ropewalk_api_requests_total{core=\"0\",api=\"Produce\"} 3\n\
          ropewalk_api_requests_total{core=\"0\",api=\"ConsumerGroupHeartbeat\"} 1\n\
          ropewalk_api_requests_total{core=\"1\",api=\"Produce\"} 3\n",
+        "ropewalk_api_errors_total{core=\"0\",api=\"Produce\",error=\"NOT_LEADER_OR_FOLLOWER\"} 2\n",
+        "ropewalk_topic_appended_bytes_total{core=\"0\",topic=\"orders\"} 14\n\
+         ropewalk_topic_appended_bytes_total{core=\"1\",topic=\"orders\"} 14\n",
+        "ropewalk_retention_bytes_total{core=\"1\",journal=\"1\",config=\"retention.bytes\"} 34\n",
         "ropewalk_flush_seconds_total{core=\"0\",journal=\"0\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"0\",journal=\"2\"} 0.0025\n\
          ropewalk_flush_seconds_total{core=\"1\",journal=\"1\"} 0.0025\n",
@@ -290,6 +315,7 @@ fn a_silent_core_ails_and_a_refusing_journal_only_hinders() {
         ill.hindrances(),
         [ailments[0], ailments[1], "journal 0: the node is stopping"]
     );
+    assert!(render(ill).contains("ropewalk_ready 0\n"));
 }
 
 #[test]
@@ -334,7 +360,7 @@ fn on_runtime<T>(ask: impl Future<Output = T>) -> T {
 
 fn gatherer(mailboxes: Mailboxes, answer_wait: Duration) -> Gatherer {
     let http = Arc::new(HttpCounters::default());
-    Gatherer::new(mailboxes, Arc::new(ManualClock::new(0)), http, answer_wait)
+    Gatherer::new(mailboxes, Arc::new(ManualClock::new(0)), http, 0, answer_wait)
 }
 
 #[test]

@@ -25,6 +25,7 @@ use super::partition::Waiting;
 use super::waiting_room::{Attempt, WaitingRoom};
 use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
+use crate::topic_counters::TopicCounters;
 
 /// What became of an attempt to append.
 enum Attempted {
@@ -42,7 +43,7 @@ impl Shard {
         // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
         // is told by whoever brings the reason about.
         if let Some(refusal) = self.refuses_from(request.partition) {
-            return refuse(request, refusal);
+            return self.refuse(request, refusal);
         }
         let attempt = Attempt::from(request);
         if self.waits_behind_others(&attempt.request) {
@@ -71,7 +72,7 @@ impl Shard {
             self.waiting_for_journal.borrow_mut().push(attempt);
         } else {
             let why = self.why_journal_is_full();
-            refuse(attempt.request, AppendRefusal::JournalFull { why });
+            self.refuse(attempt.request, AppendRefusal::JournalFull { why });
         }
     }
 
@@ -106,7 +107,7 @@ impl Shard {
                 return self.stage(partition, attempt, &examined, numbered);
             }
             Ok((_, Checked::Duplicate(written))) => self.wait(partition, written, None, attempt.request),
-            Err(refusal) => refuse(attempt.request, refusal),
+            Err(refusal) => self.refuse_for(partition, attempt.request, refusal),
         }
         Attempted::Done
     }
@@ -156,10 +157,8 @@ impl Shard {
                 return Attempted::NoRoomInJournal(attempt);
             }
             Err(error) => {
-                refuse(
-                    attempt.request,
-                    AppendRefusal::of(error, || self.why_journal_is_full()),
-                );
+                let refusal = AppendRefusal::of(error, || self.why_journal_is_full());
+                self.refuse_for(partition, attempt.request, refusal);
                 return Attempted::Done;
             }
         }
@@ -168,6 +167,7 @@ impl Shard {
         let producers = partition.leader.producers().len();
         self.producer_room.note(producers_before, producers);
         self.note_appended(&examined.header, in_place, durability);
+        note_of_topic(partition.counters(id.topic, &self.topic_book), &examined.header);
         self.wait(partition, appended, append_time_ms, attempt.request);
         self.wake_flush(durability);
         partition.act();
@@ -281,10 +281,28 @@ impl Shard {
     pub(super) fn refuse_waiting_for_room(&self, refusal: &AppendRefusal) {
         for room in [&self.waiting_for_journal, &self.waiting_for_memory] {
             for request in room.borrow_mut().take_all() {
-                refuse(request, refusal.clone());
+                self.refuse(request, refusal.clone());
             }
         }
     }
+
+    fn refuse(&self, request: AppendRequest, refusal: AppendRefusal) {
+        match self.partitions.borrow().get(&request.partition) {
+            Some(partition) => self.refuse_for(partition, request, refusal),
+            None => refuse(request, refusal),
+        }
+    }
+
+    fn refuse_for(&self, partition: &Partition, request: AppendRequest, refusal: AppendRefusal) {
+        let counters = partition.counters(request.partition.topic, &self.topic_book);
+        count(&counters.failed_appends, 1);
+        refuse(request, refusal);
+    }
+}
+
+fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
+    count(&counters.appended_records, header.record_count as u64);
+    count(&counters.appended_bytes, header.length_bytes as u64);
 }
 
 /// What the leader needs to know of a batch.

@@ -30,6 +30,7 @@ use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
 use crate::latency::Histogram;
+use crate::topic_counters::TopicBook;
 
 use answered::Answered;
 pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords};
@@ -74,12 +75,36 @@ pub(crate) struct ShardCounters {
     pub(crate) layout_rounds: Cell<u64>,
     pub(crate) faults: Cell<u64>,
     pub(crate) compaction: CompactionCounters,
+    pub(crate) by_age: RetentionCounters,
+    pub(crate) by_size: RetentionCounters,
+}
+
+/// What retention has taken for one reason.
+#[derive(Default)]
+pub(crate) struct RetentionCounters {
+    /// Each of one partition.
+    pub(crate) trims: Cell<u64>,
+    pub(crate) records: Cell<u64>,
+    pub(crate) bytes: Cell<u64>,
+}
+
+impl RetentionCounters {
+    fn note(&self, outlived: &Outlived) {
+        count(&self.trims, 1);
+        count(&self.records, (outlived.next.0 - outlived.first.0) as u64);
+        count(&self.bytes, outlived.bytes);
+    }
 }
 
 /// Adds to a counter.
 pub(crate) fn count(counter: &Cell<u64>, by: u64) {
     counter.set(counter.get() + by);
 }
+
+/// The configs by which retention takes records.
+pub(crate) const BY_AGE: &str = "retention.ms";
+/// See `BY_AGE`.
+pub(crate) const BY_SIZE: &str = "retention.bytes";
 
 /// Where a shard stands in its node's life. Only a serving one accepts clients' appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +131,7 @@ pub(crate) struct Shard {
     pub(crate) settings: ShardSettings,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: ShardCounters,
+    topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     producer_room: ProducerRoom,
@@ -163,6 +189,7 @@ impl Shard {
         index: usize,
         settings: ShardSettings,
         clock: Arc<dyn Clock>,
+        topic_book: Rc<TopicBook>,
         store: Store,
         threads: ShardThreads,
     ) -> Rc<Shard> {
@@ -174,6 +201,7 @@ impl Shard {
             settings,
             clock,
             counters: ShardCounters::default(),
+            topic_book,
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
             waiting_for_journal: RefCell::new(WaitingRoom::default()),
@@ -247,6 +275,7 @@ impl Shard {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
             self.producer_room.note(partition.leader.producers().len(), 0);
             partition.close();
+            self.topic_book.leave(id.topic);
         }
         self.give_up_files(id);
         self.background.notify_one();
@@ -453,12 +482,18 @@ impl Shard {
         let bytes_before = self.partition_bytes(id).unwrap_or(0);
         self.trim(id, next).await?;
         let bytes_left = self.partition_bytes(id).unwrap_or(0);
-        Ok(Some(Outlived {
+        let outlived = Outlived {
             first,
             next,
-            config: if by_age { "retention.ms" } else { "retention.bytes" },
+            config: if by_age { BY_AGE } else { BY_SIZE },
             bytes: bytes_before.saturating_sub(bytes_left),
-        }))
+        };
+        let counters = match by_age {
+            true => &self.counters.by_age,
+            false => &self.counters.by_size,
+        };
+        counters.note(&outlived);
+        Ok(Some(outlived))
     }
 
     /// The first record that its topic's retention keeps, if those before it are still there. Without a wall clock none goes for

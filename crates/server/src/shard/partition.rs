@@ -1,16 +1,20 @@
 //! A partition on its core: the leader, and who waits for it to move.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
-use record::{Offset, whole_ms};
+use record::{Offset, TopicId, whole_ms};
 use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::oneshot;
 
 use super::Watcher;
 use super::append::{AppendOutcome, AppendRefusal};
+use super::count;
+use crate::topic_counters::{TopicBook, TopicCounters};
 
 /// A producer that waits for its batch.
 pub(super) struct Waiting {
@@ -32,6 +36,7 @@ pub(crate) struct Partition {
     /// Fetches that wait for the tail to move, and how each numbers this partition. Those that gave up are found dead.
     pub(super) readers: Vec<(Weak<Watcher>, u32)>,
     readers_swept: usize,
+    counters: OnceCell<Rc<TopicCounters>>,
 }
 
 /// The records that have stood long enough to go for their age: a backfill brings records that are old when they come, and they
@@ -87,7 +92,13 @@ impl Partition {
             waiting_durable: VecDeque::new(),
             readers: Vec::new(),
             readers_swept: 0,
+            counters: OnceCell::new(),
         }
+    }
+
+    /// What counts the use of its topic.
+    pub(super) fn counters(&self, topic: TopicId, book: &TopicBook) -> &Rc<TopicCounters> {
+        self.counters.get_or_init(|| book.counters_of(topic))
     }
 
     /// Carries out what the leader wants done: answers producers, wakes readers.
@@ -134,6 +145,10 @@ impl Partition {
 
     /// Tells everybody who waits that it was in vain.
     pub(super) fn refuse_waiting(&mut self, refusal: &AppendRefusal) {
+        if let Some(counters) = self.counters.get() {
+            let waiting = self.waiting_committed.len() + self.waiting_durable.len();
+            count(&counters.failed_appends, waiting as u64);
+        }
         for waiting in self
             .waiting_committed
             .drain(..)

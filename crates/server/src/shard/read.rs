@@ -9,6 +9,7 @@ use storage::{Located, Read, ReadError, ReadJob};
 
 use super::{Shard, Watcher, count};
 use crate::answer_budget::AnswerBudget;
+use crate::topic_counters::TopicCounters;
 
 /// What a reader wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,31 +91,48 @@ impl Shard {
     /// Reads committed batches from the one that holds `from` on. With `bytes_max` zero only looks where things stand.
     pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
         self.check_epoch(request.partition, request.epoch)?;
-        let (log_start, tail, next) = self
-            .with_leader(request.partition, |leader| {
-                (leader.log_start(), leader.tail(), leader.next_offset())
-            })
+        let (mut result, counters) = self.begin_read(&request)?;
+        if let Some(counters) = counters {
+            (result.batches, result.is_part) = self
+                .find_batches(request.partition, request.from, result.tail, request.bytes_max)
+                .await?;
+            result.bytes = result.batches.iter().map(Bytes::len).sum();
+            count(&counters.read_bytes, result.bytes as u64);
+            count(&self.counters.read_bytes, result.bytes as u64);
+        }
+        Ok(result)
+    }
+
+    /// Where the partition stands; and what counts the read, if there is something to read.
+    fn begin_read(
+        &self,
+        request: &ReadRequest,
+    ) -> Result<(ReadResult, Option<Rc<TopicCounters>>), ReadRefusal> {
+        let partitions = self.partitions.borrow();
+        let partition = partitions
+            .get(&request.partition)
             .ok_or(ReadRefusal::UnknownPartition)?;
-        if request.from < log_start || request.from > next {
+        let leader = &partition.leader;
+        let (log_start, tail) = (leader.log_start(), leader.tail());
+        if request.from < log_start || request.from > leader.next_offset() {
             return Err(ReadRefusal::OutOfRange {
                 wanted: request.from,
                 log_start,
                 tail,
             });
         }
-        let mut result = ReadResult {
+        let result = ReadResult {
             log_start,
             tail,
             ..ReadResult::default()
         };
-        if request.bytes_max > 0 && request.from < tail {
-            (result.batches, result.is_part) = self
-                .find_batches(request.partition, request.from, tail, request.bytes_max)
-                .await?;
-            result.bytes = result.batches.iter().map(Bytes::len).sum();
-            count(&self.counters.read_bytes, result.bytes as u64);
-        }
-        Ok(result)
+        let is_wanted = request.bytes_max > 0 && request.from < tail;
+        let counters = is_wanted.then(|| {
+            partition
+                .counters(request.partition.topic, &self.topic_book)
+                .clone()
+        });
+        Ok((result, counters))
     }
 
     /// Whole batches of `[from, until)`, at most `bytes_max` bytes but at least one batch.

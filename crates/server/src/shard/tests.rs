@@ -87,7 +87,14 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         batch_limits: Limits::default(),
     };
     let threads = ShardThreads::start(0).expect("the system has threads");
-    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, threads);
+    let shard = Shard::new(
+        0,
+        settings,
+        Arc::new(SystemClock::new()),
+        TopicBook::of_topics(1),
+        store,
+        threads,
+    );
     for (id, durability) in [(FLUSHED, "fsync"), (MEMORY, "memory")] {
         shard
             .open_partition(id, None, topic(durability), None)

@@ -24,8 +24,11 @@ fn named(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_metric_that_is_named_is_there() {
     let node = TestNode::start_with(&[("groups.lag_check_interval", "10ms")]);
-    // Of Kafka's APIs only those are told of that somebody has asked for, and of groups only those that have committed.
-    node.connect().create_topic("orders", 1, &[]);
+    // Of Kafka's APIs only those are told of that somebody has asked for, of topics only those that are used, of errors only
+    // those that were told, and of groups only those that have committed.
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    assert_ne!(wire.produce("orders", 0, "no batch").error_code, 0);
     let offset = r#"[{"topic":"orders","partition":0,"offset":0}]"#;
     assert_eq!(
         Http::of(&node).patch("/v1/groups/readers/offsets", offset).status,

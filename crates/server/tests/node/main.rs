@@ -17,6 +17,7 @@ mod creation;
 mod directories;
 mod faults;
 mod fetches;
+mod figures;
 mod frames;
 mod full_disks;
 mod groups;

@@ -30,4 +30,13 @@ fn old_records_go_at_the_next_look() {
         assert_eq!(wire.fetch("orders", index, 2).log_start_offset, 2);
     }
     assert_eq!(wire.read_all("kept", 0, 0).len(), 1);
+    eventually("what has gone is counted", || {
+        node.metric("ropewalk_retention_records_total") == 4
+    });
+    let metrics = node.get("/metrics");
+    let by_size = metrics.lines().filter(|line| {
+        line.starts_with("ropewalk_retention_records_total{") && line.contains("retention.bytes")
+    });
+    assert!(by_size.clone().count() > 0 && by_size.clone().all(|line| line.ends_with(" 0")));
+    assert!(node.metric("ropewalk_retention_trims_total") >= 2);
 }

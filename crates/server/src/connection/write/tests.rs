@@ -32,6 +32,7 @@ fn frame(total_bytes: usize) -> Frame {
     Frame {
         chunks: vec![chunk; 8],
         total_bytes,
+        ..Frame::default()
     }
 }
 
@@ -151,6 +152,7 @@ fn answer(number: u8, bytes: usize) -> Ready {
     let frame = Frame {
         chunks: vec![Bytes::from(vec![number; bytes])],
         total_bytes: bytes,
+        ..Frame::default()
     };
     Ready {
         frame: (bytes > 0).then_some(frame),

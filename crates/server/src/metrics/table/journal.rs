@@ -2,7 +2,7 @@
 
 use prometheus_client::registry::Unit;
 
-use super::super::JournalFigures;
+use super::super::{JournalFigures, RetentionFigures};
 use super::{Metric, counter, gauge, histogram, known};
 use crate::shard::AppendRefusal;
 
@@ -204,5 +204,27 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         None,
         |journal| known(journal.disk_full),
         "1 while the disk has less than its reserve left; clients' appends are refused then.",
+    ),
+];
+
+/// Of each journal and each config by which retention takes records.
+pub(in crate::metrics) static OF_RETENTION: &[Metric<RetentionFigures>] = &[
+    counter(
+        "retention_trims",
+        None,
+        |retention| known(retention.trims),
+        "Times that a partition lost records to its topic's retention, by the config that said so.",
+    ),
+    counter(
+        "retention_records",
+        None,
+        |retention| known(retention.records),
+        "Offsets that went that way.",
+    ),
+    counter(
+        "retention",
+        Some(Unit::Bytes),
+        |retention| known(retention.bytes),
+        "Bytes that this freed at once; what lies in the journal, or in a segment of which some is kept, is freed later.",
     ),
 ];

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::super::{Acks, AppendRequest, ShardSettings, ShardThreads};
 use super::*;
+use crate::topic_counters::TopicBook;
 
 const ID: PartitionId = PartitionId {
     topic: TopicId([7; 16]),
@@ -107,7 +108,14 @@ fn shard() -> Rc<Shard> {
         batch_limits: Limits::default(),
     };
     let threads = ShardThreads::start(0).expect("the system has threads");
-    let shard = Shard::new(0, settings, Arc::new(SystemClock::new()), store, threads);
+    let shard = Shard::new(
+        0,
+        settings,
+        Arc::new(SystemClock::new()),
+        TopicBook::of_topics(1),
+        store,
+        threads,
+    );
     shard
         .open_partition(ID, None, topic(&[]), recovered.partitions.first())
         .expect("nothing contradicts it");
