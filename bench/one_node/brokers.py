@@ -74,7 +74,7 @@ class RopewalkNode:
 
     def settings(self):
         """The version, and every key of the configuration; `changed` are those that are not the default."""
-        version = subprocess.run([self.binary, "--version"], capture_output=True, text=True).stdout.strip()
+        version = subprocess.run([self.binary, "-V"], capture_output=True, text=True).stdout.strip()
         shown = subprocess.run([self.binary, "config", *self.flags, "--json"], capture_output=True, text=True)
         keys = json.loads(shown.stdout) if shown.returncode == 0 else []
         return {

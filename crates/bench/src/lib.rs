@@ -19,6 +19,7 @@ pub mod read;
 mod report;
 mod stretches;
 mod usage;
+pub mod version;
 
 pub use append::{AppendOptions, AppendReport};
 pub use commit::{CommitOptions, CommitReport};

@@ -31,6 +31,7 @@ mod topic;
 
 use std::process::ExitCode;
 
+use bench::version;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Every core allocates and frees on its own thread; glibc's arenas would make them meet.
@@ -51,7 +52,8 @@ Any Kafka client works too:
 #[derive(Parser)]
 #[command(
     name = "ropewalk",
-    version,
+    version = version::SHORT,
+    long_version = version::LONG,
     about = "A log that speaks Kafka's protocol and answers once records are on disk"
 )]
 #[command(after_help = EXAMPLES, max_term_width = 100)]

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use bench::version::SHORT as VERSION;
 use clap::Args;
 use serde_json::json;
 use server::config::{Config, LogFormat};
@@ -29,7 +30,6 @@ Examples:
 environment (ROPEWALK_DATA and so on), --set, other flags.
 Ctrl-C or SIGTERM answers what is under way and stops; a second one at once.";
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How long the last line may take when the node is ended at once.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -64,7 +64,7 @@ fn serve(config: Config) -> Result<()> {
         refusal: None,
     };
     let deadline = config.shutdown.deadline;
-    let node = Node::start(config)?;
+    let node = Node::start(config, VERSION)?;
     for warning in node.warnings() {
         tracing::warn!("{warning}");
     }

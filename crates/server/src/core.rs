@@ -45,6 +45,8 @@ pub(crate) struct NodeFacts {
     pub(crate) mailboxes: Mailboxes,
     /// How many shards the node has: fixed when its directory was made.
     pub(crate) shards: usize,
+    /// The version of the program, as it is told to people.
+    pub(crate) version: &'static str,
 }
 
 impl NodeFacts {

@@ -56,24 +56,28 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node; returns when it serves. Blocks meanwhile.
+    /// Starts a node of a program whose version people are told in these words; returns when it serves. Blocks meanwhile.
     ///
     /// # Errors
     /// See `StartError`. Nothing is left running then.
-    pub fn start(config: Config) -> Result<Node, StartError> {
+    pub fn start(config: Config, version: &'static str) -> Result<Node, StartError> {
         // Before anything is touched: the directory is made if there is none.
         config.check()?;
         look_before_opening(&config.data)?;
         let disk = RealDisk::open(&config.data)
             .map_err(|error| start_error::of_directory(config.data.display().to_string(), error))?;
-        Node::start_on(config, Arc::new(disk))
+        Node::start_on(config, Arc::new(disk), version)
     }
 
     /// The same over a disk that the caller brings, such as a simulated one; `data` is a name in messages only then.
     ///
     /// # Errors
     /// See `StartError`. Nothing is left running then.
-    pub fn start_on(config: Config, disk: Arc<dyn Disk>) -> Result<Node, StartError> {
+    pub fn start_on(
+        config: Config,
+        disk: Arc<dyn Disk>,
+        version: &'static str,
+    ) -> Result<Node, StartError> {
         config.check()?;
         let lock = lock(&*disk, &config)?;
         let cpus = threads::available_cpus();
@@ -96,6 +100,7 @@ impl Node {
             clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
             mailboxes: mailboxes.clone(),
             shards: identity.journals,
+            version,
             config: Arc::new(config),
         };
         let mut warnings = warnings(&*disk, &facts, cores, cpus.len());

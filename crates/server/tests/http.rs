@@ -35,7 +35,7 @@ fn start(reserve_bytes: u64) -> Node {
     config.journal.bytes_max = 4 << 20;
     config.journal.layout_trigger = 1 << 20;
     config.disk.reserve_bytes = reserve_bytes;
-    Node::start_on(config, Arc::new(disk)).expect("the node starts")
+    Node::start_on(config, Arc::new(disk), "0.0.0").expect("the node starts")
 }
 
 /// A metric's value, all its labels added up.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -28,10 +28,27 @@ fn help_teaches_by_example() {
         let help = run(&[command, "--help"]).printed();
         assert!(help.contains(&format!("  ropewalk {command} ")), "{help}");
     }
-    assert_eq!(
-        run(&["--version"]).printed(),
-        format!("ropewalk {}\n", env!("CARGO_PKG_VERSION"))
-    );
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let (short, long) = (run(&["-V"]).printed(), run(&["--version"]).printed());
+    let number = concat!("ropewalk ", env!("CARGO_PKG_VERSION"));
+    let commit = Command::new("git")
+        .args(["log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("TZ", "UTC")
+        .output();
+    let commit = commit.ok().filter(|output| output.status.success());
+    let commit = commit.map(|output| String::from_utf8(output.stdout).expect("git prints text"));
+    let Some((id, time)) = commit.as_deref().and_then(|line| line.trim().split_once(' ')) else {
+        assert_eq!(short, format!("{number} (commit unknown)\n"));
+        assert_eq!(long, format!("{number}\ncommit unknown: built without git\n"));
+        return;
+    };
+    let expected = format!("{number} ({}, {}", &id[..12], &time[..10]);
+    assert!(short.starts_with(&expected) && short.lines().count() == 1, "{short}");
+    assert!(long.starts_with(&format!("{number}\ncommit {id} of {time}")), "{long}");
 }
 
 #[test]

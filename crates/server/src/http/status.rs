@@ -68,7 +68,7 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Value> {
     let hindrances = snapshot.hindrances();
     let image = snapshot.metadata();
     Json(json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": facts.version,
         "node": facts.node.0,
         "cluster": facts.cluster.to_string(),
         "cores": snapshot.cores.len(),

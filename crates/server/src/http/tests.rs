@@ -56,6 +56,7 @@ fn app_with(
         clock: Arc::new(ManualClock::new(0)),
         mailboxes,
         shards: cores,
+        version: "0.0.0 (a test)",
     };
     Arc::new(App::new(facts, limits, Duration::from_secs(3_600), stopped))
 }

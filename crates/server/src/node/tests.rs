@@ -23,7 +23,7 @@ fn node(cores: usize) -> Node {
 }
 
 fn start_on(disk: &SimulatedDisk, cores: usize) -> Result<Node, StartError> {
-    Node::start_on(config(cores), Arc::new(disk.clone()))
+    Node::start_on(config(cores), Arc::new(disk.clone()), "0.0.0")
 }
 
 fn config(cores: usize) -> Config {
@@ -92,7 +92,7 @@ fn start_careless(disk: &SimulatedDisk) -> Node {
     let mut config = config(2);
     let careless = [ConfigChange::set("ropewalk.durability", "memory")];
     config.topics.defaults.change(&careless).expect("valid");
-    Node::start_on(config, Arc::new(disk.clone())).expect("the node starts")
+    Node::start_on(config, Arc::new(disk.clone()), "0.0.0").expect("the node starts")
 }
 
 /// Changes the metadata as no client could.

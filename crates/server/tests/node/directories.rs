@@ -64,7 +64,7 @@ fn two_nodes_cannot_have_one_directory() {
 fn a_foreign_directory_is_left_alone() {
     let directory = tempfile::tempdir().expect("there is room for a temporary directory");
     fs::write(directory.path().join("photo.jpg"), b"not ours").expect("it can be written");
-    let error = refused(Node::start(config(directory.path(), &[])));
+    let error = refused(Node::start(config(directory.path(), &[]), "0.0.0"));
     assert!(
         matches!(error, StartError::Directory(DirectoryError::Foreign { .. })),
         "{error}"
@@ -119,7 +119,7 @@ fn a_file_is_no_data_directory() {
     let file = directory.path().join("file");
     fs::write(&file, b"not ours").expect("it can be written");
     for data in [file.clone(), file.join("below")] {
-        let error = refused(Node::start(config(&data, &[])));
+        let error = refused(Node::start(config(&data, &[]), "0.0.0"));
         assert_eq!(
             error.to_string(),
             format!("{} is not a directory; choose one with --data", data.display())
@@ -171,7 +171,7 @@ fn an_address_that_is_taken_is_named() {
     let taken = node.address().to_string();
     let directory = tempfile::tempdir().expect("there is room for a temporary directory");
     for key in ["kafka.listen", "http.listen"] {
-        let error = refused(Node::start(config(directory.path(), &[(key, &taken)])));
+        let error = refused(Node::start(config(directory.path(), &[(key, &taken)]), "0.0.0"));
         assert!(
             error.to_string().contains(key) && error.to_string().contains(&taken),
             "{error}"
@@ -180,7 +180,7 @@ fn an_address_that_is_taken_is_named() {
         assert!(error.to_string().contains(&flag), "{error}");
     }
     // And nothing is left that would keep the next one from starting.
-    assert!(Node::start(config(directory.path(), &[])).is_ok());
+    assert!(Node::start(config(directory.path(), &[]), "0.0.0").is_ok());
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_configuration_that_cannot_be_is_refused_before_anything_is_touched() {
     let directory = tempfile::tempdir().expect("there is room for a temporary directory");
     let mut config = config(&directory.path().join("data"), &[]);
     config.journal.file_bytes = 0;
-    let error = refused(Node::start(config));
+    let error = refused(Node::start(config, "0.0.0"));
     assert!(matches!(error, StartError::Config(_)), "{error}");
     assert!(
         error

@@ -93,7 +93,7 @@ impl TestNode {
     /// The same with some keys set.
     pub(crate) fn start_with(sets: &[(&str, &str)]) -> TestNode {
         let directory = tempfile::tempdir().expect("there is room for a temporary directory");
-        let node = Node::start(config(directory.path(), sets)).expect("the node starts");
+        let node = Node::start(config(directory.path(), sets), "0.0.0").expect("the node starts");
         TestNode::of(node, directory)
     }
 
@@ -101,21 +101,21 @@ impl TestNode {
     pub(crate) fn start_on(disk: &SimulatedDisk, sets: &[(&str, &str)]) -> TestNode {
         let directory = tempfile::tempdir().expect("there is room for a temporary directory");
         let config = config(directory.path(), sets);
-        let node = Node::start_on(config, Arc::new(disk.clone())).expect("the node starts");
+        let node = Node::start_on(config, Arc::new(disk.clone()), "0.0.0").expect("the node starts");
         TestNode::of(node, directory)
     }
 
     /// Drains the node and starts another over the same directory.
     pub(crate) fn restart(mut self) -> TestNode {
         self.stop();
-        let node = Node::start(config(self.directory.path(), &[])).expect("the node starts again");
+        let node = Node::start(config(self.directory.path(), &[]), "0.0.0").expect("the node starts again");
         TestNode::of(node, self.directory)
     }
 
     /// Stops the node without draining and starts another over the same directory.
     pub(crate) fn kill_and_restart(mut self) -> TestNode {
         drop(self.node.take());
-        let node = Node::start(config(self.directory.path(), &[])).expect("the node starts again");
+        let node = Node::start(config(self.directory.path(), &[]), "0.0.0").expect("the node starts again");
         TestNode::of(node, self.directory)
     }
 
@@ -137,7 +137,7 @@ impl TestNode {
 
     /// Tries to start one more node over the directory.
     pub(crate) fn start_another(&self, sets: &[(&str, &str)]) -> Result<Node, StartError> {
-        Node::start(config(self.directory.path(), sets))
+        Node::start(config(self.directory.path(), sets), "0.0.0")
     }
 
     /// Where clients connect.

@@ -1,0 +1,7 @@
+//! The version of this program, and the commit it was built from. The build script asks git; without git the commit is unknown,
+//! and these say so.
+
+/// One line: the number, the short commit and its day.
+pub const SHORT: &str = env!("ROPEWALK_VERSION");
+/// The number, and on a line of its own the whole commit and its time.
+pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), "\n", env!("ROPEWALK_ORIGIN"));
