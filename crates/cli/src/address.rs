@@ -12,9 +12,12 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, String> {
         let is_foreign = |letter: char| letter.is_whitespace() || "[]/".contains(letter);
         !bare.is_empty() && !bare.contains(is_foreign) && (is_bracketed || !bare.contains(':'))
     };
-    match text.rsplit_once(':') {
-        Some((host, port)) if is_plausible(host) && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-        _ => Err("expected HOST:PORT".to_owned()),
+    match text.rsplit_once(':').filter(|(host, _)| is_plausible(host)) {
+        Some((_, port)) if port.parse::<u16>().is_ok() => Ok(text.to_owned()),
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|letter| letter.is_ascii_digit()) => {
+            Err(format!("there is no port {port}, the last one is {}", u16::MAX))
+        }
+        _ => Err("expected HOST:PORT, such as 127.0.0.1:9092".to_owned()),
     }
 }
 
@@ -50,6 +53,17 @@ mod tests {
         ] {
             assert!(host_and_port(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_is_named() {
+        let refused = host_and_port("127.0.0.1:80000");
+        assert_eq!(
+            refused,
+            Err("there is no port 80000, the last one is 65535".to_owned())
+        );
+        let refused = hosts_and_ports("h:1,h:x").expect_err("no port");
+        assert!(refused.starts_with("expected HOST:PORT, such as"), "{refused}");
     }
 
     #[test]

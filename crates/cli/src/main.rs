@@ -32,6 +32,7 @@ mod topic;
 use std::process::ExitCode;
 
 use bench::version;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Every core allocates and frees on its own thread; glibc's arenas would make them meet.
@@ -95,8 +96,28 @@ fn command_line() -> clap::Command {
     Arguments::command()
 }
 
+/// Reads the command line, or says what is wrong with it and ends.
+fn arguments() -> Arguments {
+    let error = match Arguments::try_parse() {
+        Ok(arguments) => return arguments,
+        Err(error) => error,
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        // A usage line has every argument that was given, those of the environment too, as if they were required.
+        without_environment(command_line()).get_matches();
+    }
+    error.exit()
+}
+
+/// The same command line, deaf to variables.
+fn without_environment(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|argument| argument.env(None::<&'static str>))
+        .mut_subcommands(without_environment)
+}
+
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let done = match arguments().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Config(arguments) => show_config::run(&arguments),
         Command::Topic(arguments) => topic::run(arguments),

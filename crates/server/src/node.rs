@@ -73,11 +73,7 @@ impl Node {
     ///
     /// # Errors
     /// See `StartError`. Nothing is left running then.
-    pub fn start_on(
-        config: Config,
-        disk: Arc<dyn Disk>,
-        version: &'static str,
-    ) -> Result<Node, StartError> {
+    pub fn start_on(config: Config, disk: Arc<dyn Disk>, version: &'static str) -> Result<Node, StartError> {
         config.check()?;
         let lock = lock(&*disk, &config)?;
         let cpus = threads::available_cpus();

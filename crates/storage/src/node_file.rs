@@ -113,7 +113,9 @@ pub enum DirectoryError {
         format: u32,
     },
     /// The configured node is another one.
-    #[error("{directory} belongs to node {stored}, the configuration says node.id = {configured}")]
+    #[error(
+        "{directory} belongs to node {stored}, the configuration says node.id = {configured}; set node.id = {stored}, or choose another directory"
+    )]
     OtherNode {
         /// The directory.
         directory: String,
@@ -131,7 +133,7 @@ pub enum DirectoryError {
         what: String,
     },
     /// The disk's error.
-    #[error("{directory}: {error}")]
+    #[error("the directory {directory} cannot be used: {error}{}", remedy(.error))]
     Disk {
         /// The directory.
         directory: String,
@@ -139,6 +141,19 @@ pub enum DirectoryError {
         #[source]
         error: io::Error,
     },
+}
+
+/// The way out of what a disk refuses, where there is one.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; run this as the user that owns it, or choose another directory",
+        io::ErrorKind::NotFound => "; choose a directory that exists or can be made",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; mount its file system for writing, or choose another directory"
+        }
+        io::ErrorKind::StorageFull => "; free some space there, or choose another directory",
+        _ => "",
+    }
 }
 
 /// Reads the identity, or makes a new one of an empty directory: that of `node`, with so many journals.
@@ -261,6 +276,34 @@ mod tests {
         );
         let error = identify(&disk, 1, 1).expect_err("it is somebody else's");
         assert!(matches!(error, DirectoryError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_used_is_told_with_a_way_out() {
+        let told = |kind| {
+            DirectoryError::Disk {
+                directory: "/x/y".to_owned(),
+                error: io::Error::new(kind, "the system says no"),
+            }
+            .to_string()
+        };
+        let refused = "the directory /x/y cannot be used: the system says no";
+        for (kind, remedy) in [
+            (
+                io::ErrorKind::PermissionDenied,
+                "; run this as the user that owns it, or",
+            ),
+            (io::ErrorKind::NotFound, "; choose a directory that exists"),
+            (
+                io::ErrorKind::ReadOnlyFilesystem,
+                "; mount its file system for writing",
+            ),
+            (io::ErrorKind::StorageFull, "; free some space there"),
+            (io::ErrorKind::Other, ""),
+        ] {
+            let text = told(kind);
+            assert!(text.starts_with(&format!("{refused}{remedy}")), "{text}");
+        }
     }
 
     #[test]

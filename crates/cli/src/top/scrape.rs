@@ -59,7 +59,7 @@ pub(super) enum ScrapeError {
 pub(super) fn http_address(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
-    host_and_port(bare).map_err(|expected| format!("{expected}, such as 127.0.0.1:8092"))
+    host_and_port(bare).map_err(|expected| expected.replace("9092", "8092"))
 }
 
 /// The text of the metrics of the node at `address`.

@@ -35,7 +35,12 @@ fn the_version_names_the_commit() {
     let (short, long) = (run(&["-V"]).printed(), run(&["--version"]).printed());
     let number = concat!("ropewalk ", env!("CARGO_PKG_VERSION"));
     let commit = Command::new("git")
-        .args(["log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"])
+        .args([
+            "log",
+            "-1",
+            "--format=%H %cd",
+            "--date=format-local:%Y-%m-%dT%H:%M:%SZ",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("TZ", "UTC")
         .output();
@@ -47,8 +52,14 @@ fn the_version_names_the_commit() {
         return;
     };
     let expected = format!("{number} ({}, {}", &id[..12], &time[..10]);
-    assert!(short.starts_with(&expected) && short.lines().count() == 1, "{short}");
-    assert!(long.starts_with(&format!("{number}\ncommit {id} of {time}")), "{long}");
+    assert!(
+        short.starts_with(&expected) && short.lines().count() == 1,
+        "{short}"
+    );
+    assert!(
+        long.starts_with(&format!("{number}\ncommit {id} of {time}")),
+        "{long}"
+    );
 }
 
 #[test]
@@ -172,6 +183,14 @@ fn what_is_senseless_is_told_with_what_would_make_sense() {
         (
             &["consume", "t", "-o", "soon"],
             "expected earliest, latest, an offset",
+        ),
+        (
+            &["topic", "list", "-b", "127.0.0.1:80000"],
+            "there is no port 80000, the last one is 65535",
+        ),
+        (
+            &["serve", "--http", "127.0.0.1:80000"],
+            "http.listen must be host:port with a port from 0 to 65535",
         ),
         (&["consume", "t", "-p", "x"], "invalid digit"),
         (&["consume", "t", "-n", "0"], "0 is not in 1.."),
@@ -366,6 +385,34 @@ fn output_that_cannot_be_written_is_a_failure() {
     let complaint = Ran::of(output.expect("the binary was built")).complaint();
     assert!(
         complaint.starts_with("error: standard output cannot be written: "),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_usage_line_asks_for_nothing_that_the_environment_gives() {
+    for (arguments, usage) in [
+        (&["consume"][..], "Usage: ropewalk consume <TOPIC>\n"),
+        (&["topic", "create"], "Usage: ropewalk topic create <NAME>\n"),
+    ] {
+        let mut command = ropewalk(arguments);
+        let output = command.env("ROPEWALK_BOOTSTRAP", "h:1").output();
+        let ran = Ran::of(output.expect("the binary was built"));
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(usage), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told_with_a_way_out() {
+    // Not even root makes a directory there.
+    let complaint = run(&["serve", "--data", "/proc/absent"]).complaint();
+    assert!(
+        complaint.starts_with("error: the directory /proc/absent cannot be used: "),
+        "{complaint}"
+    );
+    assert!(
+        complaint.ends_with("; choose a directory that exists or can be made"),
         "{complaint}"
     );
 }

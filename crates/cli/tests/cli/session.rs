@@ -224,7 +224,10 @@ fn configs_are_read_and_changed_while_the_node_runs() {
             &["config", "get", "--topic", "orders", "no.such"],
             "`ropewalk config get --topic orders` shows",
         ),
-        (&["config", "get", "--node", "7"], "this is broker 1"),
+        (
+            &["config", "get", "--node", "7"],
+            "this is node 1; ask node \"7\" at its own address",
+        ),
         (&["config", "get", "--node", "1", "core"], "mean cores?"),
         (
             &["config", "get", "--topic", "orders", "log.retention.ms"],

@@ -78,7 +78,7 @@ fn broker(core: &Core, name: &str) -> Result<ConfigTarget, Refusal> {
     match name == own.0.to_string() {
         true => Ok(ConfigTarget::Broker(own)),
         false => {
-            let message = format!("this is broker {}; ask broker {name:?} itself", own.0);
+            let message = format!("this is node {}; ask node {name:?} at its own address", own.0);
             Err(Refusal::new(ErrorCode::InvalidRequest, message))
         }
     }

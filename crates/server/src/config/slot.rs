@@ -97,8 +97,10 @@ impl Slot<'_> {
         let Range { min, max } = range;
         match self {
             Slot::Path(_) => "a path".to_owned(),
-            Slot::Listen(_) => "host:port, such as 127.0.0.1:9092".to_owned(),
-            Slot::Advertised(_) => "host:port that clients can reach, or empty".to_owned(),
+            Slot::Listen(_) => "host:port with a port from 0 to 65535, such as 127.0.0.1:9092".to_owned(),
+            Slot::Advertised(_) => {
+                "host:port that clients can reach, with a port from 1 to 65535, or empty".to_owned()
+            }
             Slot::Switch(_) => bool::expected(),
             Slot::Number(_) | Slot::Count(_) => format!("a whole number from {min} to {max}"),
             Slot::MemoryBytes(_) | Slot::DiskBytes(_) => {

@@ -89,6 +89,8 @@ fn another_nodes_directory_and_newer_formats_are_refused_unchanged() {
             ..
         })
     ));
+    let remedy = "; set node.id = 1, or choose another directory";
+    assert!(error.to_string().ends_with(remedy), "{error}");
     assert!(content(node.directory()) == before, "nothing was written");
 
     let file = node.directory().join("node.toml");

@@ -31,7 +31,7 @@ fn what_a_program_puts_into_the_struct_is_checked_as_well() {
     );
     assert_eq!(
         refused(|config| config.kafka.listen = "nowhere".to_owned()),
-        r#"kafka.listen must be host:port, such as 127.0.0.1:9092, not "nowhere" (the program)"#
+        r#"kafka.listen must be host:port with a port from 0 to 65535, such as 127.0.0.1:9092, not "nowhere" (the program)"#
     );
     assert!(refused(|config| config.data = PathBuf::new()).starts_with("data must be a path"));
     assert_eq!(
@@ -57,11 +57,15 @@ fn refusals_name_the_key_the_value_and_what_is_expected() {
         ),
         (
             ("kafka.listen", "9092"),
-            r#"kafka.listen must be host:port, such as 127.0.0.1:9092, not "9092" (--set)"#,
+            r#"kafka.listen must be host:port with a port from 0 to 65535, such as 127.0.0.1:9092, not "9092" (--set)"#,
+        ),
+        (
+            ("http.listen", "127.0.0.1:80000"),
+            r#"http.listen must be host:port with a port from 0 to 65535, such as 127.0.0.1:9092, not "127.0.0.1:80000" (--set)"#,
         ),
         (
             ("kafka.advertised", "host:0"),
-            r#"kafka.advertised must be host:port that clients can reach, or empty, not "host:0" (--set)"#,
+            r#"kafka.advertised must be host:port that clients can reach, with a port from 1 to 65535, or empty, not "host:0" (--set)"#,
         ),
         (
             ("cores", "-1"),
