@@ -22,7 +22,7 @@ fn a_shell_script_and_manual_pages_are_made() {
     for (page, text) in [
         ("ropewalk.1", "consume"),
         ("ropewalk-topic-create.1", "partitions"),
-        ("ropewalk-consume.1", "Examples"),
+        ("ropewalk-consume.1", ".SH EXAMPLES"),
     ] {
         let page = fs::read_to_string(pages.join(page)).expect("a page for each command");
         assert!(page.contains(text), "{page}");
