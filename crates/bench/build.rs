@@ -9,20 +9,23 @@ const PLACE: &str = "crates/bench/";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let number = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
-    let (commit, version, origin) = match Commit::look() {
+    let (commit, day, version, origin) = match Commit::look() {
         Some(commit) => (
             commit.named(commit.short_id()),
-            format!("{number} ({})", commit.named(&format!("{}, {}", commit.short_id(), commit.day()))),
+            commit.day().to_owned(),
+            commit.named(&format!("{}, {}", commit.short_id(), commit.day())),
             commit.named(&format!("commit {} of {}", commit.id, commit.time)),
         ),
         None => (
             String::new(),
-            format!("{number} (commit unknown)"),
+            "commit unknown".to_owned(),
+            "commit unknown".to_owned(),
             "commit unknown: built without git".to_owned(),
         ),
     };
     println!("cargo::rustc-env=ROPEWALK_COMMIT={commit}");
-    println!("cargo::rustc-env=ROPEWALK_VERSION={version}");
+    println!("cargo::rustc-env=ROPEWALK_DAY={day}");
+    println!("cargo::rustc-env=ROPEWALK_VERSION={number} ({version})");
     println!("cargo::rustc-env=ROPEWALK_ORIGIN={origin}");
 }
 
@@ -76,7 +79,11 @@ impl Commit {
 
 /// What git prints, without the line's end. Its times are in UTC.
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).env("TZ", "UTC").output().ok()?;
+    let output = Command::new("git")
+        .args(arguments)
+        .env("TZ", "UTC")
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

@@ -20,9 +20,10 @@ use self::partition::PartitionAppender;
 use self::ring::Ring;
 use crate::contract::Append;
 use crate::contract::producers::{self, Batches, Produced, Schedule};
+use crate::floor::Beside;
 use crate::latency::Latency;
 use crate::progress::Progress;
-use crate::report::{mb_per_s, per_s, write_latency, write_usage};
+use crate::report::{bytes, counted, mb_per_s, per_s, plain, write_latency, write_usage};
 use crate::usage::Usage;
 
 /// How long a topic that was just created may take to have leaders.
@@ -31,18 +32,24 @@ const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
 /// What to append, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AppendOptions {
-    /// Brokers to ask first, host:port, separated by commas
-    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
+    /// A broker's address, or several with commas between
+    #[arg(
+        short,
+        long,
+        env = "ROPEWALK_BOOTSTRAP",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9092"
+    )]
     pub bootstrap: String,
     /// Topic to append to; created if it does not exist
-    #[arg(long, default_value = "bench")]
+    #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
     /// Partitions to append to
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub partitions: u32,
-    /// Replicas of each partition, if the topic is created; -1 leaves it to the broker
-    #[arg(long, default_value_t = -1, allow_hyphen_values = true)]
-    pub replication_factor: i16,
+    /// How many replicas of each partition, if the topic is created; without it, as many as the broker gives by default
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    pub replicas: Option<i16>,
     /// Bytes of each record's value
     #[arg(long, default_value_t = 100)]
     pub record_bytes: usize,
@@ -59,7 +66,7 @@ pub struct AppendOptions {
     #[arg(long, default_value_t = 10.0, conflicts_with = "records")]
     pub seconds: f64,
     /// How many records to append in all, instead of for a time
-    #[arg(long)]
+    #[arg(short = 'n', long, value_name = "N")]
     pub records: Option<u64>,
     /// Records a second in all; without it, each producer sends as soon as it may
     #[arg(long, value_parser = parse_rate)]
@@ -71,13 +78,13 @@ pub struct AppendOptions {
     #[arg(long)]
     pub idempotent: bool,
     /// Compress batches: none, gzip, snappy, lz4 or zstd
-    #[arg(long, default_value = "none", value_parser = parse_compression)]
+    #[arg(short = 'z', long, value_name = "CODEC", default_value = "none", value_parser = parse_compression)]
     pub compression: Compression,
     /// Create the topic with ropewalk.durability set to this
     #[arg(long)]
     pub durability: Option<String>,
-    /// Create the topic with this config, name=value; may be repeated (flush.messages=1 makes Kafka flush each batch)
-    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = parse_config)]
+    /// Create the topic with this config, such as retention.ms=1h; may be repeated (flush.messages=1 makes Kafka flush each batch)
+    #[arg(short, long = "config", value_name = "NAME=VALUE", value_parser = parse_config)]
     pub configs: Vec<(String, String)>,
     /// Records to append in all before measuring
     #[arg(long, default_value_t = 0)]
@@ -134,6 +141,9 @@ pub struct AppendReport {
     pub first_error: Option<String>,
     /// Records read back and found right, if that was asked for.
     pub verified_records: Option<u64>,
+    /// What the machine takes for one batch.
+    #[serde(flatten)]
+    pub floor: Beside,
 }
 
 /// Appends as `options` say and reports. Failed batches are reported, not returned as an error.
@@ -149,6 +159,10 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     }
     let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
     prepare_topic(&mut cluster, options)?;
+    let batch_bytes = options
+        .record_bytes
+        .saturating_mul(options.batch_records as usize);
+    let floor = Beside::measure(&mut cluster, batch_bytes);
     let payloads = Ring::new(options.record_bytes);
     let acknowledged = Mutex::new(Vec::new());
     let load = load(options);
@@ -162,6 +176,7 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
         &mut progress,
     )?;
     let mut report = report(options, &produced);
+    report.floor = floor;
     report.usage = progress.usage(report.records * options.record_bytes as u64);
     if options.verify {
         let acknowledged = acknowledged.into_inner().expect("nobody died while adding");
@@ -197,7 +212,7 @@ fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Resu
     let name = &options.topic;
     let partitions = i32::try_from(options.partitions).context("--partitions is too large")?;
     let mut topic = NewTopic::new(name, partitions);
-    topic.replication_factor = options.replication_factor;
+    topic.replication_factor = options.replicas.unwrap_or(-1);
     topic.configs = options.configs.clone();
     if let Some(durability) = &options.durability {
         topic
@@ -243,6 +258,7 @@ fn report(options: &AppendOptions, produced: &Produced) -> AppendReport {
         errors: produced.errors(),
         first_error: produced.first_error(),
         verified_records: None,
+        floor: Beside::default(),
     }
 }
 
@@ -250,21 +266,25 @@ impl fmt::Display for AppendReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "append       {} records of {} B in {} s ({} producers, {} partitions, batches of {}, {} in flight, acks {})",
-            self.records,
+            "append       {} of {} B in {} s ({}, {}, batches of {}, {} in flight, acks={})",
+            counted(self.records, "record"),
             self.record_bytes,
             self.seconds,
-            self.producers,
-            self.partitions,
-            self.batch_records,
+            counted(self.producers, "producer"),
+            counted(self.partitions, "partition"),
+            counted(self.batch_records, "record"),
             self.in_flight,
-            self.acks
+            if self.acks < 0 {
+                "all".to_owned()
+            } else {
+                self.acks.to_string()
+            }
         )?;
         writeln!(
             f,
-            "throughput   {:.0} records/s, {:.1} MB/s{}",
-            self.records_per_s,
-            self.mb_per_s,
+            "throughput   {} records/s, {}/s{}",
+            plain(self.records_per_s),
+            bytes(self.records_per_s * self.record_bytes as f64),
             self.rate
                 .map(|rate| format!(
                     " ({rate} records/s asked for; latency of each record from its intended time)"
@@ -272,6 +292,7 @@ impl fmt::Display for AppendReport {
                 .unwrap_or_default()
         )?;
         write_latency(f, &self.latency)?;
+        write!(f, "{}", self.floor)?;
         write_usage(f, &self.usage)?;
         if let Some(verified) = self.verified_records {
             writeln!(f, "verified     {verified} records read back and found right")?;

@@ -13,23 +13,32 @@ use client::wire::{OffsetCommitRequest, OffsetCommitResponse, Text};
 use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
 
+use crate::floor::Beside;
 use crate::latency::{Latency, LatencyRecorder};
-use crate::report::{per_s, write_latency, write_usage};
+use crate::report::{counted, per_s, plain, write_latency, write_usage};
 use crate::usage::{Meter, Usage};
 
 /// How long a topic or a coordinator may take to be there.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// About the bytes of a commit of one offset.
+const COMMIT_BYTES: usize = 128;
 /// A committer that is in no group has this generation.
 const NO_GENERATION: i32 = -1;
 
 /// What to commit, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommitOptions {
-    /// The broker that coordinates the groups, one host:port
-    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
+    /// The address of the broker that coordinates the groups
+    #[arg(
+        short,
+        long,
+        env = "ROPEWALK_BOOTSTRAP",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9092"
+    )]
     pub bootstrap: String,
     /// Topic whose offsets are committed; created with one partition if it does not exist
-    #[arg(long, default_value = "bench")]
+    #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
     /// Groups that commit in turn, named bench-0, bench-1 and so on
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -74,6 +83,9 @@ pub struct CommitReport {
     /// What it cost.
     #[serde(flatten)]
     pub usage: Usage,
+    /// What the machine takes for one commit.
+    #[serde(flatten)]
+    pub floor: Beside,
 }
 
 /// Commits as `options` say and reports.
@@ -92,6 +104,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
     let topic = cluster.wait_topic(&options.topic, PATIENCE)?.id;
     // Makes the groups' topic, if there is none yet.
     cluster.group_offsets("bench-0")?;
+    let floor = Beside::measure(&mut cluster, COMMIT_BYTES);
     let meter = Meter::start(&options.server_pids)?;
     let began = Instant::now();
     let commits = thread::scope(|scope| {
@@ -118,6 +131,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
         commits_per_s: per_s(latencies.count() as f64, seconds),
         latency: latencies.summary(),
         usage: meter.stop()?.usage(0),
+        floor,
     })
 }
 
@@ -194,11 +208,16 @@ impl fmt::Display for CommitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "commit       {} offsets of {} groups in {} s ({} connections, {} in flight)",
-            self.commits, self.groups, self.seconds, self.connections, self.in_flight
+            "commit       {} of {} in {} s ({}, {} in flight)",
+            counted(self.commits, "offset"),
+            counted(self.groups, "group"),
+            self.seconds,
+            counted(self.connections, "connection"),
+            self.in_flight
         )?;
-        writeln!(f, "throughput   {:.0} commits/s", self.commits_per_s)?;
+        writeln!(f, "throughput   {} commits/s", plain(self.commits_per_s))?;
         write_latency(f, &self.latency)?;
+        write!(f, "{}", self.floor)?;
         write_usage(f, &self.usage)
     }
 }

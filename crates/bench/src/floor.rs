@@ -3,6 +3,7 @@
 //! Every comparison begins with this, on the machine and in the minute of the comparison: absolute figures move from machine
 //! to machine, and ratios to these do not.
 
+mod beside;
 mod disk;
 mod loopback;
 mod memory;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+pub use self::beside::Beside;
 use crate::latency::{Latency, LatencyRecorder};
 
 /// Where to measure.

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use self::classic::ClassicGroup;
 use self::consumer::ConsumerGroup;
+use crate::report::counted;
 
 /// How long a topic may take to be there.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,14 +41,20 @@ pub enum GroupProtocol {
 /// The group.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MembersOptions {
-    /// The broker that coordinates the group, one host:port
-    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
+    /// The address of the broker that coordinates the group
+    #[arg(
+        short,
+        long,
+        env = "ROPEWALK_BOOTSTRAP",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9092"
+    )]
     pub bootstrap: String,
     /// Topic that the group reads; created if it does not exist
-    #[arg(long, default_value = "bench-members")]
+    #[arg(short, long, value_name = "NAME", default_value = "bench-members")]
     pub topic: String,
     /// The topic's partitions
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short, long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(i32).range(1..))]
     pub partitions: i32,
     /// Members, before one more joins and one leaves
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -289,18 +296,19 @@ impl fmt::Display for MembersReport {
         };
         writeln!(
             f,
-            "members      {} of {} partitions, {protocol}, {heartbeats}",
-            self.members, self.partitions
+            "members      {} of {}, {protocol}, {heartbeats}",
+            self.members,
+            counted(self.partitions as u64, "partition")
         )?;
         for settled in &self.settled {
             writeln!(
                 f,
-                "{:<16} settled in {} s with {} answers; {} members changed, {} partitions moved",
+                "{:<16} settled in {} s with {}; {} changed, {} moved",
                 settled.after,
                 settled.seconds,
-                settled.answers,
-                settled.members_changed,
-                settled.partitions_moved
+                counted(settled.answers, "answer"),
+                counted(settled.members_changed as u64, "member"),
+                counted(settled.partitions_moved as u64, "partition")
             )?;
         }
         Ok(())

@@ -18,7 +18,7 @@ use self::consumer::Outcome;
 use crate::contract::together;
 use crate::latency::{Latency, LatencyRecorder};
 use crate::progress::Progress;
-use crate::report::{mb_per_s, per_s, write_latency, write_usage};
+use crate::report::{bytes, counted, mb_per_s, per_s, plain, write_latency, write_usage};
 use crate::stretches;
 use crate::usage::Usage;
 
@@ -35,17 +35,23 @@ pub enum Decode {
 /// What to read, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadOptions {
-    /// Brokers to ask first, host:port, separated by commas
-    #[arg(long, env = "ROPEWALK_BOOTSTRAP", default_value = "127.0.0.1:9092")]
+    /// A broker's address, or several with commas between
+    #[arg(
+        short,
+        long,
+        env = "ROPEWALK_BOOTSTRAP",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:9092"
+    )]
     pub bootstrap: String,
     /// Topic to read
-    #[arg(long, default_value = "bench")]
+    #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
     /// Consumers, each a thread with its own connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub consumers: u32,
     /// How many records each partition is read, instead of all
-    #[arg(long)]
+    #[arg(short = 'n', long, value_name = "N")]
     pub records: Option<u64>,
     /// Bytes that a fetch may bring
     #[arg(long, default_value_t = 4 << 20, value_parser = clap::value_parser!(i32).range(1..))]
@@ -163,19 +169,20 @@ impl fmt::Display for ReadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "read         {} records, {} B in {} s ({} consumers, {} partitions, {} fetches, {} offset gaps)",
-            self.records,
-            self.bytes,
+            "read         {}, {} in {} s ({}, {}, {}, {})",
+            counted(self.records, "record"),
+            bytes(self.bytes as f64),
             self.seconds,
-            self.consumers,
-            self.partitions,
-            self.fetches,
-            self.offset_gaps
+            counted(self.consumers, "consumer"),
+            counted(self.partitions as u64, "partition"),
+            counted(self.fetches, "fetch"),
+            counted(self.offset_gaps, "offset gap")
         )?;
         writeln!(
             f,
-            "throughput   {:.0} records/s, {:.1} MB/s",
-            self.records_per_s, self.mb_per_s
+            "throughput   {} records/s, {}/s",
+            plain(self.records_per_s),
+            bytes(self.mb_per_s * 1e6)
         )?;
         write_latency(f, &self.latency)?;
         write_usage(f, &self.usage)

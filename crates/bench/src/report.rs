@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub(crate) use crate::compare::report::number::plain;
+
+use crate::compare::report::number;
 use crate::latency::Latency;
 use crate::usage::Usage;
 
@@ -27,6 +30,27 @@ impl<R: Serialize + fmt::Display> Report for R {}
 /// Bytes of 10^6 a second.
 pub(crate) fn mb_per_s(bytes: u64, seconds: f64) -> f64 {
     per_s(bytes as f64 / 1e6, seconds)
+}
+
+/// A count and what is counted, in the singular or the plural.
+pub(crate) fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    let ending = match noun {
+        _ if count == 1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", number::count(count))
+}
+
+/// Bytes in the unit that leaves few digits: B, KB, MB or GB, of 10^3 each.
+pub(crate) fn bytes(bytes: f64) -> String {
+    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit)
+        .unwrap_or((1.0, "B"));
+    format!("{} {name}", plain(bytes / unit))
 }
 
 /// How many a second, to two places; zero in no time.
@@ -65,4 +89,26 @@ pub(crate) fn write_usage(f: &mut fmt::Formatter<'_>, usage: &Usage) -> fmt::Res
         write!(f, ", {rss} MB resident")?;
     }
     writeln!(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_bytes_read_as_people_write_them() {
+        assert_eq!(counted(1_u32, "producer"), "1 producer");
+        assert_eq!(counted(0_u32, "partition"), "0 partitions");
+        assert_eq!(counted(1_234_u32, "fetch"), "1,234 fetches");
+        for (value, text) in [
+            (0.0, "0 B"),
+            (100.0, "100 B"),
+            (38_400.0, "38.4 KB"),
+            (500_000.0, "500 KB"),
+            (9_900_000.0, "9.90 MB"),
+            (1_103_411_200.0, "1.10 GB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
+    }
 }

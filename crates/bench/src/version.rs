@@ -3,5 +3,7 @@
 
 /// One line: the number, the short commit and its day.
 pub const SHORT: &str = env!("ROPEWALK_VERSION");
+/// The day of the commit, or that it is unknown.
+pub const DAY: &str = env!("ROPEWALK_DAY");
 /// The number, and on a line of its own the whole commit and its time.
 pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), "\n", env!("ROPEWALK_ORIGIN"));

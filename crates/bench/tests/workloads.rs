@@ -59,7 +59,19 @@ fn records_are_appended_counted_and_read_back() {
     );
     let json: serde_json::Value = serde_json::from_str(&report.render(true)).expect("JSON");
     assert!(json["p9999_us"].is_f64() && json["client_cpu_s"].is_f64());
-    assert!(report.to_string().contains("1000 records of 100 B"));
+    let text = report.to_string();
+    assert!(
+        text.contains("1,000 records of 100 B")
+            && text.contains("(3 producers, 2 partitions, batches of 7 records, 4 in flight, acks=all)"),
+        "{text}"
+    );
+    // This broker is here, and tells of no disk.
+    assert!(json["floor_loopback_p50_us"].is_f64() && json["floor_flush_p50_us"].is_null());
+    assert_eq!(json["floor_bytes"], 700);
+    assert!(
+        text.contains("\nfloor        700 B: no flush was timed ("),
+        "{text}"
+    );
 
     for (consumers, decode, times) in [
         (1, Decode::Records, 1),

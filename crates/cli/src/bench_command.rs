@@ -11,7 +11,9 @@ use bench::{
     append, commit, drive, floor, members, read,
 };
 use clap::{Args, Subcommand};
+use server::config::plain_value;
 
+use crate::failure::Senseless;
 use crate::output::Output;
 use crate::signals::{self, Watched};
 
@@ -118,7 +120,8 @@ struct DiffArguments {
 pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
     match arguments.command {
         BenchCommand::Floor(options) => print(&floor::run(&options)?.render(options.json)),
-        BenchCommand::Append(options) => {
+        BenchCommand::Append(mut options) => {
+            options.configs = plain_configs(options.configs)?;
             let report = append::run(&options)?;
             let printed = print(&report.render(options.json));
             // The figures stand, but a script must not take them for those of a sound run.
@@ -187,6 +190,15 @@ fn diff(arguments: &DiffArguments) -> Result<()> {
         bail!("these are of two machines, so nothing was judged: --any-machine judges all the same");
     }
     printed
+}
+
+/// Configs with times and sizes as Kafka's plain numbers.
+fn plain_configs(configs: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
+    let plain = |(name, value): (String, String)| match plain_value(&name, &value) {
+        Ok(value) => Ok((name, value)),
+        Err(expected) => Err(Senseless(format!("{name} must be {expected}")).into()),
+    };
+    configs.into_iter().map(plain).collect()
 }
 
 fn print(report: &str) -> Result<()> {

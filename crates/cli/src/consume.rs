@@ -29,7 +29,7 @@ const EXAMPLES: &str = r"Examples:
   ropewalk consume orders --last 10               the last ten of each partition
   ropewalk consume orders --from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z
   ropewalk consume orders --from 15m --follow     from a quarter of an hour ago
-  ropewalk consume orders -p 2 -o 1000 -n 10      the same as with --partition, --from and --max
+  ropewalk consume -t orders -p 2 -o 1000 -n 10   the same as with --partition, --from and --max
   ropewalk consume orders --format '{time} {partition}:{offset} {key}={value}'
   ropewalk consume orders --delimiter '\0' | xargs -0 -n 1 echo
   ropewalk consume orders --json | jq .value
@@ -45,10 +45,14 @@ const LEADER_PATIENCE: Duration = Duration::from_secs(30);
 const LEADER_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "ropewalk consume [OPTIONS] <TOPIC>")]
 pub(crate) struct ConsumeArguments {
     /// The topic
-    topic: String,
+    #[arg(required_unless_present = "topic_flag")]
+    topic: Option<String>,
+    /// The topic, in place of naming it without a flag
+    #[arg(short = 't', long = "topic", value_name = "TOPIC", conflicts_with = "topic")]
+    topic_flag: Option<String>,
     #[command(flatten)]
     remote: Remote,
     /// Where to begin: earliest, latest, an offset, a time such as 2026-01-31T12:00:00Z, @ and milliseconds since 1970, or an
@@ -87,12 +91,12 @@ pub(crate) struct ConsumeArguments {
 pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
     range::check(arguments.from, arguments.until)?;
     let mut cluster = arguments.remote.connect()?;
-    let topic = cluster.topic(&arguments.topic)?;
+    let topic = cluster.topic(arguments.topic())?;
     let partitions = partitions(arguments, &topic)?;
     let mut printer = Printer::new(
         Output::open(),
         shape(arguments),
-        &arguments.topic,
+        arguments.topic(),
         arguments.until,
         arguments.max,
     );
@@ -108,6 +112,11 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
 }
 
 impl ConsumeArguments {
+    fn topic(&self) -> &str {
+        let named = self.topic_flag.as_ref().or(self.topic.as_ref());
+        named.expect("clap asks for one of them")
+    }
+
     /// Whether where it begins or stops is said by an offset, which means one partition.
     fn names_offset(&self) -> bool {
         matches!(self.from, Begin::Offset(_)) || matches!(self.until, Some(Until::Offset(_)))
@@ -152,7 +161,7 @@ fn partitions(arguments: &ConsumeArguments, topic: &TopicMetadata) -> Result<Vec
 /// Where to begin in a partition.
 fn start_of(arguments: &ConsumeArguments, cluster: &mut Cluster, partition: i32) -> Result<Start> {
     match arguments.last {
-        Some(count) => range::last(cluster, &arguments.topic, partition, count),
+        Some(count) => range::last(cluster, arguments.topic(), partition, count),
         None => Ok(arguments.from.start()),
     }
 }
@@ -165,7 +174,7 @@ fn read_to_tail(
     partition: i32,
     printer: &mut Printer,
 ) -> Result<Then> {
-    let topic = &arguments.topic;
+    let topic = arguments.topic();
     // Before the tail: what is appended in between must not put the start beyond it.
     let start = start_of(arguments, cluster, partition)?;
     let tail = cluster
@@ -180,7 +189,7 @@ fn read_to_tail(
         |cluster: &mut Cluster| Consumer::new(cluster, topic, partition, start, ConsumerOptions::default());
     let mut consumer = begin(cluster)?;
     if consumer.topic_id() != described.id {
-        let topic = topic.clone();
+        let topic = topic.to_owned();
         let made_again = true;
         return Err(ClientError::TopicDeleted { topic, made_again }.into());
     }

@@ -56,7 +56,8 @@ fn write_pages(command: &clap::Command, directory: &Path) -> io::Result<usize> {
 /// Writes the page of a command.
 fn render(command: &clap::Command, page: &mut dyn Write) -> io::Result<()> {
     let man = Man::new(command.clone())
-        .source(format!("ropewalk {}", version::SHORT))
+        .date(version::DAY)
+        .source(concat!("ropewalk ", env!("CARGO_PKG_VERSION")))
         .manual("Ropewalk");
     man.render_title(page)?;
     man.render_name_section(page)?;

@@ -57,10 +57,14 @@ const CODECS: [(&str, Compression); 5] = [
 ];
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "ropewalk produce [OPTIONS] <TOPIC> [FILE]...")]
 pub(crate) struct ProduceArguments {
     /// The topic; made with the node's defaults if it does not exist
-    topic: String,
+    #[arg(required_unless_present = "topic_flag")]
+    topic: Option<String>,
+    /// The topic, in place of naming it without a flag
+    #[arg(short = 't', long = "topic", value_name = "TOPIC")]
+    topic_flag: Option<String>,
     /// Files to read, - for standard input; without one, standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -102,6 +106,23 @@ pub(crate) struct ProduceArguments {
     /// Print one JSON object at the end: how many records were appended, and the first and last offset in each partition
     #[arg(long)]
     report: bool,
+}
+
+impl ProduceArguments {
+    fn topic(&self) -> &str {
+        let named = self.topic_flag.as_ref().or(self.topic.as_ref());
+        named.expect("clap asks for one of them")
+    }
+
+    /// The files; beside `--topic`, what stands first is one of them.
+    fn files(&self) -> Vec<PathBuf> {
+        let first = self.topic_flag.as_ref().and(self.topic.as_ref());
+        first
+            .map(PathBuf::from)
+            .into_iter()
+            .chain(self.files.iter().cloned())
+            .collect()
+    }
 }
 
 fn header(text: &str) -> Result<HeaderBytes, String> {
@@ -148,12 +169,13 @@ fn compression() -> impl TypedValueParser<Value = Compression> {
 }
 
 pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
-    let mut inputs = Inputs::open(&arguments.files)?;
+    let files = arguments.files();
+    let mut inputs = Inputs::open(&files)?;
     let mut cluster = arguments.remote.connect()?;
     let topic = topic(arguments, &mut cluster)?;
     let stop = Stop::default();
     let appender = Appender::new(arguments, cluster, &topic, stop.clone())?;
-    if arguments.files.is_empty() && stdin().is_terminal() {
+    if files.is_empty() && stdin().is_terminal() {
         note("each line that you type is a record; Ctrl-D ends");
     }
     let news = inputs.read(&stop)?;
@@ -176,9 +198,9 @@ pub(crate) fn run(arguments: &ProduceArguments) -> Result<()> {
 
 fn topic(arguments: &ProduceArguments, cluster: &mut Cluster) -> Result<TopicMetadata> {
     if arguments.no_create {
-        return Ok(cluster.topic(&arguments.topic)?);
+        return Ok(cluster.topic(arguments.topic())?);
     }
-    let (topic, made) = topic_or_new(cluster, &arguments.topic)?;
+    let (topic, made) = topic_or_new(cluster, arguments.topic())?;
     if made {
         note(&format!("topic {} did not exist and was created", topic.name));
     }

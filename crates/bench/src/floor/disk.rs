@@ -22,6 +22,8 @@ use crate::report::mb_per_s;
 const SIZES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// A journal's file, about; writes go round in it. Short runs do with less.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The same beside a node that runs, whose disk may be nearly full.
+const SHORT_FILE_BYTES_MAX: u64 = 16 << 20;
 /// How much the sequential writing writes for each sample that small operations get, within the limits below.
 const SEQUENTIAL_BYTES_PER_SAMPLE: u64 = 1 << 20;
 const SEQUENTIAL_BYTES_MIN: u64 = 16 << 20;
@@ -43,27 +45,16 @@ pub(super) fn measure(
     rows: &mut Vec<FloorTimes>,
     rates: &mut Vec<FloorRate>,
 ) -> anyhow::Result<bool> {
-    // A slip of the pen must not make a directory, on whatever disk that comes to lie.
-    anyhow::ensure!(
-        options.dir.is_dir(),
-        "there is no directory {}; --dir names one on the disk to measure",
-        options.dir.display()
-    );
-    let folder = Folder(options.dir.join(format!("ropewalk-floor-{}", std::process::id())));
-    let disk =
-        RealDisk::open(&folder.0).with_context(|| format!("cannot measure in {}", options.dir.display()))?;
+    let (folder, disk) = open(&options.dir)?;
     for size in SIZES {
         let samples = samples_of(options.samples, size);
         let written_bytes = size as u64 * u64::from(samples);
-        let file_bytes = written_bytes.min(FILE_BYTES_MAX).next_multiple_of(1 << 20);
-        let filled = disk.create(Path::new("filled"))?;
-        filled.fill_with_zeros(file_bytes)?;
+        let file_bytes = file_bytes(size, samples);
         rows.push(times(
             "disk_filled",
             size,
-            &flush_around(&filled, file_bytes, size, samples)?,
+            &flush_filled(&disk, file_bytes, size, samples)?,
         ));
-        disk.remove(Path::new("filled"))?;
 
         let allocated = create_allocated(&disk, "allocated", written_bytes)?;
         rows.push(times(
@@ -94,6 +85,47 @@ pub(super) fn measure(
         mb_per_s: write_sequentially(&disk, bytes)?,
     });
     Ok(disk.durable_write_mode() == DurableWriteMode::Direct)
+}
+
+/// Times the journal's way of flushing alone, in a folder of its own in `place`.
+pub(super) fn time_filled(place: &Path, size: usize, samples: u32) -> anyhow::Result<LatencyRecorder> {
+    let (_folder, disk) = open(place)?;
+    let file_bytes = file_bytes(size, samples).min(SHORT_FILE_BYTES_MAX);
+    flush_filled(&disk, file_bytes, size, samples)
+}
+
+/// Makes a folder to measure in.
+fn open(place: &Path) -> anyhow::Result<(Folder, RealDisk)> {
+    // A slip of the pen must not make a directory, on whatever disk that comes to lie.
+    anyhow::ensure!(
+        place.is_dir(),
+        "there is no directory {}; --dir names one on the disk to measure",
+        place.display()
+    );
+    let folder = Folder(place.join(format!("ropewalk-floor-{}", std::process::id())));
+    let disk = RealDisk::open(&folder.0).with_context(|| format!("cannot measure in {}", place.display()))?;
+    Ok((folder, disk))
+}
+
+/// The length of a file that this many writes of a size go round in.
+fn file_bytes(size: usize, samples: u32) -> u64 {
+    let written_bytes = size as u64 * u64::from(samples);
+    written_bytes.min(FILE_BYTES_MAX).next_multiple_of(1 << 20)
+}
+
+/// Durable writes in a file of written zeros.
+fn flush_filled(
+    disk: &RealDisk,
+    file_bytes: u64,
+    size: usize,
+    samples: u32,
+) -> anyhow::Result<LatencyRecorder> {
+    let name = Path::new("filled");
+    let file = disk.create(name)?;
+    file.fill_with_zeros(file_bytes)?;
+    let recorder = flush_around(&file, file_bytes, size, samples)?;
+    disk.remove(name)?;
+    Ok(recorder)
 }
 
 /// Durable writes one behind the other, from the file's start again when its end is reached.

@@ -26,7 +26,8 @@ pub(super) fn measure(samples: u32, rows: &mut Vec<FloorTimes>) -> anyhow::Resul
     Ok(())
 }
 
-fn round_trips(size: usize, samples: u32) -> io::Result<LatencyRecorder> {
+/// Times round trips of requests of one size.
+pub(super) fn round_trips(size: usize, samples: u32) -> io::Result<LatencyRecorder> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut stream = TcpStream::connect(listener.local_addr()?)?;
     stream.set_nodelay(true)?;

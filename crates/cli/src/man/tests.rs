@@ -25,7 +25,7 @@ fn built() -> clap::Command {
 /// The lines of a page that are printed as they are, without roff's escapes.
 fn unflowed(page: &str) -> Vec<String> {
     let blocks = page.split(".nf\n").skip(1);
-    let blocks = blocks.map(|block| block.split(".fi").next().expect("never empty"));
+    let blocks = blocks.map(|block| block.split("\n.fi\n").next().expect("never empty"));
     let plain = |line: &str| {
         line.replace("\\&", "")
             .replace("\\-", "-")
@@ -72,4 +72,18 @@ fn every_variable_is_told() {
         assert!(serve.contains(&entry), "{serve}");
     }
     assert!(serve.contains(".SH ENVIRONMENT\n"), "{serve}");
+    // Roff would drop an empty argument and take the next one for it.
+    let title = serve
+        .lines()
+        .find(|line| line.starts_with(".TH"))
+        .expect("each page has one");
+    let expected = format!(
+        "1 {} \"ropewalk {}\" Ropewalk",
+        version::DAY,
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(
+        title.replace('"', "").ends_with(&expected.replace('"', "")),
+        "{title}"
+    );
 }

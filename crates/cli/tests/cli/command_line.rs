@@ -78,6 +78,8 @@ fn a_senseless_command_line_exits_with_2() {
         &["consume", "t", "--last", "0"],
         &["consume", "t", "--until", "latest"],
         &["consume", "t", "--max", "0"],
+        &["consume", "t", "--topic", "u"],
+        &["produce", "--whole"],
         &["consume", "t", "--partition", "0,x"],
         &["consume", "t", "--format", "{vlaue}"][..],
         &["consume", "t", "--format", "value"],
@@ -192,6 +194,11 @@ fn what_is_senseless_is_told_with_what_would_make_sense() {
             &["serve", "--http", "127.0.0.1:80000"],
             "http.listen must be host:port with a port from 0 to 65535",
         ),
+        (
+            &["bench", "append", "-c", "retention.ms=soon"],
+            "retention.ms must be a whole number of milliseconds, or a time such as 90s, 12h or 7d",
+        ),
+        (&["bench", "append", "-r", "0"], "0 is not in 1.."),
         (&["consume", "t", "-p", "x"], "invalid digit"),
         (&["consume", "t", "-n", "0"], "0 is not in 1.."),
         (&["produce", "t", "-H", "name"], "expected NAME=VALUE"),
@@ -392,7 +399,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 #[test]
 fn a_usage_line_asks_for_nothing_that_the_environment_gives() {
     for (arguments, usage) in [
-        (&["consume"][..], "Usage: ropewalk consume <TOPIC>\n"),
+        (&["consume"][..], "Usage: ropewalk consume [OPTIONS] <TOPIC>\n"),
         (&["topic", "create"], "Usage: ropewalk topic create <NAME>\n"),
     ] {
         let mut command = ropewalk(arguments);

@@ -438,7 +438,7 @@ fn a_large_group_settles_in_either_protocol() {
 
 #[test]
 fn a_node_can_be_measured() {
-    let (_directory, node) = node();
+    let (directory, node) = node();
     let append = [
         "bench",
         "append",
@@ -452,6 +452,33 @@ fn a_node_can_be_measured() {
     ];
     let report = parsed(&node.run(&append).printed());
     assert_eq!((&report["records"], &report["errors"]), (&1000.into(), &0.into()));
+    // The node is on this machine: the floor of its disk, beside its directory, stands beside the result.
+    assert_eq!(report["floor_bytes"], 1000);
+    for floor in ["floor_flush_p50_us", "floor_loopback_p50_us"] {
+        assert!(report[floor].as_f64() > Some(0.0), "{floor}: {report}");
+    }
+    assert_eq!(report["floor_disk"].as_str(), directory.path().to_str());
+    let left = std::fs::read_dir(directory.path()).expect("readable").count();
+    assert_eq!(left, 1, "only the node's directory is there");
+    let small = [
+        "bench",
+        "append",
+        "-t",
+        "small",
+        "-n",
+        "1",
+        "-c",
+        "retention.ms=1h",
+        "-r",
+        "1",
+    ];
+    let text = node.run(&small).printed();
+    assert!(
+        text.contains("(1 producer, 1 partition, batches of 1 record, 1 in flight, acks=all)"),
+        "{text}"
+    );
+    let configs = ["config", "get", "-t", "small", "retention.ms"];
+    assert!(node.run(&configs).printed().contains("3600000"));
     let report = parsed(
         &node
             .run(&["bench", "read", "--topic", "load", "--json"])
@@ -498,6 +525,14 @@ fn short_flags_and_units_are_understood() {
         "{key} {value} {headers}",
     ];
     assert_eq!(run(&consume, b"").printed(), "key two a=b\n");
+    // As kcat has it: the topic by a flag, and what stands first is a file then.
+    let file = directory.path().join("lines");
+    std::fs::write(&file, "four\n").expect("writable");
+    let file = file.to_str().expect("text");
+    run(&["produce", "-t", "orders", "-p", "0", file], b"").printed();
+    run(&["produce", "-t", "orders", "-p", "0"], b"five\n").printed();
+    let consume = ["consume", "-t", "orders", "-p", "0"];
+    assert_eq!(run(&consume, b"").printed(), "four\nfive\n");
     let set = ["config", "set", "-t", "orders", "segment.bytes=16MiB"];
     let changed = run(&set, b"").printed();
     assert!(changed.contains("segment.bytes = 16777216"), "{changed}");
