@@ -18,6 +18,7 @@ mod error;
 mod glance;
 mod header;
 mod patch;
+mod recompress;
 mod records;
 mod resum;
 mod retain;
@@ -31,13 +32,14 @@ mod walk;
 mod tests;
 
 pub use build::{BatchBuilder, RECORD_OVERHEAD_BYTES_MAX};
-pub use compress::Limits;
+pub use compress::{Limits, Packing};
 pub use error::{BatchError, RecordFault};
 pub use header::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LOG_OVERHEAD_BYTES, TimestampType, checksum,
     checksum_holds,
 };
 pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
+pub use recompress::{RecompressError, recompress};
 pub use records::{Record, Records, find_timestamp, records};
 pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
 pub use split::{Batches, batches};

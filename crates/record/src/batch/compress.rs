@@ -12,6 +12,15 @@ use super::error::BatchError;
 use super::header::Compression;
 use super::snappy::{SnappyBlocks, SnappyWriter};
 
+/// A compression, and how hard it tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packing {
+    /// How records are compressed.
+    pub compression: Compression,
+    /// The level, as gzip and Zstandard count theirs; `None` is the one that they have by themselves. The others have only one.
+    pub level: Option<i32>,
+}
+
 /// What compressed records may cost their reader. Uncompressed batches cost nothing and know no limit but their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -223,13 +232,24 @@ impl Compressor {
     pub(super) fn new(compression: Compression, out: Vec<u8>) -> Compressor {
         match compression {
             Compression::None => Compressor::None(out),
-            Compression::Gzip => {
-                let encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
-                Compressor::Gzip(Box::new(encoder))
-            }
+            Compression::Gzip => Compressor::gzip(None, out),
             Compression::Snappy => Compressor::Snappy(Box::new(SnappyWriter::new(out))),
             Compression::Lz4 => Compressor::lz4(BlockSize::Max64KB, out),
-            Compression::Zstd => Compressor::zstd(None, out),
+            Compression::Zstd => Compressor::zstd(None, None, out),
+        }
+    }
+
+    /// The same for records of `records_bytes`, at the level that is wanted. Knowing how long they are, Zstandard takes no more memory
+    /// than they are worth, whatever its level.
+    pub(super) fn packing(packing: Packing, records_bytes: u64, out: Vec<u8>) -> Compressor {
+        match packing.compression {
+            Compression::Gzip => Compressor::gzip(packing.level, out),
+            Compression::Zstd => {
+                let whole = records_bytes.max(1).next_power_of_two().ilog2();
+                let window_log = whole.min(ZSTD_WRITTEN_WINDOW_LOG_MAX);
+                Compressor::zstd(packing.level, Some(window_log), out)
+            }
+            other => Compressor::new(other, out),
         }
     }
 
@@ -241,7 +261,7 @@ impl Compressor {
             Compression::Zstd => {
                 let window_log = zstd_window_log(original);
                 let allowed = window_log.map(|log| log.min(ZSTD_WRITTEN_WINDOW_LOG_MAX));
-                Compressor::zstd(allowed, out)
+                Compressor::zstd(None, allowed, out)
             }
             other => Compressor::new(other, out),
         }
@@ -254,9 +274,16 @@ impl Compressor {
         Compressor::Lz4(Box::new(FrameEncoder::with_frame_info(frame, out)))
     }
 
-    fn zstd(window_log: Option<u32>, out: Vec<u8>) -> Compressor {
-        let mut encoder = zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)
-            .expect("the default level exists");
+    fn gzip(level: Option<i32>, out: Vec<u8>) -> Compressor {
+        let level = level.and_then(|level| u32::try_from(level).ok());
+        let level = level.map_or_else(flate2::Compression::default, flate2::Compression::new);
+        Compressor::Gzip(Box::new(flate2::write::GzEncoder::new(out, level)))
+    }
+
+    fn zstd(level: Option<i32>, window_log: Option<u32>, out: Vec<u8>) -> Compressor {
+        let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
+        let mut encoder =
+            zstd::stream::write::Encoder::new(out, level).expect("Zstandard clamps levels that it has not");
         if let Some(window_log) = window_log {
             encoder
                 .window_log(window_log.max(ZSTD_WINDOW_LOG_MIN))
@@ -272,6 +299,17 @@ impl Compressor {
             Compressor::Snappy(writer) => writer.write(records),
             Compressor::Lz4(encoder) => encoder.write_all(records).expect(MEMORY),
             Compressor::Zstd(encoder) => encoder.write_all(records).expect(MEMORY),
+        }
+    }
+
+    /// What it appended to has so many bytes by now; a little more is on its way.
+    pub(super) fn out_bytes(&self) -> usize {
+        match self {
+            Compressor::None(out) => out.len(),
+            Compressor::Gzip(encoder) => encoder.get_ref().len(),
+            Compressor::Snappy(writer) => writer.out_bytes(),
+            Compressor::Lz4(encoder) => encoder.get_ref().len(),
+            Compressor::Zstd(encoder) => encoder.get_ref().len(),
         }
     }
 

@@ -82,6 +82,11 @@ impl Attributes {
         Attributes(compression as u16)
     }
 
+    /// The same of records that are compressed this way.
+    pub(super) fn with_compression(self, compression: Compression) -> Attributes {
+        Attributes(self.0 & !Attributes::COMPRESSION | compression as u16)
+    }
+
     /// The same, inside a transaction or not.
     #[must_use]
     pub fn with_transactional(self, transactional: bool) -> Attributes {

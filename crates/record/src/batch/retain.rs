@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::compress::{Compressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{
-    ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LENGTH_AT, LOG_OVERHEAD_BYTES,
+    ATTRIBUTES_AT, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LENGTH_AT, LOG_OVERHEAD_BYTES,
     MAX_TIMESTAMP_AT, RECORD_COUNT_AT, TimestampType,
 };
 use super::patch::{put, seal_checksum};
@@ -253,10 +253,4 @@ fn complete(batch: &mut [u8], record_count: i32, max_timestamp_ms: i64) {
     put(batch, MAX_TIMESTAMP_AT, &max_timestamp_ms.to_be_bytes());
     put(batch, RECORD_COUNT_AT, &record_count.to_be_bytes());
     seal_checksum(batch);
-}
-
-impl Attributes {
-    fn with_compression(self, compression: Compression) -> Attributes {
-        Attributes(self.0 & !Attributes::COMPRESSION | compression as u16)
-    }
 }

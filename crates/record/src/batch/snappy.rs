@@ -157,6 +157,10 @@ impl SnappyWriter {
         self.waiting.clear();
     }
 
+    pub(super) fn out_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         if !self.waiting.is_empty() {
             self.end_block();
