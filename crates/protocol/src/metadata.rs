@@ -28,7 +28,9 @@ use record::{ClusterId, Epoch, PartitionId, TopicId};
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
-pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
+pub use configs::{
+    ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish, LONG_CONFIG_BYTES_MAX,
+};
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
 pub use topic_id::fresh_topic_id;
@@ -77,6 +79,8 @@ pub struct Metadata {
     folded_names: BTreeMap<Box<str>, TopicId>,
     next_producer_id: ProducerId,
     partition_count: usize,
+    /// Bytes of the topics' config values that are longer than most may be.
+    long_config_bytes: usize,
 }
 
 /// A node of the cluster.
@@ -147,6 +151,7 @@ impl Metadata {
             folded_names: BTreeMap::new(),
             next_producer_id: ProducerId(0),
             partition_count: 0,
+            long_config_bytes: 0,
         }
     }
 

@@ -147,7 +147,9 @@ impl Metadata {
             Command::CreatePartitions { id, partitions, .. } => self.add_partitions(*id, partitions),
             Command::SetTopicConfig { id, changes } => {
                 let topic = self.topics.get_mut(id).expect("checked");
+                self.long_config_bytes -= topic.config.long_bytes();
                 topic.config.change(changes).expect("checked");
+                self.long_config_bytes += topic.config.long_bytes();
                 topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
             }
             Command::SetBrokerConfig { broker, changes } => self.set_broker_config(*broker, changes),
@@ -306,6 +308,7 @@ impl Metadata {
     ) {
         let mut config = TopicConfig::new();
         config.change(changes).expect("checked");
+        self.long_config_bytes += config.long_bytes();
         let settings = TopicSettings::resolve(&config, &self.defaults);
         self.names.insert(Arc::clone(name), id);
         self.folded_names.insert(folded(name), id);
@@ -327,6 +330,7 @@ impl Metadata {
         self.names.remove(&topic.name);
         self.folded_names.remove(&folded(&topic.name));
         self.partition_count -= topic.partitions.len();
+        self.long_config_bytes -= topic.config.long_bytes();
     }
 
     fn add_partitions(&mut self, id: TopicId, replica_sets: &[ReplicaSet]) {

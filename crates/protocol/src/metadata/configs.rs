@@ -5,6 +5,7 @@
 //! ```
 //! The first that there is goes. Plans are made here and carried out by `apply`; both see the same image.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use record::TopicId;
@@ -15,6 +16,9 @@ use super::topic_config::{
 };
 use super::{ApplyError, Command, Metadata, PlanError, TopicConfig, TopicSettings};
 use crate::leader::NodeId;
+
+/// Bytes of all topics' values that are longer than most may be: they stay in memory on every core, and in the metadata's log.
+pub const LONG_CONFIG_BYTES_MAX: usize = 4 << 20;
 
 /// A value that a config has somewhere, in force or hidden by another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,15 +243,13 @@ impl Metadata {
             ConfigOperation::Delete => ConfigChange::reset(&edit.name),
             ConfigOperation::Append => {
                 let mut words = self.words_in_force(target, edit)?;
-                for word in words_of(&edit.value) {
-                    if !words.contains(&word) {
-                        words.push(word);
-                    }
-                }
+                let mut named: HashSet<String> = words.iter().cloned().collect();
+                let added = words_of(&edit.value).filter(|word| named.insert(word.clone()));
+                words.extend(added);
                 ConfigChange::set(&edit.name, &words.join(","))
             }
             ConfigOperation::Subtract => {
-                let gone: Vec<String> = words_of(&edit.value).collect();
+                let gone: HashSet<String> = words_of(&edit.value).collect();
                 let mut words = self.words_in_force(target, edit)?;
                 words.retain(|word| !gone.contains(word));
                 ConfigChange::set(&edit.name, &words.join(","))
@@ -257,8 +259,6 @@ impl Metadata {
 
     fn words_in_force(&self, target: ConfigTarget, edit: &ConfigEdit) -> Result<Vec<String>, PlanError> {
         let name = &*edit.name;
-        // Each of its words is looked for among those that there are.
-        topic_config::check_length(name, edit.value.trim()).map_err(ApplyError::from)?;
         let (known, values) = match target {
             ConfigTarget::Topic(id) => {
                 let known = topic_config::find(name).map_err(ApplyError::from)?;
@@ -274,6 +274,9 @@ impl Metadata {
             let name = name.to_owned();
             return Err(ApplyError::Config(ConfigError::NotAList { name }).into());
         }
+        // Each of its words is looked for among those that there are.
+        topic_config::check_length(name, edit.value.trim(), known.value_bytes_max())
+            .map_err(ApplyError::from)?;
         let in_force = values.first().map_or(known.default, |value| &value.value);
         Ok(words_of(in_force).collect())
     }
@@ -285,6 +288,26 @@ impl Metadata {
     ) -> Result<(&'static KnownConfig, Vec<ConfigValue>), PlanError> {
         let known = KnownBrokerConfig::find(name).map_err(ApplyError::from)?;
         Ok((known.rules, self.broker_config_values(broker, known)))
+    }
+
+    /// Checks that the long values of all topics together stay within their bound. A plan is refused that makes more of them;
+    /// what was committed before goes on being applied.
+    pub(super) fn check_long_values(&self, command: &Command) -> Result<(), PlanError> {
+        let (mut config, changes) = match command {
+            Command::CreateTopic { config, .. } => (TopicConfig::new(), config),
+            Command::SetTopicConfig { id, changes } => (self.check_topic(*id)?.config.clone(), changes),
+            _ => return Ok(()),
+        };
+        let before = config.long_bytes();
+        config.change(changes).map_err(ApplyError::from)?;
+        let after = config.long_bytes();
+        let wanted = self.long_config_bytes - before + after;
+        match after <= before || wanted <= LONG_CONFIG_BYTES_MAX {
+            true => Ok(()),
+            false => Err(PlanError::LongConfigs {
+                bytes_max: LONG_CONFIG_BYTES_MAX,
+            }),
+        }
     }
 
     pub(super) fn set_broker_config(&mut self, broker: Option<NodeId>, changes: &[ConfigChange]) {

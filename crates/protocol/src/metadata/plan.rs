@@ -88,6 +88,14 @@ pub enum PlanError {
         /// The largest allowed.
         bytes_max: usize,
     },
+    /// The topics' long config values would take too much together (Kafka: POLICY_VIOLATION).
+    #[error(
+        "the lists of replicas of all topics have {bytes_max} bytes together; give up some that are not needed any more"
+    )]
+    LongConfigs {
+        /// The most that they may have.
+        bytes_max: usize,
+    },
     /// Every producer id has been handed out.
     #[error("no producer ids are left")]
     ProducerIdsExhausted,
@@ -187,6 +195,7 @@ impl Metadata {
     /// Checks what was planned. Its size, too: what the log refuses in the middle of a change would leave half of it made.
     pub(super) fn checked(&self, command: Command) -> Result<Command, PlanError> {
         self.check(&command)?;
+        self.check_long_values(&command)?;
         match command.encode().len() {
             ..=COMMAND_BYTES_MAX => Ok(command),
             bytes => Err(PlanError::TooLarge {

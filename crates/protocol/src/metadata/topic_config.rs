@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use super::broker_config::{told_for_nodes, told_for_topics};
 
-pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KnownConfig, find};
+pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KnownConfig, REPLICAS_BYTES_MAX, find};
 pub(super) use known::{check_length, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 pub use table::KNOWN;
@@ -84,12 +84,12 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a list of replicas.
-    #[error("{name} must be *, or PARTITION:BROKER with commas between, such as 0:1,1:1, not {value:?}")]
+    #[error("{name} must be *, or PARTITION:BROKER with commas between, such as 0:1,1:1, not {word:?}")]
     NoReplicas {
         /// The config.
         name: &'static str,
-        /// The value given.
-        value: String,
+        /// The first word that is wrong, or the beginning of a long one.
+        word: String,
     },
     /// Two configs of one topic that contradict each other.
     #[error("{least} is {least_value}, more than {most}, which is {most_value}")]
@@ -130,7 +130,7 @@ impl ConfigError {
             }
             ConfigError::NotAmong { allowed, value, .. } => ConfigError::NotAmong { name, allowed, value },
             ConfigError::NoShare { value, .. } => ConfigError::NoShare { name, value },
-            ConfigError::NoReplicas { value, .. } => ConfigError::NoReplicas { name, value },
+            ConfigError::NoReplicas { word, .. } => ConfigError::NoReplicas { name, word },
             ConfigError::TooLong { bytes, bytes_max, .. } => ConfigError::TooLong {
                 name: name.to_owned(),
                 bytes,
@@ -276,6 +276,12 @@ impl TopicConfig {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<str>> {
         self.values.get(name)
+    }
+
+    /// Bytes of the values that are longer than most may be.
+    pub(super) fn long_bytes(&self) -> usize {
+        let bytes = self.values.values().map(|value| value.len());
+        bytes.filter(|bytes| *bytes > CONFIG_VALUE_BYTES_MAX).sum()
     }
 
     /// What is set here, sorted by name.

@@ -6,7 +6,7 @@ use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfig
 use protocol::NodeId;
 use protocol::metadata::{ConfigSource, ConfigValue, KnownBrokerConfig, Metadata};
 
-use super::config_resource::{BOOLEAN, LONG, STRING, source_code, type_code};
+use super::config_resource::{BOOLEAN, INT, LIST, LONG, SHORT, STRING, source_code, type_code};
 use super::describe_configs::{Detail, started_name};
 use crate::config::{KeyDescription, KeyKind, Source, kafka_names, key_of};
 use crate::core::Core;
@@ -29,7 +29,7 @@ const GIVEN: &[Given] = &[
     given(
         "default.replication.factor",
         "1",
-        LONG,
+        INT,
         "There is one replica of each partition.",
     ),
     given("delete.topic.enable", "true", BOOLEAN, "Topics can be deleted."),
@@ -42,13 +42,13 @@ const GIVEN: &[Given] = &[
     given(
         "offsets.topic.replication.factor",
         "1",
-        LONG,
+        SHORT,
         "There is one replica of each partition.",
     ),
     given(
         "process.roles",
         "broker,controller",
-        STRING,
+        LIST,
         "The node is its own controller.",
     ),
     given(
@@ -195,13 +195,18 @@ fn node_config(described: &KeyDescription, detail: Detail) -> DescribeConfigsRes
 }
 
 fn given_config(given: &Given, detail: Detail) -> DescribeConfigsResourceResult {
+    let built_in = DescribeConfigsSynonym {
+        name: Text::from_static(given.name),
+        value: Some(Text::from_static(given.value)),
+        source: source_code(ConfigSource::Default),
+    };
     DescribeConfigsResourceResult {
         name: Text::from_static(given.name),
         value: Some(Text::from_static(given.value)),
         read_only: true,
         config_source: source_code(ConfigSource::Default),
         is_sensitive: false,
-        synonyms: Vec::new(),
+        synonyms: Some(built_in).filter(|_| detail.synonyms).into_iter().collect(),
         config_type: given.kind,
         documentation: detail
             .documentation

@@ -19,6 +19,7 @@ pub(super) const NOT_SERVED: [i8; 3] = [8, 16, 32];
 pub(super) const BOOLEAN: i8 = 1;
 pub(super) const STRING: i8 = 2;
 pub(super) const INT: i8 = 3;
+pub(super) const SHORT: i8 = 4;
 pub(super) const LONG: i8 = 5;
 pub(super) const DOUBLE: i8 = 6;
 pub(super) const LIST: i8 = 7;

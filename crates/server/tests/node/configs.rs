@@ -11,7 +11,7 @@ use kafka_wire::{
 };
 
 use crate::ask::code;
-use crate::ask::configs::{BROKER, TOPIC, all_of};
+use crate::ask::configs::{BROKER, SET, TOPIC, all_of, change, edit, set, told};
 use crate::support::{TestNode, Wire};
 
 fn describe(wire: &mut Wire, version: i16, resource: DescribeConfigsResource) -> DescribeConfigsResult {
@@ -244,6 +244,71 @@ fn the_nodes_own_keys_are_found_under_kafkas_names() {
             ("offsets.retention.minutes", "10080")
         ]
     );
+}
+
+/// What tools look for before they act, with the types that Kafka's brokers tell.
+#[test]
+fn what_kafkas_tools_look_for_is_told_and_cannot_be_changed() {
+    const FIXED: [(&str, &str, i8); 7] = [
+        ("controlled.shutdown.enable", "true", 1),
+        ("default.replication.factor", "1", 3),
+        ("delete.topic.enable", "true", 1),
+        ("log.cleaner.enable", "true", 1),
+        ("offsets.topic.replication.factor", "1", 4),
+        ("process.roles", "broker,controller", 7),
+        ("security.inter.broker.protocol", "PLAINTEXT", 2),
+    ];
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    for (name, value, config_type) in FIXED {
+        let named = DescribeConfigsResource {
+            configuration_keys: Some(vec![name.into()]),
+            ..all_of(BROKER, "1")
+        };
+        let mut told = describe(&mut wire, 4, named).configs;
+        assert_eq!(told.len(), 1, "{name}");
+        let config = told.remove(0);
+        assert_eq!(
+            (config.value.as_deref(), config.config_type),
+            (Some(value), config_type),
+            "{name}"
+        );
+        assert!(config.read_only && !config.is_sensitive, "{name}");
+        assert_eq!(config.config_source, 5, "{name}");
+        let synonyms = config.synonyms.iter();
+        let synonyms: Vec<_> = synonyms
+            .map(|synonym| (synonym.name.as_str(), synonym.value.as_deref(), synonym.source))
+            .collect();
+        assert_eq!(synonyms, [(name, Some(value), 5)]);
+        assert!(
+            config.documentation.is_some_and(|text| text.ends_with('.')),
+            "{name}"
+        );
+        for broker in ["1", ""] {
+            let refused = change(&mut wire, BROKER, broker, edit(name, SET, Some("false")));
+            assert_eq!(refused, ErrorCode::InvalidRequest, "{name}");
+        }
+    }
+}
+
+/// A tool that moves many partitions names each of them.
+#[test]
+fn long_lists_of_throttled_replicas_are_taken_and_told() {
+    const NAME: &str = "leader.replication.throttled.replicas";
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let list = |first: u32| -> String {
+        let replicas: Vec<String> = (first..first + 1_000).map(|index| format!("{index}:1")).collect();
+        replicas.join(",")
+    };
+    set(&mut wire, TOPIC, "orders", NAME, &list(1_000));
+    assert_eq!(told(&mut wire, TOPIC, "orders", NAME).0, list(1_000));
+    wire.create_topic("created", 1, &[(NAME, &list(9_000))]);
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    assert_eq!(told(&mut wire, TOPIC, "orders", NAME).0, list(1_000));
+    assert_eq!(told(&mut wire, TOPIC, "created", NAME).0, list(9_000));
 }
 
 #[test]

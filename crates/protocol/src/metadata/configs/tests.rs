@@ -427,3 +427,75 @@ fn values_are_kept_in_their_shortest_form_and_what_is_so_is_no_change() {
         "too long to be looked at"
     );
 }
+
+#[test]
+fn long_lists_of_all_topics_together_are_bounded() {
+    const NAME: &str = "follower.replication.throttled.replicas";
+    let mut log = Log::new(&[]);
+    let list = "123456:1,".repeat(topic_config::REPLICAS_BYTES_MAX / 9) + "1:1";
+    let create = |log: &Log, index: u8, list: &str| {
+        let topic = NewTopic {
+            id: TopicId([index; 16]),
+            name: format!("topic-{index}").into(),
+            partition_count: 1,
+            replica_count: 1,
+            config: vec![ConfigChange::set(NAME, list)],
+        };
+        log.image.plan_topic(&topic, &PlanLimits::default())
+    };
+    let fit = LONG_CONFIG_BYTES_MAX / list.len();
+    for index in 0..fit {
+        let command = create(&log, 10 + index as u8, &list).expect("there is room");
+        log.apply(command);
+    }
+    let full = PlanError::LongConfigs {
+        bytes_max: LONG_CONFIG_BYTES_MAX,
+    };
+    assert_eq!(create(&log, 200, &list), Err(full.clone()));
+    assert!(create(&log, 200, "0:1,1:1").is_ok(), "short ones are not counted");
+    let target = ConfigTarget::Topic(TOPIC);
+    let longer = ConfigWish::Edit(vec![edit(NAME, ConfigOperation::Set, &list)]);
+    assert_eq!(log.wish(target, &longer), Err(full));
+    log.set(target, "retention.ms", "5");
+    // Neither a shorter list nor one of the same length is more than there was.
+    let other = list.replace("1:1", "2:1");
+    log.set(ConfigTarget::Topic(TopicId([10; 16])), NAME, &other);
+    log.set(ConfigTarget::Topic(TopicId([10; 16])), NAME, "*");
+    log.wish(target, &longer).expect("there is room again");
+    log.wish(target, &delete(NAME)).expect("valid");
+    let gone = log
+        .image
+        .plan_topic_deletion(TopicId([11; 16]))
+        .expect("it is there");
+    log.apply(gone);
+    for index in [200, 201] {
+        let command = create(&log, index, &list).expect("there is room for two");
+        log.apply(command);
+    }
+    assert!(create(&log, 202, &list).is_err(), "and no more");
+    // What is replayed counts the same.
+    let mut again = image(&[]);
+    for command in &log.commands {
+        again.apply(command).expect("it fits");
+    }
+    assert_eq!(again, log.image);
+}
+
+#[test]
+fn words_of_long_lists_are_found_at_once() {
+    const NAME: &str = "leader.replication.throttled.replicas";
+    let mut log = Log::new(&[]);
+    let target = ConfigTarget::Topic(TOPIC);
+    let (few, many) = ("0:1,1:1", (0..4_000).map(|index| format!("{index}:1")));
+    let many = many.collect::<Vec<_>>().join(",");
+    log.set(target, NAME, few);
+    for (operation, list, left) in [
+        (ConfigOperation::Append, &*many, &*many),
+        (ConfigOperation::Append, few, &*many),
+        (ConfigOperation::Subtract, &many["0:1,1:1,".len()..], few),
+    ] {
+        let wish = ConfigWish::Edit(vec![edit(NAME, operation, list)]);
+        log.wish(target, &wish).expect("valid");
+        assert_eq!(log.told(NAME).0, left);
+    }
+}

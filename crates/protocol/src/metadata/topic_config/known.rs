@@ -5,6 +5,10 @@ use super::table::KNOWN;
 
 /// The longest value, in bytes: far more than any number or list of words needs.
 pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
+/// The longest list of replicas: a string of Kafka's protocol is no longer.
+pub const REPLICAS_BYTES_MAX: usize = i16::MAX as usize;
+/// So much of a word is told when it is refused.
+const TOLD_BYTES_MAX: usize = 64;
 
 /// What type Kafka's tools show for a config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +77,7 @@ impl KnownConfig {
     /// # Errors
     /// The value is too long or breaks the config's rule.
     pub fn check(&self, value: &str) -> Result<(), ConfigError> {
-        check_length(self.name, value)?;
+        check_length(self.name, value, self.value_bytes_max())?;
         match self.rule {
             Rule::Range { min, max } => {
                 let fits = value
@@ -123,13 +127,22 @@ impl KnownConfig {
                 fits.then_some(()).ok_or_else(refused)
             }
             Rule::Replicas => {
-                let refused = || ConfigError::NoReplicas {
+                let refused = |word: &str| ConfigError::NoReplicas {
                     name: self.name,
-                    value: value.to_owned(),
+                    word: beginning(word).to_owned(),
                 };
-                let fits = matches!(value, "" | "*") || words(value).all(is_replica);
-                fits.then_some(()).ok_or_else(refused)
+                let is_whole = matches!(value, "" | "*");
+                let wrong = words(value).find(|word| !is_whole && !is_replica(word));
+                wrong.map_or(Ok(()), |word| Err(refused(word)))
             }
+        }
+    }
+
+    /// Bytes that a value may have.
+    pub(in crate::metadata) fn value_bytes_max(&self) -> usize {
+        match self.rule {
+            Rule::Replicas => REPLICAS_BYTES_MAX,
+            _ => CONFIG_VALUE_BYTES_MAX,
         }
     }
 
@@ -145,8 +158,8 @@ impl KnownConfig {
                 .parse::<i64>()
                 .map_or_else(|_| value.to_owned(), |number| number.to_string()),
             Rule::OneOf(_) if self.kind == ConfigKind::Boolean => value.to_ascii_lowercase(),
-            Rule::OneOf(_) | Rule::Replicas => value.to_owned(),
-            Rule::SomeOf(_) => words(value).collect::<Vec<_>>().join(","),
+            Rule::OneOf(_) => value.to_owned(),
+            Rule::SomeOf(_) | Rule::Replicas => words(value).collect::<Vec<_>>().join(","),
             Rule::Share => value
                 .parse::<f64>()
                 .map_or_else(|_| value.to_owned(), shortest_share),
@@ -171,15 +184,24 @@ fn is_replica(word: &str) -> bool {
 ///
 /// # Errors
 /// `TooLong`.
-pub(in crate::metadata) fn check_length(name: &str, value: &str) -> Result<(), ConfigError> {
+pub(in crate::metadata) fn check_length(
+    name: &str,
+    value: &str,
+    bytes_max: usize,
+) -> Result<(), ConfigError> {
     match value.len() {
-        ..=CONFIG_VALUE_BYTES_MAX => Ok(()),
+        bytes if bytes <= bytes_max => Ok(()),
         bytes => Err(ConfigError::TooLong {
             name: name.to_owned(),
             bytes,
-            bytes_max: CONFIG_VALUE_BYTES_MAX,
+            bytes_max,
         }),
     }
+}
+
+/// As much of a word as is told.
+fn beginning(word: &str) -> &str {
+    &word[..word.floor_char_boundary(TOLD_BYTES_MAX)]
 }
 
 /// The words of a list.

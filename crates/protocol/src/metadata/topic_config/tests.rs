@@ -153,6 +153,36 @@ fn a_value_is_kept_without_the_blanks_around_it_and_is_short() {
 }
 
 #[test]
+fn lists_of_replicas_are_as_long_as_kafkas_protocol_can_say() {
+    const NAME: &str = "leader.replication.throttled.replicas";
+    let list = |bytes: usize| {
+        let mut list = "0:101".to_owned();
+        while list.len() + 6 <= bytes {
+            list.push_str(",1:101");
+        }
+        let missing = bytes - list.len();
+        list + &"1".repeat(missing)
+    };
+    let longest = list(REPLICAS_BYTES_MAX);
+    let kept = config(&[(NAME, &longest)]).expect("not too long");
+    assert_eq!(kept.get(NAME).map(|kept| &**kept), Some(&*longest));
+    assert_eq!(kept.long_bytes(), REPLICAS_BYTES_MAX);
+    let bytes = REPLICAS_BYTES_MAX + 1;
+    let too_long = ConfigError::TooLong {
+        name: NAME.into(),
+        bytes,
+        bytes_max: REPLICAS_BYTES_MAX,
+    };
+    assert_eq!(config(&[(NAME, &list(bytes))]), Err(too_long));
+    // What is told of a wrong list is short, however long the list is.
+    let wrong = format!("{longest}x");
+    let refused = config(&[(NAME, &wrong[6..])]).expect_err("no replica");
+    assert!(refused.to_string().ends_with("x\""), "{refused}");
+    let refused = config(&[(NAME, &"ä".repeat(1_000))]).expect_err("no replica");
+    assert!(refused.to_string().len() < 250, "{refused}");
+}
+
+#[test]
 fn what_a_policy_means() {
     let settings = |policy: &str| {
         let topic = config(&[
