@@ -86,15 +86,22 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
     }
 }
 
-/// For what clients ask a coordinator for, producer ids and groups: to a controller's errors they have no answer.
+/// For groups, when their topic cannot be made: clients look for the coordinator again, until there is one. To a controller's
+/// errors, or a disk's, some have no answer.
 pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
-    match change_code(error) {
-        ErrorCode::NotController => ErrorCode::CoordinatorNotAvailable,
-        // They ask again, until there is room.
-        _ if matches!(error, ChangeError::Append(AppendRefusal::DiskFull)) => {
-            ErrorCode::CoordinatorNotAvailable
-        }
-        code => code,
+    match error {
+        ChangeError::Plan(error) => plan_code(error),
+        ChangeError::Append(_) | ChangeError::Stopping(_) => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// For producer ids, when no more can be reserved now. All clients ask again at this code, which is Kafka's own. At
+/// COORDINATOR_NOT_AVAILABLE Java's producers look for the coordinator of a transactional id that they do not have, and give
+/// up; at KAFKA_STORAGE_ERROR Go's do.
+pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
+    match error {
+        ChangeError::Plan(error) => plan_code(error),
+        ChangeError::Append(_) | ChangeError::Stopping(_) => ErrorCode::CoordinatorLoadInProgress,
     }
 }
 
@@ -182,9 +189,20 @@ mod tests {
         for error in stopping {
             assert_eq!(change_code(&error), ErrorCode::NotController);
             assert_eq!(coordinator_code(&error), ErrorCode::CoordinatorNotAvailable);
+            assert_eq!(producer_id_code(&error), ErrorCode::CoordinatorLoadInProgress);
         }
-        let dead = ChangeError::Append(AppendRefusal::JournalDead("flush failed".into()));
-        assert_eq!(change_code(&dead), ErrorCode::KafkaStorageError);
-        assert_eq!(coordinator_code(&dead), ErrorCode::KafkaStorageError);
+        let disk = [
+            AppendRefusal::JournalDead("flush failed".into()),
+            AppendRefusal::DiskFull,
+            AppendRefusal::Starting,
+            AppendRefusal::JournalFull { why: "layout".into() },
+        ];
+        for error in disk.map(ChangeError::Append) {
+            assert_eq!(change_code(&error), ErrorCode::KafkaStorageError);
+            assert_eq!(coordinator_code(&error), ErrorCode::CoordinatorNotAvailable);
+            assert_eq!(producer_id_code(&error), ErrorCode::CoordinatorLoadInProgress);
+        }
+        let used_up = ChangeError::Plan(PlanError::ProducerIdsExhausted);
+        assert_eq!(producer_id_code(&used_up), ErrorCode::UnknownServerError);
     }
 }

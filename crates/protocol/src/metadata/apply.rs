@@ -62,7 +62,7 @@ pub enum ApplyError {
         id: TopicId,
     },
     /// The name differs from that of another topic in `.` and `_` only.
-    #[error("topic name {name} collides with {other}: '.' and '_' count as the same")]
+    #[error("Topic '{name}' collides with existing topic: {other} ('.' and '_' count as the same)")]
     TopicNameCollides {
         /// The name.
         name: Arc<str>,

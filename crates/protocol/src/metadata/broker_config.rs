@@ -375,7 +375,7 @@ mod tests {
         ]);
         let told = wrong.expect_err("no number").to_string();
         assert!(
-            told.starts_with("log.retention.ms must be a whole number"),
+            told.starts_with("Invalid value a week for configuration log.retention.ms: "),
             "{told}"
         );
         assert!(config.is_empty(), "a refused change changes nothing");
@@ -392,9 +392,9 @@ mod tests {
         let unknown = topic_config::find("log.roll.ms").expect_err("a node's");
         assert_eq!(
             unknown.to_string(),
-            "unknown topic config log.roll.ms; for topics it is segment.ms"
+            "Unknown topic config name: log.roll.ms; for topics it is segment.ms"
         );
         let unknown = topic_config::find("nonsense").expect_err("nobody's");
-        assert_eq!(unknown.to_string(), "unknown topic config nonsense");
+        assert_eq!(unknown.to_string(), "Unknown topic config name: nonsense");
     }
 }

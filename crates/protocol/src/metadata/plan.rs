@@ -55,7 +55,7 @@ pub enum PlanError {
     #[error(transparent)]
     Refused(#[from] ApplyError),
     /// Fewer than one, or not more than there are (Kafka: INVALID_PARTITIONS); more than allowed (POLICY_VIOLATION).
-    #[error("a topic can have from {min} to {max} partitions, not {got}")]
+    #[error("{}", told_partition_count(*.min, *.max, *.got))]
     PartitionCount {
         /// The fewest.
         min: i32,
@@ -73,7 +73,7 @@ pub enum PlanError {
         wanted: usize,
     },
     /// Fewer than one replica, or more than there are nodes (Kafka: INVALID_REPLICATION_FACTOR).
-    #[error("{got} replicas need as many nodes, there are {nodes}")]
+    #[error("{}", told_replica_count(*.got, *.nodes))]
     ReplicaCount {
         /// The count wished for.
         got: i32,
@@ -99,6 +99,25 @@ pub enum PlanError {
     /// Every producer id has been handed out.
     #[error("no producer ids are left")]
     ProducerIdsExhausted,
+}
+
+/// What Kafka says of no partitions; too many are refused in our own words.
+fn told_partition_count(min: i32, max: i32, got: i32) -> String {
+    match got {
+        ..1 => "Number of partitions was set to an invalid non-positive value.".to_owned(),
+        _ => format!("a topic can have from {min} to {max} partitions, not {got}"),
+    }
+}
+
+/// What Kafka says of a replica count that cannot be.
+fn told_replica_count(got: i32, nodes: usize) -> String {
+    match got {
+        ..1 => "Replication factor must be larger than 0, or -1 to use the default value.".to_owned(),
+        _ => format!(
+            "Unable to replicate the partition {got} time(s): The target replication factor of {got} cannot be reached because \
+             only {nodes} broker(s) are registered."
+        ),
+    }
 }
 
 impl Metadata {

@@ -11,6 +11,7 @@ mod table;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::str::EscapeDebug;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -22,11 +23,16 @@ pub(super) use known::{check_length, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 pub use table::KNOWN;
 
-/// Why a config was refused.
+/// A refused value as it is told: whatever it holds, on one line.
+fn told(value: &str) -> EscapeDebug<'_> {
+    value.escape_debug()
+}
+
+/// Why a config was refused. Where Kafka refuses it too, its words come first, because people and scripts look for them.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// No config of this name is served.
-    #[error("unknown topic config {name}{}", told_for_topics(.name))]
+    #[error("Unknown topic config name: {name}{}", told_for_topics(.name))]
     Unknown {
         /// The name.
         name: String,
@@ -48,13 +54,13 @@ pub enum ConfigError {
         bytes_max: usize,
     },
     /// Only lists can be added to and taken from.
-    #[error("{name} is no list: it can be set or deleted, nothing can be added to it or taken from it")]
+    #[error("Can't APPEND to or SUBTRACT from key {name} because its type is not LIST; set it or delete it")]
     NotAList {
         /// The config.
         name: String,
     },
     /// Not a number, or one out of range.
-    #[error("{name} must be a whole number from {min} to {max}, not {value:?}")]
+    #[error("Invalid value {} for configuration {name}: it must be a whole number from {min} to {max}", told(.value))]
     OutOfRange {
         /// The config.
         name: &'static str,
@@ -66,7 +72,11 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a list of words that are served, each once.
-    #[error("{name} must be some of {allowed:?} with commas between, {value:?} is not supported")]
+    #[error(
+        "Invalid value {} for configuration {name}: String must be one of: {}; or some of these with commas between",
+        told(.value),
+        .allowed.join(", ")
+    )]
     NotAmong {
         /// The config.
         name: &'static str,
@@ -76,7 +86,7 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a number from 0 to 1.
-    #[error("{name} must be a number from 0 to 1, not {value:?}")]
+    #[error("Invalid value {} for configuration {name}: it must be a number from 0 to 1", told(.value))]
     NoShare {
         /// The config.
         name: &'static str,
@@ -84,7 +94,11 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a list of replicas.
-    #[error("{name} must be *, or PARTITION:BROKER with commas between, such as 0:1,1:1, not {word:?}")]
+    #[error(
+        "Invalid value {} for configuration {name}: it must be the literal '*' or a list of replicas in the following format: \
+         [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        told(.word)
+    )]
     NoReplicas {
         /// The config.
         name: &'static str,
@@ -92,7 +106,7 @@ pub enum ConfigError {
         word: String,
     },
     /// Two configs of one topic that contradict each other.
-    #[error("{least} is {least_value}, more than {most}, which is {most_value}")]
+    #[error("conflict topic config setting {least} ({least_value}) > {most} ({most_value})")]
     Crossed {
         /// The config that must not be more,
         least: &'static str,
@@ -104,7 +118,7 @@ pub enum ConfigError {
         most_value: i64,
     },
     /// Not one of the values that are served.
-    #[error("{name} must be one of {allowed:?}, {value:?} is not supported")]
+    #[error("Invalid value {} for configuration {name}: String must be one of: {}", told(.value), .allowed.join(", "))]
     NotAllowed {
         /// The config.
         name: &'static str,

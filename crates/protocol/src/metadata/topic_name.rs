@@ -11,23 +11,30 @@ pub const TOPIC_NAME_BYTES_MAX: usize = 249;
 /// What Kafka keeps under these names is not here, or no topic: its clients and tools take whatever is called so for that.
 const RESERVED_NAMES: [&str; 3] = [METADATA_NAME, "__transaction_state", "__share_group_state"];
 
-/// Why a name cannot be a topic's (Kafka: INVALID_TOPIC_EXCEPTION).
+/// Why a name cannot be a topic's (Kafka: INVALID_TOPIC_EXCEPTION), in Kafka's words where it refuses the name too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TopicNameError {
     /// There is no name.
-    #[error("a topic needs a name")]
+    #[error("Topic name is invalid: the empty string is not allowed")]
     Empty,
     /// `.` and `..` mean directories to other tools.
-    #[error("a topic cannot be called \".\" or \"..\"")]
-    Dots,
+    #[error("Topic name is invalid: '{name}' is not allowed")]
+    Dots {
+        /// Which of the two.
+        name: &'static str,
+    },
     /// The name is too long.
-    #[error("a topic name has at most {TOPIC_NAME_BYTES_MAX} characters, not {got_bytes}")]
+    #[error(
+        "Topic name is invalid: its length, {got_bytes}, is longer than the max allowed length {TOPIC_NAME_BYTES_MAX}"
+    )]
     TooLong {
         /// Its length.
         got_bytes: usize,
     },
     /// A character that is not allowed.
-    #[error("a topic name has ASCII letters, digits, '.', '_' and '-' only, not {got:?}")]
+    #[error(
+        "Topic name is invalid: it contains one or more characters other than ASCII alphanumerics, '.', '_' and '-': {got:?}"
+    )]
     Character {
         /// The first such character.
         got: char,
@@ -51,8 +58,8 @@ pub fn check_topic_name(name: &str) -> Result<(), TopicNameError> {
     if name.is_empty() {
         return Err(TopicNameError::Empty);
     }
-    if name == "." || name == ".." {
-        return Err(TopicNameError::Dots);
+    if let Some(name) = [".", ".."].into_iter().find(|dots| *dots == name) {
+        return Err(TopicNameError::Dots { name });
     }
     if name.len() > TOPIC_NAME_BYTES_MAX {
         return Err(TopicNameError::TooLong {
@@ -103,7 +110,7 @@ mod tests {
             assert_eq!(check_topic_name(good), Ok(()), "{good}");
         }
         assert_eq!(check_topic_name(""), Err(TopicNameError::Empty));
-        assert_eq!(check_topic_name(".."), Err(TopicNameError::Dots));
+        assert_eq!(check_topic_name(".."), Err(TopicNameError::Dots { name: ".." }));
         assert_eq!(
             check_topic_name(&(longest + "x")),
             Err(TopicNameError::TooLong { got_bytes: 250 })

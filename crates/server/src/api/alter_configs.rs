@@ -188,7 +188,7 @@ async fn alter(
             Some(1) => aim(core, resource.0, &resource.1, wish),
             _ => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
-                "the request names this resource twice",
+                "Each resource must appear at most once.",
             )),
         });
         resources.push(resource);

@@ -63,10 +63,13 @@ fn check(metadata: &Metadata, wanted: &CreatePartitionsTopic) -> Result<Wanted, 
     check_not_internal(&topic.name)?;
     let current = topic.partition_count();
     if wanted.count <= current {
-        let message = format!(
-            "The topic {} currently has {current} partition(s); {} would not be an increase.",
-            topic.name, wanted.count
-        );
+        let message = match wanted.count == current {
+            true => format!("Topic already has {current} partition(s)."),
+            false => format!(
+                "The topic {} currently has {current} partition(s); {} would not be an increase.",
+                topic.name, wanted.count
+            ),
+        };
         return Err(Refusal::new(ErrorCode::InvalidPartitions, message));
     }
     if let Some(assignments) = &wanted.assignments {
@@ -85,7 +88,7 @@ fn check_assignments(
 ) -> Result<(), Refusal> {
     if assignments.len() != added as usize {
         let message = format!(
-            "{added} partitions are added, but {} are assigned to brokers",
+            "Attempted to add {added} additional partition(s), but only {} assignment(s) were specified.",
             assignments.len()
         );
         return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));

@@ -124,7 +124,7 @@ fn config_change(config: &CreatableTopicConfig) -> Result<ConfigChange, Refusal>
         Some(value) => Ok(ConfigChange::set(&config.name, value)),
         None => {
             let message = format!(
-                "config {} has no value; leave it out for the default",
+                "Null value not supported for topic configs: {}; leave it out for the default",
                 config.name
             );
             Err(Refusal::new(ErrorCode::InvalidConfig, message))
@@ -140,8 +140,11 @@ fn assigned(
     assignments: &[CreatableReplicaAssignment],
 ) -> Result<(i32, i32), Refusal> {
     if topic.num_partitions != DEFAULT_COUNT || i32::from(topic.replication_factor) != DEFAULT_COUNT {
-        let message =
-            "partitions are assigned to brokers: leave partition count and replication factor at -1";
+        let what = match i32::from(topic.replication_factor) {
+            DEFAULT_COUNT => "numPartitions",
+            _ => "replication factor",
+        };
+        let message = format!("A manual partition assignment was specified, but {what} was not set to -1.");
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
     let mut indexes = HashSet::new();
@@ -149,7 +152,7 @@ fn assigned(
     for assignment in assignments {
         let index = assignment.partition_index;
         if !indexes.insert(index) {
-            let message = format!("partition {index} is assigned twice");
+            let message = format!("Found multiple manual partition assignments for partition {index}");
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
         }
         check_replicas(metadata, &assignment.broker_ids, replica_count)?;
@@ -158,7 +161,7 @@ fn assigned(
     match indexes.iter().all(|index| (0..partition_count).contains(index)) {
         true => Ok((partition_count, replica_count as i32)),
         false => {
-            let message = "assigned partitions must be numbered from 0 on without gaps";
+            let message = "partitions should be a consecutive 0-based integer sequence";
             Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message))
         }
     }

@@ -89,13 +89,13 @@ fn find_one(metadata: &Metadata, state: &DeleteTopicState) -> Found {
         Some(_) if by_id => {
             return Err(Refusal::new(
                 ErrorCode::InvalidRequest,
-                "give the topic's name or its id, not both",
+                "You may not specify both topic name and topic id.",
             ));
         }
         None if !by_id => {
             return Err(Refusal::new(
                 ErrorCode::InvalidRequest,
-                "give the topic's name or its id",
+                "Neither topic name nor id were specified.",
             ));
         }
         Some(name) => (metadata.topic_named(name), UNKNOWN_NAME),

@@ -56,7 +56,7 @@ pub(crate) async fn handle(
             true => describe(&core, &resource, detail),
             false => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
-                "the request names this resource twice",
+                "Each resource must appear at most once.",
             )),
         };
         let result = told(resource, described);

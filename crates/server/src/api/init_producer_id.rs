@@ -5,7 +5,7 @@ use std::rc::Rc;
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::core::Core;
-use crate::error_codes::coordinator_code;
+use crate::error_codes::producer_id_code;
 
 pub(super) async fn handle(
     core: Rc<Core>,
@@ -22,7 +22,7 @@ pub(super) async fn handle(
         },
         Err(error) => {
             tracing::debug!(%error, "a producer id could not be given");
-            refused(coordinator_code(&error))
+            refused(producer_id_code(&error))
         }
     }
 }

@@ -33,7 +33,7 @@ impl Refusal {
 
     /// Of what a request names twice, nothing is done to either.
     pub(super) fn named_twice() -> Refusal {
-        Refusal::new(ErrorCode::InvalidRequest, "the request names this topic twice")
+        Refusal::new(ErrorCode::InvalidRequest, "Duplicate topic name.")
     }
 
     /// There is no topic of this name.
@@ -206,22 +206,25 @@ pub(super) fn check_replicas(
 ) -> Result<(), Refusal> {
     let refused = |message: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
     if brokers.is_empty() {
-        return refused("an assigned partition needs at least one broker".into());
+        return refused("The manual partition assignment includes an empty replica list.".into());
     }
     for (place, broker) in brokers.iter().enumerate() {
         if metadata.node(NodeId(*broker)).is_none() {
             return refused(format!(
-                "broker {broker} is assigned a partition, but there is no such broker"
+                "The manual partition assignment includes broker {broker}, but no such broker is registered."
             ));
         }
         if brokers[..place].contains(broker) {
-            return refused(format!("broker {broker} is assigned the same partition twice"));
+            return refused(format!(
+                "The manual partition assignment includes the broker {broker} more than once."
+            ));
         }
     }
     match brokers.len() == replica_count {
         true => Ok(()),
         false => refused(format!(
-            "a partition is assigned {} brokers, another one {replica_count}; all need as many",
+            "The manual partition assignment includes a partition with {} replica(s), but this is not consistent with previous \
+             partitions, which have {replica_count} replica(s).",
             brokers.len()
         )),
     }

@@ -378,3 +378,97 @@ fn a_topic_gets_wider_and_never_narrower() {
         );
     }
 }
+
+/// Scripts look for these words.
+#[test]
+fn what_cannot_be_made_is_told_in_kafkas_words() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders.new", 2, &[]);
+    let with = |config: &str, value: &str| CreatableTopic {
+        configs: vec![CreatableTopicConfig {
+            name: config.into(),
+            value: Some(value.into()),
+        }],
+        ..topic("made", 1, 1)
+    };
+    let assigned = |brokers: &[i32]| CreatableTopic {
+        assignments: vec![CreatableReplicaAssignment {
+            partition_index: 0,
+            broker_ids: brokers.to_vec(),
+        }],
+        ..topic("made", -1, -1)
+    };
+    for (wanted, words) in [
+        (topic("orders.new", 1, 1), "Topic 'orders.new' already exists."),
+        (
+            topic("orders_new", 1, 1),
+            "Topic 'orders_new' collides with existing topic: orders.new",
+        ),
+        (
+            topic("", 1, 1),
+            "Topic name is invalid: the empty string is not allowed",
+        ),
+        (topic("..", 1, 1), "Topic name is invalid: '..' is not allowed"),
+        (
+            topic(&"x".repeat(250), 1, 1),
+            "is longer than the max allowed length 249",
+        ),
+        (
+            topic("a b", 1, 1),
+            "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
+        ),
+        (
+            topic("made", 0, 1),
+            "Number of partitions was set to an invalid non-positive value.",
+        ),
+        (
+            topic("made", 1, 0),
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        ),
+        (
+            topic("made", 1, 3),
+            "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because \
+             only 1 broker(s) are registered.",
+        ),
+        (with("nonsense", "1"), "Unknown topic config name: nonsense"),
+        (
+            with("retention.ms", "soon"),
+            "Invalid value soon for configuration retention.ms: ",
+        ),
+        (
+            with("cleanup.policy", "archive"),
+            "Invalid value archive for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            assigned(&[9]),
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        (
+            assigned(&[1, 1]),
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+    ] {
+        let (code, told) = create(&mut wire, wanted);
+        assert_ne!(code, NONE, "{words}");
+        assert!(told.contains(words), "{told:?} is not {words:?}");
+    }
+    for (count, words) in [
+        (2, "Topic already has 2 partition(s)."),
+        (
+            1,
+            "The topic orders.new currently has 2 partition(s); 1 would not be an increase.",
+        ),
+    ] {
+        let request = CreatePartitionsRequest {
+            topics: vec![CreatePartitionsTopic {
+                name: "orders.new".into(),
+                count,
+                assignments: None,
+            }],
+            ..CreatePartitionsRequest::default()
+        };
+        let told = wire.call(3, &request).results.remove(0);
+        assert_eq!(told.error_message.as_deref(), Some(words));
+    }
+}

@@ -7,8 +7,8 @@ use super::table::KNOWN;
 pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
 /// The longest list of replicas: a string of Kafka's protocol is no longer.
 pub const REPLICAS_BYTES_MAX: usize = i16::MAX as usize;
-/// So much of a word is told when it is refused.
-const TOLD_BYTES_MAX: usize = 64;
+/// So many characters of a word are told when it is refused.
+const TOLD_CHARS_MAX: usize = 64;
 
 /// What type Kafka's tools show for a config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl KnownConfig {
             Rule::Replicas => {
                 let refused = |word: &str| ConfigError::NoReplicas {
                     name: self.name,
-                    word: beginning(word).to_owned(),
+                    word: word.chars().take(TOLD_CHARS_MAX).collect(),
                 };
                 let is_whole = matches!(value, "" | "*");
                 let wrong = words(value).find(|word| !is_whole && !is_replica(word));
@@ -197,11 +197,6 @@ pub(in crate::metadata) fn check_length(
             bytes_max,
         }),
     }
-}
-
-/// As much of a word as is told.
-fn beginning(word: &str) -> &str {
-    &word[..word.floor_char_boundary(TOLD_BYTES_MAX)]
 }
 
 /// The words of a list.

@@ -104,7 +104,8 @@ fn what_is_not_served_is_refused() {
     let refused = config(&[("cleanup.policy", "archive")]).expect_err("not served");
     assert_eq!(
         refused.to_string(),
-        r#"cleanup.policy must be some of ["compact", "delete"] with commas between, "archive" is not supported"#
+        "Invalid value archive for configuration cleanup.policy: String must be one of: compact, delete; or some of these with \
+         commas between"
     );
     let crossed = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
     let crossed = config(&crossed).expect("each is valid");
@@ -113,7 +114,7 @@ fn what_is_not_served_is_refused() {
             .check_together()
             .expect_err("no record could be kept to it")
             .to_string(),
-        "min.compaction.lag.ms is 10, more than max.compaction.lag.ms, which is 9"
+        "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)"
     );
 }
 
@@ -177,9 +178,39 @@ fn lists_of_replicas_are_as_long_as_kafkas_protocol_can_say() {
     // What is told of a wrong list is short, however long the list is.
     let wrong = format!("{longest}x");
     let refused = config(&[(NAME, &wrong[6..])]).expect_err("no replica");
-    assert!(refused.to_string().ends_with("x\""), "{refused}");
+    assert!(refused.to_string().contains("x for configuration"), "{refused}");
     let refused = config(&[(NAME, &"ä".repeat(1_000))]).expect_err("no replica");
-    assert!(refused.to_string().len() < 250, "{refused}");
+    assert!(refused.to_string().len() < 350, "{refused}");
+}
+
+#[test]
+fn refused_values_are_told_in_kafkas_words() {
+    for (name, value, words) in [
+        (
+            "retention.ms",
+            "a\nweek",
+            r"Invalid value a\nweek for configuration retention.ms: ",
+        ),
+        (
+            "segment.bytes",
+            "-1",
+            "Invalid value -1 for configuration segment.bytes: ",
+        ),
+        (
+            "message.timestamp.type",
+            "Never",
+            "Invalid value Never for configuration message.timestamp.type: String must be one of: CreateTime, LogAppendTime",
+        ),
+        ("nonsense", "1", "Unknown topic config name: nonsense"),
+        (
+            "leader.replication.throttled.replicas",
+            "0",
+            "Invalid value 0 for configuration leader.replication.throttled.replicas: it must be the literal '*' or a list",
+        ),
+    ] {
+        let refused = config(&[(name, value)]).expect_err("wrong").to_string();
+        assert!(refused.starts_with(words), "{refused}");
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn refusals_name_the_key_the_value_and_what_is_expected() {
         (("data", " "), r#"data must be a path, not " " (--set)"#),
         (
             ("topics.defaults.retention.ms", "-7"),
-            r#"topics.defaults: retention.ms must be a whole number from -1 to 9223372036854775807, not "-7" (--set)"#,
+            "topics.defaults: Invalid value -7 for configuration retention.ms: it must be a whole number from -1 to 9223372036854775807 (--set)",
         ),
         (
             ("journal.file_bytes", "1048577"),
