@@ -293,11 +293,20 @@ impl Metadata {
     /// Checks that the long values of all topics together stay within their bound. A plan is refused that makes more of them;
     /// what was committed before goes on being applied.
     pub(super) fn check_long_values(&self, command: &Command) -> Result<(), PlanError> {
-        let (mut config, changes) = match command {
-            Command::CreateTopic { config, .. } => (TopicConfig::new(), config),
-            Command::SetTopicConfig { id, changes } => (self.check_topic(*id)?.config.clone(), changes),
+        let (topic, changes) = match command {
+            Command::CreateTopic { config, .. } => (None, config),
+            Command::SetTopicConfig { id, changes } => (Some(self.check_topic(*id)?), changes),
             _ => return Ok(()),
         };
+        let is_long = |change: &ConfigChange| {
+            let value = change.value.as_ref();
+            value.is_some_and(|value| value.len() > topic_config::CONFIG_VALUE_BYTES_MAX)
+        };
+        // Most commands have none, and there may be thousands of them.
+        if !changes.iter().any(is_long) {
+            return Ok(());
+        }
+        let mut config = topic.map_or_else(TopicConfig::new, |topic| topic.config.clone());
         let before = config.long_bytes();
         config.change(changes).map_err(ApplyError::from)?;
         let after = config.long_bytes();
