@@ -158,8 +158,8 @@ impl KnownConfig {
                 .parse::<i64>()
                 .map_or_else(|_| value.to_owned(), |number| number.to_string()),
             Rule::OneOf(_) if self.kind == ConfigKind::Boolean => value.to_ascii_lowercase(),
-            Rule::OneOf(_) => value.to_owned(),
-            Rule::SomeOf(_) | Rule::Replicas => words(value).collect::<Vec<_>>().join(","),
+            Rule::OneOf(_) | Rule::Replicas => value.to_owned(),
+            Rule::SomeOf(_) => words(value).collect::<Vec<_>>().join(","),
             Rule::Share => value
                 .parse::<f64>()
                 .map_or_else(|_| value.to_owned(), shortest_share),
