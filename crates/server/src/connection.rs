@@ -22,7 +22,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
@@ -32,6 +32,7 @@ use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::seats::Seat;
 use crate::shard::count;
+use crate::turns::{self, TURN_BYTES};
 
 use frames::Frames;
 use in_flight::{InFlight, Wish};
@@ -43,9 +44,6 @@ const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 const LAST_ANSWERS_TENTHS: u32 = 9;
 /// A connection moves after so many partitions in a row, all of one other core.
 const MOVE_AFTER: u32 = 32;
-/// How many bytes of requests are begun before others of the core have their turn: a client that appends much at once sends on
-/// and on.
-const TURN_BYTES: usize = 2 << 20;
 
 /// Why a connection ended, other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +97,8 @@ pub(crate) struct Connection {
     pub(crate) session: Cell<i32>,
     /// The core whose partitions were wanted lately, and how often in a row.
     streak: Cell<(usize, u32)>,
+    /// Ends when a request that takes several turns to begin is begun.
+    beginning: Cell<Option<oneshot::Receiver<()>>>,
 }
 
 impl Connection {
@@ -110,6 +110,17 @@ impl Connection {
         } else {
             (core, 1)
         });
+    }
+
+    /// Holds the next request back until the other end of this is dropped: the one before it is not begun yet.
+    pub(crate) fn hold_back(&self, beginning: oneshot::Receiver<()>) {
+        self.beginning.set(Some(beginning));
+    }
+
+    async fn until_begun(&self) {
+        if let Some(beginning) = self.beginning.take() {
+            let _ = beginning.await;
+        }
     }
 
     /// Where the connection should live, if it wants partitions of one other core only.
@@ -146,6 +157,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         writer: RefCell::new(Writer::new()),
         session: Cell::new(session),
         streak: Cell::new((core.index, 0)),
+        beginning: Cell::new(None),
     });
     count(&core.counters.connections, 1);
     let ended = converse(&core, &connection, stream, rest, has_asked, &draining).await;
@@ -186,7 +198,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
 
 /// Starts to serve a connection on the core that calls.
 pub(crate) fn welcome(core: &Rc<Core>, arrival: Arrival) {
-    crate::turns::spawn(serve(core.clone(), arrival));
+    turns::spawn(serve(core.clone(), arrival));
 }
 
 /// Reads and answers until the client is done; or gives the stream back, with what was read of the next request, to go on
@@ -277,11 +289,13 @@ async fn read_requests(
             received_at,
             permits,
         });
+        connection.until_begun().await;
         if let Some(target) = connection.wants_to_move(core.index) {
             return Ok(ReadEnd::MoveTo(target));
         }
+        // A client that appends much at once sends on and on.
         begun_bytes += size;
-        if begun_bytes >= TURN_BYTES {
+        if begun_bytes >= TURN_BYTES || turns::is_spent() {
             begun_bytes = 0;
             yield_now().await;
         }

@@ -28,7 +28,7 @@ use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
 use crate::shard::{Shard, count};
 use crate::topic_counters::TopicBook;
-use crate::turns::LongTurns;
+use crate::turns::{self, LongTurns};
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
@@ -226,6 +226,9 @@ impl Core {
     pub(crate) async fn read_mailbox(self: Rc<Self>, mut mailbox: Mailbox) {
         while let Some(letter) = mailbox.recv().await {
             letter(&self);
+            if turns::is_spent() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 

@@ -156,6 +156,7 @@ fn open_shard(
         ShardThreads::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
     let (settings, clock) = (shard_settings(facts), facts.clock.clone());
     let shard = Shard::new(index, settings, clock, topic_book.clone(), store, threads);
+    shard.start_examining();
     shard.start_flushing();
     Ok((shard, found.partitions))
 }

@@ -14,7 +14,9 @@ use crate::shard::{AppendRefusal, ReadRefusal};
 pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
     match refusal {
         AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
-        AppendRefusal::NotLeader | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
+        AppendRefusal::NotLeader | AppendRefusal::BecameCompacted | AppendRefusal::Stopping => {
+            ErrorCode::NotLeaderOrFollower
+        }
         AppendRefusal::Batch(error) => batch_code(error),
         AppendRefusal::BaseOffset { .. } => ErrorCode::InvalidRecord,
         // As in Kafka, a wrong time goes before everything else.

@@ -19,6 +19,9 @@ use tokio::task::JoinHandle;
 
 /// A longer turn is one too many.
 pub(crate) const LONG: Duration = Duration::from_millis(20);
+/// Work that is begun in one turn, in bytes that are looked through: a millisecond or two, and well below `LONG` for whatever
+/// bytes a client may choose.
+pub(crate) const TURN_BYTES: usize = 2 << 20;
 /// How old the last reading of the processor time may be when a turn begins, at most: what was used since is not the turn's, so
 /// that a turn must be so much longer to count for sure.
 const READING_AGE_MAX: Duration = Duration::from_millis(2);
@@ -106,6 +109,18 @@ struct Meter {
 thread_local! {
     /// What is measured is a thread, whose tasks are begun in many places; a thread that is no core's has none.
     static METER: OnceCell<Meter> = const { OnceCell::new() };
+    /// What was done in the turn under way, in bytes.
+    static SPENT_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts work to the turn under way: bytes that were looked through, or what takes as long as so many.
+pub(crate) fn spend(bytes: usize) {
+    SPENT_BYTES.set(SPENT_BYTES.get().saturating_add(bytes));
+}
+
+/// Says whether the turn under way has done so much that others should have theirs before more is begun.
+pub(crate) fn is_spent() -> bool {
+    SPENT_BYTES.get() >= TURN_BYTES
 }
 
 impl Meter {
@@ -201,6 +216,7 @@ impl<F: Future> Future for Metered<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let polled = this.task.poll(context);
+        SPENT_BYTES.set(0);
         METER.with(|meter| {
             meter
                 .get()
@@ -270,6 +286,20 @@ mod tests {
         });
         thread.expect("a thread").join().expect("no panic");
         turns
+    }
+
+    #[test]
+    fn each_turn_has_as_much_to_spend() {
+        turns_of(false, || async {
+            for _ in 0..3 {
+                spend(TURN_BYTES - 1);
+                assert!(!is_spent());
+                spend(1);
+                assert!(is_spent());
+                tokio::task::yield_now().await;
+            }
+            assert!(!is_spent());
+        });
     }
 
     fn work(time: Duration) {

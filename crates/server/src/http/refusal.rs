@@ -33,6 +33,7 @@ impl From<AppendRefusal> for Problem {
             // What is appended here has no producer whose sequence could be wrong.
             AppendRefusal::Leader(_) => Kind::Unavailable,
             AppendRefusal::NotLeader
+            | AppendRefusal::BecameCompacted
             | AppendRefusal::Trim(TrimError::Sealed { .. })
             | AppendRefusal::DiskFull
             | AppendRefusal::JournalDead(_)

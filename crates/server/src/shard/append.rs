@@ -1,12 +1,12 @@
-//! One append, on the core that owns the partition: check, number, stage, wait.
+//! One append, on the core that owns the partition: examine, check, number, stage, wait.
 //!
 //! Read from `Shard::append` on, downwards: it is the way of a batch from the produce handler to the journal. What follows
 //! is in `background.rs`: the flush, and the leader's commit that answers the producer.
 
 mod allowance;
 mod bad_records;
-mod check;
 mod contract;
+mod examine;
 
 use std::cell::RefCell;
 
@@ -19,6 +19,7 @@ use storage::{BatchBytes, Reserve, StageError};
 pub(crate) use allowance::Allowance;
 pub(crate) use bad_records::BadRecords;
 pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest};
+pub(super) use examine::Approved;
 
 use super::background::MEMORY_GATHERED_BYTES_MAX;
 use super::partition::Waiting;
@@ -26,6 +27,7 @@ use super::waiting_room::{Attempt, WaitingRoom};
 use super::{Partition, Shard, count};
 use crate::core::METADATA_PARTITION;
 use crate::topic_counters::TopicCounters;
+use crate::turns;
 
 /// What became of an attempt to append.
 enum Attempted {
@@ -38,14 +40,29 @@ enum Attempted {
 }
 
 impl Shard {
-    /// Stages a batch, or queues it while there is no room: appends of a partition keep the order they came in.
+    /// Examines a batch and appends it, or has it examined first where that takes long: appends of a partition keep the order
+    /// they came in, here and wherever they wait from here on.
     pub(crate) fn append(&self, request: AppendRequest) {
         // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
         // is told by whoever brings the reason about.
         if let Some(refusal) = self.refuses_from(request.partition) {
             return self.refuse(request, refusal);
         }
-        let attempt = Attempt::from(request);
+        if self.examinations.has(request.partition) {
+            return self.examinations.push(request);
+        }
+        match self.examine_here(&request) {
+            Some(examined) => self.append_examined(request, examined),
+            None => self.examinations.push(request),
+        }
+    }
+
+    /// Stages a batch that was examined, or queues it while there is no room.
+    pub(super) fn append_examined(&self, request: AppendRequest, examined: Result<Approved, AppendRefusal>) {
+        let attempt = match examined {
+            Ok(approved) => Attempt { request, approved },
+            Err(refusal) => return self.refuse(request, refusal),
+        };
         if self.waits_behind_others(&attempt.request) {
             return self.wait_for_journal(attempt);
         }
@@ -78,7 +95,7 @@ impl Shard {
 
     /// Why appends to a partition are refused, if they are. The reserve is the metadata's: a full disk is helped by deleting a
     /// topic or giving it retention. And a start is over only when the metadata says so.
-    fn refuses_from(&self, partition: PartitionId) -> Option<AppendRefusal> {
+    pub(super) fn refuses_from(&self, partition: PartitionId) -> Option<AppendRefusal> {
         self.refuses().filter(|refusal| {
             let reserved = matches!(refusal, AppendRefusal::DiskFull | AppendRefusal::Starting);
             !(reserved && partition == METADATA_PARTITION)
@@ -95,48 +112,43 @@ impl Shard {
         }
     }
 
-    /// Appends one batch that was not refused: checks it, then stages it. A duplicate waits for the batch that it repeats.
-    fn append_one(&self, mut attempt: Attempt) -> Attempted {
+    /// Appends one batch that was not refused: checks its place, then stages it. A duplicate waits for the batch that it repeats.
+    fn append_one(&self, attempt: Attempt) -> Attempted {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&attempt.request.partition) else {
             refuse(attempt.request, AppendRefusal::UnknownPartition);
             return Attempted::Done;
         };
-        match self.check(partition, &mut attempt) {
-            Ok((examined, Checked::New(numbered))) => {
-                return self.stage(partition, attempt, &examined, numbered);
-            }
-            Ok((_, Checked::Duplicate(written))) => self.wait(partition, written, None, attempt.request),
+        match self.check(partition, &attempt) {
+            Ok(Checked::New(numbered)) => return self.stage(partition, attempt, numbered),
+            Ok(Checked::Duplicate(written)) => self.wait(partition, written, None, attempt.request),
             Err(refusal) => self.refuse_for(partition, attempt.request, refusal),
         }
         Attempted::Done
     }
 
-    /// What is in the batch, and the place that it gets or has already. Nothing has changed yet.
-    fn check(
-        &self,
-        partition: &Partition,
-        attempt: &mut Attempt,
-    ) -> Result<(Examined, Checked), AppendRefusal> {
-        let examined = self.check_batch(partition, attempt)?;
-        attempt.examined = Some(examined);
+    /// The place that the batch gets or has already. Nothing has changed yet.
+    fn check(&self, partition: &Partition, attempt: &Attempt) -> Result<Checked, AppendRefusal> {
+        let Partition { leader, topic, .. } = partition;
+        if attempt.request.acks == Acks::Quorum {
+            let replicas = leader.check_replicas(topic.insync_replicas_min);
+            replicas.map_err(AppendRefusal::Leader)?;
+        }
+        if topic.compaction.is_some() && !attempt.approved.has_keys {
+            return Err(AppendRefusal::BecameCompacted);
+        }
         let admission = self.producer_room.admission(self.clock.monotonic());
-        let checked = partition.leader.check_append(&append_of(&examined), &admission);
-        Ok((examined, checked.map_err(AppendRefusal::Leader)?))
+        let checked = leader.check_append(&append_of(&attempt.approved.examined), &admission);
+        checked.map_err(AppendRefusal::Leader)
     }
 
     /// Puts a batch into the journal if there is room, and makes its number final.
-    fn stage(
-        &self,
-        partition: &mut Partition,
-        mut attempt: Attempt,
-        examined: &Examined,
-        numbered: Numbered,
-    ) -> Attempted {
+    fn stage(&self, partition: &mut Partition, mut attempt: Attempt, numbered: Numbered) -> Attempted {
         let durability = partition.leader.durability();
         if !self.has_room_in_memory(durability) {
             return Attempted::NoRoomInMemory(attempt);
         }
+        let examined = attempt.approved.examined;
         let append_time_ms =
             (partition.topic.timestamp_type == TimestampType::LogAppendTime).then(|| self.clock.wall_ms());
         let in_place = matches!(attempt.request.batch, BatchBytes::Alone(_));
@@ -254,7 +266,7 @@ impl Shard {
 
     /// Tries again what there was no room for: deletions, then appends that wait for the journal alone, among them the
     /// metadata's, and last those that wait for memory. What was in the first room goes to the other one behind its
-    /// partition's.
+    /// partition's. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
         self.journal_is_full.set(false);
         self.delete_refused();
@@ -266,6 +278,9 @@ impl Shard {
                     return self.waiting_for_journal.borrow_mut().put_back(attempt);
                 }
             }
+            if turns::is_spent() {
+                return self.turn_was_spent.notify_one();
+            }
         }
         while let Some(attempt) = take_first(&self.waiting_for_memory) {
             match self.append_one(attempt) {
@@ -274,15 +289,18 @@ impl Shard {
                     return self.waiting_for_memory.borrow_mut().put_back(attempt);
                 }
             }
+            if turns::is_spent() {
+                return self.turn_was_spent.notify_one();
+            }
         }
     }
 
-    /// Tells everybody who waits for room that it is in vain.
-    pub(super) fn refuse_waiting_for_room(&self, refusal: &AppendRefusal) {
-        for room in [&self.waiting_for_journal, &self.waiting_for_memory] {
-            for request in room.borrow_mut().take_all() {
-                self.refuse(request, refusal.clone());
-            }
+    /// Tells everybody whose batch waits to be appended that it is in vain.
+    pub(super) fn refuse_waiting(&self, refusal: &AppendRefusal) {
+        let rooms = [&self.waiting_for_journal, &self.waiting_for_memory];
+        let for_room = rooms.into_iter().flat_map(|room| room.borrow_mut().take_all());
+        for request in for_room.chain(self.examinations.take_all()) {
+            self.refuse(request, refusal.clone());
         }
     }
 
@@ -316,9 +334,11 @@ fn append_of(examined: &Examined) -> Append {
     }
 }
 
-/// Takes the first append that is still wanted.
-fn take_first(room: &RefCell<WaitingRoom>) -> Option<Attempt> {
-    room.borrow_mut().pop_wanted()
+/// Takes the first append that is still wanted, and counts it to the turn.
+fn take_first(room: &RefCell<WaitingRoom<Attempt>>) -> Option<Attempt> {
+    let attempt = room.borrow_mut().pop_wanted()?;
+    turns::spend(attempt.request.batch.len());
+    Some(attempt)
 }
 
 fn refuse(request: AppendRequest, refusal: AppendRefusal) {

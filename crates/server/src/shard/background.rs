@@ -12,9 +12,11 @@ use platform::threads;
 use record::PartitionId;
 use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
 use super::{AppendRefusal, Phase, Shard, Work, count};
 use crate::lane::Lane;
+use crate::turns;
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -66,8 +68,10 @@ pub(crate) struct ShardThreads {
     filling: Lane,
     /// Lays out, writes checkpoints and removes files: one of these at a time.
     laying_out: Lane,
-    /// Looks through batches for clients, who choose how long that takes.
+    /// Looks through stored batches for clients, who choose how long that takes.
     pub(super) looking: Lane,
+    /// Examines the batches of appends that a core has no time for.
+    pub(super) examining: Lane,
 }
 
 impl ShardThreads {
@@ -81,6 +85,7 @@ impl ShardThreads {
             filling: Lane::start(format!("fill-{shard}"))?,
             laying_out: Lane::start(format!("layout-{shard}"))?,
             looking: Lane::start(format!("look-{shard}"))?,
+            examining: Lane::start(format!("examine-{shard}"))?,
         })
     }
 }
@@ -88,13 +93,13 @@ impl ShardThreads {
 impl Shard {
     /// Starts to flush, on the core that calls.
     pub(crate) fn start_flushing(self: &Rc<Self>) {
-        crate::turns::spawn(self.clone().flush_for_ever());
+        turns::spawn(self.clone().flush_for_ever());
     }
 
     /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
     pub(crate) fn start_background(self: &Rc<Self>) {
-        crate::turns::spawn(self.clone().prepare_files());
-        crate::turns::spawn(self.clone().work_in_background());
+        turns::spawn(self.clone().prepare_files());
+        turns::spawn(self.clone().work_in_background());
     }
 
     /// Flushes what is staged, one frame after the other; what arrives meanwhile rides in the next.
@@ -110,6 +115,9 @@ impl Shard {
                     return;
                 };
                 self.apply_flush(flush, result);
+                if turns::is_spent() {
+                    yield_now().await;
+                }
             }
         }
     }
@@ -123,6 +131,11 @@ impl Shard {
         tokio::select! {
             () = self.staged.notified() => true,
             () = gathered => false,
+            () = self.turn_was_spent.notified() => {
+                yield_now().await;
+                self.append_waiting();
+                true
+            }
         }
     }
 
@@ -191,7 +204,7 @@ impl Shard {
             partition.leader.handle_seal();
             partition.act();
         }
-        self.refuse_waiting_for_room(&AppendRefusal::JournalDead(reason.to_string()));
+        self.refuse_waiting(&AppendRefusal::JournalDead(reason.to_string()));
     }
 
     /// Runs background jobs one at a time, whenever one is due.
@@ -319,7 +332,7 @@ impl Shard {
     fn rest_from_removals(self: &Rc<Self>, pause: Duration) {
         self.removal_rests.set(self.removal_rests.get() + 1);
         let shard = self.clone();
-        crate::turns::spawn(async move {
+        turns::spawn(async move {
             tokio::time::sleep(pause).await;
             shard.removal_rests.set(shard.removal_rests.get() - 1);
             shard.background.notify_one();
@@ -369,7 +382,7 @@ impl Shard {
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
     pub(crate) async fn drain(&self) {
         self.phase.set(Phase::Draining);
-        self.refuse_waiting_for_room(&AppendRefusal::Stopping);
+        self.refuse_waiting(&AppendRefusal::Stopping);
         self.staged.notify_one();
         let staged_before = self.store.borrow().staged_before();
         // After a flush that failed nothing more becomes durable.

@@ -7,6 +7,7 @@ mod answered;
 mod append;
 mod background;
 mod compaction;
+mod examinations;
 mod partition;
 mod producer_room;
 mod read;
@@ -37,13 +38,14 @@ pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequ
 pub(crate) use background::ShardThreads;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
+use examinations::Examinations;
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 pub(crate) use replay::replay_batches;
 use troubles::Troubles;
 pub(crate) use troubles::Work;
-use waiting_room::WaitingRoom;
+use waiting_room::{Attempt, WaitingRoom};
 pub(crate) use watcher::Watcher;
 
 /// What a shard needs to know of its node.
@@ -135,11 +137,13 @@ pub(crate) struct Shard {
     store: RefCell<Store>,
     partitions: RefCell<HashMap<PartitionId, Partition>>,
     producer_room: ProducerRoom,
+    /// Appends that come before all that wait for room.
+    examinations: Examinations,
     /// Appends that the journal had no room for. While there are any, all others queue behind.
-    waiting_for_journal: RefCell<WaitingRoom>,
+    waiting_for_journal: RefCell<WaitingRoom<Attempt>>,
     /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue behind.
     /// None here came after one of its partition in the other room.
-    waiting_for_memory: RefCell<WaitingRoom>,
+    waiting_for_memory: RefCell<WaitingRoom<Attempt>>,
     /// Of topics in memory alone: others are not answered before they are flushed.
     answered: RefCell<Answered>,
     /// Partitions given up whose deletion the journal had no room for.
@@ -153,6 +157,8 @@ pub(crate) struct Shard {
     staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
     staged_in_memory: Notify,
+    /// Appends that waited for room were to be tried again, and their turn was spent before all of them were.
+    turn_was_spent: Notify,
     /// Frames before this one were staged when the journal was last looked at for whether it is quiet.
     looked_before: Cell<u64>,
     /// A flush has ended.
@@ -204,6 +210,7 @@ impl Shard {
             topic_book,
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
+            examinations: Examinations::default(),
             waiting_for_journal: RefCell::new(WaitingRoom::default()),
             waiting_for_memory: RefCell::new(WaitingRoom::default()),
             answered: RefCell::new(Answered::default()),
@@ -213,6 +220,7 @@ impl Shard {
             layout_waits: RefCell::new(LayoutWaits::since(began)),
             staged: Notify::new(),
             staged_in_memory: Notify::new(),
+            turn_was_spent: Notify::new(),
             looked_before: Cell::new(0),
             flushed: Notify::new(),
             read_ahead: Notify::new(),

@@ -1,8 +1,11 @@
 //! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; what the
 //! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
+mod examinations;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use platform::clock::SystemClock;
 use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
@@ -63,6 +66,7 @@ fn settings_of(configs: &[(&str, &str)]) -> TopicSettings {
 /// A shard that serves and flushes. Nothing goes on in its background yet.
 fn shard() -> Rc<Shard> {
     let shard = unflushed_shard(&SimulatedDisk::new());
+    shard.start_examining();
     shard.start_flushing();
     shard
 }
@@ -116,12 +120,18 @@ fn prepare(shard: &Shard) {
 }
 
 fn append_as(shard: &Shard, partition: PartitionId, value_bytes: usize, acks: Acks) -> AppendAnswer {
-    let mut builder = BatchBuilder::new(Compression::None);
-    let value = vec![b'v'; value_bytes];
-    builder.append(shard.clock.wall_ms(), None, Some(&value), &[]);
-    let (request, answer) = AppendRequest::new(partition, builder.build(), acks);
+    let batch = batch(Compression::None, shard.clock.wall_ms(), value_bytes);
+    let (request, answer) = AppendRequest::new(partition, batch, acks);
     shard.append(request);
     answer
+}
+
+/// A batch of one record.
+fn batch(compression: Compression, timestamp_ms: i64, value_bytes: usize) -> Bytes {
+    let mut builder = BatchBuilder::new(compression);
+    let value = vec![b'v'; value_bytes];
+    builder.append(timestamp_ms, None, Some(&value), &[]);
+    builder.build()
 }
 
 fn append(shard: &Shard, partition: PartitionId) -> AppendAnswer {

@@ -1,5 +1,5 @@
-//! Appends that there is no room for, in the order they came: in the journal, or in memory before flushes and layout have
-//! caught up. Each of the two has a room of its own.
+//! Appends that wait in the order they came: to be examined (`examinations`), and then for room in the journal, or in memory
+//! before flushes and layout have caught up. Each of the three has a room of its own.
 //!
 //! What waits here must not keep more memory than its senders were given. Whoever gives up waiting has that room again and may
 //! send as much anew: so what nobody waits for goes, before it is more than all that came before it.
@@ -7,36 +7,59 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
-use record::{Examined, PartitionId};
+use record::PartitionId;
 use storage::BatchBytes;
 
+use super::append::Approved;
 use super::{Acks, AppendRequest};
 
 /// So much may come before it is worth a look at all that waits.
 const SWEEP_BYTES_MIN: usize = 1 << 20;
 
-/// An append, and what was found in its batch if that was examined already: it is the same at the next attempt.
+/// An append whose batch was examined: what was found is the same at the next attempt.
 pub(super) struct Attempt {
     pub(super) request: AppendRequest,
-    pub(super) examined: Option<Examined>,
-    /// Its records were found to have keys, each of them.
-    pub(super) has_keys: bool,
+    pub(super) approved: Approved,
 }
 
-impl From<AppendRequest> for Attempt {
-    fn from(request: AppendRequest) -> Attempt {
-        Attempt {
-            request,
-            examined: None,
-            has_keys: false,
-        }
+/// What waits in a room: an append, examined or not.
+pub(super) trait Waits {
+    fn request(&self) -> &AppendRequest;
+    fn request_mut(&mut self) -> &mut AppendRequest;
+    fn into_request(self) -> AppendRequest;
+}
+
+impl Waits for AppendRequest {
+    fn request(&self) -> &AppendRequest {
+        self
+    }
+
+    fn request_mut(&mut self) -> &mut AppendRequest {
+        self
+    }
+
+    fn into_request(self) -> AppendRequest {
+        self
+    }
+}
+
+impl Waits for Attempt {
+    fn request(&self) -> &AppendRequest {
+        &self.request
+    }
+
+    fn request_mut(&mut self) -> &mut AppendRequest {
+        &mut self.request
+    }
+
+    fn into_request(self) -> AppendRequest {
+        self.request
     }
 }
 
 /// See the module.
-#[derive(Default)]
-pub(super) struct WaitingRoom {
-    queue: VecDeque<Attempt>,
+pub(super) struct WaitingRoom<A> {
+    queue: VecDeque<A>,
     /// How many of each partition are in the queue.
     partitions: HashMap<PartitionId, usize>,
     /// What those of the queue take who were waited for when all were looked at.
@@ -45,7 +68,18 @@ pub(super) struct WaitingRoom {
     added_bytes: usize,
 }
 
-impl WaitingRoom {
+impl<A> Default for WaitingRoom<A> {
+    fn default() -> WaitingRoom<A> {
+        WaitingRoom {
+            queue: VecDeque::new(),
+            partitions: HashMap::new(),
+            swept_bytes: 0,
+            added_bytes: 0,
+        }
+    }
+}
+
+impl<A: Waits> WaitingRoom<A> {
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -60,14 +94,14 @@ impl WaitingRoom {
     }
 
     /// Puts an append behind all others.
-    pub(super) fn push(&mut self, mut attempt: Attempt) {
-        let request = &mut attempt.request;
+    pub(super) fn push(&mut self, mut attempt: A) {
+        let request = attempt.request_mut();
         // What it shares may be a request of any size, whose rest nobody needs any more.
         if let BatchBytes::Shared(batch) = &request.batch {
             request.batch = Bytes::copy_from_slice(batch).into();
         }
         self.added_bytes += held_bytes(&attempt);
-        self.note(attempt.request.partition);
+        self.note(attempt.request().partition);
         self.queue.push_back(attempt);
         if self.added_bytes > self.swept_bytes.max(SWEEP_BYTES_MIN) {
             self.sweep();
@@ -75,9 +109,9 @@ impl WaitingRoom {
     }
 
     /// Takes the first one.
-    pub(super) fn pop(&mut self) -> Option<Attempt> {
+    pub(super) fn pop(&mut self) -> Option<A> {
         let attempt = self.queue.pop_front()?;
-        self.forget(attempt.request.partition);
+        self.forget(attempt.request().partition);
         self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&attempt));
         if self.queue.is_empty() {
             self.added_bytes = 0;
@@ -86,35 +120,36 @@ impl WaitingRoom {
     }
 
     /// Takes the first one that is still wanted, and lets go of those before it.
-    pub(super) fn pop_wanted(&mut self) -> Option<Attempt> {
+    pub(super) fn pop_wanted(&mut self) -> Option<A> {
         loop {
             let attempt = self.pop()?;
-            if !attempt.request.reply.is_closed() || attempt.request.acks == Acks::None {
+            let request = attempt.request();
+            if !request.reply.is_closed() || request.acks == Acks::None {
                 return Some(attempt);
             }
         }
     }
 
     /// Gives the first one back.
-    pub(super) fn put_back(&mut self, attempt: Attempt) {
+    pub(super) fn put_back(&mut self, attempt: A) {
         self.swept_bytes += held_bytes(&attempt);
-        self.note(attempt.request.partition);
+        self.note(attempt.request().partition);
         self.queue.push_front(attempt);
     }
 
     /// Takes all.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = AppendRequest> + use<> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = AppendRequest> + use<A> {
         let all = std::mem::take(self).queue;
-        all.into_iter().map(|attempt| attempt.request)
+        all.into_iter().map(Waits::into_request)
     }
 
     /// Drops what nobody waits for any more: clients that gave up will send it again. Nor is anything kept whose client wants no
     /// answer: it has no place but memory while there is no room.
     fn sweep(&mut self) {
-        self.queue.retain(|attempt| !attempt.request.reply.is_closed());
+        self.queue.retain(|attempt| !attempt.request().reply.is_closed());
         self.partitions.clear();
         for attempt in &self.queue {
-            *self.partitions.entry(attempt.request.partition).or_default() += 1;
+            *self.partitions.entry(attempt.request().partition).or_default() += 1;
         }
         self.swept_bytes = self.queue.iter().map(held_bytes).sum();
         self.added_bytes = 0;
@@ -137,8 +172,8 @@ impl WaitingRoom {
 }
 
 /// What one that waits here takes: nothing is shared any more.
-fn held_bytes(attempt: &Attempt) -> usize {
-    let kept = match &attempt.request.batch {
+fn held_bytes<A: Waits>(attempt: &A) -> usize {
+    let kept = match &attempt.request().batch {
         BatchBytes::Alone(memory) => memory.bytes(),
         BatchBytes::Shared(copy) => copy.len(),
     };
@@ -154,13 +189,12 @@ mod tests {
     use super::super::AppendAnswer;
     use super::*;
 
-    fn attempt(batch: Bytes) -> (Attempt, AppendAnswer) {
+    fn attempt(batch: Bytes) -> (AppendRequest, AppendAnswer) {
         attempt_of(batch.into())
     }
 
-    fn attempt_of(batch: BatchBytes) -> (Attempt, AppendAnswer) {
-        let (request, answer) = AppendRequest::new(partition(0), batch, Acks::Quorum);
-        (request.into(), answer)
+    fn attempt_of(batch: BatchBytes) -> (AppendRequest, AppendAnswer) {
+        AppendRequest::new(partition(0), batch, Acks::Quorum)
     }
 
     fn partition(index: i32) -> PartitionId {
@@ -180,7 +214,7 @@ mod tests {
         memory.reclaim(batch)
     }
 
-    fn held(room: &WaitingRoom) -> usize {
+    fn held(room: &WaitingRoom<AppendRequest>) -> usize {
         room.queue.iter().map(held_bytes).sum()
     }
 
@@ -204,7 +238,7 @@ mod tests {
             assert!(held(&room) <= most, "{number}");
         }
         let mut kept = Vec::new();
-        while let Some(Attempt { request, .. }) = room.pop_wanted() {
+        while let Some(request) = room.pop_wanted() {
             kept.push(u32::from_be_bytes(
                 request.batch[..4].try_into().expect("four bytes"),
             ));
@@ -249,7 +283,7 @@ mod tests {
             assert!(!frame.is_unique());
             room.push(attempt);
             assert!(frame.is_unique(), "{batch_bytes}");
-            let request = room.pop().expect("it waits").request;
+            let request = room.pop().expect("it waits");
             assert_eq!(request.batch.len(), batch_bytes);
             assert!(request.batch.iter().all(|byte| *byte == 7));
         }
@@ -265,7 +299,7 @@ mod tests {
         ] {
             let mut room = WaitingRoom::default();
             let (attempt, _answer) = attempt_of(alone(batch_bytes, rest_bytes));
-            assert_eq!(matches!(attempt.request.batch, BatchBytes::Alone(_)), stays);
+            assert_eq!(matches!(attempt.batch, BatchBytes::Alone(_)), stays);
             room.push(attempt);
             let taken = match stays {
                 true => batch_bytes + rest_bytes,
@@ -273,7 +307,7 @@ mod tests {
             };
             let counted = room.added_bytes;
             assert!((taken..taken + 10_000).contains(&counted), "{counted} of {taken}");
-            let request = room.pop().expect("it waits").request;
+            let request = room.pop().expect("it waits");
             assert_eq!(request.batch.len(), batch_bytes);
         }
     }
@@ -302,12 +336,12 @@ mod tests {
         let answers: Vec<AppendAnswer> = [1, 2, 1]
             .map(|index| {
                 let (mut attempt, answer) = attempt(Bytes::from_static(b"a"));
-                attempt.request.partition = partition(index);
+                attempt.partition = partition(index);
                 room.push(attempt);
                 answer
             })
             .into();
-        let here = |room: &WaitingRoom| [0, 1, 2].map(|index| room.has(partition(index)));
+        let here = |room: &WaitingRoom<AppendRequest>| [0, 1, 2].map(|index| room.has(partition(index)));
         let first = room.pop().expect("it waits");
         assert_eq!(here(&room), [false, true, true]);
         room.put_back(first);

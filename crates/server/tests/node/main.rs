@@ -21,6 +21,7 @@ mod figures;
 mod frames;
 mod full_disks;
 mod groups;
+mod heavy_batches;
 mod insync_replicas;
 mod internal_topics;
 mod latencies;

@@ -42,15 +42,23 @@ impl Allowance {
         }
     }
 
-    /// Examines a batch, with as much as is left. What is found to be unsound may have been decompressed as far as that.
-    pub(super) fn examine(&self, batch: &[u8], limits: &Limits) -> Result<Examined, AppendRefusal> {
+    /// The limits of a batch, with as much as is left.
+    pub(super) fn limits(&self, limits: &Limits) -> Limits {
         let left = self.left.bytes.load(Ordering::Relaxed);
-        let is_short = left < limits.decompressed_bytes_max;
-        let limits = Limits {
+        Limits {
             decompressed_bytes_max: limits.decompressed_bytes_max.min(left),
             ..*limits
-        };
-        let examined = record::examine(batch, &limits);
+        }
+    }
+
+    /// Takes what was needed for a batch, of what it was allowed instead of `limits`: of one that was found to be unsound, all.
+    pub(super) fn settle(
+        &self,
+        examined: Result<Examined, BatchError>,
+        allowed: &Limits,
+        limits: &Limits,
+    ) -> Result<Examined, AppendRefusal> {
+        let is_short = allowed.decompressed_bytes_max < limits.decompressed_bytes_max;
         let taken = match &examined {
             Ok(examined) => examined.decompressed_bytes,
             Err(
@@ -58,7 +66,7 @@ impl Allowance {
                 | BatchError::DecompressedTooLarge { .. }
                 | BatchError::Record { .. }
                 | BatchError::TrailingRecords { .. },
-            ) => limits.decompressed_bytes_max,
+            ) => allowed.decompressed_bytes_max,
             Err(_) => 0,
         };
         self.take(taken);
@@ -79,6 +87,7 @@ impl Allowance {
             .bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }
+
     /// How many bad records of one batch may be named now.
     pub(super) fn named_max(&self) -> usize {
         self.left.named.load(Ordering::Relaxed).min(NAMED_MAX)

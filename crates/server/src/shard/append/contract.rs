@@ -110,6 +110,10 @@ pub(crate) enum AppendRefusal {
     BaseOffset { base_offset: Offset },
     #[error("{0}")]
     Records(BadRecords),
+    #[error(
+        "the topic became compacted (cleanup.policy) while the batch waited, and its keys were not looked at; send it again"
+    )]
+    BecameCompacted,
     #[error(transparent)]
     Leader(AppendError),
     #[error(transparent)]

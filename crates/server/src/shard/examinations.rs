@@ -1,0 +1,105 @@
+//! Batches that take longer to examine than a core has time for, as those that unpack to much more than they are: they wait here
+//! and are examined one after the other, on a thread that does nothing else.
+//!
+//! An append that comes while another one of its partition is here waits here too, however light it is: so the appends of a
+//! partition leave in the order they came in, and only then may wait for room (`waiting_room`). Those of other partitions pass by.
+//! What nobody waits for any more is not begun.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use record::PartitionId;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+
+use super::Shard;
+use super::append::{AppendRefusal, AppendRequest, Approved};
+use super::waiting_room::WaitingRoom;
+use crate::turns;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Examinations {
+    waiting: RefCell<WaitingRoom<AppendRequest>>,
+    /// Where the batch goes that is being examined.
+    under_way: Cell<Option<PartitionId>>,
+    /// Something waits.
+    came: Notify,
+}
+
+impl Examinations {
+    /// Says whether an append to this partition is here.
+    pub(super) fn has(&self, partition: PartitionId) -> bool {
+        self.under_way.get() == Some(partition) || self.waiting.borrow().has(partition)
+    }
+
+    /// Has a batch examined behind all that are here.
+    pub(super) fn push(&self, request: AppendRequest) {
+        self.waiting.borrow_mut().push(request);
+        self.came.notify_one();
+    }
+
+    /// How many appends wait behind the one under way.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// Takes all that wait. What is under way comes to its end.
+    pub(super) fn take_all(&self) -> impl Iterator<Item = AppendRequest> + use<> {
+        self.waiting.borrow_mut().take_all()
+    }
+
+    /// Takes the first one that is still wanted. Its partition counts as being here until `end`.
+    fn begin(&self) -> Option<AppendRequest> {
+        let request = self.waiting.borrow_mut().pop_wanted()?;
+        self.under_way.set(Some(request.partition()));
+        Some(request)
+    }
+
+    fn end(&self) {
+        let under_way = self.under_way.take();
+        assert!(under_way.is_some(), "what ends was begun");
+    }
+}
+
+impl Shard {
+    /// Starts to examine what takes long, on the core that calls.
+    pub(crate) fn start_examining(self: &Rc<Self>) {
+        turns::spawn(self.clone().examine_for_ever());
+    }
+
+    async fn examine_for_ever(self: Rc<Self>) {
+        loop {
+            let Some(request) = self.examinations.begin() else {
+                self.examinations.came.notified().await;
+                continue;
+            };
+            let (request, examined) = self.examine_elsewhere(request).await;
+            // Nothing else is done in between: what comes next of its partition comes behind it.
+            self.examinations.end();
+            // Since it came, appends may be refused.
+            let refused = self.refuses_from(request.partition());
+            self.append_examined(request, refused.map_or(examined, Err));
+            if turns::is_spent() {
+                yield_now().await;
+            }
+        }
+    }
+
+    async fn examine_elsewhere(
+        &self,
+        request: AppendRequest,
+    ) -> (AppendRequest, Result<Approved, AppendRefusal>) {
+        match self.examiner(&request) {
+            Ok(examiner) => {
+                let examine = move || {
+                    let examined = examiner.examine(&request);
+                    (request, examined)
+                };
+                self.threads.examining.run(examine).await
+            }
+            Err(refusal) => (request, Err(refusal)),
+        }
+    }
+}
