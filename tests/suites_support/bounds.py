@@ -25,7 +25,7 @@ LONGEST_TURN_SECONDS = 0.25
 ROWS = {
     "caches": lambda size, cores: size("cache.tail_bytes") + size("cache.chunk_bytes"),
     "requests and answers": lambda size, cores: (cores + 1) * (size("limits.in_flight_bytes_per_core") + size("limits.answer_bytes_per_core")),
-    "the beginning of requests": lambda size, cores: 64 * (1 << 10) * size("limits.connections"),
+    "small requests": lambda size, cores: 128 * (1 << 10) * size("limits.connections"),
     "compaction": lambda size, cores: cores * (size("compaction.key_map_bytes") + 12 * MEBI),
     "fetch sessions": lambda size, cores: cores * size("limits.fetch_session_bytes_per_core"),
     "HTTP connections": lambda size, cores: (256 + 16) * 64 * (1 << 10),

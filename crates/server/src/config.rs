@@ -141,7 +141,7 @@ pub struct LimitSettings {
     pub handshake: Duration,
     /// Bytes of unanswered requests of one connection.
     pub in_flight_bytes_per_connection: usize,
-    /// Bytes of unanswered requests on one core, beyond the first 64 KiB of each connection.
+    /// Memory of unanswered requests on one core, beyond 128 KiB for each connection.
     pub in_flight_bytes_per_core: usize,
     /// Bytes of answers on one core that are not written yet.
     pub answer_bytes_per_core: usize,

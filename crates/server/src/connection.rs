@@ -267,7 +267,6 @@ async fn read_requests(
             size,
             memory_bytes: api::memory_bytes(request, size)
                 + api::memory_bytes_of_session(core, connection, request),
-            is_fetch: api::is_fetch(request),
             may_wait: api::may_wait(request),
         };
         let mut permits = in_flight.admit(&core.requests, wish, received.room).await;

@@ -164,7 +164,7 @@ pub(crate) fn memory_bytes_of_session(core: &Core, connection: &Connection, fram
 }
 
 /// Says whether a request is a Fetch.
-pub(crate) fn is_fetch(frame: &[u8]) -> bool {
+fn is_fetch(frame: &[u8]) -> bool {
     is_one_of(frame, &[ApiKey::Fetch])
 }
 

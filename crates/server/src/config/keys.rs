@@ -192,7 +192,7 @@ pub(super) static KEYS: &[Key] = &[
         "limits.in_flight_bytes_per_core",
         |c| Slot::MemoryBytes(&mut c.limits.in_flight_bytes_per_core),
         (MIB, TIB),
-        "How many bytes of unanswered requests all connections of one core may have, beyond the first 64 KiB of each.",
+        "How many bytes of memory the unanswered requests of one core may take, beyond 128 KiB for each connection.",
     ),
     number(
         "limits.answer_bytes_per_core",

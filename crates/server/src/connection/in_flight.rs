@@ -1,8 +1,9 @@
 //! A connection's unanswered requests: how many bytes there may be, what they take of their core's memory, and which of them
 //! may wait for others.
 //!
-//! A large request has taken room before it was read. A small one needs none while the connection has little under way: many
-//! small ones are as much as a large one. Nobody keeps room behind a request that waits for what others do: that may be long.
+//! A large request has taken room before it was read. A small one takes room if it may take much memory when it is taken apart,
+//! or if the connection has other small ones under way: many small ones are as much as a large one. Nobody keeps room behind a
+//! request that waits for what others do: that may be long.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(super) struct InFlight {
     from: Option<IpAddr>,
     free: Arc<Semaphore>,
     bytes_max: u32,
+    /// Memory for requests that take no room.
+    roomless: Arc<Semaphore>,
     /// Requests that may wait take one each.
     still: Arc<Semaphore>,
 }
@@ -34,15 +37,20 @@ pub(super) struct Wish {
     pub(super) memory_bytes: usize,
     /// For what others do.
     pub(super) may_wait: bool,
-    /// It waits with all that it takes.
-    pub(super) is_fetch: bool,
+}
+
+/// Where the memory of a request comes from.
+enum Memory {
+    Room(Room),
+    Roomless(OwnedSemaphorePermit),
 }
 
 /// What a request holds until its answer is written.
 pub(super) struct Permits {
     _bytes: OwnedSemaphorePermit,
+    _roomless: Option<OwnedSemaphorePermit>,
     _still: Option<OwnedSemaphorePermit>,
-    /// Of its core's memory, if it is large, unless the answer has taken that over.
+    /// Of its core's memory, if it takes much, unless the answer has taken that over.
     pub(super) room: SharedRoom,
 }
 
@@ -54,6 +62,7 @@ impl InFlight {
             from,
             free: Arc::new(Semaphore::new(bytes_max as usize)),
             bytes_max,
+            roomless: Arc::new(Semaphore::new(SMALL_FRAME_BYTES)),
             still: Arc::new(Semaphore::new(WAITING_MAX as usize)),
         }
     }
@@ -70,30 +79,38 @@ impl InFlight {
         let bytes = bytes.clamp(1, self.bytes_max);
         let permit = Arc::clone(&self.free).acquire_many_owned(bytes).await;
         let permit = permit.expect("the semaphore is never closed");
-        let under_way = self.bytes_max as usize - self.free.available_permits();
-        let room = match room {
-            // Many partitions are named in few bytes, and are kept in mind for as long as it waits.
-            None if wish.is_fetch && wish.memory_bytes > SMALL_FRAME_BYTES => {
-                Some(self.room_in_turn(core, wish.memory_bytes).await)
-            }
-            None if under_way > SMALL_FRAME_BYTES => self.room_while_busy(core, wish.memory_bytes).await,
-            room => room,
+        let memory = match room {
+            Some(room) => Memory::Room(room),
+            None => self.memory(core, wish.memory_bytes).await,
+        };
+        let (room, roomless) = match memory {
+            Memory::Room(room) => (Some(room), None),
+            Memory::Roomless(permit) => (None, Some(permit)),
         };
         let still = wish.may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
         Permits {
             _bytes: permit,
+            _roomless: roomless,
             _still: still.map(|still| still.expect("fewer are under way")),
             room: room.map(Arc::new),
         }
     }
 
-    /// Room for a small request; none as soon as the connection has little under way. It must not stand still while others
-    /// keep the room.
-    async fn room_while_busy(&self, core: &Budget, memory_bytes: usize) -> Option<Room> {
-        let free_when_quiet = self.bytes_max.saturating_sub(SMALL_FRAME_BYTES as u32);
+    /// Memory for a request whose frame is small. A few bytes may name very much: that takes room. One that takes little needs
+    /// none as soon as its connection has little under way, so that it does not stand still while others keep the room.
+    async fn memory(&self, core: &Budget, memory_bytes: usize) -> Memory {
+        if memory_bytes > SMALL_FRAME_BYTES {
+            return Memory::Room(self.room_in_turn(core, memory_bytes).await);
+        }
+        let little = u32::try_from(memory_bytes).expect("it is at most SMALL_FRAME_BYTES");
+        if let Ok(permit) = Arc::clone(&self.roomless).try_acquire_many_owned(little) {
+            return Memory::Roomless(permit);
+        }
         tokio::select! {
-            room = self.room_in_turn(core, memory_bytes) => Some(room),
-            _quiet = self.free.acquire_many(free_when_quiet) => None,
+            permit = Arc::clone(&self.roomless).acquire_many_owned(little) => {
+                Memory::Roomless(permit.expect("the semaphore is never closed"))
+            }
+            room = self.room_in_turn(core, memory_bytes) => Memory::Room(room),
         }
     }
 
@@ -117,7 +134,6 @@ mod tests {
             size,
             memory_bytes: size,
             may_wait,
-            is_fetch: false,
         }
     }
 
@@ -194,21 +210,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fetch_of_many_partitions_takes_room_however_small_it_is() {
+    async fn a_request_that_takes_much_memory_takes_room_however_small_it_is() {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(None, 16 * MIB);
-        let fetch = |memory_bytes| Wish {
-            size: 1,
-            memory_bytes,
-            may_wait: true,
-            is_fetch: true,
+        let admit = |memory_bytes| {
+            let wish = Wish {
+                memory_bytes,
+                ..wish(1, false)
+            };
+            in_flight.admit(&core, wish, None).now_or_never()
         };
-        let admit = |bytes| in_flight.admit(&core, fetch(bytes), None).now_or_never();
         let narrow = admit(SMALL_FRAME_BYTES).expect("it needs no room");
         assert!(narrow.room.is_none());
         drop(narrow);
         let wide = admit(MIB).expect("there is room");
         assert!(wide.room.is_some() && core.room(1).now_or_never().is_none());
+        assert!(admit(SMALL_FRAME_BYTES + 1).is_none(), "all room is taken");
+    }
+
+    #[tokio::test]
+    async fn requests_without_room_take_little_memory_together() {
+        let core = Budget::new(MIB);
+        let in_flight = InFlight::new(None, 16 * MIB);
+        let part = Wish {
+            memory_bytes: SMALL_FRAME_BYTES / 4,
+            ..wish(1, false)
+        };
+        let admit = || in_flight.admit(&core, part, None).now_or_never();
+        let held: Vec<Permits> = (0..8).filter_map(|_| admit()).collect();
+        let roomless = held.iter().filter(|permits| permits.room.is_none());
+        assert_eq!((held.len(), roomless.count()), (8, 4));
+        assert_eq!(core.held_bytes(), SMALL_FRAME_BYTES);
     }
 
     #[tokio::test]

@@ -144,7 +144,6 @@ fn answer(number: u8, bytes: usize) -> Ready {
         size: 1,
         memory_bytes: 1,
         may_wait: false,
-        is_fetch: false,
     };
     let permits = InFlight::new(None, 1)
         .admit(&Budget::new(1), wish, None)
