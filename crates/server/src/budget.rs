@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub(crate) use ledger::NoRoom;
 use ledger::{ClaimId, Ledger, TURN_LASTS};
 
 /// How long nothing may come of what room is kept for while others wait for it.
@@ -78,7 +79,7 @@ impl Budget {
 
     /// Makes `room` one for `bytes`: gives back what it holds beyond that, or takes the rest if it is free now.
     pub(crate) fn resize(&self, room: &mut Room, bytes: usize) -> bool {
-        room.resize_within(bytes, usize::MAX)
+        room.resize_within(bytes, usize::MAX).is_ok()
     }
 
     /// How much is held.
@@ -124,7 +125,7 @@ impl Room {
 
     /// Makes this room for `bytes`: gives back what it holds beyond that, or takes the rest if it is free now and its payer does
     /// not come to hold more than `payer_bytes_max` by that.
-    pub(crate) fn resize_within(&mut self, bytes: usize, payer_bytes_max: usize) -> bool {
+    pub(crate) fn resize_within(&mut self, bytes: usize, payer_bytes_max: usize) -> Result<(), NoRoom> {
         let mut ledger = self.ledger.open();
         ledger.resize(self.claim, bytes, payer_bytes_max, Instant::now())
     }

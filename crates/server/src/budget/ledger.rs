@@ -26,6 +26,15 @@ pub(super) const TURN_LASTS: Duration = Duration::from_secs(1);
 /// Whose claims share alike: those of one address; or the node's own.
 pub(super) type Payer = Option<IpAddr>;
 
+/// Why a claim cannot have more at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// Less is free than it misses.
+    Taken,
+    /// Its payer would hold more than a payer may.
+    Share,
+}
+
 /// A claim's name.
 pub(super) type ClaimId = u64;
 
@@ -168,18 +177,27 @@ impl Ledger {
 
     /// Makes a claim one for `bytes`: gives back what it holds beyond that, or takes the rest if it is free now. Of what it takes
     /// no payer may come to hold more than `payer_bytes_max`.
-    pub(super) fn resize(&mut self, id: ClaimId, bytes: usize, payer_bytes_max: usize, now: Instant) -> bool {
+    pub(super) fn resize(
+        &mut self,
+        id: ClaimId,
+        bytes: usize,
+        payer_bytes_max: usize,
+        now: Instant,
+    ) -> Result<(), NoRoom> {
         let bytes = bytes.min(self.bytes_max);
         let claim = self.claim(id);
         let more = bytes.saturating_sub(claim.held_bytes);
         let payers = self.payers[&claim.payer].held_bytes;
-        if more > self.free_bytes || (more > 0 && payers + more > payer_bytes_max) {
-            return false;
+        if more > 0 && payers + more > payer_bytes_max {
+            return Err(NoRoom::Share);
+        }
+        if more > self.free_bytes {
+            return Err(NoRoom::Taken);
         }
         self.claim_mut(id).need_bytes = bytes;
         self.hold(id, bytes);
         self.serve(now);
-        true
+        Ok(())
     }
 
     /// Has a claim wait no more.

@@ -21,7 +21,7 @@ use crate::budget::Room;
 use crate::shard::AppendAnswer;
 
 use super::App;
-use super::body::{self, busy};
+use super::body;
 use super::cores::KnownTopic;
 use super::media_type::{MediaType, of_body};
 use super::problem::{Kind, Problem};
@@ -136,11 +136,11 @@ async fn take_batches(
         partition_count: topic.partition_count,
         batch_bytes_max: topic.batch_bytes_max,
     };
-    let (body, room) = body::read(app, request.into_body(), app.body_bytes_max()).await?;
+    let (body, room) = body::read(app, request, app.body_bytes_max()).await?;
     let (batches, mut room) = gather_off_thread(body, room, form).await?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
-    if bytes > SMALL_BYTES && !app.bodies.resize(&mut room, bytes) {
-        return Err(busy("bodies of other requests take all the room there is"));
+    if bytes > SMALL_BYTES {
+        body::resize_room(app, &mut room, bytes)?;
     }
     let room = Arc::new(room);
     Ok(batches

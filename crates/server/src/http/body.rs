@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
+use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
@@ -13,12 +14,13 @@ use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
-use crate::budget::Room;
+use crate::budget::{NoRoom, Room};
 
 use super::App;
 use super::limits::HttpLimits;
 use super::line::Line;
 use super::media_type::MediaType;
+use super::observe::Peer;
 use super::problem::{Kind, Problem};
 
 /// What a body, or an answer, may have without asking for room: too small to matter, too frequent to ask.
@@ -42,12 +44,12 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(Kind::BodyTooLarge, detail).with("bytes_max", bytes_max)
 }
 
-/// Reads a whole body.
+/// Reads the whole body of a request.
 ///
 /// # Errors
 /// It is too large, too slow, not whole, or there is no room for it now.
-pub(super) async fn read(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
-    check_announced(&body, bytes_max)?;
+pub(super) async fn read(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
+    check_announced(request.body(), bytes_max)?;
     let wait = app.limits.body_wait;
     let slow = || {
         Problem::new(
@@ -55,15 +57,16 @@ pub(super) async fn read(app: &App, body: Body, bytes_max: usize) -> Result<(Byt
             format!("the body did not come within {wait:?}"),
         )
     };
-    timeout(wait, collect(app, body, bytes_max))
+    timeout(wait, collect(app, request, bytes_max))
         .await
         .unwrap_or_else(|_| Err(slow()))
 }
 
-async fn collect(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
-    let mut room = app.bodies.no_room();
+async fn collect(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
+    let payer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let mut room = app.bodies.claim(payer, 0);
     let mut read = BytesMut::new();
-    let mut pieces = body.into_data_stream();
+    let mut pieces = request.into_body().into_data_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| {
             Problem::new(Kind::MalformedBody, format!("the body ends too early: {error}"))
@@ -73,12 +76,27 @@ async fn collect(app: &App, body: Body, bytes_max: usize) -> Result<(Bytes, Room
             return Err(too_large(bytes_max));
         }
         // Bytes that come more slowly than others hold no more than what came.
-        if bytes > FREE_BYTES && !app.bodies.resize(&mut room, bytes) {
-            return Err(busy("bodies of other requests take all the room there is"));
+        if bytes > FREE_BYTES {
+            resize_room(app, &mut room, bytes)?;
         }
         read.extend_from_slice(&piece);
     }
     Ok((read.freeze(), room))
+}
+
+/// Makes the room of a body one for `bytes`. The bodies from one address share half of all room; but one body alone may take more.
+///
+/// # Errors
+/// There is no room for it now.
+pub(super) fn resize_room(app: &App, room: &mut Room, bytes: usize) -> Result<(), Problem> {
+    let share = app.cores.facts.config.limits.in_flight_bytes_per_core / 2;
+    room.resize_within(bytes, share.max(bytes))
+        .map_err(|no_room| match no_room {
+            NoRoom::Taken => busy("bodies of other requests take all the room there is"),
+            NoRoom::Share => busy(&format!(
+                "bodies from this address take {share} bytes together, which is the most"
+            )),
+        })
 }
 
 /// The problem of an answer for which there is no room.
@@ -188,6 +206,9 @@ impl hyper::body::Body for HeldBody {
 mod tests {
     use std::sync::Arc;
 
+    use futures_util::FutureExt;
+
+    use super::super::tests::app_with;
     use super::*;
     use crate::budget::Budget;
 
@@ -210,5 +231,49 @@ mod tests {
             .expect("the connection is cut");
         drop(last);
         assert!(is_free());
+    }
+
+    /// A body of `bytes`, of which nothing more comes, from the address with this number.
+    fn stuck(address: u8, bytes: usize) -> Request {
+        let came =
+            futures_util::stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from(vec![0; bytes]))]);
+        let mut request = Request::new(Body::from_stream(came.chain(futures_util::stream::pending())));
+        request
+            .extensions_mut()
+            .insert(Peer(([127, 0, 0, address], 7).into()));
+        request
+    }
+
+    #[test]
+    fn one_address_has_half_of_the_room_for_bodies() {
+        const ROOM: usize = 1 << 20;
+        let (_stop, stopped) = tokio::sync::watch::channel(());
+        let app = app_with(0, HttpLimits::default(), stopped, |config| {
+            config.limits.in_flight_bytes_per_core = ROOM;
+        });
+        let begin = |request| Box::pin(collect(&app, request, ROOM));
+        let mut first = begin(stuck(1, ROOM / 2));
+        assert!(first.as_mut().now_or_never().is_none(), "it waits for the rest");
+        let refused = begin(stuck(1, FREE_BYTES + 1)).now_or_never();
+        let Some(Err(problem)) = refused else {
+            panic!("its address has all that it may have");
+        };
+        assert!(
+            format!("{problem:?}").contains("bodies from this address"),
+            "{problem:?}"
+        );
+        assert!(
+            begin(stuck(1, FREE_BYTES)).now_or_never().is_none(),
+            "it is small"
+        );
+        assert!(
+            begin(stuck(2, ROOM / 2)).now_or_never().is_none(),
+            "another address has as much"
+        );
+        drop(first);
+        assert!(
+            begin(stuck(1, ROOM)).now_or_never().is_none(),
+            "one alone may take more"
+        );
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn take_json<T: DeserializeOwned>(
 ) -> Result<(T, Room), Problem> {
     of_body(request.headers(), &[MediaType::Json])?;
     let bytes_max = bytes_max.min(app.body_bytes_max());
-    let (body, room) = body::read(app, request.into_body(), bytes_max).await?;
+    let (body, room) = body::read(app, request, bytes_max).await?;
     let value = serde_json::from_slice(&body).map_err(|error| malformed_json(&error))?;
     Ok((value, room))
 }

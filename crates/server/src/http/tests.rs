@@ -40,7 +40,7 @@ fn app(cores: usize, limits: HttpLimits, stopped: watch::Receiver<()>) -> Arc<Ap
 }
 
 /// The same with another configuration.
-fn app_with(
+pub(super) fn app_with(
     cores: usize,
     limits: HttpLimits,
     stopped: watch::Receiver<()>,

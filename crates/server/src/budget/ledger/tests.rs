@@ -100,7 +100,7 @@ fn the_address_that_holds_least_goes_first_and_of_its_claims_the_small_ones() {
     let (more, _) = ask(&mut ledger, from(1), 20, 20, now);
     let (large, _) = ask(&mut ledger, from(2), 90, 90, now);
     let (small, _) = ask(&mut ledger, from(2), 20, 20, now);
-    assert!(ledger.resize(all, 80, 100, now));
+    assert_eq!(ledger.resize(all, 80, 100, now), Ok(()));
     has(&ledger, small, 20);
     assert_eq!((ledger.held_by(more), ledger.held_by(large)), (0, 0));
     ledger.end(small, now);
@@ -160,11 +160,12 @@ fn what_is_taken_without_waiting_leaves_other_addresses_their_share() {
     let now = Instant::now();
     let mut ledger = Ledger::new(100);
     let (greedy, other) = (ledger.begin(from(1), 0), ledger.begin(from(2), 0));
-    assert!(ledger.resize(greedy, 75, 75, now));
-    assert!(!ledger.resize(greedy, 76, 75, now));
+    assert_eq!(ledger.resize(greedy, 75, 75, now), Ok(()));
+    assert_eq!(ledger.resize(greedy, 76, 75, now), Err(NoRoom::Share));
     let again = ledger.begin(from(1), 0);
-    assert!(!ledger.resize(again, 1, 75, now));
-    assert!(ledger.resize(other, 25, 75, now));
-    assert!(!ledger.resize(other, 26, 75, now), "there is no more");
-    assert!(ledger.resize(greedy, 10, 75, now) && ledger.resize(other, 26, 75, now));
+    assert_eq!(ledger.resize(again, 1, 75, now), Err(NoRoom::Share));
+    assert_eq!(ledger.resize(other, 25, 75, now), Ok(()));
+    assert_eq!(ledger.resize(other, 26, 75, now), Err(NoRoom::Taken));
+    assert_eq!(ledger.resize(greedy, 10, 75, now), Ok(()));
+    assert_eq!(ledger.resize(other, 26, 75, now), Ok(()));
 }
