@@ -25,6 +25,7 @@ mod retain;
 mod snappy;
 mod source;
 mod split;
+mod steps;
 mod validate;
 mod walk;
 
@@ -43,5 +44,6 @@ pub use recompress::{RecompressError, recompress};
 pub use records::{Record, Records, find_timestamp, records};
 pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
 pub use split::{Batches, batches};
+pub use steps::{RecordSteps, Step};
 pub use validate::{Examined, examine, validate};
 pub use walk::{HEADERS_MAX, STORED_HEADERS_MAX};

@@ -3,7 +3,7 @@
 //! Decompression works for strangers: what comes out is counted against `Limits`, and no buffer is sized by a claim that
 //! the compressed bytes could not make true. Each batch holds exactly one gzip member, LZ4 frame or Zstandard frame.
 
-use std::io::{Read, Write};
+use std::io::{Cursor, Read, Write};
 
 use flate2::bufread::GzDecoder;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
@@ -52,38 +52,38 @@ impl Default for Limits {
     }
 }
 
-/// Gives the decompressed records of one batch, front to back.
-pub(super) struct Decompressor<'a> {
+/// Gives the decompressed records of one batch, front to back. `B` are the compressed bytes: a slice, or shared ones.
+pub(super) struct Decompressor<B: AsRef<[u8]>> {
     compression: Compression,
-    codec: Codec<'a>,
+    codec: Codec<B>,
     produced_bytes: u64,
     limit_bytes: u64,
 }
 
-enum Codec<'a> {
-    Gzip(Box<GzDecoder<&'a [u8]>>),
-    Snappy(SnappyBlocks<'a>),
-    Lz4(Box<FrameDecoder<&'a [u8]>>),
-    Zstd(Box<zstd::stream::read::Decoder<'static, &'a [u8]>>),
+enum Codec<B: AsRef<[u8]>> {
+    Gzip(Box<GzDecoder<Cursor<B>>>),
+    Snappy(SnappyBlocks<B>),
+    Lz4(Box<FrameDecoder<Cursor<B>>>),
+    Zstd(Box<zstd::stream::read::Decoder<'static, Cursor<B>>>),
 }
 
-impl<'a> Decompressor<'a> {
+impl<B: AsRef<[u8]>> Decompressor<B> {
     /// Opens compressed records.
     ///
     /// # Panics
     /// If the records are not compressed: they need no copy.
     pub(super) fn new(
         compression: Compression,
-        compressed: &'a [u8],
+        compressed: B,
         limits: &Limits,
-    ) -> Result<Decompressor<'a>, BatchError> {
+    ) -> Result<Decompressor<B>, BatchError> {
         let codec = match compression {
             Compression::None => panic!("uncompressed records are read where they are"),
-            Compression::Gzip => Codec::Gzip(Box::new(GzDecoder::new(compressed))),
+            Compression::Gzip => Codec::Gzip(Box::new(GzDecoder::new(Cursor::new(compressed)))),
             Compression::Snappy => Codec::Snappy(SnappyBlocks::new(compressed, limits)?),
             Compression::Lz4 => {
-                check_lz4_frame(compressed).map_err(|reason| failed(compression, reason))?;
-                Codec::Lz4(Box::new(FrameDecoder::new(compressed)))
+                check_lz4_frame(compressed.as_ref()).map_err(|reason| failed(compression, reason))?;
+                Codec::Lz4(Box::new(FrameDecoder::new(Cursor::new(compressed))))
             }
             Compression::Zstd => open_zstd(compressed, limits)
                 .map(|decoder| Codec::Zstd(Box::new(decoder)))
@@ -111,6 +111,25 @@ impl<'a> Decompressor<'a> {
         self.count(count)
     }
 
+    /// Memory that its blocks or its window take at most while the next `bytes` come out. Windows are touched only as far as
+    /// something came out.
+    pub(super) fn window_bytes(&self, bytes: usize) -> usize {
+        match &self.codec {
+            Codec::Gzip(_) => 0,
+            Codec::Snappy(blocks) => blocks.block_bytes_max(),
+            // A block as it came, and what becomes of it.
+            Codec::Lz4(decoder) => 2 * lz4_block_bytes(decoder.get_ref().get_ref().as_ref()),
+            Codec::Zstd(decoder) => {
+                let window_log = zstd_window_log(decoder.get_ref().get_ref().as_ref());
+                let window_bytes = window_log.and_then(|log| 1_usize.checked_shl(log));
+                let produced_bytes = usize::try_from(self.produced_bytes).unwrap_or(usize::MAX);
+                produced_bytes
+                    .saturating_add(bytes)
+                    .min(window_bytes.unwrap_or(usize::MAX))
+            }
+        }
+    }
+
     fn count(&mut self, count: usize) -> Result<usize, BatchError> {
         self.produced_bytes += count as u64;
         if self.produced_bytes > self.limit_bytes {
@@ -124,12 +143,16 @@ impl<'a> Decompressor<'a> {
     /// At the end: whether all compressed bytes were used up.
     pub(super) fn finish(&mut self) -> Result<bool, BatchError> {
         Ok(match &mut self.codec {
-            Codec::Gzip(decoder) => decoder.get_ref().is_empty(),
+            Codec::Gzip(decoder) => is_used_up(decoder.get_ref()),
             Codec::Snappy(blocks) => blocks.is_at_end(),
-            Codec::Lz4(decoder) => decoder.get_ref().is_empty(),
-            Codec::Zstd(decoder) => decoder.get_ref().is_empty(),
+            Codec::Lz4(decoder) => is_used_up(decoder.get_ref()),
+            Codec::Zstd(decoder) => is_used_up(decoder.get_ref()),
         })
     }
+}
+
+fn is_used_up(input: &Cursor<impl AsRef<[u8]>>) -> bool {
+    input.position() == input.get_ref().as_ref().len() as u64
 }
 
 pub(super) fn failed(compression: Compression, reason: impl ToString) -> BatchError {
@@ -139,11 +162,11 @@ pub(super) fn failed(compression: Compression, reason: impl ToString) -> BatchEr
     }
 }
 
-fn open_zstd<'a>(
-    compressed: &'a [u8],
+fn open_zstd<B: AsRef<[u8]>>(
+    compressed: B,
     limits: &Limits,
-) -> std::io::Result<zstd::stream::read::Decoder<'static, &'a [u8]>> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed)?.single_frame();
+) -> std::io::Result<zstd::stream::read::Decoder<'static, Cursor<B>>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(Cursor::new(compressed))?.single_frame();
     decoder.window_log_max(limits.zstd_window_log_max)?;
     Ok(decoder)
 }
@@ -195,6 +218,16 @@ fn lz4_block_size(frame: &[u8]) -> BlockSize {
         6 => BlockSize::Max1MB,
         5 => BlockSize::Max256KB,
         _ => BlockSize::Max64KB,
+    }
+}
+
+/// The same in bytes.
+fn lz4_block_bytes(frame: &[u8]) -> usize {
+    match lz4_block_size(frame) {
+        BlockSize::Max4MB => 4 << 20,
+        BlockSize::Max1MB => 1 << 20,
+        BlockSize::Max256KB => 256 << 10,
+        _ => 64 << 10,
     }
 }
 

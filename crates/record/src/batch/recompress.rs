@@ -92,7 +92,7 @@ impl NewForm {
         self.check(self.out.out_bytes())
     }
 
-    fn write_all_of(&mut self, mut records: Decompressor<'_>) -> Result<(), RecompressError> {
+    fn write_all_of(&mut self, mut records: Decompressor<&[u8]>) -> Result<(), RecompressError> {
         let mut step = vec![0; STEP_BYTES];
         loop {
             match records.read(&mut step).map_err(RecompressError::Batch)? {

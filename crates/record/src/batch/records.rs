@@ -12,7 +12,8 @@ use super::error::{BatchError, RecordFault};
 use super::header::{BATCH_OVERHEAD_BYTES, BatchHeader, Compression};
 use super::source::{SliceSource, Source};
 use super::walk::{
-    STORED_HEADERS_MAX, take_head, take_header_count, take_header_key_length, take_length, walk_batch,
+    RecordHead, STORED_HEADERS_MAX, take_head, take_header_count, take_header_key_length, take_length,
+    walk_batch,
 };
 use crate::Offset;
 
@@ -46,13 +47,7 @@ pub fn records(batch: &[u8], limits: &Limits) -> Result<Records, BatchError> {
         Compression::None => Bytes::copy_from_slice(body),
         compression => Bytes::from(decompress(compression, body, limits)?),
     };
-    Ok(Records {
-        header,
-        body,
-        at: 0,
-        index: 0,
-        ended: false,
-    })
+    Ok(Records::new(header, body))
 }
 
 /// Grows with what really comes out, never by a claim.
@@ -84,41 +79,67 @@ pub struct Records {
 }
 
 impl Records {
+    /// The records that `body` is, unpacked.
+    pub(super) fn new(header: BatchHeader, body: Bytes) -> Records {
+        Records {
+            header,
+            body,
+            at: 0,
+            index: 0,
+            ended: false,
+        }
+    }
+
     /// The batch's header.
     #[must_use]
     pub fn header(&self) -> &BatchHeader {
         &self.header
     }
 
+    /// How many bytes the records were that have come so far.
+    pub(super) fn taken_bytes(&self) -> usize {
+        self.at
+    }
+
     fn take_record(&mut self) -> Result<Record, RecordFault> {
         let mut source = SliceSource::at(&self.body, self.at);
         let (head, bounds) = take_head(&mut source)?;
-        let timestamp_delta = head.timestamp_delta;
-        let timestamp_ms = self
-            .header
-            .timestamp_at(timestamp_delta)
-            .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
-        let key = take_field(&mut source, &self.body, bounds.end)?;
-        let value = take_field(&mut source, &self.body, bounds.end)?;
-        let header_count = take_header_count(&mut source, bounds.end, STORED_HEADERS_MAX)?;
-        // The count is backed by bytes that are there, but each header takes more than they do: so it is no capacity.
-        let mut headers = Vec::new();
-        for _ in 0..header_count {
-            let key_length = take_header_key_length(&mut source, bounds.end)?;
-            let key = take_bytes(&mut source, &self.body, key_length)?;
-            headers.push((key, take_field(&mut source, &self.body, bounds.end)?));
-        }
+        let record = take_rest(&self.header, head, &mut source, &self.body, bounds.end)?;
         bounds.check_taken(source.position())?;
         self.at = bounds.end as usize;
-        let offset = self.header.offset_at(head.offset_delta);
-        Ok(Record {
-            offset,
-            timestamp_ms,
-            key,
-            value,
-            headers,
-        })
+        Ok(record)
     }
+}
+
+/// Takes what stands behind a record's head: fields of `body` that end before `end`.
+pub(super) fn take_rest(
+    header: &BatchHeader,
+    head: RecordHead,
+    source: &mut SliceSource<'_>,
+    body: &Bytes,
+    end: u64,
+) -> Result<Record, RecordFault> {
+    let timestamp_delta = head.timestamp_delta;
+    let timestamp_ms = header
+        .timestamp_at(timestamp_delta)
+        .ok_or(RecordFault::TimestampDelta { timestamp_delta })?;
+    let key = take_field(source, body, end)?;
+    let value = take_field(source, body, end)?;
+    let header_count = take_header_count(source, end, STORED_HEADERS_MAX)?;
+    // The count is backed by bytes that are there, but each header takes more than they do: so it is no capacity.
+    let mut headers = Vec::new();
+    for _ in 0..header_count {
+        let key_length = take_header_key_length(source, end)?;
+        let key = take_bytes(source, body, key_length)?;
+        headers.push((key, take_field(source, body, end)?));
+    }
+    Ok(Record {
+        offset: header.offset_at(head.offset_delta),
+        timestamp_ms,
+        key,
+        value,
+        headers,
+    })
 }
 
 fn take_field(source: &mut SliceSource<'_>, body: &Bytes, end: u64) -> Result<Option<Bytes>, RecordFault> {

@@ -22,8 +22,10 @@ const FRAME_VERSION: i32 = 1;
 const EXPANSION_MAX: u64 = 22;
 
 /// The blocks of compressed records, decompressed one at a time.
-pub(super) struct SnappyBlocks<'a> {
-    compressed: &'a [u8],
+pub(super) struct SnappyBlocks<B> {
+    compressed: B,
+    /// Where the next block begins.
+    next_at: usize,
     framed: bool,
     block: Vec<u8>,
     at: usize,
@@ -31,18 +33,19 @@ pub(super) struct SnappyBlocks<'a> {
     limit_bytes: u64,
 }
 
-impl<'a> SnappyBlocks<'a> {
-    pub(super) fn new(compressed: &'a [u8], limits: &Limits) -> Result<SnappyBlocks<'a>, BatchError> {
-        let framed = compressed.starts_with(FRAME_MAGIC);
-        let compressed = match framed {
-            true => compressed
-                .get(FRAME_HEADER_BYTES..)
-                .ok_or_else(|| refused("the frame is cut"))?,
-            false if compressed.is_empty() => return Err(refused("there is no block")),
-            false => compressed,
-        };
+impl<B: AsRef<[u8]>> SnappyBlocks<B> {
+    pub(super) fn new(compressed: B, limits: &Limits) -> Result<SnappyBlocks<B>, BatchError> {
+        let bytes = compressed.as_ref();
+        let framed = bytes.starts_with(FRAME_MAGIC);
+        if framed && bytes.len() < FRAME_HEADER_BYTES {
+            return Err(refused("the frame is cut"));
+        }
+        if bytes.is_empty() {
+            return Err(refused("there is no block"));
+        }
         Ok(SnappyBlocks {
             compressed,
+            next_at: if framed { FRAME_HEADER_BYTES } else { 0 },
             framed,
             block: Vec::new(),
             at: 0,
@@ -54,11 +57,10 @@ impl<'a> SnappyBlocks<'a> {
     /// Reads some bytes; zero is the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, BatchError> {
         while self.at == self.block.len() {
-            if self.compressed.is_empty() {
+            if self.is_used_up() {
                 return Ok(0);
             }
-            let block = self.next_compressed()?;
-            self.decompress(block)?;
+            self.decompress_next()?;
         }
         let count = buffer.len().min(self.block.len() - self.at);
         buffer[..count].copy_from_slice(&self.block[self.at..self.at + count]);
@@ -67,27 +69,32 @@ impl<'a> SnappyBlocks<'a> {
     }
 
     pub(super) fn is_at_end(&self) -> bool {
-        self.compressed.is_empty() && self.at == self.block.len()
+        self.is_used_up() && self.at == self.block.len()
     }
 
-    fn next_compressed(&mut self) -> Result<&'a [u8], BatchError> {
-        if !self.framed {
-            return Ok(std::mem::take(&mut self.compressed));
+    /// Whether all blocks have been begun.
+    fn is_used_up(&self) -> bool {
+        self.next_at == self.compressed.as_ref().len()
+    }
+
+    /// The longest block once it is decompressed: the present one, and the others by what they say of themselves. What is
+    /// malformed ends the search.
+    pub(super) fn block_bytes_max(&self) -> usize {
+        let mut blocks = Blocks::behind(&self.compressed, self.next_at, self.framed);
+        let mut longest = self.block.capacity();
+        while !blocks.rest.is_empty() {
+            let Ok(Ok(length)) = blocks.next().map(snap::raw::decompress_len) else {
+                break;
+            };
+            longest = longest.max(length);
         }
-        let (length, rest) = self
-            .compressed
-            .split_first_chunk()
-            .ok_or_else(|| refused("a block's length is cut"))?;
-        let length = i32::from_be_bytes(*length);
-        let (block, rest) = usize::try_from(length)
-            .ok()
-            .and_then(|length| rest.split_at_checked(length))
-            .ok_or_else(|| refused(format!("a block cannot have {length} bytes")))?;
-        self.compressed = rest;
-        Ok(block)
+        longest
     }
 
-    fn decompress(&mut self, block: &[u8]) -> Result<(), BatchError> {
+    fn decompress_next(&mut self) -> Result<(), BatchError> {
+        let mut blocks = Blocks::behind(&self.compressed, self.next_at, self.framed);
+        let block = blocks.next()?;
+        let next_at = self.compressed.as_ref().len() - blocks.rest.len();
         let claimed = snap::raw::decompress_len(block).map_err(refused)?;
         if claimed as u64 > self.limit_bytes {
             return Err(BatchError::DecompressedTooLarge {
@@ -105,7 +112,38 @@ impl<'a> SnappyBlocks<'a> {
         snap::raw::Decoder::new()
             .decompress(block, &mut self.block)
             .map_err(refused)?;
+        self.next_at = next_at;
         Ok(())
+    }
+}
+
+/// Compressed blocks one behind the other.
+struct Blocks<'a> {
+    rest: &'a [u8],
+    framed: bool,
+}
+
+impl<'a> Blocks<'a> {
+    fn behind(compressed: &'a impl AsRef<[u8]>, next_at: usize, framed: bool) -> Blocks<'a> {
+        let rest = &compressed.as_ref()[next_at..];
+        Blocks { rest, framed }
+    }
+
+    fn next(&mut self) -> Result<&'a [u8], BatchError> {
+        if !self.framed {
+            return Ok(std::mem::take(&mut self.rest));
+        }
+        let (length, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or_else(|| refused("a block's length is cut"))?;
+        let length = i32::from_be_bytes(*length);
+        let (block, rest) = usize::try_from(length)
+            .ok()
+            .and_then(|length| rest.split_at_checked(length))
+            .ok_or_else(|| refused(format!("a block cannot have {length} bytes")))?;
+        self.rest = rest;
+        Ok(block)
     }
 }
 

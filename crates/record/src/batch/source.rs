@@ -98,8 +98,8 @@ impl Source for SliceSource<'_> {
 }
 
 /// Records that come out of a decompressor, seen through one fixed buffer.
-pub(super) struct StreamSource<'a> {
-    decompressor: Decompressor<'a>,
+pub(super) struct StreamSource<B: AsRef<[u8]>> {
+    decompressor: Decompressor<B>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -110,8 +110,8 @@ pub(super) struct StreamSource<'a> {
     pub(super) failed: Option<BatchError>,
 }
 
-impl<'a> StreamSource<'a> {
-    pub(super) fn new(decompressor: Decompressor<'a>) -> StreamSource<'a> {
+impl<B: AsRef<[u8]>> StreamSource<B> {
+    pub(super) fn new(decompressor: Decompressor<B>) -> StreamSource<B> {
         let buffer = vec![0; STREAM_BUFFER_BYTES];
         StreamSource {
             decompressor,
@@ -142,6 +142,11 @@ impl<'a> StreamSource<'a> {
         }
     }
 
+    /// See `Decompressor::window_bytes`.
+    pub(super) fn window_bytes(&self, bytes: usize) -> usize {
+        self.decompressor.window_bytes(bytes)
+    }
+
     /// After the last record: whether nothing follows, neither records nor compressed bytes.
     pub(super) fn finish(&mut self) -> Result<bool, BatchError> {
         self.fill(1);
@@ -153,7 +158,7 @@ impl<'a> StreamSource<'a> {
     }
 }
 
-impl Source for StreamSource<'_> {
+impl<B: AsRef<[u8]>> Source for StreamSource<B> {
     fn position(&self) -> u64 {
         self.passed + self.start as u64
     }
