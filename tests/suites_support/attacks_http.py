@@ -29,13 +29,16 @@ def waiting_reads(node):
 
 
 def reads_of_bombs(node):
-    """Reads and followers of what is far more than it seems, and questions for a time in it; nobody waits for the answers."""
+    """Reads and followers of what is far more than it seems, and questions for a time in it; nobody waits for the answers. Most want
+    what stands behind it: all of it must be unpacked for them."""
     asks = [_get(RECORDS.format(BOMBS, 0) + "?offset=0&limit=1"),
             _get(RECORDS.format(BOMBS, 0) + "?offset=0", "text/event-stream"),
             _get(RECORDS.format(BOMBS, 1) + "?offset=0"),
-            _get(RECORDS.format(BOMBS, 2) + f"?timestamp_ms={BOMB_TIME_MS + 500}")]
+            _get(RECORDS.format(BOMBS, 2) + f"?timestamp_ms={BOMB_TIME_MS + 500}"),
+            _get(RECORDS.format(BOMBS, 3) + "?offset=1", "text/event-stream"),
+            *[_get(RECORDS.format(BOMBS, 4) + "?offset=1")] * 20]
     while True:
-        with _crowd(node, 4, http=True) as crowd:
+        with _crowd(node, len(asks), http=True) as crowd:
             for connection, ask in zip(crowd, asks):
                 connection.sendall(ask)
             time.sleep(REST_SECONDS)

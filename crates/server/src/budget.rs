@@ -52,16 +52,16 @@ impl Budget {
         }
     }
 
-    /// Waits for room for `bytes`, or for all there is if they are more.
-    pub(crate) async fn room(&self, bytes: usize) -> Room {
-        self.room_of(None, bytes).await
-    }
-
-    /// The same, for a client at this address.
+    /// Waits for room for `bytes` for a client at this address, or for all there is if they are more.
     pub(crate) async fn room_of(&self, payer: Option<IpAddr>, bytes: usize) -> Room {
         let room = self.claim(payer, bytes);
         room.grow(bytes).await;
         room
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn room(&self, bytes: usize) -> Room {
+        self.room_of(None, bytes).await
     }
 
     /// Room that may grow up to `bytes`, and is none yet.
@@ -80,6 +80,11 @@ impl Budget {
     /// Makes `room` one for `bytes`: gives back what it holds beyond that, or takes the rest if it is free now.
     pub(crate) fn resize(&self, room: &mut Room, bytes: usize) -> bool {
         room.resize_within(bytes, usize::MAX).is_ok()
+    }
+
+    /// How much there is, held or free.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.ledger.open().bytes_max()
     }
 
     /// How much is held.

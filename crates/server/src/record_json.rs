@@ -1,12 +1,13 @@
 //! One record as JSON, in and out, over HTTP and on the command line. Text stays text; what is not UTF-8 goes by `key_base64` and
 //! `value_base64`. What is told can be appended again.
 
+use std::fmt;
 use std::io;
 
 use bytes::Bytes;
 use record::{Record, base64};
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::http::{Items, Object, in_words};
 
@@ -148,26 +149,45 @@ struct ToldHeader<'a> {
 #[serde(rename_all = "snake_case")]
 enum ToldKey<'a> {
     Key(Option<&'a str>),
-    KeyBase64(String),
+    KeyBase64(Base64<'a>),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ToldValue<'a> {
     Value(Option<&'a str>),
-    ValueBase64(String),
+    ValueBase64(Base64<'a>),
+}
+
+/// Bytes whose Base64 is written piece by piece: it is never in memory beside what it is written to.
+struct Base64<'a>(&'a [u8]);
+
+/// Of whole groups of three: so the texts of all pieces are the text of all bytes.
+const BASE64_PIECE_BYTES: usize = 3 << 10;
+
+impl fmt::Display for Base64<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pieces = self.0.chunks(BASE64_PIECE_BYTES);
+        pieces.try_for_each(|piece| out.write_str(&base64::encode(piece)))
+    }
+}
+
+impl Serialize for Base64<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Text if the bytes are, else their Base64.
 fn text_or_base64<'a, T>(
     bytes: Option<&'a Bytes>,
     text: impl Fn(Option<&'a str>) -> T,
-    coded: impl Fn(String) -> T,
+    coded: impl Fn(Base64<'a>) -> T,
 ) -> T {
     match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => text(None),
         Some((_, Ok(plain))) => text(Some(plain)),
-        Some((bytes, Err(_))) => coded(base64::encode(bytes)),
+        Some((bytes, Err(_))) => coded(Base64(bytes)),
     }
 }
 
@@ -237,6 +257,14 @@ mod tests {
             written(&record),
             r#"{"offset":7,"timestamp_ms":null,"key_base64":"/w==","value":null,"headers":[{"key":"h","value_base64":"/g=="}]}"#
         );
+    }
+
+    #[test]
+    fn long_bytes_are_told_as_one_base64() {
+        for length in [3_071, 3_072, 3_073, 10_000] {
+            let bytes = vec![0xff; length];
+            assert_eq!(Base64(&bytes).to_string(), base64::encode(&bytes), "{length}");
+        }
     }
 
     #[test]

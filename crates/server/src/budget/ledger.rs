@@ -107,6 +107,10 @@ impl Ledger {
         }
     }
 
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes_max - self.free_bytes
     }

@@ -80,6 +80,24 @@ pub(super) struct Found {
     _lent: oneshot::Sender<()>,
 }
 
+#[cfg(test)]
+impl Found {
+    /// These batches; what comes with them ends when they are let go of.
+    pub(super) fn of(batches: Vec<Bytes>) -> (Found, oneshot::Receiver<()>) {
+        let (lent, returned) = oneshot::channel();
+        let stands = Stands {
+            log_start: Offset(0),
+            tail: Offset(0),
+        };
+        let found = Found {
+            stands,
+            batches,
+            _lent: lent,
+        };
+        (found, returned)
+    }
+}
+
 /// Why nothing was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unread {

@@ -31,7 +31,7 @@ use super::line::Line;
 use super::media_type::MediaType;
 use super::observe::Peer;
 use super::problem::{Kind, Problem};
-use super::read::page::Form;
+use super::read::page::{Form, WORK_BYTES};
 use super::read::{Failed, Most, Start, read_page, room};
 use super::refusal::out_of_range;
 use super::uri::Query;
@@ -67,6 +67,7 @@ pub(super) async fn follow(
     let (pieces, body) = mpsc::channel(1);
     let follower = Follower {
         app,
+        peer: Peer(peer),
         partition,
         from,
         piece_bytes: PIECE_BYTES,
@@ -164,6 +165,7 @@ impl End {
 /// One client that follows one partition.
 struct Follower {
     app: Arc<App>,
+    peer: Peer,
     partition: PartitionId,
     /// The next offset to be sent.
     from: Offset,
@@ -193,7 +195,13 @@ impl Follower {
     async fn send_records(&mut self) -> End {
         let arrivals = Watcher::new(1);
         loop {
-            let stands = match self.send_page().await {
+            let pieces = self.pieces.clone();
+            let sent = tokio::select! {
+                sent = self.send_page() => sent,
+                // Unpacking may take long, and is for nobody then.
+                () = pieces.closed() => Err(End::Nobody),
+            };
+            let stands = match sent {
                 Ok(None) => continue,
                 Ok(Some(stands)) => stands,
                 Err(end) => return end,
@@ -209,8 +217,9 @@ impl Follower {
     async fn send_page(&mut self) -> Result<Option<Stands>, End> {
         let no_memory = || End::Failed("there is no memory for answers".to_owned());
         let answers = &self.app.answers;
-        let mut room = room(&self.app, PIECE_BYTES).await.map_err(|_| no_memory())?;
-        let text_bytes = match answers.resize(&mut room, self.piece_bytes) {
+        let room = room(&self.app, self.peer, PIECE_BYTES).await;
+        let mut room = room.map_err(|_| no_memory())?;
+        let text_bytes = match answers.resize(&mut room, self.piece_bytes + WORK_BYTES) {
             true => self.piece_bytes,
             false => PIECE_BYTES,
         };
@@ -219,8 +228,15 @@ impl Follower {
             read_bytes: PIECE_BYTES,
             text_bytes,
         };
-        let read = read_page(&self.app, self.partition, self.from, most, Form::Events).await;
-        let (page, stands) = read.map_err(|failed| match failed {
+        let read = read_page(
+            &self.app,
+            self.partition,
+            self.from,
+            most,
+            Form::Events,
+            &mut room,
+        );
+        let (page, stands) = read.await.map_err(|failed| match failed {
             Failed::Unread(unread) => End::of(unread),
             Failed::Unpaged(unpaged) => End::Failed(unpaged.to_string()),
         })?;

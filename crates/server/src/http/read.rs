@@ -30,7 +30,7 @@ use super::media_type::MediaType;
 use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::uri::{Query, bad_parameter};
-use page::{Form, Page, Unpaged, make_page};
+use page::{Form, Memory, Page, Unpaged, make_page};
 
 /// What records can be given as.
 pub(super) const PRODUCES: &[MediaType] = &[MediaType::Json, MediaType::JsonLines, MediaType::EventStream];
@@ -151,7 +151,7 @@ pub(super) async fn from_partition(
         MediaType::JsonLines => Form::Lines,
         _ => Form::Array,
     };
-    let (page, stands, room) = find(&app, partition, wish, form).await?;
+    let (page, stands, room) = find(&app, partition, wish, form, peer).await?;
     Ok(respond(&app, media_type, page, stands, room, &line))
 }
 
@@ -161,19 +161,20 @@ async fn find(
     partition: PartitionId,
     wish: Wish,
     form: Form,
+    peer: Peer,
 ) -> Result<(Page, Stands, Room), Problem> {
     let deadline = Instant::now() + wish.wait;
     let mut from = wish.start.find(app, partition).await?;
     let arrivals = Watcher::new(1);
     let mut stopped = app.stopped.clone();
     loop {
-        let mut room = room(app, wish.bytes).await?;
+        let mut room = room(app, peer, wish.bytes).await?;
         let most = Most {
             records: wish.records,
             read_bytes: wish.bytes,
             text_bytes: wish.bytes,
         };
-        let (page, stands) = match read_page(app, partition, from, most, form).await {
+        let (page, stands) = match read_page(app, partition, from, most, form, &mut room).await {
             // Retention was faster than we were.
             Err(Failed::Unread(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })))
                 if wish.start == Start::Earliest && from < log_start =>
@@ -204,9 +205,10 @@ async fn find(
     }
 }
 
-/// Waits for room for an answer.
-pub(super) async fn room(app: &App, bytes: usize) -> Result<Room, Problem> {
-    timeout_at(Instant::now() + ROOM_WAIT, app.answers.room(bytes))
+/// Waits for room for a page of so many bytes, and for the work on it.
+pub(super) async fn room(app: &App, peer: Peer, bytes: usize) -> Result<Room, Problem> {
+    let room = app.answers.room_of(Some(peer.0.ip()), bytes + page::WORK_BYTES);
+    timeout_at(Instant::now() + ROOM_WAIT, room)
         .await
         .map_err(|_| answers_full())
 }
@@ -239,13 +241,14 @@ pub(super) struct Most {
     pub(super) text_bytes: usize,
 }
 
-/// Reads what is there at `from`: at least one record, if there is any.
+/// Reads what is there at `from`: at least one record, if there is any. `room` is that of `room`, and grows if it has to.
 pub(super) async fn read_page(
     app: &App,
     partition: PartitionId,
     from: Offset,
     most: Most,
     form: Form,
+    room: &mut Room,
 ) -> Result<(Page, Stands), Failed> {
     let found = app
         .cores
@@ -258,7 +261,11 @@ pub(super) async fn read_page(
         record_bytes_max: app.cores.facts.config.limits.fetch_bytes,
         decompression: record::Limits::up_to(app.cores.facts.config.limits.decompressed_bytes as u64),
     };
-    Ok((make_page(found, from, form, limits).await?, stands))
+    let memory = Memory {
+        budget: &app.answers,
+        room,
+    };
+    Ok((make_page(found, from, form, limits, memory).await?, stands))
 }
 
 fn respond(
@@ -290,9 +297,12 @@ impl From<Unpaged> for Problem {
     fn from(unpaged: Unpaged) -> Problem {
         let detail = unpaged.to_string();
         match unpaged {
-            Unpaged::TooLarge { offset, bytes, .. } => Problem::new(Kind::RecordTooLarge, detail)
-                .with("offset", offset.0)
-                .with("bytes", bytes),
+            Unpaged::NoRoom => answers_full(),
+            Unpaged::TooLarge { offset, bytes, .. } | Unpaged::TooMuch { offset, bytes, .. } => {
+                Problem::new(Kind::RecordTooLarge, detail)
+                    .with("offset", offset.0)
+                    .with("bytes", bytes)
+            }
             Unpaged::Damaged { .. } => Problem::new(Kind::StorageFault, detail),
         }
     }

@@ -1,21 +1,21 @@
-//! Batches as text: the records of a read, one after the other, within the limits of an answer.
-//!
-//! Decompressing and writing may take long, so all but small reads are done off the HTTP thread.
+//! Records as text: one after the other, within the limits of an answer. `turns` makes pages of what a read found.
+
+mod turns;
 
 use std::io::Write;
 
 use bytes::Bytes;
-use record::{BatchError, BatchHeader, Compression, Offset, Record};
+use record::{Offset, Record};
 use serde_json::json;
-use tokio::task::JoinHandle;
 
 use crate::record_json;
 use crate::stands::Stands;
 
-use super::super::cores::Found;
+pub(in super::super) use turns::WORK_BYTES;
+pub(super) use turns::{Memory, make_page};
 
-/// Reads up to this are written on the HTTP thread itself, unless they are compressed.
-const SMALL_BYTES: usize = 64 << 10;
+/// A header that is read, and that is written.
+const HEADER_MEMORY_BYTES: usize = 128;
 
 /// Text around a header's key and value.
 const HEADER_TEXT_BYTES: usize = r#"{"key":"","value":""},"#.len();
@@ -66,73 +66,19 @@ pub(in super::super) enum Unpaged {
         bytes: usize,
         bytes_max: usize,
     },
+    #[error(
+        "unpacking the record at offset {offset} takes {bytes} bytes of memory, answers over HTTP have {bytes_max} \
+         (limits.answer_bytes_per_core); read it with a Kafka client, or go on behind it"
+    )]
+    TooMuch {
+        offset: Offset,
+        bytes: usize,
+        bytes_max: usize,
+    },
+    #[error("answers that are not taken yet take all the room there is")]
+    NoRoom,
     #[error("what is stored from offset {from} on cannot be read: {why}")]
     Damaged { from: Offset, why: String },
-}
-
-/// Makes a page of what a read found, and lets go of that.
-pub(super) async fn make_page(
-    found: Found,
-    from: Offset,
-    form: Form,
-    limits: Limits,
-) -> Result<Page, Unpaged> {
-    if found.batches.is_empty() {
-        return Ok(Page::new(from, form));
-    }
-    if is_quick(&found.batches) {
-        return write_page(&found.batches, from, form, &limits);
-    }
-    let mut writing = Wanted(tokio::task::spawn_blocking(move || {
-        write_page(&found.batches, from, form, &limits)
-    }));
-    (&mut writing.0).await.expect("writing a page does not panic")
-}
-
-/// Work that is not begun if nobody waits for it any more when its turn comes.
-struct Wanted<T>(JoinHandle<T>);
-
-impl<T> Drop for Wanted<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn is_quick(batches: &[Bytes]) -> bool {
-    let bytes: usize = batches.iter().map(Bytes::len).sum();
-    let plain =
-        |(header, _): (BatchHeader, &[u8])| matches!(header.attributes.compression(), Ok(Compression::None));
-    bytes <= SMALL_BYTES
-        && batches
-            .iter()
-            .flat_map(|batches| record::batches(batches))
-            .all(|batch| batch.is_ok_and(plain))
-}
-
-fn write_page(batches: &[Bytes], from: Offset, form: Form, limits: &Limits) -> Result<Page, Unpaged> {
-    let damaged = |error: BatchError| Unpaged::Damaged {
-        from,
-        why: error.to_string(),
-    };
-    let mut page = Page::new(from, form);
-    for batch in batches.iter().flat_map(|batches| record::batches(batches)) {
-        let (header, batch) = batch.map_err(damaged)?;
-        if header.next_offset() <= page.next {
-            continue;
-        }
-        // Marks of brokers are not for readers.
-        if !header.attributes.is_control() {
-            for record in record::records(batch, &limits.decompression).map_err(damaged)? {
-                let record = record.map_err(damaged)?;
-                if record.offset >= page.next && !page.add(&record, limits)? {
-                    page.inside_batch = header.base_offset <= from;
-                    return Ok(page);
-                }
-            }
-        }
-        page.next = header.next_offset();
-    }
-    Ok(page)
 }
 
 impl Page {
@@ -146,49 +92,25 @@ impl Page {
         }
     }
 
-    /// Adds a record, or says that the page is full.
-    fn add(&mut self, record: &Record, limits: &Limits) -> Result<bool, Unpaged> {
-        if self.records == limits.records_max {
-            return Ok(false);
-        }
-        let bytes = bytes_of(record);
-        if bytes > limits.record_bytes_max {
-            let too_large = Unpaged::TooLarge {
-                offset: record.offset,
-                bytes,
-                bytes_max: limits.record_bytes_max,
-            };
-            return if self.records == 0 {
-                Err(too_large)
-            } else {
-                Ok(false)
-            };
-        }
+    /// Adds a record; says if its text is too long for that.
+    fn add(&mut self, record: &Record, bytes_max: usize) -> bool {
         let before = self.text.len();
-        self.write(record).expect("memory takes all that is written");
-        if self.text.len() > limits.bytes_max && self.records > 0 {
+        let (form, is_first) = (self.form, self.records == 0);
+        write_record(&mut self.text, form, is_first, record).expect("memory takes all that is written");
+        if self.text.len() > bytes_max && !is_first {
             self.text.truncate(before);
-            return Ok(false);
+            return false;
         }
         self.records += 1;
         self.next = record.offset.advance(1);
-        Ok(true)
+        true
     }
 
-    fn write(&mut self, record: &Record) -> std::io::Result<()> {
-        let out = &mut self.text;
-        match self.form {
-            Form::Array if self.records > 0 => out.push(b','),
-            Form::Array | Form::Lines => {}
-            Form::Events => write!(out, "id: {}\ndata: ", record.offset)?,
-        }
-        record_json::write(&mut *out, None, record)?;
-        match self.form {
-            Form::Array => {}
-            Form::Lines => out.push(b'\n'),
-            Form::Events => out.extend_from_slice(b"\n\n"),
-        }
-        Ok(())
+    /// How long the text of the next record is.
+    fn text_bytes_of(&self, record: &Record) -> usize {
+        let mut counted = Counted(0);
+        write_record(&mut counted, self.form, self.records == 0, record).expect("counting takes anything");
+        counted.0
     }
 
     /// The whole text, with what stands around the records.
@@ -202,13 +124,51 @@ impl Page {
             "tail": stands.tail.0,
         });
         let around = around.to_string();
-        let mut text = Vec::with_capacity(self.text.len() + around.len() + 16);
-        text.extend_from_slice(b"{\"records\":[");
-        text.extend_from_slice(&self.text);
-        text.extend_from_slice(b"],");
-        text.extend_from_slice(&around.as_bytes()[1..]);
+        let (head, tail) = (b"{\"records\":[", [b"],", &around.as_bytes()[1..]].concat());
+        // A copy would take as much memory again.
+        let mut text = self.text;
+        text.reserve_exact(head.len() + tail.len());
+        text.splice(..0, *head);
+        text.extend(tail);
         text
     }
+}
+
+fn write_record(out: &mut impl Write, form: Form, is_first: bool, record: &Record) -> std::io::Result<()> {
+    match form {
+        Form::Array if !is_first => out.write_all(b",")?,
+        Form::Array | Form::Lines => {}
+        Form::Events => write!(out, "id: {}\ndata: ", record.offset)?,
+    }
+    record_json::write(&mut *out, None, record)?;
+    match form {
+        Form::Array => Ok(()),
+        Form::Lines => out.write_all(b"\n"),
+        Form::Events => out.write_all(b"\n\n"),
+    }
+}
+
+/// Takes a text only to count its bytes.
+struct Counted(usize);
+
+impl Write for Counted {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0 += text.len();
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a record takes in memory, and as much again for its headers while they are written.
+fn memory_of(record: &Record) -> usize {
+    bytes_of(record) + headers_memory(record)
+}
+
+fn headers_memory(record: &Record) -> usize {
+    record.headers.len() * HEADER_MEMORY_BYTES
 }
 
 fn bytes_of(record: &Record) -> usize {
@@ -218,150 +178,4 @@ fn bytes_of(record: &Record) -> usize {
         .iter()
         .map(|(key, value)| HEADER_TEXT_BYTES + key.len() + length(value));
     length(&record.key) + length(&record.value) + headers.sum::<usize>()
-}
-
-#[cfg(test)]
-mod tests {
-    use record::BatchBuilder;
-
-    use super::*;
-
-    const LIMITS: Limits = Limits {
-        records_max: 100,
-        bytes_max: 1_000,
-        record_bytes_max: 500,
-        decompression: record::Limits {
-            decompressed_bytes_max: 1 << 20,
-            snappy_block_bytes_max: 1 << 20,
-            zstd_window_log_max: 20,
-        },
-    };
-
-    fn batch(compression: Compression, first: i64, values: &[&str]) -> Bytes {
-        let mut builder = BatchBuilder::new(compression);
-        for value in values {
-            builder.append(1, None, Some(value.as_bytes()), &[]);
-        }
-        let mut batch = builder.build().to_vec();
-        record::set_base_offset(&mut batch, Offset(first));
-        batch.into()
-    }
-
-    fn lines(page: &Page) -> usize {
-        page.text.split(|byte| *byte == b'\n').count() - 1
-    }
-
-    #[test]
-    fn a_page_begins_inside_a_batch_and_ends_where_it_is_full() {
-        let batches = [
-            batch(Compression::None, 0, &["a", "b"]),
-            batch(Compression::Gzip, 2, &["c", "d"]),
-        ];
-        let write = |from, records_max| {
-            let limits = Limits {
-                records_max,
-                ..LIMITS
-            };
-            write_page(&batches, Offset(from), Form::Lines, &limits).expect("a page")
-        };
-        for (from, records_max, records, next) in [(0, 9, 4, 4), (1, 2, 2, 3), (3, 9, 1, 4), (1, 1, 1, 2)] {
-            let page = write(from, records_max);
-            assert_eq!(
-                (page.records, lines(&page), page.next),
-                (records, records, Offset(next))
-            );
-            assert!(page.text.starts_with(format!("{{\"offset\":{from},").as_bytes()));
-        }
-    }
-
-    #[test]
-    fn a_page_that_ends_inside_the_batch_it_begins_in_says_so() {
-        let batches = [
-            batch(Compression::None, 0, &["a", "b"]),
-            batch(Compression::Gzip, 2, &["c", "d", "e"]),
-        ];
-        for (from, records_max, inside) in [
-            (0, 1, true),
-            (1, 1, false),
-            (0, 3, false),
-            (2, 1, true),
-            (3, 1, true),
-            (3, 2, false),
-        ] {
-            let limits = Limits {
-                records_max,
-                ..LIMITS
-            };
-            let page = write_page(&batches, Offset(from), Form::Lines, &limits).expect("a page");
-            assert_eq!(page.inside_batch, inside, "{records_max} from {from} on");
-        }
-    }
-
-    #[test]
-    fn the_first_record_may_pass_the_limit_and_no_other() {
-        let batches = [batch(Compression::None, 0, &["a", "b"])];
-        let limits = Limits {
-            bytes_max: 1,
-            ..LIMITS
-        };
-        let page = write_page(&batches, Offset(0), Form::Lines, &limits).expect("a page");
-        assert_eq!((page.records, lines(&page), page.next), (1, 1, Offset(1)));
-    }
-
-    #[test]
-    fn a_record_that_no_answer_holds_is_named_when_it_comes_first() {
-        let long = "x".repeat(501);
-        let batches = [batch(Compression::None, 0, &["a", &long, "b"])];
-        let page = write_page(&batches, Offset(0), Form::Lines, &LIMITS).expect("a page");
-        assert_eq!((page.records, page.next), (1, Offset(1)));
-        let refused = write_page(&batches, Offset(1), Form::Lines, &LIMITS).expect_err("too large");
-        let expected = Unpaged::TooLarge {
-            offset: Offset(1),
-            bytes: 501,
-            bytes_max: 500,
-        };
-        assert_eq!(refused, expected);
-        let page = write_page(&batches, Offset(2), Form::Lines, &LIMITS).expect("a page");
-        assert_eq!((page.records, page.next), (1, Offset(3)));
-    }
-
-    #[test]
-    fn headers_count_with_what_they_take_as_text() {
-        let mut builder = BatchBuilder::new(Compression::Gzip);
-        for count in [2, 30] {
-            builder.append(1, None, None, &vec![(&b""[..], None); count]);
-        }
-        let batches = [builder.build()];
-        let page = write_page(&batches, Offset(0), Form::Lines, &LIMITS).expect("a page");
-        assert_eq!((page.records, page.next), (1, Offset(1)));
-        let refused = write_page(&batches, Offset(1), Form::Lines, &LIMITS).expect_err("too large");
-        assert!(
-            matches!(refused, Unpaged::TooLarge { bytes: 660, .. }),
-            "{refused:?}"
-        );
-    }
-
-    #[test]
-    fn what_unpacks_to_too_much_is_not_unpacked() {
-        let batches = [batch(Compression::Gzip, 0, &["x".repeat(2 << 20).as_str()])];
-        let refused = write_page(&batches, Offset(0), Form::Lines, &LIMITS).expect_err("too large");
-        assert!(matches!(refused, Unpaged::Damaged { .. }), "{refused}");
-    }
-
-    #[test]
-    fn the_whole_is_json_and_each_event_is_one_line_of_data() {
-        let batches = [batch(Compression::None, 0, &["a\nb", "c"])];
-        let page = write_page(&batches, Offset(0), Form::Array, &LIMITS).expect("a page");
-        let stands = Stands {
-            log_start: Offset(0),
-            tail: Offset(9),
-        };
-        let whole: serde_json::Value = serde_json::from_slice(&page.finish(stands)).expect("JSON");
-        assert_eq!(whole["records"][0]["value"], "a\nb");
-        assert_eq!((&whole["next_offset"], &whole["tail"]), (&2.into(), &9.into()));
-        let page = write_page(&batches, Offset(0), Form::Events, &LIMITS).expect("a page");
-        let text = String::from_utf8(page.text).expect("text");
-        assert!(text.starts_with("id: 0\ndata: {\"offset\":0,"), "{text}");
-        assert!(text.ends_with("}\n\n") && text.lines().count() == 6, "{text}");
-    }
 }
