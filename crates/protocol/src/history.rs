@@ -129,11 +129,11 @@ impl History {
     /// stands for the log: batches above it are not claimed, because they may still be lost.
     #[must_use]
     pub fn snapshot(&self, now: Duration, next_offset: Offset) -> Bytes {
-        let mut below = self.clone();
-        below.cut_to(next_offset);
+        let mut epochs = self.epochs.clone();
+        epochs.cut_to(next_offset);
         let mut writer = Writer::open(VERSION);
-        below.epochs.write(&mut writer);
-        below.producers.write(now, &mut writer);
+        epochs.write(&mut writer);
+        self.producers.write_below(next_offset, now, &mut writer);
         writer.close()
     }
 

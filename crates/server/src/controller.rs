@@ -29,6 +29,12 @@ const _: () = assert!(
     "one command more does not make a batch too large"
 );
 
+/// Commands that are planned, journaled and applied together: a larger change is made in parts, so that no step of it keeps a core
+/// to itself. Each command is made or refused by itself anyhow.
+const COMMANDS_AT_ONCE: usize = 500;
+/// From so many partitions on that the commands of a part create, it takes no more of them.
+const PARTITIONS_AT_ONCE: usize = 10_000;
+
 /// Repeatable changes that a full disk takes until it has room again. They can make room, but what clients can repeat without
 /// end must not fill a disk to its last byte.
 const RESERVED_CHANGES_MAX: u32 = 10_000;
@@ -91,35 +97,53 @@ impl Turn {
 pub(crate) type Changed = Result<Command, ChangeError>;
 
 impl Core {
-    /// Plans commands on core 0's image and commits those that are sound. One answer for each plan, in order.
+    /// Plans a command on core 0's image and commits it if it is sound.
     pub(crate) async fn change(
         &self,
-        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
-    ) -> Result<Vec<Changed>, Stopping> {
-        self.change_within(None, plan).await
+        plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
+    ) -> Result<Changed, Stopping> {
+        let changed = self
+            .change_all(None, vec![plan], |metadata, plan| plan(metadata))
+            .await?;
+        Ok(changed.into_iter().next().expect("one outcome for each wish"))
     }
 
-    /// The same. `room`, which the request for it has taken, is taken until the change is made or refused.
-    pub(crate) async fn change_within(
+    /// The same for all that is wanted, one answer for each, in order; no other change comes in between. `room`, which the request
+    /// for it has taken, is taken until the change is made or refused.
+    pub(crate) async fn change_all<W: Send + 'static>(
         &self,
         room: SharedRoom,
-        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
+        wanted: Vec<W>,
+        plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError> + Send + 'static,
     ) -> Result<Vec<Changed>, Stopping> {
         let change = |core: Rc<Core>| async move {
-            let changed = core.change_here(plan).await;
+            let changed = core.change_here(wanted, plan).await;
             drop(room);
             changed
         };
         self.facts.mailboxes.carry_out(0, change).await
     }
 
-    async fn change_here(
+    async fn change_here<W>(
         self: &Rc<Self>,
-        plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>>,
+        wanted: Vec<W>,
+        mut plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
     ) -> Vec<Changed> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
         let _turn = controller.turn.lock().await;
-        let planned = self.with_metadata(plan);
+        let mut changed = Vec::with_capacity(wanted.len());
+        let mut wanted = wanted.into_iter();
+        while wanted.len() > 0 {
+            if !changed.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
+            changed.extend(self.commit_part(part).await);
+        }
+        changed
+    }
+
+    async fn commit_part(self: &Rc<Self>, planned: Vec<Result<Command, PlanError>>) -> Vec<Changed> {
         let commands: Vec<Command> = planned.iter().flatten().cloned().collect();
         let mut made = self.commit(commands).await.into_iter();
         let mut outcome = |command| {
@@ -141,7 +165,7 @@ impl Core {
             .filter(|(_, journaled)| journaled.is_ok())
             .map(|(command, _)| command)
             .collect();
-        let applied = self.apply(&committed);
+        let applied = self.apply(&committed).await;
         let told = self.tell_others(committed).await;
         let mut applied = applied.into_iter();
         let outcome = |journaled: Result<(), AppendRefusal>| -> Result<(), ChangeError> {
@@ -186,7 +210,7 @@ impl Core {
             let commands = commands.clone();
             self.facts.mailboxes.carry_out(core, move |core| async move {
                 // Core 0 has the same image and answers for all.
-                core.apply(&commands);
+                core.apply(&commands).await;
             })
         });
         join_all(others).await.into_iter().collect()
@@ -246,6 +270,23 @@ impl Core {
             .map_err(|error| format!("the metadata cannot be read: {error}"))?;
         Ok(commands)
     }
+}
+
+/// Plans what is wanted next, as much as is made at once.
+fn plan_part<W>(
+    metadata: &Metadata,
+    wanted: &mut impl Iterator<Item = W>,
+    plan: &mut impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
+) -> Vec<Result<Command, PlanError>> {
+    let mut part = Vec::new();
+    let mut partitions = 0;
+    while part.len() < COMMANDS_AT_ONCE && partitions < PARTITIONS_AT_ONCE {
+        let Some(wanted) = wanted.next() else { break };
+        let planned = plan(metadata, wanted);
+        partitions += planned.as_ref().map_or(0, Command::new_partition_count);
+        part.push(planned);
+    }
+    part
 }
 
 /// The command that a record of the metadata partition holds.

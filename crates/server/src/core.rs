@@ -1,6 +1,8 @@
 //! One core: the shards it owns, its image of the metadata, its connections, and the mailbox through which others
 //! reach it. Everything in here is touched by one thread only.
 
+mod apply;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -11,8 +13,8 @@ use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
 use platform::disk::Disk;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, Metadata, Topic};
-use record::{ClusterId, PartitionId, TopicId};
+use protocol::metadata::Metadata;
+use record::{ClusterId, PartitionId};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
 
@@ -21,7 +23,7 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::{FetchSessions, SessionRoom};
-use crate::groups::{Groups, topic_settings};
+use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
@@ -293,134 +295,5 @@ impl Core {
     /// Takes what recovery found of a partition.
     pub(crate) fn take_recovered(&self, id: PartitionId) -> Option<RecoveredPartition> {
         self.recovered.borrow_mut().remove(&id)
-    }
-
-    /// At start: takes the whole metadata over, opens the partitions that this core owns, and gives up what
-    /// recovery found of partitions that the metadata does not know any more.
-    ///
-    /// # Errors
-    /// A sentence for the operator: metadata and storage contradict each other.
-    pub(crate) fn adopt(&self, commands: &[Command]) -> Result<(), String> {
-        for command in commands {
-            // What was refused when it was committed is refused again, alike everywhere.
-            let _ = self.metadata.borrow_mut().apply(command);
-        }
-        self.tell_next_producer_id();
-        self.with_metadata(|metadata| {
-            let mut topics = metadata.topics();
-            topics.try_for_each(|topic| self.open_partitions(metadata, topic, 0))
-        })?;
-        for (id, _) in self.recovered.borrow_mut().drain() {
-            self.shard(self.facts.shard_of(id)).delete_partition(id);
-        }
-        self.shards().for_each(Shard::start_background);
-        self.open_coordinators();
-        Ok(())
-    }
-
-    /// Applies committed commands, as every core does in the same order. One outcome for each: what is refused has changed
-    /// nothing, on any core.
-    pub(crate) fn apply(&self, commands: &[Command]) -> Vec<Result<(), protocol::ApplyError>> {
-        let mut changes = Vec::new();
-        let apply = |command: &Command| {
-            let applied = self.apply_one(command);
-            if applied.is_ok() {
-                changes.extend(self.topic_change(command));
-            }
-            applied
-        };
-        let applied = commands.iter().map(apply).collect();
-        self.open_coordinators();
-        self.tell_coordinators(&changes);
-        applied
-    }
-
-    fn apply_one(&self, command: &Command) -> Result<(), protocol::ApplyError> {
-        let deleted = self.partitions_deleted_by(command);
-        let first_new = self.first_new_partition(command);
-        self.metadata.borrow_mut().apply(command)?;
-        for id in deleted {
-            self.shard(self.facts.shard_of(id)).delete_partition(id);
-        }
-        self.with_metadata(|metadata| {
-            if let Some((id, first)) = first_new
-                && let Some(topic) = metadata.topic(id)
-            {
-                self.open_partitions(metadata, topic, first)
-                    .expect("a new partition contradicts nothing");
-            }
-            match command {
-                Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
-                Command::SetTopicConfig { id, .. } => metadata
-                    .topic(*id)
-                    .into_iter()
-                    .for_each(|topic| self.configure_partitions(metadata, topic)),
-                Command::SetBrokerConfig { .. } => {
-                    metadata
-                        .topics()
-                        .for_each(|topic| self.configure_partitions(metadata, topic));
-                }
-                _ => {}
-            }
-        });
-        Ok(())
-    }
-
-    /// Has the shards accept the producer ids that may be handed out from now on.
-    fn tell_next_producer_id(&self) {
-        let next_id = self.with_metadata(Metadata::next_producer_id);
-        self.shards()
-            .for_each(|shard| shard.set_next_producer_id(next_id));
-    }
-
-    fn configure_partitions(&self, metadata: &Metadata, topic: &Topic) {
-        let settings = topic_settings(metadata, topic);
-        for id in self.own_partitions(topic, 0) {
-            self.shard(self.facts.shard_of(id))
-                .configure_partition(id, settings);
-        }
-    }
-
-    fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
-        let Command::DeleteTopic { id } = command else {
-            return Vec::new();
-        };
-        self.with_metadata(|metadata| {
-            metadata
-                .topic(*id)
-                .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
-        })
-    }
-
-    fn first_new_partition(&self, command: &Command) -> Option<(TopicId, i32)> {
-        match command {
-            Command::CreateTopic { id, .. } => Some((*id, 0)),
-            Command::CreatePartitions { id, first_index, .. } => Some((*id, *first_index)),
-            _ => None,
-        }
-    }
-
-    /// The partitions of a topic, from an index on, whose shard is here.
-    pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
-        (first_index..topic.partition_count())
-            .map(|index| PartitionId {
-                topic: topic.id,
-                index,
-            })
-            .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
-            .collect()
-    }
-
-    fn open_partitions(&self, metadata: &Metadata, topic: &Topic, first_index: i32) -> Result<(), String> {
-        let settings = topic_settings(metadata, topic);
-        for id in self.own_partitions(topic, first_index) {
-            let state = metadata
-                .partition(id)
-                .expect("a topic's partitions are in the metadata");
-            let recovered = self.take_recovered(id);
-            let shard = self.shard(self.facts.shard_of(id));
-            shard.open_partition(id, Some(state.epoch), settings, recovered.as_ref())?;
-        }
-        Ok(())
     }
 }

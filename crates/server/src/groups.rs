@@ -180,17 +180,15 @@ impl Core {
             ..PlanLimits::default()
         };
         let changed = self
-            .change(move |metadata| vec![metadata.plan_topic(&wanted, &limits)])
+            .change(move |metadata| metadata.plan_topic(&wanted, &limits))
             .await
             .map_err(|error| coordinator_code(&error.into()))?;
-        for made in changed {
-            match made {
-                // Somebody else was quicker.
-                Ok(_) | Err(ChangeError::Plan(PlanError::Refused(ApplyError::TopicExists { .. }))) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "the topic of the consumer groups could not be made");
-                    return Err(coordinator_code(&error));
-                }
+        match changed {
+            // Somebody else was quicker.
+            Ok(_) | Err(ChangeError::Plan(PlanError::Refused(ApplyError::TopicExists { .. }))) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the topic of the consumer groups could not be made");
+                return Err(coordinator_code(&error));
             }
         }
         self.find_groups_topic().ok_or(ErrorCode::CoordinatorNotAvailable)

@@ -33,6 +33,7 @@ mod producer_ids;
 pub mod record_json;
 mod seats;
 mod shard;
+mod slices;
 mod stands;
 mod topic_counters;
 mod topic_names;

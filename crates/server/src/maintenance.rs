@@ -77,8 +77,12 @@ pub(crate) async fn compact(core: Rc<Core>) {
     loop {
         rest_before_compaction(&core).await;
         loop {
-            core.shards().for_each(|shard| shard.lay_out_for_compaction());
-            let Some((shard, id)) = neediest(&core) else { break };
+            for shard in core.shards() {
+                shard.lay_out_for_compaction().await;
+            }
+            let Some((shard, id)) = neediest(&core).await else {
+                break;
+            };
             shard.compact(id, &|| means_in_force(&core)).await;
         }
     }
@@ -110,18 +114,21 @@ fn means_in_force(core: &Core) -> CompactionMeans {
 }
 
 /// The partition that needs compaction most, with its shard.
-fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
-    let needs = core
-        .shards()
-        .filter_map(|shard| shard.compaction_need().map(|(id, need)| (shard, id, need)));
-    let most = needs.max_by(|(.., one), (.., other)| one.compare(other));
+async fn neediest(core: &Core) -> Option<(Rc<Shard>, PartitionId)> {
+    let mut needs = Vec::new();
+    for shard in core.shards() {
+        needs.extend(shard.compaction_need().await.map(|(id, need)| (shard, id, need)));
+    }
+    let most = needs
+        .into_iter()
+        .max_by(|(.., one), (.., other)| one.compare(other));
     most.map(|(shard, id, _)| (shard.clone(), id))
 }
 
 /// Carries retention out, and tells what has gone: of some partitions in a line each, of all together in one.
 async fn retain(core: &Core, shard: &Rc<Shard>, stand: Duration, wall_ms: Option<i64>) {
     let (mut partitions, mut bytes) = (0_usize, 0);
-    for id in shard.expire(stand, wall_ms) {
+    for id in shard.expire(stand, wall_ms).await {
         match shard.retain(id, wall_ms).await {
             Ok(None) => {}
             Ok(Some(outlived)) => {

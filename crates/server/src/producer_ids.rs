@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use protocol::metadata::Command;
+use protocol::metadata::{Command, Metadata};
 
 use crate::controller::ChangeError;
 use crate::core::Core;
@@ -30,11 +30,9 @@ impl Core {
             if let Some(id) = next {
                 return Ok(id);
             }
-            let changed = self.change(|metadata| vec![metadata.plan_producer_ids()]).await?;
-            for command in changed {
-                if let Command::AllocateProducerIds { first, next } = command? {
-                    self.producer_ids.block.set(first.0..next.0);
-                }
+            let changed = self.change(Metadata::plan_producer_ids).await?;
+            if let Command::AllocateProducerIds { first, next } = changed? {
+                self.producer_ids.block.set(first.0..next.0);
             }
         }
     }

@@ -10,6 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use platform::disk::Disk;
 use record::{PartitionId, TopicId};
 
@@ -44,7 +45,7 @@ pub(crate) struct PartitionCheckpoint {
     pub(crate) cleaned: Vec<Cleaned>,
     /// `state` reflects the records before this offset.
     pub(crate) state_next: i64,
-    pub(crate) state: Vec<u8>,
+    pub(crate) state: Bytes,
 }
 
 impl PartitionCheckpoint {
@@ -253,7 +254,7 @@ fn decode_id(decoder: &mut Decoder<'_>) -> Option<PartitionId> {
 fn decode_partition(version: u32, decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
     let id = decode_id(decoder)?;
     let (log_start, laid_out, state_next) = (decoder.i64()?, decoder.i64()?, decoder.i64()?);
-    let state = decoder.blob()?.to_vec();
+    let state = Bytes::copy_from_slice(decoder.blob()?);
     let count = decoder.count(SEGMENT_BYTES)?;
     let segments = (0..count)
         .map(|_| decode_segment(version, decoder))

@@ -142,9 +142,20 @@ impl Metadata {
                 name,
                 partitions,
                 config,
-            } => self.create_topic(*id, name, partitions, config),
+            } => {
+                let topic = self.new_topic(*id, name, partitions, config);
+                self.partition_count += topic.partitions.len();
+                self.long_config_bytes += topic.config.long_bytes();
+                self.names.insert(Arc::clone(name), *id);
+                self.folded_names.insert(folded(name), *id);
+                self.topics.insert(*id, topic);
+            }
             Command::DeleteTopic { id } => self.delete_topic(*id),
-            Command::CreatePartitions { id, partitions, .. } => self.add_partitions(*id, partitions),
+            Command::CreatePartitions { id, partitions, .. } => {
+                let added = self.new_partitions(partitions);
+                self.partition_count += added.len();
+                self.topics.get_mut(id).expect("checked").partitions.extend(added);
+            }
             Command::SetTopicConfig { id, changes } => {
                 let topic = self.topics.get_mut(id).expect("checked");
                 self.long_config_bytes -= topic.config.long_bytes();
@@ -162,6 +173,34 @@ impl Metadata {
         }
         assert_eq!(self.topics.len(), self.names.len(), "every topic has one name");
         Ok(())
+    }
+
+    /// The topic that a command gives partitions, as it will be then, and the index of the first that is new. `None` for other
+    /// commands, and for one that does not fit the image.
+    #[must_use]
+    pub fn grown_by(&self, command: &Command) -> Option<(Topic, i32)> {
+        match command {
+            Command::CreateTopic {
+                id,
+                name,
+                partitions,
+                config,
+            } => {
+                self.check(command).ok()?;
+                Some((self.new_topic(*id, name, partitions, config), 0))
+            }
+            Command::CreatePartitions {
+                id,
+                first_index,
+                partitions,
+            } => {
+                self.check(command).ok()?;
+                let mut topic = self.topics.get(id)?.clone();
+                topic.partitions.extend(self.new_partitions(partitions));
+                Some((topic, *first_index))
+            }
+            _ => None,
+        }
     }
 
     /// Whether a command fits the image.
@@ -299,30 +338,23 @@ impl Metadata {
         Ok(())
     }
 
-    fn create_topic(
-        &mut self,
+    fn new_topic(
+        &self,
         id: TopicId,
         name: &Arc<str>,
         partitions: &[ReplicaSet],
         changes: &[ConfigChange],
-    ) {
+    ) -> Topic {
         let mut config = TopicConfig::new();
         config.change(changes).expect("checked");
-        self.long_config_bytes += config.long_bytes();
         let settings = TopicSettings::resolve(&config, &self.defaults);
-        self.names.insert(Arc::clone(name), id);
-        self.folded_names.insert(folded(name), id);
-        self.topics.insert(
+        Topic {
             id,
-            Topic {
-                id,
-                name: Arc::clone(name),
-                config,
-                settings,
-                partitions: Vec::new(),
-            },
-        );
-        self.add_partitions(id, partitions);
+            name: Arc::clone(name),
+            config,
+            settings,
+            partitions: self.new_partitions(partitions),
+        }
     }
 
     fn delete_topic(&mut self, id: TopicId) {
@@ -333,7 +365,7 @@ impl Metadata {
         self.long_config_bytes -= topic.config.long_bytes();
     }
 
-    fn add_partitions(&mut self, id: TopicId, replica_sets: &[ReplicaSet]) {
+    fn new_partitions(&self, replica_sets: &[ReplicaSet]) -> Vec<Partition> {
         let new_partition = |replicas: &ReplicaSet| {
             let leader = replicas[0];
             let opened_incarnation = self.nodes.get(&leader).expect("checked").incarnation;
@@ -344,13 +376,7 @@ impl Metadata {
                 opened_incarnation,
             }
         };
-        let added: Vec<Partition> = replica_sets.iter().map(new_partition).collect();
-        self.partition_count += added.len();
-        self.topics
-            .get_mut(&id)
-            .expect("checked")
-            .partitions
-            .extend(added);
+        replica_sets.iter().map(new_partition).collect()
     }
 
     fn open_epoch(&mut self, partition: PartitionId, epoch: Epoch, leader: NodeId) {

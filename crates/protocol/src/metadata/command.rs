@@ -123,6 +123,17 @@ impl Command {
         }
     }
 
+    /// How many partitions it adds.
+    #[must_use]
+    pub fn new_partition_count(&self) -> usize {
+        match self {
+            Command::CreateTopic { partitions, .. } | Command::CreatePartitions { partitions, .. } => {
+                partitions.len()
+            }
+            _ => 0,
+        }
+    }
+
     /// Says whether it can make room on a full disk. A change of retention can, whatever to: it costs little.
     #[must_use]
     pub fn frees_room(&self) -> bool {

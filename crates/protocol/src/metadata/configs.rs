@@ -341,8 +341,12 @@ impl Metadata {
         self.defaults
             .change(&changes)
             .expect("checked when they were set");
+        let of_most = TopicSettings::resolve(&TopicConfig::new(), &self.defaults);
         for topic in self.topics.values_mut() {
-            topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
+            topic.settings = match topic.config == TopicConfig::new() {
+                true => of_most,
+                false => TopicSettings::resolve(&topic.config, &self.defaults),
+            };
         }
     }
 }

@@ -255,10 +255,13 @@ impl Metadata {
                 nodes: nodes.len(),
             });
         }
-        let replicas_of = |index: i32| {
-            let first = usize::try_from(index).expect("partition indexes are not negative") % nodes.len();
-            nodes.iter().cycle().skip(first).take(count).copied().collect()
+        // There are as many sets as nodes: partitions share them.
+        let beginning_at = |first: usize| nodes.iter().cycle().skip(first).take(count).copied().collect();
+        let sets: Vec<ReplicaSet> = (0..nodes.len()).map(beginning_at).collect();
+        let of_index = |index: i32| {
+            let index = usize::try_from(index).expect("partition indexes are not negative");
+            ReplicaSet::clone(&sets[index % sets.len()])
         };
-        Ok(indexes.map(replicas_of).collect())
+        Ok(indexes.map(of_index).collect())
     }
 }

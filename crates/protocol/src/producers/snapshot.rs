@@ -21,10 +21,13 @@ pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize = ENTRY_BYTES_MIN + RECENT_BATCHES_
 const COMPLETE_FROM_UNKNOWN: i64 = -1;
 
 impl Producers {
-    pub(crate) fn write(&self, now: Duration, writer: &mut Writer) {
+    /// Writes the producers as they are without the batches at `next_offset` and above.
+    pub(crate) fn write_below(&self, next_offset: Offset, now: Duration, writer: &mut Writer) {
         writer.i64(self.complete_from.map_or(COMPLETE_FROM_UNKNOWN, |id| id.0));
         writer.count(self.len());
         for (id, entry) in self.in_order() {
+            let mut entry = entry.clone();
+            entry.cut_to(next_offset);
             let silence_ns = now.saturating_sub(entry.last_used).as_nanos();
             writer.i64(id.0);
             writer.i16(entry.epoch);

@@ -43,7 +43,7 @@ fn batch(first_sequence: i32, record_count: i32, first_offset: i64) -> WrittenBa
 
 fn written(producers: &Producers, now: Duration) -> bytes::Bytes {
     let mut writer = Writer::open(2);
-    producers.write(now, &mut writer);
+    producers.write_below(Offset(i64::MAX), now, &mut writer);
     writer.close()
 }
 

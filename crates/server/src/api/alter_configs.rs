@@ -194,13 +194,12 @@ async fn alter(
         resources.push(resource);
     }
     let planned: Vec<_> = wishes.iter().flatten().cloned().collect();
-    let plan = move |metadata: &Metadata| -> Vec<_> {
-        let plan = |(target, wish): &(ConfigTarget, ConfigWish)| metadata.plan_configs(*target, wish);
-        planned.iter().map(plan).collect()
+    let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish)| {
+        metadata.plan_configs(target, &wish)
     };
     let made = match validate_only {
-        true => rehearse(core, plan),
-        false => change(core, room, PATIENCE, plan).await,
+        true => rehearse(core, planned, plan).await,
+        false => change(core, room, PATIENCE, planned, plan).await,
     };
     conclude(&mut wishes, made);
     let outcome =

@@ -34,15 +34,10 @@ pub(crate) async fn handle(
     });
     let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
     let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata| -> Vec<_> {
-        wanted
-            .iter()
-            .map(|(id, count)| planner.partitions(metadata, *id, *count))
-            .collect()
-    };
+    let plan = move |metadata: &Metadata, (id, count): Wanted| planner.partitions(metadata, id, count);
     let made = match request.validate_only {
-        true => rehearse(&core, plan),
-        false => change(&core, room, patience(request.timeout_ms), plan).await,
+        true => rehearse(&core, wanted, plan).await,
+        false => change(&core, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut outcomes, made);
     let results = topics

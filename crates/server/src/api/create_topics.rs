@@ -45,15 +45,10 @@ pub(crate) async fn handle(
     let (names, mut wishes) = wishes(&core, request.topics);
     let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
     let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata| -> Vec<_> {
-        wanted
-            .iter()
-            .map(|topic| planner.topic(metadata, topic))
-            .collect()
-    };
+    let plan = move |metadata: &Metadata, topic: NewTopic| planner.topic(metadata, &topic);
     let made = match request.validate_only {
-        true => rehearse(&core, plan),
-        false => change(&core, room, patience(request.timeout_ms), plan).await,
+        true => rehearse(&core, wanted, plan).await,
+        false => change(&core, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut wishes, made);
     core.with_metadata(|metadata| {

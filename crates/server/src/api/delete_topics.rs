@@ -42,16 +42,9 @@ pub(crate) async fn handle(
     let states = each_once(states, |state| (state.name.clone(), state.topic_id));
     let mut found = core.with_metadata(|metadata| find(metadata, &states));
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
-    let plan = move |metadata: &Metadata| {
-        doomed
-            .iter()
-            .map(|id| metadata.plan_topic_deletion(*id))
-            .collect()
-    };
-    conclude(
-        &mut found,
-        change(&core, room, patience(request.timeout_ms), plan).await,
-    );
+    let plan = |metadata: &Metadata, id| metadata.plan_topic_deletion(id);
+    let made = change(&core, room, patience(request.timeout_ms), doomed, plan).await;
+    conclude(&mut found, made);
     let responses = states
         .into_iter()
         .zip(found)

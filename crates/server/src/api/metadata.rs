@@ -161,14 +161,12 @@ async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<T
         })
         .collect();
     let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata| {
-        wanted
-            .iter()
-            .map(|topic| planner.topic(metadata, topic))
-            .collect()
-    };
+    let plan = move |metadata: &Metadata, topic: NewTopic| planner.topic(metadata, &topic);
     let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
-    conclude(&mut created, change(core, room, CREATION_PATIENCE, plan).await);
+    conclude(
+        &mut created,
+        change(core, room, CREATION_PATIENCE, wanted, plan).await,
+    );
     for (name, created) in names.into_iter().zip(created) {
         let Err(Refusal { code, .. }) = created else {
             continue;

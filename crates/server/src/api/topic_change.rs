@@ -15,6 +15,11 @@ use crate::config::Config;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
+use crate::slices::Slices;
+
+/// Plans that are rehearsed before others have their turn; so many partitions count like one more of them.
+const PLANS_IN_ONE_TURN: usize = 1_000;
+const PARTITIONS_OF_A_PLAN: usize = 10;
 
 /// Why something was not done, for one topic or all of a request: a code for the client, a sentence for its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,13 +79,15 @@ pub(super) type Made = Result<Vec<Result<(), Refusal>>, Refusal>;
 
 /// Makes a change and waits for it as long as the client does. It is made to its end even if the client goes: so long it shares the
 /// request's `room`.
-pub(super) async fn change(
+pub(super) async fn change<W: Send + 'static>(
     core: &Core,
     room: SharedRoom,
     patience: Duration,
-    plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>> + Send + 'static,
+    wanted: Vec<W>,
+    plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError> + Send + 'static,
 ) -> Made {
-    let Ok(changed) = tokio::time::timeout(patience, core.change_within(room, plan)).await else {
+    let change = core.change_all(room, wanted, plan);
+    let Ok(changed) = tokio::time::timeout(patience, change).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
     };
@@ -92,12 +99,20 @@ pub(super) async fn change(
 }
 
 /// Says what would become of a change, and makes none (`validate_only`).
-pub(super) fn rehearse(core: &Core, plan: impl FnOnce(&Metadata) -> Vec<Result<Command, PlanError>>) -> Made {
-    let planned = core.with_metadata(plan);
-    Ok(planned
-        .into_iter()
-        .map(|one| one.map(drop).map_err(Refusal::from))
-        .collect())
+pub(super) async fn rehearse<W>(
+    core: &Core,
+    wanted: Vec<W>,
+    mut plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
+) -> Made {
+    let mut slices = Slices::of(PLANS_IN_ONE_TURN);
+    let mut made = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        let planned = core.with_metadata(|metadata| plan(metadata, wanted));
+        let partitions = planned.as_ref().map_or(0, Command::new_partition_count);
+        made.push(planned.map(drop).map_err(Refusal::from));
+        slices.did(1 + partitions / PARTITIONS_OF_A_PLAN).await;
+    }
+    Ok(made)
 }
 
 /// Puts what became of the plans in the places of the wishes that were planned, in order.
@@ -133,12 +148,15 @@ pub(super) fn patience(timeout_ms: i32) -> Duration {
     Duration::from_millis(timeout_ms.max(0) as u64)
 }
 
-/// Plans the topics of one request. All plans are made on the same image, so what the earlier ones will add is counted
-/// here: together they keep within the limits, too.
+/// Plans the topics of one request. What the earlier plans add may not be in the image yet and is counted here: together they keep
+/// within the limits, too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planner {
     limits: PlanLimits,
-    added: usize,
+    /// Partitions that the plans until now add.
+    planned: usize,
+    /// Partitions that there were before the first plan.
+    there_before: Option<usize>,
 }
 
 impl Planner {
@@ -147,12 +165,16 @@ impl Planner {
             partitions_max: config.limits.partitions,
             ..PlanLimits::default()
         };
-        Planner { limits, added: 0 }
+        Planner {
+            limits,
+            planned: 0,
+            there_before: None,
+        }
     }
 
     /// Plans a new topic.
     pub(super) fn topic(&mut self, metadata: &Metadata, wanted: &NewTopic) -> Result<Command, PlanError> {
-        self.count(|limits| metadata.plan_topic(wanted, limits))
+        self.count(metadata, |limits| metadata.plan_topic(wanted, limits))
     }
 
     /// Plans that a topic has `count` partitions.
@@ -162,14 +184,18 @@ impl Planner {
         id: TopicId,
         count: i32,
     ) -> Result<Command, PlanError> {
-        self.count(|limits| metadata.plan_partitions(id, count, limits))
+        self.count(metadata, |limits| metadata.plan_partitions(id, count, limits))
     }
 
     fn count(
         &mut self,
+        metadata: &Metadata,
         plan: impl FnOnce(&PlanLimits) -> Result<Command, PlanError>,
     ) -> Result<Command, PlanError> {
-        let partitions_max = self.limits.partitions_max.saturating_sub(self.added);
+        let there = metadata.partition_count();
+        let made = there.saturating_sub(*self.there_before.get_or_insert(there));
+        let coming = self.planned.saturating_sub(made);
+        let partitions_max = self.limits.partitions_max.saturating_sub(coming);
         let planned = plan(&PlanLimits {
             partitions_max,
             ..self.limits
@@ -177,15 +203,11 @@ impl Planner {
         .map_err(|error| match error {
             PlanError::ClusterFull { wanted, .. } => PlanError::ClusterFull {
                 max: self.limits.partitions_max,
-                wanted: wanted + self.added,
+                wanted: wanted + coming,
             },
             error => error,
         })?;
-        if let Command::CreateTopic { partitions, .. } | Command::CreatePartitions { partitions, .. } =
-            &planned
-        {
-            self.added += partitions.len();
-        }
+        self.planned += planned.new_partition_count();
         Ok(planned)
     }
 }

@@ -114,7 +114,10 @@ impl Gatherer {
 async fn core_figures(core: &Rc<Core>) -> CoreFigures {
     let by_topic = topic_figures(core).await;
     let counters = &core.counters;
-    let mut journals: Vec<_> = core.shards().map(|shard| journal_figures(shard)).collect();
+    let mut journals = Vec::new();
+    for shard in core.shards() {
+        journals.push(journal_figures(shard).await);
+    }
     journals.sort_by_key(|journal| journal.index);
     CoreFigures {
         connections: counters.connections.get(),
@@ -187,7 +190,7 @@ fn retention_figures(config: &'static str, counters: &RetentionCounters) -> Rete
     }
 }
 
-fn journal_figures(shard: &Shard) -> JournalFigures {
+async fn journal_figures(shard: &Shard) -> JournalFigures {
     let counters = &shard.counters;
     JournalFigures {
         index: shard.index,
@@ -202,7 +205,7 @@ fn journal_figures(shard: &Shard) -> JournalFigures {
         disk_reads: counters.disk_reads.get(),
         layout_rounds: counters.layout_rounds.get(),
         faults: counters.faults.get(),
-        compaction: shard.compaction_figures(),
+        compaction: shard.compaction_figures().await,
         retention: [
             retention_figures(BY_AGE, &counters.by_age),
             retention_figures(BY_SIZE, &counters.by_size),

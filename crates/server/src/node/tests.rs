@@ -1,5 +1,6 @@
 //! What only the inside of a node can bring about: a core that dies, a topic of its own that was made otherwise.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use kafka_wire::DescribeConfigsRequest;
@@ -8,7 +9,8 @@ use platform::disk::SimulatedDisk;
 use protocol::Durability;
 use protocol::groups::GROUPS_TOPIC;
 use protocol::metadata::{
-    ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits, fresh_topic_id,
+    Command, ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits,
+    fresh_topic_id,
 };
 
 use super::*;
@@ -98,8 +100,7 @@ fn start_careless(disk: &SimulatedDisk) -> Node {
 /// Changes the metadata as no client could.
 fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static) {
     let made = node.mailboxes.call(0, |core| async move {
-        let made = core.change(|metadata| vec![plan(metadata)]).await;
-        made.is_ok_and(|made| made.iter().all(Result::is_ok))
+        core.change(plan).await.is_ok_and(|made| made.is_ok())
     });
     assert_eq!(wait(made), Ok(true));
 }
@@ -247,4 +248,53 @@ fn a_question_ends_with_its_call_and_a_change_goes_on() {
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("dropped"));
     done.notify_one();
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("change"));
+}
+
+/// Has core 0 apply a change, and looks at it after each turn: gives by how many the partitions that are open grew or shrank in one
+/// turn at most.
+fn longest_step(
+    node: &Node,
+    plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
+) -> usize {
+    let watched = node.mailboxes.call(0, |core| async move {
+        let commands = [core.with_metadata(plan).expect("it fits")];
+        let mut applying = std::pin::pin!(core.apply(&commands));
+        let count = || core.shards().map(|shard| shard.partition_count()).sum::<usize>();
+        let (mut open, mut longest) = (count(), 0);
+        loop {
+            let polled = std::future::poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+            longest = longest.max(open.abs_diff(count()));
+            open = count();
+            let named = core.with_metadata(Metadata::partition_count);
+            assert!(
+                named <= open,
+                "the image names {named} partitions, {open} are open"
+            );
+            if let Poll::Ready(applied) = polled {
+                assert_eq!(applied, [Ok(())]);
+                return longest;
+            }
+        }
+    });
+    wait(watched).expect("the core runs")
+}
+
+#[test]
+fn topics_of_many_partitions_come_and_go_in_slices_that_nobody_sees() {
+    let node = node(1);
+    let id = fresh_topic_id([5; 16]);
+    let wide = NewTopic {
+        id,
+        name: "wide".into(),
+        partition_count: 5_000,
+        replica_count: 1,
+        config: Vec::new(),
+    };
+    let limits = PlanLimits::default();
+    let created = longest_step(&node, move |metadata| metadata.plan_topic(&wide, &limits));
+    let grown = longest_step(&node, move |metadata| {
+        metadata.plan_partitions(id, 9_000, &limits)
+    });
+    let deleted = longest_step(&node, move |metadata| metadata.plan_topic_deletion(id));
+    assert_eq!([created, grown, deleted], [1_000; 3], "partitions in one turn");
 }

@@ -270,14 +270,12 @@ impl Shard {
         if !self.store.borrow().checkpoint_is_due() {
             return false;
         }
+        let mut snapshots = self.take_snapshots().await;
         let now = self.clock.monotonic();
         let job = {
             let partitions = self.partitions.borrow();
             // A partition that is given up, but could not be journaled as such yet, has no leader any more.
-            let mut state = |id: PartitionId| {
-                let (next, state) = partitions.get(&id)?.leader.snapshot_history(now);
-                Some((state, next))
-            };
+            let mut state = |id: PartitionId| Some(snapshots.take(id, &partitions.get(&id)?.leader, now));
             self.store.borrow_mut().begin_checkpoint(&mut state)
         };
         self.staged.notify_one();

@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use record::{Offset, PartitionId};
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
 use super::partition::compaction_policy;
-use super::{Phase, Shard, count};
+use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Shard, count};
+use crate::slices::Slices;
 
 /// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
 /// takes its time.
@@ -100,23 +100,23 @@ impl Outcome {
 
 impl Shard {
     /// The partition of this shard that needs compaction most, if one does and it may be done now.
-    pub(crate) fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
+    pub(crate) async fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
         if self.phase.get() != Phase::Serving || self.disk_full.get() {
             return None;
         }
         let now = self.clock.monotonic();
         self.compaction_rests.borrow_mut().retain(|_, until| *until > now);
+        let needs = self.compaction_needs().await;
         let rests = self.compaction_rests.borrow();
-        let needs = self.compaction_needs();
         needs
             .into_iter()
             .filter(|(id, _)| !rests.contains_key(id))
             .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
-    pub(crate) fn compaction_figures(&self) -> CompactionFigures {
+    pub(crate) async fn compaction_figures(&self) -> CompactionFigures {
         let counters = &self.counters.compaction;
-        let needs = self.compaction_needs();
+        let needs = self.compaction_needs().await;
         CompactionFigures {
             passes: counters.passes.get(),
             failures: counters.failures.get(),
@@ -130,53 +130,66 @@ impl Shard {
         }
     }
 
-    fn compaction_needs(&self) -> Vec<(PartitionId, CompactionNeed)> {
+    async fn compaction_needs(&self) -> Vec<(PartitionId, CompactionNeed)> {
         let now_ms = self.clock.wall_ms();
-        let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
-        if store.dead().is_some() {
-            return Vec::new();
+        let mut needs = Vec::new();
+        if self.store.borrow().dead().is_some() {
+            return needs;
         }
-        let needs = partitions.iter().filter_map(|(id, partition)| {
-            let need = match compaction_policy(&partition.topic) {
-                Some(policy) => store.compaction_need(*id, &policy, partition.leader.tail(), now_ms)?,
-                // It was compacted once: there is nothing more to do than to tidy up.
-                None if store.may_have_leftovers(*id) => CompactionNeed::default(),
-                None => return None,
-            };
-            Some((*id, need))
-        });
-        needs.collect()
+        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
+        for id in self.partition_ids() {
+            needs.extend(self.compaction_need_of(id, now_ms).map(|need| (id, need)));
+            slices.did(1).await;
+        }
+        needs
+    }
+
+    fn compaction_need_of(&self, id: PartitionId, now_ms: i64) -> Option<CompactionNeed> {
+        let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
+        let partition = partitions.get(&id)?;
+        match compaction_policy(&partition.topic) {
+            Some(policy) => store.compaction_need(id, &policy, partition.leader.tail(), now_ms),
+            // It was compacted once: there is nothing more to do than to tidy up.
+            None => store.may_have_leftovers(id).then(CompactionNeed::default),
+        }
     }
 
     /// Has a round of layout begin if the journal alone has had records of a compacted topic for a good part of what its
     /// `max.compaction.lag.ms` allows: only segments are compacted, and on a node with little to do a round begins much later by
     /// itself. To be called now and then.
-    pub(crate) fn lay_out_for_compaction(&self) {
+    pub(crate) async fn lay_out_for_compaction(&self) {
         let now = self.clock.monotonic();
-        let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
-        let waits = &mut *self.layout_waits.borrow_mut();
-        let last_look = mem::replace(&mut waits.looked_at, now);
-        let seen_then = mem::take(&mut waits.seen);
+        let last = self.layout_waits.replace(LayoutWaits::since(now));
+        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
         let mut is_overdue = false;
-        for (id, partition) in partitions.iter() {
-            let Some(compaction) = &partition.topic.compaction else {
-                continue;
-            };
-            let Some(waiting) = store.waits_for_layout(*id) else {
-                continue;
-            };
-            // What was not there at the last look has come since.
-            let since = match seen_then.get(id) {
-                Some((end, since)) if waiting.start < *end => *since,
-                _ => last_look,
-            };
-            waits.seen.insert(*id, (waiting.end, since));
-            is_overdue |= now.saturating_sub(since) >= compaction.lag_max / LAYOUT_LAG_PARTS;
+        for id in self.partition_ids() {
+            is_overdue |= self.waits_too_long_for_layout(id, now, &last);
+            slices.did(1).await;
         }
         if is_overdue {
             self.layout_is_overdue.set(true);
             self.background.notify_one();
         }
+    }
+
+    fn waits_too_long_for_layout(&self, id: PartitionId, now: Duration, last: &LayoutWaits) -> bool {
+        let lag_max = {
+            let partitions = self.partitions.borrow();
+            let partition = partitions.get(&id);
+            partition.and_then(|partition| Some(partition.topic.compaction.as_ref()?.lag_max))
+        };
+        let waiting = self.store.borrow().waits_for_layout(id);
+        let (Some(lag_max), Some(waiting)) = (lag_max, waiting) else {
+            return false;
+        };
+        // What was not there at the last look has come since.
+        let since = match last.seen.get(&id) {
+            Some((end, since)) if waiting.start < *end => *since,
+            _ => last.looked_at,
+        };
+        let mut waits = self.layout_waits.borrow_mut();
+        waits.seen.insert(id, (waiting.end, since));
+        now.saturating_sub(since) >= lag_max / LAYOUT_LAG_PARTS
     }
 
     /// Makes a whole pass over a partition, or as much of one as its fate allows. The means may change meanwhile.

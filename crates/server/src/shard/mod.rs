@@ -12,6 +12,7 @@ mod partition;
 mod producer_room;
 mod read;
 mod replay;
+mod snapshots;
 mod troubles;
 mod waiting_room;
 mod watcher;
@@ -31,6 +32,7 @@ use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
 use crate::latency::Histogram;
+use crate::slices::Slices;
 use crate::topic_counters::TopicBook;
 
 use answered::Answered;
@@ -47,6 +49,11 @@ use troubles::Troubles;
 pub(crate) use troubles::Work;
 use waiting_room::{Attempt, WaitingRoom};
 pub(crate) use watcher::Watcher;
+
+/// Partitions that are looked after before others have their turn.
+const LOOKED_AFTER_IN_ONE_TURN: usize = 1_000;
+/// Deletions that the journal had no room for and that are tried again together.
+const DELETED_AGAIN_AT_ONCE: usize = 1_000;
 
 /// What a shard needs to know of its node.
 pub(crate) struct ShardSettings {
@@ -289,7 +296,8 @@ impl Shard {
         self.background.notify_one();
     }
 
-    fn give_up_files(&self, id: PartitionId) {
+    /// Says whether the journal had room for that.
+    fn give_up_files(&self, id: PartitionId) -> bool {
         let deleted = self.store.borrow_mut().delete_partition(id);
         match deleted {
             Ok(()) => {
@@ -299,18 +307,25 @@ impl Shard {
             Err(StageError::Full) => {
                 self.journal_is_full.set(true);
                 self.refused_deletions.borrow_mut().push(id);
+                return false;
             }
             Err(error) => {
                 // The metadata says that it is gone; the next start tries again.
                 self.note_failure(Work::Deletion, &format!("{id}: {error}"));
             }
         }
+        true
     }
 
-    /// Tries the deletions again that the journal had no room for.
+    /// Tries the deletions again that the journal had no room for, some at a time: what is staged comes back here when it is flushed.
     fn delete_refused(&self) {
-        let refused = self.refused_deletions.take();
-        refused.into_iter().for_each(|id| self.give_up_files(id));
+        for _ in 0..DELETED_AGAIN_AT_ONCE {
+            let refused = self.refused_deletions.borrow_mut().pop();
+            let Some(id) = refused else { return };
+            if !self.give_up_files(id) {
+                return;
+            }
+        }
     }
 
     /// Takes changed configs of a topic over for one of its partitions.
@@ -423,7 +438,7 @@ impl Shard {
 
     /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
     /// that have stood for less than `stand` go for no age, nor do any without a wall clock to believe.
-    pub(crate) fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
+    pub(crate) async fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
         let now = self.clock.monotonic();
         let mark = self
             .tails_marked
@@ -432,17 +447,29 @@ impl Shard {
         if mark {
             self.tails_marked.set(Some(now));
         }
-        let mut partitions = self.partitions.borrow_mut();
-        for partition in partitions.values_mut() {
-            self.forget_producers(&mut partition.leader, now);
-            if mark {
-                partition.standing.mark(partition.leader.tail());
+        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
+        let mut outlived = Vec::new();
+        for id in self.partition_ids() {
+            if self.expire_one(id, now, mark, wall_ms) {
+                outlived.push(id);
             }
+            slices.did(1).await;
         }
-        let outlived = partitions
-            .iter()
-            .filter(|(id, partition)| self.outlived_before(**id, partition, wall_ms).is_some());
-        outlived.map(|(id, _)| *id).collect()
+        outlived
+    }
+
+    /// Says whether the partition has records that have outlived their topic's retention.
+    fn expire_one(&self, id: PartitionId, now: Duration, mark: bool, wall_ms: Option<i64>) -> bool {
+        let mut partitions = self.partitions.borrow_mut();
+        // It may have been given up meanwhile.
+        let Some(partition) = partitions.get_mut(&id) else {
+            return false;
+        };
+        self.forget_producers(&mut partition.leader, now);
+        if mark {
+            partition.standing.mark(partition.leader.tail());
+        }
+        self.outlived_before(id, partition, wall_ms).is_some()
     }
 
     fn forget_producers(&self, leader: &mut Leader, now: Duration) {
@@ -542,6 +569,11 @@ impl Shard {
 
     pub(crate) fn store_status(&self) -> storage::StoreStatus {
         self.store.borrow().status()
+    }
+
+    /// The partitions that are led here, for whoever looks at all of them in slices.
+    fn partition_ids(&self) -> Vec<PartitionId> {
+        self.partitions.borrow().keys().copied().collect()
     }
 
     /// How many partitions are led here.

@@ -238,6 +238,7 @@ async fn retention_that_was_lifted_meanwhile_takes_nothing() {
         shard.configure_partition(FLUSHED, keeping("1"));
         while shard
             .expire(Duration::ZERO, Some(shard.clock.wall_ms()))
+            .await
             .is_empty()
         {
             offset(append_as(&shard, FLUSHED, 30_000, Acks::Quorum)).await;
@@ -279,13 +280,13 @@ async fn a_backfill_stands_before_it_goes_for_its_age() {
         offset(backfill()).await;
         for _ in 0..3 {
             assert!(
-                shard.expire(LONG, Some(shard.clock.wall_ms())).is_empty(),
+                shard.expire(LONG, Some(shard.clock.wall_ms())).await.is_empty(),
                 "however often it is looked at"
             );
         }
         offset(backfill()).await;
         let now_ms = Some(shard.clock.wall_ms());
-        assert!(shard.expire(Duration::ZERO, now_ms).contains(&FLUSHED));
+        assert!(shard.expire(Duration::ZERO, now_ms).await.contains(&FLUSHED));
         let by_no_clock = shard.retain(FLUSHED, None).await;
         assert_eq!(by_no_clock, Ok(None), "no clock is to be believed");
         let outlived = shard.retain(FLUSHED, now_ms).await;
@@ -575,7 +576,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         id,
         log_start: Offset(0),
         next: Offset(1),
-        state: Vec::new(),
+        state: bytes::Bytes::new(),
         replay: vec![BatchHeader::read(&batch).expect("it was just built")],
     };
     let open = |epoch| shard.open_partition(id, Some(epoch), topic("fsync"), Some(&recovered));
@@ -698,4 +699,45 @@ async fn what_cannot_be_removed_does_not_keep_layout_from_going_on() {
         );
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn snapshots_are_taken_in_slices_each_of_one_offset() {
+    let test = async {
+        let shard = shard();
+        for index in 1..=10_000 {
+            let id = PartitionId { index, ..FLUSHED };
+            let opened = shard.open_partition(id, None, topic("fsync"), None);
+            opened.expect("it is new");
+        }
+        for id in [FLUSHED, MEMORY] {
+            assert_eq!(offset(append(&shard, id)).await, 0);
+        }
+        let mut turns = 0;
+        let mut taking = std::pin::pin!(shard.take_snapshots());
+        let mut snapshots = std::future::poll_fn(|context| {
+            turns += 1;
+            taking.as_mut().poll(context)
+        })
+        .await;
+        assert_eq!(turns, 3, "of 5,000 partitions each");
+
+        // What comes behind is not in them; a trim makes them worthless.
+        for id in [FLUSHED, MEMORY] {
+            assert_eq!(offset(append(&shard, id)).await, 1);
+        }
+        shard.trim(MEMORY, Offset(2)).await.expect("the journal has room");
+        let now = shard.clock.monotonic();
+        let mut next_of = |id| shard.with_leader(id, |leader| snapshots.take(id, leader, now).1);
+        assert_eq!(
+            [FLUSHED, MEMORY].map(&mut next_of),
+            [Some(Offset(1)), Some(Offset(2))]
+        );
+        // Taken once.
+        assert_eq!(next_of(FLUSHED), Some(Offset(2)));
+    };
+    LocalSet::new()
+        .run_until(timeout(PATIENCE, test))
+        .await
+        .expect("appends are flushed");
 }

@@ -268,7 +268,7 @@ fn one_dead_journal_of_two_leaves_the_other_and_the_metadata_alone() {
 #[test]
 fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     let disk = SimulatedDisk::new();
-    // No two full batches of the metadata fit one journal file: they are written one after the other.
+    // So many topics are made in parts, which are written one after the other.
     let sets = [
         ("cores", "1"),
         ("journal.file_bytes", "1MiB"),
@@ -277,10 +277,10 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     ];
     let node = TestNode::start_on(&disk, &sets);
     let mut wire = node.connect();
-    let batches = AtomicU32::new(0);
+    let parts = AtomicU32::new(0);
     disk.fail_when(move |call: &Call| {
-        let is_batch = call.kind == OperationKind::WriteDurable && call.length > 500_000;
-        (is_batch && batches.fetch_add(1, Ordering::Relaxed) > 0).then_some(FaultKind::Error {
+        let is_part = call.kind == OperationKind::WriteDurable && call.length > 50_000;
+        (is_part && parts.fetch_add(1, Ordering::Relaxed) > 0).then_some(FaultKind::Error {
             errno: INPUT_OUTPUT_ERROR,
             applied: Applied::Nothing,
         })

@@ -58,7 +58,7 @@ fn checkpoint() -> Checkpoint {
             })
             .collect(),
         state_next: 99,
-        state: vec![number; usize::from(number)],
+        state: vec![number; usize::from(number)].into(),
     };
     let whole = Removal {
         partition: partition(8, 0).id,

@@ -69,7 +69,7 @@ impl Store {
                 cleaned: log.cleaned.clone(),
                 segments: log.segments.clone(),
                 state_next: state_next.0,
-                state: state.to_vec(),
+                state,
             }
         };
         // Empty partitions need no line: they are known by name, and nothing is stored of them.

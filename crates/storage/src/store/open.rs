@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use platform::disk::Disk;
 use quick_cache::unsync::Cache;
 use record::{BatchHeader, Offset, PartitionId};
@@ -42,7 +43,7 @@ pub struct RecoveredPartition {
     /// The offset after the last record.
     pub next: Offset,
     /// What the owner gave to the last checkpoint; empty if there was none.
-    pub state: Vec<u8>,
+    pub state: Bytes,
     /// The headers of all batches that `state` does not reflect, in order.
     pub replay: Vec<BatchHeader>,
 }
@@ -273,7 +274,7 @@ impl Replay {
             id,
             log_start: Offset::ZERO,
             next: Offset::ZERO,
-            state: Vec::new(),
+            state: Bytes::new(),
             replay: Vec::new(),
         });
         recovered.next = Offset(next);

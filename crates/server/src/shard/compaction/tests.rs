@@ -156,7 +156,7 @@ async fn is_laid_out_in_time(value: &[u8]) {
         let shard = shard();
         shard.start_flushing();
         shard.start_background();
-        shard.lay_out_for_compaction();
+        shard.lay_out_for_compaction().await;
         assert!(!shard.layout_is_overdue.get(), "nothing waits");
         for _ in 0..40 {
             let mut builder = BatchBuilder::new(Compression::None);
@@ -166,13 +166,13 @@ async fn is_laid_out_in_time(value: &[u8]) {
             let appended = answer.await.expect("the shard lives");
             appended.expect("there is room");
         }
-        shard.lay_out_for_compaction();
+        shard.lay_out_for_compaction().await;
         assert!(!shard.layout_is_overdue.get(), "it may wait for ever");
         shard.configure_partition(ID, topic(&[("max.compaction.lag.ms", "1")]));
         let began = Instant::now();
         while shard.counters.layout_rounds.get() == 0 {
             assert!(began.elapsed() < PATIENCE, "it is laid out");
-            shard.lay_out_for_compaction();
+            shard.lay_out_for_compaction().await;
             tokio::task::yield_now().await;
         }
         assert_eq!(shard.store.borrow().waits_for_layout(ID), None);
@@ -183,14 +183,14 @@ async fn is_laid_out_in_time(value: &[u8]) {
 #[tokio::test]
 async fn a_pass_that_came_to_its_end_counts() {
     let shard = shard();
-    let (id, _) = shard.compaction_need().expect("all of it is dirty");
+    let (id, _) = shard.compaction_need().await.expect("all of it is dirty");
     shard.compact(id, &|| MEANS).await;
     assert_eq!(shard.counters.compaction.passes.get(), 1);
     assert_eq!(
         shard.counters.compaction.removed_records.get(),
         RECORDS as u64 - 1
     );
-    assert!(shard.compaction_need().is_none() && !rests(&shard));
+    assert!(shard.compaction_need().await.is_none() && !rests(&shard));
 }
 
 #[tokio::test]

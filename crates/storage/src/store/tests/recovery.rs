@@ -87,7 +87,7 @@ fn the_owners_state_comes_back_with_what_came_after_it() {
         panic!("two partitions")
     };
     assert_eq!((first.id, second.id), (partition(0), partition(1)));
-    assert_eq!(first.state, 2_i64.to_le_bytes());
+    assert_eq!(&*first.state, &2_i64.to_le_bytes());
     assert_eq!(
         first
             .replay

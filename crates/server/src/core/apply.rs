@@ -1,0 +1,166 @@
+//! Carries committed commands of the metadata out on one core: first in its image, or in its shards, and then in the other.
+//!
+//! A command about very many partitions is carried out in slices, and others of the core have their turn in between. What they may
+//! rely on meanwhile: a partition that the image names is open in its shard, for it is opened before the image names it, and given
+//! up after it does not any more. The image itself changes at once for each command, and new configs reach a topic's partitions one
+//! after the other. Commands never overtake each other: one change at a time is under way (`controller`), and it is answered when
+//! every core is through with it.
+
+use protocol::ApplyError;
+use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
+use record::{Epoch, PartitionId, TopicId};
+
+use super::Core;
+use crate::groups::topic_settings;
+use crate::shard::Shard;
+use crate::slices::Slices;
+
+/// Partitions that are opened, given up or configured before others have their turn; a command counts like one of them.
+const PARTITIONS_IN_ONE_TURN: usize = 1_000;
+
+impl Core {
+    /// At start: takes the whole metadata over, opens the partitions that this core owns, and gives up what
+    /// recovery found of partitions that the metadata does not know any more.
+    ///
+    /// # Errors
+    /// A sentence for the operator: metadata and storage contradict each other.
+    pub(crate) fn adopt(&self, commands: &[Command]) -> Result<(), String> {
+        for command in commands {
+            // What was refused when it was committed is refused again, alike everywhere.
+            let _ = self.metadata.borrow_mut().apply(command);
+        }
+        self.tell_next_producer_id();
+        self.with_metadata(|metadata| {
+            let mut topics = metadata.topics();
+            topics.try_for_each(|topic| self.open_all_partitions(metadata, topic))
+        })?;
+        for (id, _) in self.recovered.borrow_mut().drain() {
+            self.shard(self.facts.shard_of(id)).delete_partition(id);
+        }
+        self.shards().for_each(Shard::start_background);
+        self.open_coordinators();
+        Ok(())
+    }
+
+    /// Applies committed commands, as every core does in the same order. One outcome for each: what is refused has changed
+    /// nothing, on any core.
+    pub(crate) async fn apply(&self, commands: &[Command]) -> Vec<Result<(), ApplyError>> {
+        let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
+        let mut changes = Vec::new();
+        let mut outcomes = Vec::with_capacity(commands.len());
+        for command in commands {
+            let applied = self.apply_one(command, &mut slices).await;
+            if applied.is_ok() {
+                changes.extend(self.topic_change(command));
+            }
+            outcomes.push(applied);
+            slices.did(1).await;
+        }
+        self.tell_coordinators(&changes);
+        outcomes
+    }
+
+    async fn apply_one(&self, command: &Command, slices: &mut Slices) -> Result<(), ApplyError> {
+        let grown = self.with_metadata(|metadata| metadata.grown_by(command));
+        if let Some((topic, first_index)) = grown {
+            self.open_partitions(&topic, first_index, slices).await;
+        }
+        let deleted = self.partitions_deleted_by(command);
+        self.metadata.borrow_mut().apply(command)?;
+        match command {
+            Command::CreateTopic { .. } | Command::CreatePartitions { .. } => self.open_coordinators(),
+            Command::DeleteTopic { .. } => self.delete_partitions(deleted, slices).await,
+            Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
+            Command::SetTopicConfig { id, .. } => self.configure_topic(*id, slices).await,
+            Command::SetBrokerConfig { .. } => {
+                for id in
+                    self.with_metadata(|metadata| metadata.topics().map(|topic| topic.id).collect::<Vec<_>>())
+                {
+                    self.configure_topic(id, slices).await;
+                    slices.did(1).await;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Has the shards accept the producer ids that may be handed out from now on.
+    fn tell_next_producer_id(&self) {
+        let next_id = self.with_metadata(Metadata::next_producer_id);
+        self.shards()
+            .for_each(|shard| shard.set_next_producer_id(next_id));
+    }
+
+    async fn configure_topic(&self, id: TopicId, slices: &mut Slices) {
+        let found = self.with_metadata(|metadata| {
+            let topic = metadata.topic(id)?;
+            Some((topic_settings(metadata, topic), self.own_partitions(topic, 0)))
+        });
+        let Some((settings, partitions)) = found else {
+            return;
+        };
+        for id in partitions {
+            self.shard(self.facts.shard_of(id))
+                .configure_partition(id, settings);
+            slices.did(1).await;
+        }
+    }
+
+    async fn delete_partitions(&self, partitions: Vec<PartitionId>, slices: &mut Slices) {
+        for id in partitions {
+            self.shard(self.facts.shard_of(id)).delete_partition(id);
+            slices.did(1).await;
+        }
+    }
+
+    fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
+        let Command::DeleteTopic { id } = command else {
+            return Vec::new();
+        };
+        self.with_metadata(|metadata| {
+            metadata
+                .topic(*id)
+                .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+        })
+    }
+
+    /// The partitions of a topic, from an index on, whose shard is here.
+    pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+        (first_index..topic.partition_count())
+            .map(|index| PartitionId {
+                topic: topic.id,
+                index,
+            })
+            .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
+            .collect()
+    }
+
+    /// Opens the partitions that a topic is about to get. They begin with the first epoch.
+    async fn open_partitions(&self, topic: &Topic, first_index: i32, slices: &mut Slices) {
+        let settings = self.with_metadata(|metadata| topic_settings(metadata, topic));
+        for id in self.own_partitions(topic, first_index) {
+            self.open_partition(id, Epoch(0), settings)
+                .expect("a new partition contradicts nothing");
+            slices.did(1).await;
+        }
+    }
+
+    /// At start: opens all partitions of a topic over what recovery found of them.
+    fn open_all_partitions(&self, metadata: &Metadata, topic: &Topic) -> Result<(), String> {
+        let settings = topic_settings(metadata, topic);
+        for id in self.own_partitions(topic, 0) {
+            let state = metadata
+                .partition(id)
+                .expect("a topic's partitions are in the metadata");
+            self.open_partition(id, state.epoch, settings)?;
+        }
+        Ok(())
+    }
+
+    fn open_partition(&self, id: PartitionId, epoch: Epoch, settings: TopicSettings) -> Result<(), String> {
+        let recovered = self.take_recovered(id);
+        let shard = self.shard(self.facts.shard_of(id));
+        shard.open_partition(id, Some(epoch), settings, recovered.as_ref())
+    }
+}
