@@ -4,14 +4,17 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/ropewalk/target
 
 # Where `make run` keeps its data.
 DATA ?= ./data
+# Where `make dist` puts what is installed.
+DIST ?= ./dist
 # How long `make fuzz` goes on.
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run test verify fix fuzz bench soak
+.PHONY: help run dist test verify fix fuzz bench soak
 
 help:
 	@echo "make run      build the release binary and start one node on $(DATA)"
+	@echo "make dist     build what is installed into $(DIST): a small binary, its debug file beside it, manual pages"
 	@echo "make test     install what the tests need, then run them all"
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
@@ -22,6 +25,17 @@ help:
 run:
 	cargo build --release -p cli --bin ropewalk
 	exec "$(CARGO_TARGET_DIR)/release/ropewalk" serve --data "$(DATA)"
+
+# Cargo strips symbols or keeps them; objcopy sets them apart. The binary names the debug file and a sum of it, by which debuggers,
+# profilers and the binary's own backtraces find it beside the binary or below /usr/lib/debug.
+dist:
+	cargo build --release --locked -p cli --bin ropewalk
+	mkdir -p "$(DIST)"
+	objcopy --only-keep-debug "$(CARGO_TARGET_DIR)/release/ropewalk" "$(DIST)/ropewalk.debug"
+	chmod -x "$(DIST)/ropewalk.debug"
+	objcopy --strip-all --add-gnu-debuglink="$(DIST)/ropewalk.debug" "$(CARGO_TARGET_DIR)/release/ropewalk" "$(DIST)/ropewalk"
+	"$(DIST)/ropewalk" man "$(DIST)/man1"
+	"$(DIST)/ropewalk" -V
 
 # All parts run even if one fails, so that one run tells everything. The fuzz targets are a workspace of their own, and so are
 # the drivers of other systems.

@@ -10,7 +10,7 @@ use storage::{CheckReport, Fault, JournalIdentity};
 
 use crate::directory::RestingDirectory;
 use crate::findings::Findings;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
@@ -79,16 +79,15 @@ fn check_journal(resting: &RestingDirectory, identity: &JournalIdentity) -> Chec
 
 fn as_text(journal: u32, report: &CheckReport) -> String {
     let mut text = format!(
-        "journal {journal}: {} bytes with {} frames and {} batches; {} partitions with {} segments, \
-         {} bytes with {} chunks and {} batches: {}",
-        report.journal_bytes,
-        report.frames,
-        report.journal_batches,
-        report.partitions,
-        report.segments,
-        report.segment_bytes,
-        report.chunks,
-        report.segment_batches,
+        "journal {journal}: {} in {} with {}; {} with {} in {} ({}, {}): {}",
+        counted(report.journal_bytes, "byte"),
+        counted(report.frames, "frame"),
+        counted(report.journal_batches, "batch"),
+        counted(report.partitions, "partition"),
+        counted(report.segment_bytes, "byte"),
+        counted(report.segments, "segment"),
+        counted(report.chunks, "chunk"),
+        counted(report.segment_batches, "batch"),
         state(report)
     );
     if report.cut_bytes > 0 {
@@ -146,4 +145,25 @@ fn as_json(journal: u32, report: &CheckReport) -> Value {
         "faults": told(false),
         "unread": told(true),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_and_its_segments_are_counted_apart() {
+        let report = CheckReport {
+            frames: 2_158,
+            journal_bytes: 8_839_168,
+            journal_batches: 2_158,
+            partitions: 1,
+            ..CheckReport::default()
+        };
+        assert_eq!(
+            as_text(0, &report),
+            "journal 0: 8839168 bytes in 2158 frames with 2158 batches; \
+             1 partition with 0 bytes in 0 segments (0 chunks, 0 batches): sound"
+        );
+    }
 }

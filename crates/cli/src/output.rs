@@ -72,10 +72,15 @@ pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// `1 partition`, `2 partitions`.
+/// `1 partition`, `2 partitions`, `2 batches`.
 pub(crate) fn counted(count: impl TryInto<u64> + Copy + std::fmt::Display, noun: &str) -> String {
     let is_one = count.try_into().is_ok_and(|count| count == 1);
-    format!("{count} {noun}{}", if is_one { "" } else { "s" })
+    let ending = match noun {
+        _ if is_one => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
 }
 
 /// Text without anything that a terminal would obey or take for a line of its own: for names that others chose.

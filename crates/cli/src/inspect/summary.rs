@@ -115,3 +115,23 @@ impl Summary {
         self.partitions.values().map(line).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_has_a_name_of_its_own() {
+        let mut summary = Summary::default();
+        summary.sum("orders-0".to_owned(), "0-0".to_owned(), Some("orders"));
+        let text = summary.as_text();
+        let heading = text.lines().next().expect("a heading");
+        let columns: Vec<&str> = heading
+            .split("  ")
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .collect();
+        let names: std::collections::BTreeSet<_> = columns.iter().collect();
+        assert_eq!((columns.len(), names.len()), (8, 8), "{heading}");
+    }
+}
