@@ -230,8 +230,8 @@ fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Resu
     let found = cluster.wait_topic(name, TOPIC_PATIENCE)?;
     if found.partitions.len() < options.partitions as usize {
         bail!(
-            "topic {name} has {} partitions, not {partitions}: use another or delete it",
-            found.partitions.len()
+            "topic {name} has {}, not {partitions}: use another or delete it",
+            counted(found.partitions.len() as u64, "partition")
         );
     }
     Ok(found)

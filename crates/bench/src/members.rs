@@ -296,8 +296,8 @@ impl fmt::Display for MembersReport {
         };
         writeln!(
             f,
-            "members      {} of {}, {protocol}, {heartbeats}",
-            self.members,
+            "members      {}, {}, {protocol}, {heartbeats}",
+            counted(self.members, "member"),
             counted(self.partitions as u64, "partition")
         )?;
         for settled in &self.settled {

@@ -170,7 +170,7 @@ fn what_cannot_begin_says_why() {
                 partitions: 2,
                 ..small(&broker)
             },
-            "has 1 partitions",
+            "has 1 partition, not 2",
         ),
         (
             AppendOptions {

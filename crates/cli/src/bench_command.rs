@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   ropewalk bench floor --dir /srv/log
   ropewalk bench append --topic load --partitions 8 --record-bytes 100 --seconds 30
-  ropewalk bench append --topic load --rate 100000 --json
+  ropewalk bench append --topic load --rate 100000 --batch-records 1000 --json
   ropewalk bench read --topic load
   ropewalk bench commit --groups 10000 --seconds 5
   ropewalk bench members --members 1000 --partitions 1000
@@ -49,7 +49,7 @@ enum BenchCommand {
     /// Append records and measure rate and latency
     #[command(after_help = "Examples:
   ropewalk bench append --partitions 8 --record-bytes 100 --seconds 30
-  ropewalk bench append --rate 100000 --json
+  ropewalk bench append --rate 100000 --batch-records 1000 --json
 
 The topic stays: `ropewalk topic delete bench` removes it.")]
     Append(AppendOptions),

@@ -29,10 +29,11 @@ mod time;
 mod top;
 mod topic;
 
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use bench::version;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Every core allocates and frees on its own thread; glibc's arenas would make them meet.
@@ -106,7 +107,26 @@ fn arguments() -> Arguments {
         // A usage line has every argument that was given, those of the environment too, as if they were required.
         without_environment(command_line()).get_matches();
     }
-    error.exit()
+    match expected_number(&error) {
+        Some(told) => told.exit(),
+        None => error.exit(),
+    }
+}
+
+/// An error about text that is no number, in words for people: the standard library's are for programmers.
+fn expected_number(error: &clap::Error) -> Option<clap::Error> {
+    let cause = std::error::Error::source(error)?;
+    let expected = match cause.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "expected a smaller number",
+        Some(_) => "expected a whole number",
+        None => cause.is::<ParseFloatError>().then_some("expected a number")?,
+    };
+    let (argument, value) = (
+        error.get(ContextKind::InvalidArg)?,
+        error.get(ContextKind::InvalidValue)?,
+    );
+    let told = format!("invalid value '{value}' for '{argument}': {expected}\n");
+    Some(clap::Error::raw(error.kind(), told))
 }
 
 /// The same command line, deaf to variables.

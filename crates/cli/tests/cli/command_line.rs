@@ -199,7 +199,19 @@ fn what_is_senseless_is_told_with_what_would_make_sense() {
             "retention.ms must be a whole number of milliseconds, or a time such as 90s, 12h or 7d",
         ),
         (&["bench", "append", "-r", "0"], "0 is not in 1.."),
-        (&["consume", "t", "-p", "x"], "invalid digit"),
+        (
+            &["consume", "t", "-p", "x"],
+            "'x' for '--partition <N>': expected a whole number",
+        ),
+        (
+            &["serve", "--cores", "many"],
+            "'many' for '--cores <N>': expected a whole number",
+        ),
+        (&["bench", "append", "--seconds", "x"], "expected a number"),
+        (
+            &["consume", "t", "-n", "99999999999999999999"],
+            "expected a smaller number",
+        ),
         (&["consume", "t", "-n", "0"], "0 is not in 1.."),
         (&["produce", "t", "-H", "name"], "expected NAME=VALUE"),
     ] {
