@@ -94,43 +94,50 @@ def _crowd(node, size, http=False):
         yield [stack.enter_context(_connect(node, http)) for _ in range(size)]
 
 
+def _one_by_one(node, requests):
+    """Asks one after the other, on one connection."""
+    with _connect(node) as connection:
+        for request in requests:
+            wire.ask(connection, request)
+            yield
+
+
+def _and_gone(node, request):
+    """Asks on a connection that is reset before there is an answer, again and again."""
+    while True:
+        connection = _connect(node)
+        connection.sendall(request)
+        time.sleep(REST_SECONDS)
+        wire.reset(connection)
+        yield
+
+
+def _hold():
+    """Keeps what is open."""
+    while True:
+        time.sleep(REST_SECONDS)
+        yield
+
+
 def header_bombs(node):
     """Batches of one record with millions of headers of two bytes."""
-    with _connect(node) as connection:
-        while True:
-            wire.ask(connection, messages.produce(BOMBS, {0: raw_batches.header_bomb(32 << 20)}))
-            yield
+    return _one_by_one(node, itertools.repeat(messages.produce(BOMBS, {0: raw_batches.header_bomb(32 << 20)})))
 
 
 def zero_bombs(node):
     """Batches that unpack to a thousand times as much: each partition's in one request, at the end of all budgets."""
     bomb = raw_batches.zero_bomb(BOMB_MEBIBYTES, BOMB_TIME_MS)
-    with _connect(node) as connection:
-        while True:
-            wire.ask(connection, messages.produce(BOMBS, {partition: bomb for partition in range(3)}))
-            yield
+    return _one_by_one(node, itertools.repeat(messages.produce(BOMBS, {partition: bomb for partition in range(3)})))
 
 
 def sifting(node):
     """Offsets by a time for which batches must be unpacked; nobody waits for the answer."""
-    request = messages.list_offsets(BOMBS, list(range(BOMB_PARTITIONS)) * 8, BOMB_TIME_MS + 500)
-    while True:
-        connection = _connect(node)
-        connection.sendall(request)
-        time.sleep(REST_SECONDS)
-        wire.reset(connection)
-        yield
+    return _and_gone(node, messages.list_offsets(BOMBS, list(range(BOMB_PARTITIONS)) * 8, BOMB_TIME_MS + 500))
 
 
 def questions_of_the_gone(node):
     """A question about very many partitions, whose client is gone before it is answered."""
-    request = messages.list_offsets(WIDE, list(range(WIDE_PARTITIONS)) * 8, 0)
-    while True:
-        connection = _connect(node)
-        connection.sendall(request)
-        time.sleep(REST_SECONDS)
-        wire.reset(connection)
-        yield
+    return _and_gone(node, messages.list_offsets(WIDE, list(range(WIDE_PARTITIONS)) * 8, 0))
 
 
 def descriptions_of_all(node):
@@ -139,9 +146,7 @@ def descriptions_of_all(node):
         for number, connection in enumerate(crowd):
             asks_all = messages.describe_producers(WIDE, range(WIDE_PARTITIONS)) if number % 4 == 0 else messages.describe_all_log_dirs()
             connection.sendall(asks_all * 3)
-        while True:
-            time.sleep(REST_SECONDS)
-            yield
+        yield from _hold()
 
 
 def trickles(node):
@@ -177,13 +182,8 @@ def refused_joins(node):
 
 def joins_of_much(node):
     """Members that subscribe to very many partitions, and leave again."""
-    with _connect(node) as connection:
-        number = 0
-        while True:
-            number += 1
-            wire.ask(connection, messages.consumer_heartbeat("greedy", f"member-{number}", 0, [WIDE, BOMBS]))
-            wire.ask(connection, messages.consumer_heartbeat("greedy", f"member-{number}", -1, []))
-            yield
+    return _one_by_one(node, (messages.consumer_heartbeat("greedy", f"member-{number}", epoch, topics)
+                              for number in itertools.count(1) for epoch, topics in [(0, [WIDE, BOMBS]), (-1, [])]))
 
 
 def waiting_fetches(node):
@@ -212,13 +212,8 @@ def fetch_sessions(node):
 
 def growing_configs(node):
     """Numbers with hundreds of zeros before them, set again and again."""
-    with _connect(node) as connection:
-        number = 0
-        while True:
-            number += 1
-            name = messages.NUMBERS[number % len(messages.NUMBERS)]
-            wire.ask(connection, messages.set_config([BOMBS], name, str(1_000_000 + number).zfill(255)))
-            yield
+    return _one_by_one(node, (messages.set_config([BOMBS], name, str(1_000_000 + number).zfill(255))
+                              for number, name in enumerate(itertools.cycle(messages.NUMBERS))))
 
 
 def groups_without_end(node):

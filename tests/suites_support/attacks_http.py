@@ -1,9 +1,10 @@
 """What clients that mean harm do to a node over HTTP: see `attacks`."""
 
+import itertools
 import json
 import time
 
-from suites_support.attacks import BOMB_TIME_MS, BOMBS, REST_SECONDS, WIDE, _connect, _crowd
+from suites_support.attacks import BOMB_TIME_MS, BOMBS, REST_SECONDS, WIDE, _connect, _crowd, _hold
 
 RECORDS = "/v1/topics/{}/partitions/{}/records"
 
@@ -17,15 +18,22 @@ def _patch(path, content):
     return f"PATCH {path} HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+def _patches(node, path, content):
+    """PATCH requests one after the other, on one connection; path and content are made of their numbers."""
+    with _connect(node, http=True) as connection:
+        for number in itertools.count(1):
+            connection.sendall(_patch(path(number), content(number)))
+            connection.recv(64 << 10)
+            yield
+
+
 def waiting_reads(node):
     """As many reads that wait for a record as there are connections."""
     path = RECORDS.format(WIDE, 9) + "?offset=latest&wait_ms=60000"
     with _crowd(node, 300, http=True) as crowd:
         for connection in crowd:
             connection.sendall(_get(path))
-        while True:
-            time.sleep(REST_SECONDS)
-            yield
+        yield from _hold()
 
 
 def reads_of_bombs(node):
@@ -50,31 +58,18 @@ def lists_of_all(node):
     with _crowd(node, 40, http=True) as crowd:
         for connection in crowd:
             connection.sendall(_get(f"/v1/topics/{WIDE}") * 3)
-        while True:
-            time.sleep(REST_SECONDS)
-            yield
+        yield from _hold()
 
 
 def groups_without_end(node):
     """Offsets of groups that nobody has heard of before."""
-    with _connect(node, http=True) as connection:
-        number = 0
-        while True:
-            number += 1
-            connection.sendall(_patch(f"/v1/groups/unheard-{number}/offsets", [{"topic": WIDE, "partition": 0, "offset": 0}]))
-            connection.recv(64 << 10)
-            yield
+    return _patches(node, lambda number: f"/v1/groups/unheard-{number}/offsets",
+                    lambda _: [{"topic": WIDE, "partition": 0, "offset": 0}])
 
 
 def growing_configs(node):
     """Numbers with hundreds of zeros before them, set again and again."""
-    with _connect(node, http=True) as connection:
-        number = 0
-        while True:
-            number += 1
-            connection.sendall(_patch(f"/v1/topics/{BOMBS}/configs", {"retention.ms": str(10 ** 9 + number).zfill(255)}))
-            connection.recv(64 << 10)
-            yield
+    return _patches(node, lambda _: f"/v1/topics/{BOMBS}/configs", lambda number: {"retention.ms": str(10 ** 9 + number).zfill(255)})
 
 
 ALL = [waiting_reads, reads_of_bombs, lists_of_all, groups_without_end, growing_configs]

@@ -59,24 +59,7 @@ impl Mailboxes {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        let begun_at = Location::caller();
-        let (mut reply, answer) = oneshot::channel();
-        self.send(core, move |core| {
-            if reply.is_closed() {
-                return;
-            }
-            let outcome = letter(core.clone());
-            let answering = async move {
-                tokio::select! {
-                    biased;
-                    // Only whoever calls can be gone, and then nobody misses the answer.
-                    outcome = outcome => drop(reply.send(outcome)),
-                    () = reply.closed() => {}
-                }
-            };
-            turns::spawn_from(begun_at, answering);
-        });
-        answer.map_err(|_| Stopping)
+        self.ask(core, Ends::WithCall, letter)
     }
 
     /// The same, but carried out to its end whether or not anybody waits for it: as a change, of which half must never be made.
@@ -90,13 +73,45 @@ impl Mailboxes {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
+        self.ask(core, Ends::WhenDone, letter)
+    }
+
+    #[track_caller]
+    fn ask<T, F>(
+        &self,
+        core: usize,
+        ends: Ends,
+        letter: impl FnOnce(Rc<Core>) -> F + Send + 'static,
+    ) -> impl Future<Output = Result<T, Stopping>>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
         let begun_at = Location::caller();
-        let (reply, answer) = oneshot::channel();
+        let ends_with_call = ends == Ends::WithCall;
+        let (mut reply, answer) = oneshot::channel();
         self.send(core, move |core| {
+            if ends_with_call && reply.is_closed() {
+                return;
+            }
             let outcome = letter(core.clone());
-            let answering = async move { drop(reply.send(outcome.await)) };
+            let answering = async move {
+                tokio::select! {
+                    biased;
+                    // Only whoever calls can be gone, and then nobody misses the answer.
+                    outcome = outcome => drop(reply.send(outcome)),
+                    () = reply.closed(), if ends_with_call => {}
+                }
+            };
             turns::spawn_from(begun_at, answering);
         });
         answer.map_err(|_| Stopping)
     }
+}
+
+/// When work for another core ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    WithCall,
+    WhenDone,
 }

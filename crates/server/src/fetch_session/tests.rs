@@ -1,7 +1,9 @@
 //! How many sessions there are, and how much one keeps.
 
-use kafka_wire::fetch::{FetchTopic, ForgottenTopic};
+use kafka_wire::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
+use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 
+use super::session::{PARTITION_BYTES, PARTITIONS_MAX, SESSION_BYTES};
 use super::*;
 
 /// A version in which topics are named by their names.

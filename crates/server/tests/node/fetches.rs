@@ -26,6 +26,30 @@ fn patient(topic: &str, from: i64) -> FetchRequest {
     }
 }
 
+/// The same of all these partitions.
+fn patient_of(topic: &str, partitions: impl IntoIterator<Item = i32>) -> FetchRequest {
+    let mut request = patient(topic, 0);
+    let first = request.topics[0].partitions.remove(0);
+    let partitions = partitions.into_iter().map(|partition| FetchPartition {
+        partition,
+        ..first.clone()
+    });
+    request.topics[0].partitions = partitions.collect();
+    request
+}
+
+/// A connection whose request has arrived, and waits.
+fn waiting(node: &TestNode, request: &FetchRequest) -> Wire {
+    let mut reader = node.connect();
+    let frame = reader.frame(12, request);
+    let requests = node.metric("ropewalk_requests_total");
+    reader.send(&frame);
+    eventually("the request has arrived", || {
+        node.metric("ropewalk_requests_total") > requests
+    });
+    reader
+}
+
 #[test]
 fn the_first_batch_comes_however_little_is_wanted() {
     let node = TestNode::start();
@@ -50,20 +74,9 @@ fn what_is_not_there_keeps_nobody_from_waiting_for_the_rest() {
     let node = TestNode::start();
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[]);
-    let mut request = patient("orders", 0);
-    let missing = FetchPartition {
-        partition: 7,
-        ..request.topics[0].partitions[0].clone()
-    };
-    request.topics[0].partitions.push(missing);
+    let mut request = patient_of("orders", [0, 7]);
     request.topics.extend(fetch_request("nowhere", 0, 0).topics);
-    let mut reader = node.connect();
-    let frame = reader.frame(12, &request);
-    let requests = node.metric("ropewalk_requests_total");
-    reader.send(&frame);
-    eventually("the request has arrived", || {
-        node.metric("ropewalk_requests_total") > requests
-    });
+    let mut reader = waiting(&node, &request);
     append(&mut wire, "a");
     let (_, response) = reader.receive::<FetchRequest>(12);
     let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
@@ -148,14 +161,7 @@ fn behind_an_error_a_session_tells_where_its_partition_stands() {
 
 /// A Fetch of `topic`'s partition 0 that names so many partitions that are not there, too, and waits for records.
 fn wide(topic: &str, missing: i32) -> FetchRequest {
-    let mut request = patient(topic, 0);
-    let partitions = &mut request.topics[0].partitions;
-    let first = partitions[0].clone();
-    partitions.extend((1..=missing).map(|index| FetchPartition {
-        partition: 1_000 + index,
-        ..first.clone()
-    }));
-    request
+    patient_of(topic, std::iter::once(0).chain(1_001..=1_000 + missing))
 }
 
 #[test]
@@ -197,15 +203,8 @@ fn what_comes_to_many_partitions_bit_by_bit_is_counted_together() {
     let node = TestNode::start();
     let mut wire = node.connect();
     wire.create_topic("orders", PARTITIONS, &[]);
-    let mut request = patient("orders", 0);
+    let mut request = patient_of("orders", 0..PARTITIONS);
     request.min_bytes = 10 * VALUE_BYTES as i32;
-    let first = request.topics[0].partitions[0].clone();
-    request.topics[0].partitions = (0..PARTITIONS)
-        .map(|partition| FetchPartition {
-            partition,
-            ..first.clone()
-        })
-        .collect();
     let mut reader = node.connect();
     let frame = reader.frame(12, &request);
     reader.send(&frame);
@@ -234,23 +233,10 @@ fn a_partition_that_goes_while_a_fetch_of_many_waits_is_told() {
     let mut wire = node.connect();
     wire.create_topic("orders", 300, &[]);
     wire.create_topic("bills", 1, &[]);
-    let mut request = patient("orders", 0);
+    let mut request = patient_of("orders", 0..300);
     request.min_bytes = 1_000_000;
-    let first = request.topics[0].partitions[0].clone();
-    request.topics[0]
-        .partitions
-        .extend((1..300).map(|partition| FetchPartition {
-            partition,
-            ..first.clone()
-        }));
     request.topics.extend(fetch_request("bills", 0, 0).topics);
-    let mut reader = node.connect();
-    let frame = reader.frame(12, &request);
-    let requests = node.metric("ropewalk_requests_total");
-    reader.send(&frame);
-    eventually("the request has arrived", || {
-        node.metric("ropewalk_requests_total") > requests
-    });
+    let mut reader = waiting(&node, &request);
     append(&mut wire, "a");
     assert_eq!(
         wire.call(5, &deletion("bills", LONG_MS)).responses[0].error_code,
