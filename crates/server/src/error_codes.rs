@@ -24,6 +24,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Records(_) => ErrorCode::InvalidRecord,
         // Clients send it again in smaller ones.
         AppendRefusal::TooLarge { .. }
+        | AppendRefusal::TooLargeRecompressed(_)
         | AppendRefusal::TooLargeForJournal { .. }
         | AppendRefusal::RequestDecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
         AppendRefusal::Leader(error) => leader_code(error),

@@ -8,15 +8,18 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
 use protocol::metadata::Metadata;
-use record::{Epoch, Offset, PartitionId};
+use record::{Compression, Epoch, Offset, PartitionId};
 use tokio::task::yield_now;
 
 use super::decision::Sight;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Wanted};
+use crate::groups::topic_settings;
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
 
+/// From here on fetches may find batches that are compressed with Zstandard (KIP-110).
+const FIRST_WITH_ZSTD: i16 = 10;
 /// Partitions that are dealt with in one turn of a core.
 pub(super) const SLICE: usize = 256;
 
@@ -66,6 +69,13 @@ fn find(metadata: &Metadata, wanted: &Wanted, version: i16) -> Result<ReadReques
     let index = wanted.partition.partition;
     if !(0..topic.partition_count()).contains(&index) {
         return Err(ErrorCode::UnknownTopicOrPartition);
+    }
+    // As Kafka: of a topic whose batches all are, it says so; else they may be anything.
+    if version < FIRST_WITH_ZSTD
+        && let Some(packing) = topic_settings(metadata, topic).packing
+        && packing.compression == Compression::Zstd
+    {
+        return Err(ErrorCode::UnsupportedCompressionType);
     }
     let epoch = wanted.partition.current_leader_epoch;
     Ok(ReadRequest {

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 
 use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal};
 
-/// The last record of each key, durable before anybody acts by it, and no change of a group refused. A group's record grows
-/// with its members.
-pub(crate) const FIXED_CONFIG: [(&str, &str); 6] = [
+/// The last record of each key, durable before anybody acts by it, and no change of a group refused or waiting for a codec. A
+/// group's record grows with its members.
+pub(crate) const FIXED_CONFIG: [(&str, &str); 7] = [
     ("cleanup.policy", "compact"),
+    ("compression.type", "producer"),
     ("max.message.bytes", "16777216"),
     ("message.timestamp.after.max.ms", "9223372036854775807"),
     ("message.timestamp.before.max.ms", "9223372036854775807"),
@@ -72,8 +73,9 @@ mod tests {
     use super::*;
 
     /// Each worse for groups than what is fixed.
-    const WEAK: [(&str, &str); 6] = [
+    const WEAK: [(&str, &str); 7] = [
         ("cleanup.policy", "delete"),
+        ("compression.type", "zstd"),
         ("max.message.bytes", "100"),
         ("message.timestamp.after.max.ms", "0"),
         ("message.timestamp.before.max.ms", "0"),
@@ -119,6 +121,7 @@ mod tests {
         assert_eq!(settings.durability, Durability::Flushed);
         assert_eq!(settings.insync_replicas_min, 1);
         assert_eq!(settings.batch_bytes_max, 16 << 20);
+        assert_eq!(settings.packing, None);
         let longest = Duration::from_millis(i64::MAX as u64);
         assert_eq!(settings.timestamp_before_max, longest);
         assert_eq!(settings.timestamp_after_max, longest);

@@ -23,6 +23,7 @@ impl From<AppendRefusal> for Problem {
         let kind = match &refusal {
             AppendRefusal::UnknownPartition => Kind::UnknownPartition,
             AppendRefusal::TooLarge { .. }
+            | AppendRefusal::TooLargeRecompressed(_)
             | AppendRefusal::TooLargeForJournal { .. }
             | AppendRefusal::RequestDecompressesTooLarge { .. } => Kind::BodyTooLarge,
             AppendRefusal::Batch(_) | AppendRefusal::BaseOffset { .. } | AppendRefusal::Records(_) => {

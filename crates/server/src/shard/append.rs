@@ -269,6 +269,7 @@ impl Shard {
     /// partition's. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
         self.journal_is_full.set(false);
+        self.examinations.note_room();
         self.delete_refused();
         while let Some(attempt) = take_first(&self.waiting_for_journal) {
             match self.append_in_order(attempt) {
@@ -302,6 +303,7 @@ impl Shard {
         for request in for_room.chain(self.examinations.take_all()) {
             self.refuse(request, refusal.clone());
         }
+        self.examinations.note_room();
     }
 
     fn refuse(&self, request: AppendRequest, refusal: AppendRefusal) {

@@ -4,6 +4,9 @@
 //! An append that comes while another one of its partition is here waits here too, however light it is: so the appends of a
 //! partition leave in the order they came in, and only then may wait for room (`waiting_room`). Those of other partitions pass by.
 //! What nobody waits for any more is not begun.
+//!
+//! A batch that its topic wants compressed in another way is here too, and leaves in its new form. That may be longer than what
+//! was sent, and nobody was given the room: so none is begun while many such batches wait for room behind this.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,6 +20,9 @@ use super::append::{AppendRefusal, AppendRequest, Approved};
 use super::waiting_room::WaitingRoom;
 use crate::turns;
 
+/// While batches that wait for room have grown by so much together, no more of them are compressed anew.
+pub(super) const GROWN_BYTES_MAX: usize = 16 << 20;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Examinations {
@@ -25,6 +31,8 @@ pub(super) struct Examinations {
     under_way: Cell<Option<PartitionId>>,
     /// Something waits.
     came: Notify,
+    /// Some of what waited for room is there no more.
+    room: Notify,
 }
 
 impl Examinations {
@@ -55,6 +63,11 @@ impl Examinations {
         let request = self.waiting.borrow_mut().pop_wanted()?;
         self.under_way.set(Some(request.partition()));
         Some(request)
+    }
+
+    /// Has those looked at again that wait for others to have room.
+    pub(super) fn note_room(&self) {
+        self.room.notify_one();
     }
 
     fn end(&self) {
@@ -91,15 +104,37 @@ impl Shard {
         &self,
         request: AppendRequest,
     ) -> (AppendRequest, Result<Approved, AppendRefusal>) {
+        if self.wants_new_form(&request) {
+            self.until_few_have_grown().await;
+        }
         match self.examiner(&request) {
             Ok(examiner) => {
+                let mut request = request;
                 let examine = move || {
-                    let examined = examiner.examine(&request);
+                    let examined = examiner.examine(&mut request);
                     (request, examined)
                 };
                 self.threads.examining.run(examine).await
             }
             Err(refusal) => (request, Err(refusal)),
         }
+    }
+
+    fn wants_new_form(&self, request: &AppendRequest) -> bool {
+        let examiner = self.examiner(request);
+        examiner.is_ok_and(|examiner| examiner.new_form(&request.batch).is_some())
+    }
+
+    /// Waits while those that wait for room hold much more than was sent. They get room, or are refused: no append that comes
+    /// behind them could have had it before.
+    async fn until_few_have_grown(&self) {
+        while self.grown_bytes() >= GROWN_BYTES_MAX {
+            self.examinations.room.notified().await;
+        }
+    }
+
+    pub(super) fn grown_bytes(&self) -> usize {
+        let rooms = [&self.waiting_for_journal, &self.waiting_for_memory];
+        rooms.map(|room| room.borrow().grown_bytes()).into_iter().sum()
     }
 }

@@ -2,6 +2,7 @@
 //! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
 mod examinations;
+mod recompression;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

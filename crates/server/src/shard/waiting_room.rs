@@ -27,6 +27,11 @@ pub(super) trait Waits {
     fn request(&self) -> &AppendRequest;
     fn request_mut(&mut self) -> &mut AppendRequest;
     fn into_request(self) -> AppendRequest;
+
+    /// Bytes of its batch that nobody has sent.
+    fn grown_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Waits for AppendRequest {
@@ -55,6 +60,10 @@ impl Waits for Attempt {
     fn into_request(self) -> AppendRequest {
         self.request
     }
+
+    fn grown_bytes(&self) -> usize {
+        self.approved.grown_bytes
+    }
 }
 
 /// See the module.
@@ -66,6 +75,8 @@ pub(super) struct WaitingRoom<A> {
     swept_bytes: usize,
     /// What has come since. Only when it is as much is there another look: each byte pays for one.
     added_bytes: usize,
+    /// What the batches in the queue have grown by.
+    grown_bytes: usize,
 }
 
 impl<A> Default for WaitingRoom<A> {
@@ -75,6 +86,7 @@ impl<A> Default for WaitingRoom<A> {
             partitions: HashMap::new(),
             swept_bytes: 0,
             added_bytes: 0,
+            grown_bytes: 0,
         }
     }
 }
@@ -86,6 +98,11 @@ impl<A: Waits> WaitingRoom<A> {
 
     pub(super) fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// What the batches that wait here have beside what was sent.
+    pub(super) fn grown_bytes(&self) -> usize {
+        self.grown_bytes
     }
 
     /// Whether an append to this partition waits here.
@@ -101,6 +118,7 @@ impl<A: Waits> WaitingRoom<A> {
             request.batch = Bytes::copy_from_slice(batch).into();
         }
         self.added_bytes += held_bytes(&attempt);
+        self.grown_bytes += attempt.grown_bytes();
         self.note(attempt.request().partition);
         self.queue.push_back(attempt);
         if self.added_bytes > self.swept_bytes.max(SWEEP_BYTES_MIN) {
@@ -113,6 +131,7 @@ impl<A: Waits> WaitingRoom<A> {
         let attempt = self.queue.pop_front()?;
         self.forget(attempt.request().partition);
         self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&attempt));
+        self.grown_bytes -= attempt.grown_bytes();
         if self.queue.is_empty() {
             self.added_bytes = 0;
         }
@@ -133,6 +152,7 @@ impl<A: Waits> WaitingRoom<A> {
     /// Gives the first one back.
     pub(super) fn put_back(&mut self, attempt: A) {
         self.swept_bytes += held_bytes(&attempt);
+        self.grown_bytes += attempt.grown_bytes();
         self.note(attempt.request().partition);
         self.queue.push_front(attempt);
     }
@@ -152,6 +172,7 @@ impl<A: Waits> WaitingRoom<A> {
             *self.partitions.entry(attempt.request().partition).or_default() += 1;
         }
         self.swept_bytes = self.queue.iter().map(held_bytes).sum();
+        self.grown_bytes = self.queue.iter().map(Waits::grown_bytes).sum();
         self.added_bytes = 0;
     }
 

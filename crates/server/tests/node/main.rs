@@ -30,6 +30,7 @@ mod offsets;
 mod producers;
 mod readiness;
 mod reading_back;
+mod recompression;
 mod restarts;
 mod retention;
 mod room;

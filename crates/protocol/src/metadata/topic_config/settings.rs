@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use record::{Compression, Packing};
+
 use super::known::words;
 use super::{ConfigKind, TopicConfig, find};
 use crate::leader::Durability;
@@ -57,6 +59,8 @@ pub struct TopicSettings {
     pub segment_age_max: Duration,
     /// `max.message.bytes`: the largest batch, header included.
     pub batch_bytes_max: u32,
+    /// `compression.type`, with its level; `None` leaves batches as they were sent.
+    pub packing: Option<Packing>,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
     /// `message.timestamp.before.max.ms`.
@@ -86,6 +90,7 @@ impl TopicSettings {
             segment_bytes_max: values.natural("segment.bytes"),
             segment_age_max: Duration::from_millis(values.natural("segment.ms")),
             batch_bytes_max: values.small("max.message.bytes"),
+            packing: values.packing(),
             timestamp_type: match values.text("message.timestamp.type") {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
@@ -149,6 +154,19 @@ impl Values<'_> {
             dirty_share_min: Millionths((share * 1e6).round() as u32),
             tombstone_retention: time("delete.retention.ms"),
         }
+    }
+
+    fn packing(&self) -> Option<Packing> {
+        let level = |name| i32::try_from(self.number(name)).ok();
+        let (compression, level) = match self.text("compression.type") {
+            "gzip" => (Compression::Gzip, level("compression.gzip.level")),
+            "lz4" => (Compression::Lz4, None),
+            "snappy" => (Compression::Snappy, None),
+            "uncompressed" => (Compression::None, None),
+            "zstd" => (Compression::Zstd, level("compression.zstd.level")),
+            _ => return None,
+        };
+        Some(Packing { compression, level })
     }
 
     fn unless_negative(&self, name: &str) -> Option<u64> {

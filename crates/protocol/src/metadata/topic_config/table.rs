@@ -24,29 +24,29 @@ pub static KNOWN: &[KnownConfig] = &[
         ConfigKind::Int,
         "-1",
         &["-1", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
-        "No effect: the node compresses nothing.",
+        "How hard gzip tries where compression.type is gzip; -1 is its own middle, 6.",
     ),
     number(
         "compression.lz4.level",
         ConfigKind::Int,
         "9",
         1,
-        "No effect: the node compresses nothing.",
+        "No effect: LZ4 is written at one level.",
     )
     .at_most(17),
     word(
         "compression.type",
         ConfigKind::String,
         "producer",
-        &["producer"],
-        "How batches are stored: always as the producer sent them.",
+        &["gzip", "lz4", "producer", "snappy", "uncompressed", "zstd"],
+        "How batches are compressed: as their producer sent them (producer), or each in this way. Those that came in another one are compressed anew.",
     ),
     number(
         "compression.zstd.level",
         ConfigKind::Int,
         "3",
         -131_072,
-        "No effect: the node compresses nothing.",
+        "How hard Zstandard tries where compression.type is zstd.",
     )
     .at_most(22),
     number(

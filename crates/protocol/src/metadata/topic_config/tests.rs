@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use record::{Compression, Packing};
+
 use super::*;
 use crate::leader::Durability;
 
@@ -33,8 +35,7 @@ fn what_changes_nothing_is_kept_as_kafka_takes_it() {
         ("flush.messages", "1"),
         ("file.delete.delay.ms", "0"),
         ("segment.jitter.ms", "9223372036854775807"),
-        ("compression.gzip.level", "-1"),
-        ("compression.zstd.level", "-131072"),
+        ("compression.lz4.level", "17"),
         ("message.downconversion.enable", "true"),
         ("preallocate", "TRUE"),
         ("unclean.leader.election.enable", "true"),
@@ -69,7 +70,8 @@ fn what_is_not_served_is_refused() {
         ("min.cleanable.dirty.ratio", "NaN"),
         ("min.cleanable.dirty.ratio", "half"),
         ("max.compaction.lag.ms", "0"),
-        ("compression.type", "zstd"),
+        ("compression.type", "none"),
+        ("compression.type", "ZSTD"),
         ("retention.ms", "-2"),
         ("retention.ms", "7d"),
         ("segment.bytes", "99999999999"),
@@ -211,6 +213,34 @@ fn refused_values_are_told_in_kafkas_words() {
         let refused = config(&[(name, value)]).expect_err("wrong").to_string();
         assert!(refused.starts_with(words), "{refused}");
     }
+}
+
+#[test]
+fn how_batches_are_compressed() {
+    let packing = |values: &[(&str, &str)], defaults: &[(&str, &str)]| {
+        let (topic, cluster) = (config(values), config(defaults));
+        TopicSettings::resolve(&topic.expect("valid"), &cluster.expect("valid")).packing
+    };
+    let levels = [
+        ("compression.gzip.level", "9"),
+        ("compression.lz4.level", "1"),
+        ("compression.zstd.level", "-131072"),
+    ];
+    for (name, compression, built_in, set) in [
+        ("uncompressed", Compression::None, None, None),
+        ("gzip", Compression::Gzip, Some(-1), Some(9)),
+        ("snappy", Compression::Snappy, None, None),
+        ("lz4", Compression::Lz4, None, None),
+        ("zstd", Compression::Zstd, Some(3), Some(-131_072)),
+    ] {
+        let wanted = |level| Some(Packing { compression, level });
+        assert_eq!(packing(&[("compression.type", name)], &[]), wanted(built_in));
+        assert_eq!(packing(&[("compression.type", name)], &levels), wanted(set));
+        assert_eq!(packing(&levels, &[("compression.type", name)]), wanted(set));
+    }
+    assert_eq!(packing(&levels, &[]), None);
+    let own = [("compression.type", "producer")];
+    assert_eq!(packing(&own, &[("compression.type", "zstd")]), None);
 }
 
 #[test]

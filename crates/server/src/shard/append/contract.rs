@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::leader::{AppendError, TrimError};
-use record::{BatchError, Offset, PartitionId};
+use record::{BatchError, Offset, PartitionId, RecompressError};
 use storage::{BatchBytes, Reserve, StageError};
 use tokio::sync::oneshot;
 
@@ -104,6 +104,8 @@ pub(crate) enum AppendRefusal {
     RequestDecompressesTooLarge { bytes_max: u64 },
     #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
     TooLarge { bytes: usize, bytes_max: u32 },
+    #[error("{0} (compression.type, max.message.bytes)")]
+    TooLargeRecompressed(RecompressError),
     #[error("the batch takes {bytes} bytes, a journal file has room for {bytes_max} (journal.file_bytes)")]
     TooLargeForJournal { bytes: usize, bytes_max: u64 },
     #[error("a producer's batch begins at offset 0, this one at {base_offset}")]

@@ -4,12 +4,18 @@
 //! How long that takes is the sender's choice: a few bytes may unpack to very many records. So a core examines no more than
 //! this itself, and leaves what takes longer to `examinations`. Nothing is changed here, and each batch is examined once:
 //! however long it then waits for room is no fault of its records.
+//!
+//! A topic may want its batches compressed in another way (`compression.type`). That takes long always: those that came in
+//! another one are examined elsewhere, and get their new form there once they are approved.
 
 use std::ops::RangeInclusive;
 
+use bytes::Bytes;
 use protocol::metadata::TopicSettings;
 use protocol::metadata::topic_config::TimestampType;
-use record::{BatchError, BatchHeader, Compression, Examined, Limits, Offset, whole_ms};
+use record::{
+    BatchError, BatchHeader, Compression, Examined, Limits, Offset, Packing, RecompressError, whole_ms,
+};
 
 use super::super::Shard;
 use super::allowance::Allowance;
@@ -32,12 +38,18 @@ pub(in crate::shard) struct Approved {
     pub(in crate::shard) examined: Examined,
     /// Its records were found to have keys, each of them.
     pub(in crate::shard) has_keys: bool,
+    /// Bytes that it has beside those that were sent: compressed anew, it may have become longer.
+    pub(in crate::shard) grown_bytes: usize,
 }
 
 /// Examines batches as a topic wants them to be now. May do so on any thread.
 pub(in crate::shard) struct Examiner {
     limits: Limits,
     demands: Demands,
+    /// How the topic wants its batches compressed, if it does not leave them as they come.
+    packing: Option<Packing>,
+    /// The longest batch of the topic.
+    bytes_max: usize,
 }
 
 impl Shard {
@@ -65,6 +77,8 @@ impl Shard {
         Ok(Examiner {
             limits: self.settings.batch_limits,
             demands: self.demands(topic),
+            packing: topic.packing,
+            bytes_max: bytes_max as usize,
         })
     }
 
@@ -90,14 +104,53 @@ impl Shard {
 }
 
 impl Examiner {
-    /// Examines a batch, however long that takes.
-    pub(in crate::shard) fn examine(&self, request: &AppendRequest) -> Result<Approved, AppendRefusal> {
+    /// Examines a batch, however long that takes, and gives it the form that its topic wants.
+    pub(in crate::shard) fn examine(&self, request: &mut AppendRequest) -> Result<Approved, AppendRefusal> {
         let allowed = self.allowed(request);
-        self.approve(request, &allowed, record::examine(&request.batch, &allowed))
+        let approved = self.approve(request, &allowed, record::examine(&request.batch, &allowed))?;
+        match self.new_form(&request.batch) {
+            Some(packing) => self.recompress(request, approved, packing),
+            None => Ok(approved),
+        }
+    }
+
+    /// How a batch is to be compressed anew. One that is compressed as its topic wants stays as it is, at whatever level, as in
+    /// Kafka. Bytes that are no batch are refused before that.
+    pub(in crate::shard) fn new_form(&self, batch: &[u8]) -> Option<Packing> {
+        let packing = self.packing?;
+        let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
+        (codec.ok()? != packing.compression).then_some(packing)
+    }
+
+    /// Replaces an approved batch by its new form, which also has to be as short as the topic allows.
+    fn recompress(
+        &self,
+        request: &mut AppendRequest,
+        approved: Approved,
+        packing: Packing,
+    ) -> Result<Approved, AppendRefusal> {
+        let before = approved.examined;
+        let new = record::recompress(&request.batch, &before, packing, &self.limits, self.bytes_max)
+            .map_err(|error| match error {
+                RecompressError::Batch(error) => AppendRefusal::Batch(error),
+                RecompressError::TooLarge { .. } => AppendRefusal::TooLargeRecompressed(error),
+            })?;
+        let header = BatchHeader::read(&new).map_err(AppendRefusal::Batch)?;
+        let grown_bytes = new.len().saturating_sub(request.batch.len());
+        request.batch = Bytes::from(new).into();
+        let examined = Examined { header, ..before };
+        Ok(Approved {
+            examined,
+            grown_bytes,
+            ..approved
+        })
     }
 
     /// Examines a batch if that is done soon; nothing has been taken of what its request may unpack to if it is not.
     fn examine_briefly(&self, request: &AppendRequest) -> Option<Result<Approved, AppendRefusal>> {
+        if self.new_form(&request.batch).is_some() {
+            return None;
+        }
         let bytes_max = match is_compressed(&request.batch) {
             true => UNPACKED_BYTES_MAX as usize,
             false => PLAIN_BYTES_MAX,
@@ -152,6 +205,7 @@ impl Examiner {
         Ok(Approved {
             examined,
             has_keys: self.demands.keys,
+            grown_bytes: 0,
         })
     }
 
