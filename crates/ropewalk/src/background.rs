@@ -126,8 +126,18 @@ impl Engine {
     fn end_pass(&self, trouble: Option<String>) {
         self.look_at_disk();
         let mut state = self.state();
-        if let Some(error) = &trouble {
-            tracing::warn!(error, "the logs' background work failed; it will be tried again");
+        match &trouble {
+            Some(error) => {
+                if let Some(times) = state.background.told.note(self.clock.monotonic()) {
+                    tracing::warn!(
+                        times,
+                        error,
+                        "the logs' background work failed and is tried again"
+                    );
+                }
+            }
+            None if state.background.told.end() => tracing::info!("the logs' background work works again"),
+            None => {}
         }
         state.background.trouble = trouble;
         state.background.ended += 1;

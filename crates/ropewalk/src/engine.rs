@@ -14,7 +14,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, TopicSettings};
 use protocol::{Found, Leader, LeaderState, ProducerId, ProducerLimits};
 use record::{Epoch, PartitionId, whole_ms};
-use storage::{PrepareFile, RecoveredPartition, SegmentRolling, Store};
+use storage::{PrepareFile, RecoveredPartition, SegmentRolling, Store, Trouble};
 
 use crate::group_commit::{Waiters, Waiting};
 use crate::settings::Settings;
@@ -91,6 +91,8 @@ pub(crate) struct Background {
     pub(crate) ended: u64,
     /// Why the last pass could not do all there was to do.
     pub(crate) trouble: Option<String>,
+    /// What the log has of that.
+    pub(crate) told: Trouble,
     /// The disk has less than its reserve left: what it has.
     pub(crate) short_of_space: Option<u64>,
     /// A journal file to be made ready.
