@@ -35,6 +35,6 @@ pub use partition::SegmentRolling;
 pub use store::{
     AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
     Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Removed, Store, StoreConfig, StoreStatus,
+    RecoveredPartition, RemovalJob, Removed, StepFailed, Store, StoreConfig, StoreStatus,
 };
 pub use trouble::Trouble;

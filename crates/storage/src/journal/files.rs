@@ -418,7 +418,7 @@ impl Files {
         files.map(|file| file.name.clone()).collect()
     }
 
-    #[cfg(test)]
+    /// The name of a file that holds frames.
     pub(super) fn name_of(&self, sequence: u64) -> Option<String> {
         let file = self.used.iter().find(|file| file.sequence == sequence)?;
         Some(file.name.clone())

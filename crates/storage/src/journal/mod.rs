@@ -32,7 +32,7 @@ use record::PartitionId;
 pub(crate) use complete::CompleteFile;
 pub(crate) use files::{Files, JournalFile, directory, file_name};
 pub use preparation::PrepareFile;
-pub(crate) use reread::{FrameBatches, RereadError, SPAN_BYTES_MAX};
+pub(crate) use reread::{FrameBatches, MissingFrame, RereadError, SPAN_BYTES_MAX};
 pub use reserve::Reserve;
 pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan, survey};

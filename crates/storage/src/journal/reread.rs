@@ -19,11 +19,22 @@ pub(crate) struct FrameBatches {
 }
 
 /// Why a frame could not be read back.
+#[derive(Debug)]
 pub(crate) enum RereadError {
     /// Of the file of that sequence.
     Disk { file: u64, error: io::Error },
     /// Another frame stands where this one should, or a damaged one. Whether the file was rightly reused, the journal knows.
-    NotThere { file: u64, frame: u64, position: u64 },
+    NotThere(MissingFrame),
+}
+
+/// Which frame is not where it should be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MissingFrame {
+    /// The file's sequence.
+    pub(crate) file: u64,
+    pub(crate) frame: u64,
+    /// In the file, in bytes.
+    pub(crate) position: u64,
 }
 
 /// Frames that stand one behind the other are read together, up to so many bytes: a read of the disk costs as much for one small
@@ -85,11 +96,11 @@ impl FrameBatches {
     }
 
     fn not_there(&self) -> RereadError {
-        RereadError::NotThere {
+        RereadError::NotThere(MissingFrame {
             file: self.location.file_sequence,
             frame: self.location.frame_sequence,
             position: self.location.position,
-        }
+        })
     }
 
     /// The batches in the frame.

@@ -79,7 +79,6 @@ impl Journal {
     }
 
     /// The name of a file that holds frames.
-    #[cfg(test)]
     pub(crate) fn name_of(&self, sequence: u64) -> Option<String> {
         self.files.name_of(sequence)
     }

@@ -8,6 +8,7 @@
 //! read back, and reads each frame once for all partitions in it: reading it for each of them would put layout further behind.
 
 mod adoption;
+mod lost_frame;
 mod step;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +18,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record::{Offset, PartitionId};
 
-pub use step::LayoutJob;
+pub(super) use lost_frame::does_not_match;
+pub use step::{LayoutJob, StepFailed};
 
 use super::Store;
 use crate::fault::Fault;
@@ -278,7 +280,7 @@ impl Store {
     ///
     /// # Errors
     /// The step's own: the round is given up, nothing is lost. Begin another one after a while.
-    pub fn laid_out(&mut self, job: LayoutJob, result: Result<LaidOut, Fault>) -> Result<(), Fault> {
+    pub fn laid_out(&mut self, job: LayoutJob, result: Result<LaidOut, StepFailed>) -> Result<(), Fault> {
         let round = self.round.as_mut().expect("a step belongs to a round");
         assert!(round.stepping, "a step ends once");
         round.stepping = false;
@@ -288,10 +290,10 @@ impl Store {
         };
         let mut done = match result {
             Ok(done) => done,
-            Err(fault) => {
+            Err(StepFailed(failure)) => {
                 log.end_segment(job.open.map(|open| open.segment.first));
                 self.give_up_round();
-                return Err(fault);
+                return Err(self.fault_of(failure));
             }
         };
         if let Some(fault) = &done.left_open {

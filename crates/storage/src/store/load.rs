@@ -9,7 +9,7 @@ use super::pieces::choose_chunks;
 use super::read::Wanted;
 use super::returning::Lease;
 use crate::checksum::JournalIdentity;
-use crate::fault::{Doing, Fault};
+use crate::fault::Fault;
 use crate::journal::{FrameBatches, RereadError};
 use crate::segment::{
     Piece, Segment, SegmentFile, SegmentName, Table, open_segment, pieces_of, read_piece, read_table,
@@ -66,8 +66,8 @@ pub(super) enum Loaded {
 
 pub(super) enum Failed {
     Fault(Fault),
-    /// The journal file was reused while the job ran: what it held is in a segment now.
-    Moved,
+    /// A journal file was reused while the job ran, and what it held is in a segment now; or it is damaged, or the disk failed.
+    Reread(RereadError),
 }
 
 impl ReadJob {
@@ -114,18 +114,11 @@ fn read_frames(
     identity: &JournalIdentity,
     stopped_short: bool,
 ) -> Result<Loaded, Failed> {
-    match FrameBatches::read_all(frames, identity) {
-        Ok(batches) => Ok(Loaded::Journal {
-            batches,
-            stopped_short,
-        }),
-        Err(RereadError::NotThere { .. }) => Err(Failed::Moved),
-        Err(RereadError::Disk { error, .. }) => Err(Failed::Fault(Fault::Disk {
-            doing: Doing::Reading,
-            file: "the journal".into(),
-            error,
-        })),
-    }
+    let batches = FrameBatches::read_all(frames, identity).map_err(Failed::Reread)?;
+    Ok(Loaded::Journal {
+        batches,
+        stopped_short,
+    })
 }
 
 impl SegmentSource {

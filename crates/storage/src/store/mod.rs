@@ -27,7 +27,7 @@ use record::{Epoch, Offset, PartitionId, batch};
 pub use crate::compaction::CompactionJob;
 pub use checkpointing::CheckpointJob;
 pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
-pub use layout::LayoutJob;
+pub use layout::{LayoutJob, StepFailed};
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use record::{Offset, PartitionId};
 
 use super::Store;
+use super::layout::does_not_match;
 use super::load::{Failed, Loaded, SegmentSource, Source};
 use super::pieces::{Cut, SegmentKey, covers, piece_key};
 use super::resident::Resident;
-use crate::fault::Fault;
-use crate::journal::{FrameBatches, SPAN_BYTES_MAX};
+use crate::fault::{Doing, Fault};
+use crate::journal::{FrameBatches, MissingFrame, RereadError, SPAN_BYTES_MAX};
 use crate::partition::PartitionLog;
 use crate::segment::{Segment, Table};
 
@@ -284,25 +285,32 @@ impl Store {
             Err(Failed::Fault(_)) if gone && wanted.bytes_max == 0 => Ok(Read::Ready(Vec::new())),
             Err(Failed::Fault(_)) if gone => self.read_again(&wanted),
             Err(Failed::Fault(fault)) => Err(fault.into()),
-            Err(Failed::Moved) => self.read_moved(wanted),
+            Err(Failed::Reread(RereadError::NotThere(missing))) => self.read_moved(wanted, missing),
+            Err(Failed::Reread(RereadError::Disk { file, error })) => {
+                let fault = Doing::Reading.failed(error).at(self.journal_file(file));
+                match self.was_given_up(&wanted) {
+                    true => self.read_again(&wanted),
+                    false => Err(fault.into()),
+                }
+            }
         }
     }
 
-    fn read_moved(&mut self, wanted: Wanted) -> Result<Read, ReadError> {
+    fn read_moved(&mut self, wanted: Wanted, missing: MissingFrame) -> Result<Read, ReadError> {
         let still_there = self
             .partitions
             .get(&wanted.partition)
             .is_some_and(|log| wanted.from >= log.log_start && wanted.from >= log.laid_out);
         if still_there {
-            let file = self.disk.root().join("journals").display().to_string();
-            let what = format!(
-                "the frame with offset {} of {} does not match its checksum",
-                wanted.from, wanted.partition
-            );
             return Err(Fault::Damaged {
-                file,
-                position: 0,
-                what,
+                file: self.journal_file(missing.file),
+                position: missing.position,
+                what: format!(
+                    "{}; it is to have offset {} of {}",
+                    does_not_match(&missing),
+                    wanted.from,
+                    wanted.partition
+                ),
             }
             .into());
         }

@@ -13,6 +13,7 @@ mod forgeries;
 mod full_disks;
 mod history;
 mod layouts;
+mod lost_frames;
 mod model;
 mod open_segments;
 mod planted_bugs;

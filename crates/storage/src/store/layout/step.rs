@@ -69,6 +69,29 @@ pub struct LaidOut {
     pub(super) left_open: Option<Fault>,
 }
 
+/// Why a step was not done.
+#[derive(Debug)]
+pub struct StepFailed(pub(super) Failure);
+
+/// The journal's files have names that only the store knows.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Fault(Fault),
+    Reread(RereadError),
+}
+
+impl From<Fault> for StepFailed {
+    fn from(fault: Fault) -> StepFailed {
+        StepFailed(Failure::Fault(fault))
+    }
+}
+
+impl From<RereadError> for StepFailed {
+    fn from(error: RereadError) -> StepFailed {
+        StepFailed(Failure::Reread(error))
+    }
+}
+
 impl LayoutJob {
     /// The partition it lays out.
     pub fn partition(&self) -> PartitionId {
@@ -79,12 +102,11 @@ impl LayoutJob {
     ///
     /// # Errors
     /// The disk's (a full one among them), or damage found in the journal. Nothing of the run counts then.
-    pub fn run(&self) -> Result<LaidOut, Fault> {
+    pub fn run(&self) -> Result<LaidOut, StepFailed> {
         if let Some(adoption) = &self.adoption {
-            return self.adopt(adoption);
+            return Ok(self.adopt(adoption)?);
         }
-        let frames = FrameBatches::read_frames(&self.frames, &self.journal)
-            .map_err(|error| self.reread_fault(error))?;
+        let frames = FrameBatches::read_frames(&self.frames, &self.journal)?;
         let laid_out = self.copy(&self.gather(&frames))?;
         let recalled = self.frames.iter().zip(frames);
         let recalled = recalled.filter(|(wanted, _)| wanted.are_the_lesser_part());
@@ -298,21 +320,5 @@ impl LayoutJob {
                 .expect("one range per batch not in memory"),
         };
         self.batches.iter().map(batch).collect()
-    }
-
-    fn reread_fault(&self, error: RereadError) -> Fault {
-        let name = |sequence: u64| format!("journal {} file sequence {sequence}", self.journal.journal);
-        match error {
-            RereadError::Disk { file, error } => Doing::Reading.failed(error).at(name(file)),
-            RereadError::NotThere {
-                file,
-                frame,
-                position,
-            } => Fault::Damaged {
-                file: name(file),
-                position,
-                what: format!("frame {frame} does not match its checksum"),
-            },
-        }
     }
 }

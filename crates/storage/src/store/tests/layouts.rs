@@ -108,7 +108,9 @@ fn after_a_round_frames_are_counted_anew_unless_it_was_given_up() {
         file: "a file".to_owned(),
         version: 9,
     };
-    rig.store.laid_out(job, Err(failed)).expect_err("it failed");
+    rig.store
+        .laid_out(job, Err(failed.into()))
+        .expect_err("it failed");
     assert!(rig.store.layout_is_due());
     rig.lay_out();
     rig.append(0, 10);
