@@ -73,6 +73,7 @@ fn serve(config: Config) -> Result<()> {
         ..greeting
     };
     greeting.say(node.kafka_address(), node.http_address());
+    greeting.log(&node);
     watch_cores(&node, ends)?;
     let first = end.recv().expect("the thread for signals outlives this one");
     // Nobody listens from here on: the next signal hastens.
@@ -151,6 +152,18 @@ impl Greeting {
             text.push_str(&self.hints(kafka));
         }
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// The same for the log.
+    fn log(&self, node: &Node) {
+        let (version, data, cores) = (VERSION, &*self.data, node.cores());
+        let (kafka, http) = (node.kafka_address(), node.http_address());
+        match &self.refusal {
+            None => tracing::info!(version, %kafka, %http, data, cores, "ready"),
+            Some(reason) => {
+                tracing::warn!(version, %kafka, %http, data, cores, reason, "up, and appends are refused");
+            }
+        }
     }
 
     fn facts(&self, kafka: SocketAddr, http: SocketAddr) -> String {

@@ -16,6 +16,7 @@ use storage::Reserve;
 use tokio::sync::Mutex;
 
 use crate::budget::SharedRoom;
+use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
 use crate::shard::{Acks, AppendRefusal, AppendRequest};
@@ -165,7 +166,17 @@ impl Core {
             .filter(|(_, journaled)| journaled.is_ok())
             .map(|(command, _)| command)
             .collect();
+        let before = self.with_metadata(|metadata| {
+            let find = |command| TopicBefore::find(metadata, command);
+            committed.iter().map(find).collect::<Vec<_>>()
+        });
         let applied = self.apply(&committed).await;
+        let now = self.facts.clock.monotonic();
+        for ((command, before), applied) in committed.iter().zip(&before).zip(&applied) {
+            if applied.is_ok() {
+                self.facts.change_log.tell_command(now, command, before.as_ref());
+            }
+        }
         let told = self.tell_others(committed).await;
         let mut applied = applied.into_iter();
         let outcome = |journaled: Result<(), AppendRefusal>| -> Result<(), ChangeError> {

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
+use crate::change_log::ChangeLog;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::fetch_session::{FetchSessions, SessionRoom};
@@ -45,6 +46,7 @@ pub(crate) struct NodeFacts {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) mailboxes: Mailboxes,
+    pub(crate) change_log: Arc<ChangeLog>,
     /// How many shards the node has: fixed when its directory was made.
     pub(crate) shards: usize,
     /// The version of the program, as it is told to people.
@@ -262,6 +264,7 @@ impl Core {
         for shard in self.shards.values() {
             shard.drain().await;
         }
+        self.facts.change_log.tell_sum();
         self.counters.connections_cut_off.get() == cut_off
     }
 

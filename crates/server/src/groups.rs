@@ -3,6 +3,7 @@
 //! Every partition of the groups' topic has a coordinator, on the core that owns the partition. A request goes to the one
 //! that its group's name gives, and its answer comes back when what it promises is durable.
 
+mod admin_change;
 mod gathering;
 mod host;
 mod internal_topic;
@@ -205,7 +206,9 @@ impl Core {
                 hosts.entry(partition.index).or_insert_with(|| {
                     let shard = self.shard(self.facts.shard_of(partition)).clone();
                     let topics = metadata.topics().map(there).collect();
-                    GroupHost::open(partition, shard, settings(&self.facts.config.groups), topics)
+                    let settings = settings(&self.facts.config.groups);
+                    let change_log = self.facts.change_log.clone();
+                    GroupHost::open(partition, shard, settings, change_log, topics)
                 });
             }
         });

@@ -8,6 +8,7 @@ mod answer_budget;
 mod api;
 mod append_path;
 mod budget;
+mod change_log;
 mod clock_guard;
 pub mod config;
 mod connection;

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::clock_guard::{ClockGuard, Judgement};
 use crate::core::Core;
-use crate::shard::{CompactionMeans, Outlived, Shard, Work};
+use crate::shard::{CompactionMeans, Outlived, Shard, Trimmed, Work};
 
-/// How often a core looks whether its journals are quiet.
+/// How often a core looks whether its journals are quiet, and whether the log owes a sum of changes.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
 /// How often partitions are looked at, at least: what is too large should go soon, however long records stand before they go for
 /// their age.
@@ -68,6 +68,9 @@ pub(crate) async fn close_quiet_journals(core: Rc<Core>) {
     loop {
         tokio::time::sleep(LOOK_AT_JOURNALS_EVERY).await;
         core.shards().for_each(|shard| shard.close_quiet_journal());
+        core.facts
+            .change_log
+            .tell_sum_in_time(core.facts.clock.monotonic());
     }
 }
 
@@ -134,7 +137,7 @@ async fn retain(core: &Core, shard: &Rc<Shard>, stand: Duration, wall_ms: Option
             Ok(Some(outlived)) => {
                 shard.note_success(Work::Retention);
                 partitions += 1;
-                bytes += outlived.bytes;
+                bytes += outlived.trimmed.bytes;
                 if partitions <= RETENTION_LINES_MAX {
                     tell_of_retention(core, id, &outlived);
                 }
@@ -154,11 +157,12 @@ async fn retain(core: &Core, shard: &Rc<Shard>, stand: Duration, wall_ms: Option
 
 fn tell_of_retention(core: &Core, id: PartitionId, outlived: &Outlived) {
     let name = core.with_metadata(|metadata| metadata.topic(id.topic).map(|topic| topic.name.clone()));
+    let Trimmed { first, next, bytes } = outlived.trimmed;
     tracing::info!(
         partition = format!("{}-{}", name.as_deref().unwrap_or("a deleted topic"), id.index),
-        first = outlived.first.0,
-        last = outlived.next.0 - 1,
-        bytes = outlived.bytes,
+        first = first.0,
+        last = next.0 - 1,
+        bytes,
         config = outlived.config,
         "records have gone by retention"
     );

@@ -91,6 +91,7 @@ impl Node {
         let (mailboxes, receivers) = mailboxes(cores);
         let (deaths, death_notices) = death_notices(cores);
         let facts = NodeFacts {
+            change_log: Arc::default(),
             node: NodeId(config.node.id),
             cluster: identity.cluster,
             clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
@@ -217,6 +218,11 @@ impl Node {
     /// Where its HTTP interface is.
     pub fn http_address(&self) -> SocketAddr {
         self.http_address
+    }
+
+    /// How many cores it runs.
+    pub fn cores(&self) -> usize {
+        self.mailboxes.cores()
     }
 
     /// What an operator should know about how this node runs here.

@@ -5,6 +5,7 @@ mod comparisons;
 mod configuration;
 mod embedded;
 mod live;
+mod log;
 mod operating;
 mod records;
 mod reports;

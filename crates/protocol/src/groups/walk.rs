@@ -3,8 +3,11 @@
 
 use std::ops::Bound;
 
+use record::Offset;
+
 use super::Coordinator;
 use super::contract::{GroupOffset, Name, TopicPartition};
+use super::group::Kind;
 
 /// How far one has come: behind a group, or behind an offset of one. By default at the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,6 +18,23 @@ pub struct OffsetsPlace {
 }
 
 impl Coordinator {
+    /// What a group has committed of a partition, as far as the log has it.
+    #[must_use]
+    pub fn committed(&self, group: &str, partition: &TopicPartition) -> Option<Offset> {
+        let offsets = &self.groups.get(group)?.offsets;
+        let value = offsets.get(&partition.topic, partition.index)?;
+        Some(value.committed.offset)
+    }
+
+    /// Says whether consumers have ever been members of a group, rather than only committing in its name.
+    #[must_use]
+    pub fn has_had_members(&self, group: &str) -> bool {
+        self.groups.get(group).is_some_and(|group| match &group.kind {
+            Kind::Classic(classic) => classic.protocol_type().is_some(),
+            Kind::Consumer(_) => true,
+        })
+    }
+
     /// What groups have committed from a place on, in the order of groups, topics and partitions; and where to go on, unless
     /// that was all. Looks at `work_max` offsets and groups at most. There is nothing before the log is read.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::{AppendRefusal, Shard};
+use crate::shard::{AppendRefusal, Shard, Trimmed};
 
 /// Stands for the tail: give up everything that is committed.
 const UP_TO_TAIL: i64 = -1;
@@ -43,12 +43,16 @@ pub(super) async fn handle(
         }
     };
     let mut trimmed = ask_owners(&core, &room, questions, work).await.into_iter();
+    let now = core.facts.clock.monotonic();
     let topics = request.topics.into_iter().map(|topic| {
         let results = topic.partitions.iter().zip(&mut trimmed);
         let partitions = results
             .map(|(wanted, trimmed)| {
-                let trimmed = trimmed.map_err(|code| code_for(&topic.name, code));
-                told(wanted.partition_index, trimmed)
+                let index = wanted.partition_index;
+                if let Ok(trimmed) = trimmed {
+                    core.facts.change_log.tell_trim(now, &topic.name, index, trimmed);
+                }
+                told(index, trimmed.map_err(|code| code_for(&topic.name, code)))
             })
             .collect();
         DeleteRecordsTopicResult {
@@ -62,7 +66,7 @@ pub(super) async fn handle(
     }
 }
 
-async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Offset, AppendRefusal> {
+async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Trimmed, AppendRefusal> {
     let first_kept = match offset {
         UP_TO_TAIL => shard
             .with_leader(partition, |leader| leader.tail())
@@ -81,9 +85,9 @@ fn code_for(topic: &str, code: ErrorCode) -> ErrorCode {
     }
 }
 
-fn told(partition_index: i32, trimmed: Result<Offset, ErrorCode>) -> DeleteRecordsPartitionResult {
+fn told(partition_index: i32, trimmed: Result<Trimmed, ErrorCode>) -> DeleteRecordsPartitionResult {
     let (low_watermark, code) = match trimmed {
-        Ok(log_start) => (log_start.0, ErrorCode::None),
+        Ok(trimmed) => (trimmed.next.0, ErrorCode::None),
         Err(code) => (NO_LOW_WATERMARK, code),
     };
     DeleteRecordsPartitionResult {

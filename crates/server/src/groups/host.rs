@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::groups::{
@@ -15,7 +16,9 @@ use protocol::groups::{
 use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
+use crate::change_log::ChangeLog;
 use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 
 /// A batch on its way into the log, and the changes in it.
@@ -24,12 +27,19 @@ struct Appending {
     outcome: AppendAnswer,
 }
 
+/// Who waits for an answer, and what the log is to tell then.
+struct Waiting {
+    reply: oneshot::Sender<Answer>,
+    admin_change: Option<AdminChange>,
+}
+
 /// See the module.
 pub(super) struct GroupHost {
     partition: PartitionId,
     shard: Rc<Shard>,
     coordinator: RefCell<Coordinator>,
-    waiting: RefCell<HashMap<Ticket, oneshot::Sender<Answer>>>,
+    change_log: Arc<ChangeLog>,
+    waiting: RefCell<HashMap<Ticket, Waiting>>,
     next_ticket: Cell<u64>,
     gathering: RefCell<Gathering>,
     /// Batches whose outcome is not known yet.
@@ -50,6 +60,7 @@ impl GroupHost {
         partition: PartitionId,
         shard: Rc<Shard>,
         settings: Settings,
+        change_log: Arc<ChangeLog>,
         topics: Vec<TopicChange>,
     ) -> Rc<GroupHost> {
         let now = shard.clock.monotonic();
@@ -61,6 +72,7 @@ impl GroupHost {
             partition,
             shard,
             coordinator: RefCell::new(coordinator),
+            change_log,
             waiting: RefCell::new(HashMap::new()),
             next_ticket: Cell::new(0),
             gathering: RefCell::new(Gathering::new()),
@@ -108,7 +120,9 @@ impl GroupHost {
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
         let (reply, answer) = oneshot::channel();
-        self.waiting.borrow_mut().insert(ticket, reply);
+        let admin_change = AdminChange::of(&request, &self.coordinator.borrow());
+        let waiting = Waiting { reply, admin_change };
+        self.waiting.borrow_mut().insert(ticket, waiting);
         let now = self.tell_time();
         self.coordinator.borrow_mut().handle_request(now, ticket, request);
         self.act();
@@ -177,9 +191,9 @@ impl GroupHost {
             match action {
                 None => break,
                 Some(Action::Answer { ticket, answer }) => {
-                    // Whoever has gone away does not wait any more.
-                    if let Some(reply) = self.waiting.borrow_mut().remove(&ticket) {
-                        let _ = reply.send(answer);
+                    let waiting = self.waiting.borrow_mut().remove(&ticket);
+                    if let Some(waiting) = waiting {
+                        self.answer(waiting, answer);
                     }
                 }
                 Some(Action::Persist { id, records }) => {
@@ -197,6 +211,14 @@ impl GroupHost {
         if deadline.is_some_and(|at| self.wakes_at.get().is_none_or(|wakes_at| at < wakes_at)) {
             self.look_again.notify_one();
         }
+    }
+
+    fn answer(&self, waiting: Waiting, answer: Answer) {
+        if let Some(change) = &waiting.admin_change {
+            change.tell(&self.change_log, self.shard.clock.monotonic(), &answer);
+        }
+        // Whoever has gone away does not wait any more.
+        let _ = waiting.reply.send(answer);
     }
 
     /// Sends a batch to the log; `report` hears what became of it.

@@ -16,7 +16,8 @@ use crate::append_path::send_from_outside;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
 use crate::shard::{
-    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Watch, Watcher,
+    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Trimmed, Watch,
+    Watcher,
 };
 use crate::stands::Stands;
 
@@ -284,7 +285,7 @@ impl Cores {
         &self,
         partition: PartitionId,
         first_kept: Offset,
-    ) -> Result<Offset, AppendRefusal> {
+    ) -> Result<Trimmed, AppendRefusal> {
         let trim = move |shard: Rc<Shard>| async move { shard.trim(partition, first_kept).await };
         self.ask_owner(partition, trim)
             .await

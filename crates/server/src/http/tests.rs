@@ -50,6 +50,7 @@ pub(super) fn app_with(
     let mut config = Config::default();
     configure(&mut config);
     let facts = NodeFacts {
+        change_log: Arc::default(),
         node: NodeId(1),
         cluster: ClusterId::default(),
         config: Arc::new(config),

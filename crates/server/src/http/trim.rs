@@ -37,8 +37,13 @@ pub(super) async fn before(
         }
     };
     let trimmed = timeout(app.limits.change_wait, app.cores.trim(partition, first_kept)).await;
-    let log_start = trimmed.map_err(|_| outcome_unknown())??;
+    let trimmed = trimmed.map_err(|_| outcome_unknown())??;
+    let facts = &app.cores.facts;
+    let now = facts.clock.monotonic();
+    facts
+        .change_log
+        .tell_trim(now, &topic.name, partition.index, trimmed);
     Ok(Json(
-        json!({ "partition": partition.index, "first_offset": log_start.0 }),
+        json!({ "partition": partition.index, "first_offset": trimmed.next.0 }),
     ))
 }

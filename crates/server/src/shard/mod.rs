@@ -98,10 +98,10 @@ pub(crate) struct RetentionCounters {
 }
 
 impl RetentionCounters {
-    fn note(&self, outlived: &Outlived) {
+    fn note(&self, trimmed: &Trimmed) {
         count(&self.trims, 1);
-        count(&self.records, (outlived.next.0 - outlived.first.0) as u64);
-        count(&self.bytes, outlived.bytes);
+        count(&self.records, (trimmed.next.0 - trimmed.first.0) as u64);
+        count(&self.bytes, trimmed.bytes);
     }
 }
 
@@ -123,16 +123,22 @@ enum Phase {
     Draining,
 }
 
-/// What retention has taken of a partition.
+/// What was given up of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outlived {
+pub(crate) struct Trimmed {
     pub(crate) first: Offset,
     /// The first offset that is kept.
     pub(crate) next: Offset,
-    /// The config that says so.
-    pub(crate) config: &'static str,
     /// Of segments and the journal, as far as they are counted to the partition.
     pub(crate) bytes: u64,
+}
+
+/// What retention has taken of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outlived {
+    pub(crate) trimmed: Trimmed,
+    /// The config that says so.
+    pub(crate) config: &'static str,
 }
 
 pub(crate) struct Shard {
@@ -387,20 +393,25 @@ impl Shard {
     ///
     /// # Errors
     /// As Kafka's DeleteRecords; and `JournalFull`, when nothing has changed and it may be tried again.
-    pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Offset, AppendRefusal> {
+    pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
         // Before the leader is asked: it is sealed then, and would say no more than that.
         if let Some(reason) = self.store.borrow().dead() {
             return Err(AppendRefusal::JournalDead(reason.to_string()));
         }
-        let (log_start, frame) = self.stage_trim(id, first_kept)?;
+        let bytes_before = self.partition_bytes(id).unwrap_or(0);
+        let (trimmed, frame) = self.stage_trim(id, first_kept)?;
         self.staged.notify_one();
         self.until_flushed(frame + 1).await?;
         self.background.notify_one();
-        Ok(log_start)
+        let bytes_left = self.partition_bytes(id).unwrap_or(0);
+        Ok(Trimmed {
+            bytes: bytes_before.saturating_sub(bytes_left),
+            ..trimmed
+        })
     }
 
     /// The store first: where the journal has no room, the leader must not have moved.
-    fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Offset, u64), AppendRefusal> {
+    fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
         let may_go = partition.is_abandoned && first_kept == partition.leader.tail();
@@ -408,11 +419,17 @@ impl Shard {
             return Err(AppendRefusal::OnlyCompacted);
         }
         let leader = &mut partition.leader;
+        let first = leader.log_start();
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         leader.handle_trim(log_start);
-        Ok((log_start, frame))
+        let trimmed = Trimmed {
+            first,
+            next: log_start,
+            bytes: 0,
+        };
+        Ok((trimmed, frame))
     }
 
     /// Returns when the frames before this one are durable.
@@ -508,27 +525,19 @@ impl Shard {
                 let next = self.outlived_before(id, partition, wall_ms)?;
                 let by_size = self.outlived_before(id, partition, None);
                 let by_age = by_size.is_none_or(|by_size| by_size < next);
-                Some((partition.leader.log_start(), next, by_age))
+                Some((next, by_age))
             })
         };
-        let Some((first, next, by_age)) = found else {
+        let Some((next, by_age)) = found else {
             return Ok(None);
         };
-        let bytes_before = self.partition_bytes(id).unwrap_or(0);
-        self.trim(id, next).await?;
-        let bytes_left = self.partition_bytes(id).unwrap_or(0);
-        let outlived = Outlived {
-            first,
-            next,
-            config: if by_age { BY_AGE } else { BY_SIZE },
-            bytes: bytes_before.saturating_sub(bytes_left),
+        let trimmed = self.trim(id, next).await?;
+        let (config, counters) = match by_age {
+            true => (BY_AGE, &self.counters.by_age),
+            false => (BY_SIZE, &self.counters.by_size),
         };
-        let counters = match by_age {
-            true => &self.counters.by_age,
-            false => &self.counters.by_size,
-        };
-        counters.note(&outlived);
-        Ok(Some(outlived))
+        counters.note(&trimmed);
+        Ok(Some(Outlived { trimmed, config }))
     }
 
     /// The first record that its topic's retention keeps, if those before it are still there. Without a wall clock none goes for
