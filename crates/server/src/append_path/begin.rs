@@ -214,7 +214,7 @@ fn start_append(
     };
     connection.note_owner(core.facts.owner_of(id));
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    send_to_owner(core, request.within(allowance));
+    send_to_owner(core, request.sent_from(connection.peer.ip()).within(allowance));
     Pending::Answer(answer)
 }
 

@@ -48,7 +48,7 @@ impl Shard {
         if let Some(refusal) = self.refuses_from(request.partition) {
             return self.refuse(request, refusal);
         }
-        if self.examinations.has(request.partition) {
+        if self.examinations.has_before(&request) {
             return self.examinations.push(request);
         }
         match self.examine_here(&request) {

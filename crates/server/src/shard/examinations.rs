@@ -1,14 +1,17 @@
 //! Batches that take longer to examine than a core has time for, as those that unpack to much more than they are: they wait here
 //! and are examined one after the other, on a thread that does nothing else.
 //!
-//! An append that comes while another one of its partition is here waits here too, however light it is: so the appends of a
-//! partition leave in the order they came in, and only then may wait for room (`waiting_room`). Those of other partitions pass by.
-//! What nobody waits for any more is not begun.
+//! An append that comes while another one of its client and its partition is here waits here too, however light it is: so the
+//! appends of a client to a partition leave in the order they came in, and only then may wait for room (`waiting_room`). All
+//! others pass by. Clients, by their addresses, have a batch each in turn: whoever sends much lets others wait for one of its
+//! batches, not for all. What nobody waits for any more is not begun.
 //!
 //! A batch that its topic wants compressed in another way is here too, and leaves in its new form. That may be longer than what
 //! was sent, and nobody was given the room: so none is begun while many such batches wait for room behind this.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use record::PartitionId;
@@ -23,25 +26,66 @@ use crate::turns;
 /// While batches that wait for room have grown by so much together, no more of them are compressed anew.
 pub(super) const GROWN_BYTES_MAX: usize = 16 << 20;
 
+/// Where a client is, as in `AppendRequest::from`.
+type Client = Option<IpAddr>;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Examinations {
-    waiting: RefCell<WaitingRoom<AppendRequest>>,
-    /// Where the batch goes that is being examined.
-    under_way: Cell<Option<PartitionId>>,
+    waiting: RefCell<Waiting>,
+    /// Whose batch is being examined, and where it goes.
+    under_way: Cell<Option<(Client, PartitionId)>>,
     /// Something waits.
     came: Notify,
     /// Some of what waited for room is there no more.
     room: Notify,
 }
 
-impl Examinations {
-    /// Says whether an append to this partition is here.
-    pub(super) fn has(&self, partition: PartitionId) -> bool {
-        self.under_way.get() == Some(partition) || self.waiting.borrow().has(partition)
+/// A room for each client that has something in it.
+#[derive(Default)]
+struct Waiting {
+    rooms: HashMap<Client, WaitingRoom<AppendRequest>>,
+    /// Each of them once; the first is the next to have its turn.
+    clients: VecDeque<Client>,
+}
+
+impl Waiting {
+    fn push(&mut self, request: AppendRequest) {
+        let client = request.from;
+        let room = self.rooms.entry(client).or_insert_with(|| {
+            self.clients.push_back(client);
+            WaitingRoom::default()
+        });
+        room.push(request);
     }
 
-    /// Has a batch examined behind all that are here.
+    /// Takes the first one that is still wanted of the client whose turn it is.
+    fn pop_wanted(&mut self) -> Option<AppendRequest> {
+        loop {
+            let client = self.clients.pop_front()?;
+            let room = self.rooms.get_mut(&client).expect("it has a room");
+            let wanted = room.pop_wanted();
+            match room.is_empty() {
+                true => drop(self.rooms.remove(&client)),
+                false => self.clients.push_back(client),
+            }
+            if wanted.is_some() {
+                return wanted;
+            }
+        }
+    }
+}
+
+impl Examinations {
+    /// Says whether something is here that an append must not overtake.
+    pub(super) fn has_before(&self, request: &AppendRequest) -> bool {
+        let AppendRequest { from, partition, .. } = request;
+        let waiting = self.waiting.borrow();
+        let waits = || waiting.rooms.get(from).is_some_and(|room| room.has(*partition));
+        self.under_way.get() == Some((*from, *partition)) || waits()
+    }
+
+    /// Has a batch examined behind all others of its client.
     pub(super) fn push(&self, request: AppendRequest) {
         self.waiting.borrow_mut().push(request);
         self.came.notify_one();
@@ -50,18 +94,19 @@ impl Examinations {
     /// How many appends wait behind the one under way.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.borrow().len()
+        self.waiting.borrow().rooms.values().map(WaitingRoom::len).sum()
     }
 
     /// Takes all that wait. What is under way comes to its end.
     pub(super) fn take_all(&self) -> impl Iterator<Item = AppendRequest> + use<> {
-        self.waiting.borrow_mut().take_all()
+        let Waiting { rooms, .. } = self.waiting.take();
+        rooms.into_values().flat_map(|mut room| room.take_all())
     }
 
-    /// Takes the first one that is still wanted. Its partition counts as being here until `end`.
+    /// Takes the next one. It counts as being here until `end`.
     fn begin(&self) -> Option<AppendRequest> {
         let request = self.waiting.borrow_mut().pop_wanted()?;
-        self.under_way.set(Some(request.partition()));
+        self.under_way.set(Some((request.from, request.partition)));
         Some(request)
     }
 
@@ -89,7 +134,7 @@ impl Shard {
                 continue;
             };
             let (request, examined) = self.examine_elsewhere(request).await;
-            // Nothing else is done in between: what comes next of its partition comes behind it.
+            // Nothing else is done in between: what comes next of its client and partition comes behind it.
             self.examinations.end();
             // Since it came, appends may be refused.
             let refused = self.refuses_from(request.partition());

@@ -1,5 +1,6 @@
 //! What goes into a shard's append and what comes out of it: the request, its answer, the refusals.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use protocol::leader::{AppendError, TrimError};
@@ -26,6 +27,8 @@ pub(crate) struct AppendRequest {
     pub(in crate::shard) partition: PartitionId,
     pub(in crate::shard) batch: BatchBytes,
     pub(in crate::shard) acks: Acks,
+    /// Where its client is; `None` for the node itself, and for HTTP.
+    pub(in crate::shard) from: Option<IpAddr>,
     /// What it shares with other batches of its request, if those are compressed.
     pub(in crate::shard) allowance: Option<Allowance>,
     /// How much of the journal's reserve it may use.
@@ -50,6 +53,7 @@ impl AppendRequest {
             partition,
             batch: batch.into(),
             acks,
+            from: None,
             allowance: None,
             reserve: Reserve::Keep,
             waits: true,
@@ -61,6 +65,14 @@ impl AppendRequest {
     /// Where it goes.
     pub(crate) fn partition(&self) -> PartitionId {
         self.partition
+    }
+
+    /// Of a client that is there.
+    pub(crate) fn sent_from(self, address: IpAddr) -> AppendRequest {
+        AppendRequest {
+            from: Some(address),
+            ..self
+        }
     }
 
     /// With a part of the journal's reserve.

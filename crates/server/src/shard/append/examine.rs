@@ -169,12 +169,22 @@ impl Examiner {
             turns::spend(TURN_BYTES);
             return None;
         }
-        turns::spend(
-            examined
-                .as_ref()
-                .map_or(0, |batch| batch.decompressed_bytes as usize),
-        );
+        turns::spend(self.cost_bytes(request, &examined));
         Some(self.approve(request, &allowed, examined))
+    }
+
+    /// The time that a batch takes beside one look at its bytes as they came, in such bytes: unpacking one takes as long as two.
+    fn cost_bytes(&self, request: &AppendRequest, examined: &Result<Examined, BatchError>) -> usize {
+        match examined {
+            Ok(batch) => {
+                let unpacking = 2 * batch.decompressed_bytes as usize;
+                match self.must_look_at_each(batch) {
+                    true => request.batch.len() + 2 * unpacking,
+                    false => unpacking,
+                }
+            }
+            Err(_) => 2 * UNPACKED_BYTES_MAX as usize,
+        }
     }
 
     /// The limits of a batch, beside others of its request.
