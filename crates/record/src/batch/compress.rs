@@ -272,15 +272,17 @@ impl Compressor {
         }
     }
 
-    /// The same for records of `records_bytes`, at the level that is wanted. Knowing how long they are, Zstandard takes no more memory
-    /// than they are worth, whatever its level.
+    /// The same for records of exactly `records_bytes`, at the level that is wanted. Knowing how long they are, Zstandard takes no more
+    /// memory than they are worth: else it would be 640 MiB at its highest level, however short they are.
     pub(super) fn packing(packing: Packing, records_bytes: u64, out: Vec<u8>) -> Compressor {
         match packing.compression {
             Compression::Gzip => Compressor::gzip(packing.level, out),
             Compression::Zstd => {
                 let whole = records_bytes.max(1).next_power_of_two().ilog2();
                 let window_log = whole.min(ZSTD_WRITTEN_WINDOW_LOG_MAX);
-                Compressor::zstd(packing.level, Some(window_log), out)
+                let mut compressor = Compressor::zstd(packing.level, Some(window_log), out);
+                compressor.pledge(records_bytes);
+                compressor
             }
             other => Compressor::new(other, out),
         }
@@ -323,6 +325,15 @@ impl Compressor {
                 .expect("no decoder is allowed a larger window than the format knows");
         }
         Compressor::Zstd(Box::new(encoder))
+    }
+
+    /// Tells Zstandard how many bytes will be written.
+    fn pledge(&mut self, records_bytes: u64) {
+        if let Compressor::Zstd(encoder) = self {
+            encoder
+                .set_pledged_src_size(Some(records_bytes))
+                .expect("nothing is written yet");
+        }
     }
 
     pub(super) fn write(&mut self, records: &[u8]) {

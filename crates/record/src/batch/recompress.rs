@@ -4,7 +4,7 @@
 //! a small batch that holds hundreds of megabytes costs no memory: the new batch grows until it is too long for its topic.
 //! Everything else stays: offsets, times, producer and sequences. So a retry is the same batch to whoever knows producers.
 
-use super::compress::{Compressor, Decompressor, Limits, Packing};
+use super::compress::{Compressor, Decompressor, Limits, Packing, failed};
 use super::error::BatchError;
 use super::header::{
     ATTRIBUTES_AT, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LENGTH_AT, LOG_OVERHEAD_BYTES,
@@ -64,6 +64,8 @@ pub fn recompress(
     };
     let mut new = NewForm {
         out: Compressor::packing(packing, records_bytes, head.to_vec()),
+        from,
+        left_bytes: records_bytes,
         compression: packing.compression,
         bytes_max,
     };
@@ -82,12 +84,19 @@ pub fn recompress(
 /// The batch on its way to its new form.
 struct NewForm {
     out: Compressor,
+    /// How the records came,
+    from: Compression,
+    /// and how many bytes of them are still to come.
+    left_bytes: u64,
     compression: Compression,
     bytes_max: usize,
 }
 
 impl NewForm {
     fn write(&mut self, records: &[u8]) -> Result<(), RecompressError> {
+        // The codec was told how many there are, and takes no others.
+        let left_bytes = self.left_bytes.checked_sub(records.len() as u64);
+        self.left_bytes = left_bytes.ok_or_else(|| self.others())?;
         self.out.write(records);
         self.check(self.out.out_bytes())
     }
@@ -102,11 +111,19 @@ impl NewForm {
         }
     }
 
+    fn others(&self) -> RecompressError {
+        RecompressError::Batch(failed(self.from, "not the records that were examined"))
+    }
+
     fn finish(self) -> Result<Vec<u8>, RecompressError> {
+        if self.left_bytes > 0 {
+            return Err(self.others());
+        }
         let NewForm {
             out,
             compression,
             bytes_max,
+            ..
         } = self;
         let mut batch = out.finish();
         check(batch.len(), compression, bytes_max)?;

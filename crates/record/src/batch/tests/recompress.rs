@@ -224,20 +224,44 @@ fn levels_are_those_that_gzip_and_zstandard_know() {
     );
 }
 
-/// Packing at the highest level takes no more memory than the records are worth: readers are told how much by the window.
+/// At its highest level Zstandard takes 640 MiB for records of unknown length.
 #[test]
-fn a_short_batch_has_a_small_window() {
-    let batch = various(Compression::None);
-    let level = Some(22);
-    let compression = Compression::Zstd;
-    let packing = Packing { compression, level };
+fn zstandard_is_told_how_long_a_batch_is_and_has_a_small_window_for_a_short_one() {
+    let batch = various(Compression::Gzip);
+    let records_bytes = sound(&batch).decompressed_bytes;
+    let packing = Packing {
+        compression: Compression::Zstd,
+        level: Some(22),
+    };
     let new = super::recompress(&batch, &sound(&batch), packing, &Limits::default(), ROOM);
+    let new = new.expect("it fits");
+    let told = zstd::zstd_safe::get_frame_content_size(&new[BATCH_OVERHEAD_BYTES..]);
+    assert_eq!(told.ok().flatten(), Some(records_bytes));
     let limits = Limits {
         zstd_window_log_max: 17,
         ..Limits::default()
     };
-    assert!(batch.len() <= 1 << limits.zstd_window_log_max);
-    validate(&new.expect("it fits"), &limits).expect("a window of 128 KiB is enough");
+    assert!(records_bytes <= 1 << limits.zstd_window_log_max);
+    validate(&new, &limits).expect("a window of 128 KiB is enough");
+}
+
+#[test]
+fn other_records_than_were_examined_are_not_taken() {
+    let batch = various(Compression::Lz4);
+    let examined = sound(&batch);
+    for decompressed_bytes in [examined.decompressed_bytes - 1, examined.decompressed_bytes + 1] {
+        let forged = Examined {
+            decompressed_bytes,
+            ..examined
+        };
+        for compression in ALL {
+            let new = super::recompress(&batch, &forged, packing(compression), &Limits::default(), ROOM);
+            assert!(
+                matches!(new, Err(RecompressError::Batch(_))),
+                "{compression}: {new:?}"
+            );
+        }
+    }
 }
 
 proptest! {
