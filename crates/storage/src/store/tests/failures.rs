@@ -266,6 +266,7 @@ fn sum(outcomes: impl Iterator<Item = Result<usize, String>>) -> usize {
 fn every_call_of_many_runs_may_fail() {
     let runs = sum((100..115).map(|seed| sweep(seed, 120, 1)));
     let recoveries = sum((100..110).map(|seed| sweep_recovery(seed, 120, 7)));
+    eprintln!("counted: {runs} runs and {recoveries} recoveries with one failed call each");
     assert!(
         runs > 20_000 && recoveries > 40_000,
         "{runs} runs and {recoveries} recoveries"
@@ -276,6 +277,7 @@ fn every_call_of_many_runs_may_fail() {
 #[ignore = "takes minutes; for changes to compaction"]
 fn every_call_of_many_compacting_runs_may_fail() {
     let runs = sum((100..110).map(|seed| sweep_ops(seed, &draw_compacting(seed, 120), 1)));
+    eprintln!("counted: {runs} compacting runs with one failed call each");
     assert!(runs > 13_000, "{runs}");
 }
 
@@ -283,6 +285,7 @@ fn every_call_of_many_compacting_runs_may_fail() {
 #[ignore = "takes minutes; for changes to recovery"]
 fn the_process_may_be_killed_before_every_call_of_many_runs() {
     let kills = sum((100..140).map(|seed| kill(seed, 150, 1)));
+    eprintln!("counted: {kills} runs killed before a call");
     assert!(kills > 10_000, "{kills}");
 }
 
@@ -290,5 +293,6 @@ fn the_process_may_be_killed_before_every_call_of_many_runs() {
 #[ignore = "takes minutes; for changes to compaction"]
 fn the_process_may_be_killed_before_every_call_of_many_compacting_runs() {
     let kills = sum((100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
+    eprintln!("counted: {kills} compacting runs killed before a call");
     assert!(kills > 5_000, "{kills}");
 }
