@@ -1,5 +1,5 @@
 //! The lines in which the log tells what was changed: topics, configs, trims, groups. One line a change; where many are made
-//! within a second, only the first have a line of their own, and the others are summed up in one.
+//! within ten seconds, only the first have a line of their own, and the others are summed up in one.
 
 mod metadata;
 
@@ -14,7 +14,7 @@ use crate::shard::Trimmed;
 /// Changes that have a line of their own in one window.
 const LINES_MAX: usize = 20;
 /// How long a window is.
-const WINDOW: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_secs(10);
 /// What a line tells of the parts of one change.
 const PARTS_MAX: usize = 10;
 
