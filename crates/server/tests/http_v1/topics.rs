@@ -166,7 +166,12 @@ fn what_no_topic_can_be_is_refused_with_the_reason() {
             "invalid-topic",
             "partitions",
         ),
-        (r#"{"name":"t","replicas":3}"#, 422, "invalid-topic", "replicas"),
+        (
+            r#"{"name":"t","replicas":3}"#,
+            422,
+            "invalid-topic",
+            "replication factor",
+        ),
         (
             r#"{"name":"t","configs":{"no.such":"1"}}"#,
             422,
