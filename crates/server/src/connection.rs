@@ -276,13 +276,14 @@ async fn read_requests(
         };
         count(&core.counters.requests, 1);
         let received_at = core.idle_poll.note_request();
-        let answer = api::start(
+        let started = api::start(
             core,
             connection,
             received.request,
             received.memory,
             &mut permits.room,
         )?;
+        let answer = started.answer().await?;
         place.send(Queued {
             answer,
             received_at,

@@ -14,9 +14,10 @@ use platform::clock::Clock;
 use platform::disk::Disk;
 use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
-use record::{ClusterId, PartitionId};
+use record::{ClusterId, PartitionId, TopicId};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
@@ -26,6 +27,7 @@ use crate::controller::Controller;
 use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
+use crate::lane::Lane;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
@@ -35,6 +37,8 @@ use crate::turns::{self, LongTurns};
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
+/// Topics that are looked up before others have their turn.
+const TOPICS_IN_ONE_TURN: usize = 5_000;
 /// How often a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
@@ -188,6 +192,8 @@ pub(crate) struct Core {
     pub(crate) requests: Budget,
     /// Memory that answers of this core's connections may take until they are written.
     pub(crate) answers: Rc<AnswerBudget>,
+    /// Takes wide requests apart, and puts their answers together.
+    pub(crate) codec: Lane,
     shards: HashMap<usize, Rc<Shard>>,
     recovered: RefCell<HashMap<PartitionId, RecoveredPartition>>,
 }
@@ -199,8 +205,8 @@ impl Core {
         disk: Arc<dyn Disk>,
         long_turns: Arc<LongTurns>,
         topic_book: Rc<TopicBook>,
-        shards: Vec<Rc<Shard>>,
-        recovered: Vec<RecoveredPartition>,
+        (shards, recovered): (Vec<Rc<Shard>>, Vec<RecoveredPartition>),
+        codec: Lane,
     ) -> Rc<Core> {
         let metadata = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
         Rc::new(Core {
@@ -223,6 +229,7 @@ impl Core {
             disk_free_bytes: Cell::new(None),
             clock_is_held: Cell::new(false),
             topic_book,
+            codec,
         })
     }
 
@@ -272,6 +279,27 @@ impl Core {
     /// find it borrowed.
     pub(crate) fn with_metadata<T>(&self, look: impl FnOnce(&Metadata) -> T) -> T {
         look(&self.metadata.borrow())
+    }
+
+    /// All topics by name, in slices: one that comes or goes meanwhile may be missing.
+    pub(crate) async fn all_topics(&self) -> Vec<(Arc<str>, TopicId)> {
+        let mut topics: Vec<(Arc<str>, TopicId)> = Vec::new();
+        loop {
+            // The name right behind the last one.
+            let from = topics
+                .last()
+                .map(|(name, _)| format!("{name}\0"))
+                .unwrap_or_default();
+            let before = topics.len();
+            self.with_metadata(|metadata| {
+                let some = metadata.topics_from(&from).take(TOPICS_IN_ONE_TURN);
+                topics.extend(some.map(|topic| (Arc::clone(&topic.name), topic.id)));
+            });
+            if topics.len() - before < TOPICS_IN_ONE_TURN {
+                return topics;
+            }
+            yield_now().await;
+        }
     }
 
     /// What clients have set for this node, or what it was started with.

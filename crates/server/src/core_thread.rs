@@ -2,6 +2,7 @@
 //!
 //! Everything else that a core does begins with a letter, or with a task that one starts.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,6 +17,7 @@ use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::DeathNotice;
 use crate::groups;
+use crate::lane::Lane;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Shard, ShardSettings, ShardThreads};
@@ -121,15 +123,20 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         shards.push(shard);
         recovered.extend(found);
     }
+    let codec = Lane::start(format!("codec-{}", plan.index)).map_err(without_thread)?;
     Ok(Core::new(
         plan.index,
         facts.clone(),
         plan.disk.clone(),
         plan.long_turns.clone(),
         topic_book,
-        shards,
-        recovered,
+        (shards, recovered),
+        codec,
     ))
+}
+
+fn without_thread(error: io::Error) -> String {
+    format!("a thread could not be started: {error}")
 }
 
 /// Opens one journal; the partitions that are found in it are not open yet.
@@ -152,8 +159,7 @@ fn open_shard(
             "a journal was replayed"
         );
     }
-    let threads =
-        ShardThreads::start(index).map_err(|error| format!("a thread could not be started: {error}"))?;
+    let threads = ShardThreads::start(index).map_err(without_thread)?;
     let (settings, clock) = (shard_settings(facts), facts.clock.clone());
     let shard = Shard::new(index, settings, clock, topic_book.clone(), store, threads);
     shard.start_examining();

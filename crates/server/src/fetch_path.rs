@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use kafka_wire::ErrorCode;
 use kafka_wire::fetch::{FetchRequest, FetchResponse};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer_budget::Held;
@@ -33,6 +34,8 @@ use waiting::Waiting;
 const FIRST_WITH_CURRENT_LEADER: i16 = 16;
 /// A fetch may name so many partitions, however few all topics may have.
 const PARTITIONS_MIN: usize = 10_000;
+/// From so many partitions on others have their turn between the steps of a fetch.
+const OPENED_IN_ONE_TURN: usize = 5_000;
 /// What a fetch takes for each partition of its session while it waits.
 const WAITING_PARTITION_BYTES: usize = 384;
 
@@ -77,6 +80,9 @@ pub(crate) async fn fetch(
         Ok(opened) => opened,
         Err(code) => return refused(code),
     };
+    if named > OPENED_IN_ONE_TURN {
+        yield_now().await;
+    }
     let (outcomes, planned) = plan(&core, &opened.wanted, version).await;
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
@@ -87,7 +93,7 @@ pub(crate) async fn fetch(
     }
     let fetch = Fetch::new(&core, wish, planned);
     let found = fetch.find(outcomes, gives_way(&core, holds_room)).await;
-    let mut response = respond(&core, opened, found.outcomes, committed_only);
+    let mut response = respond(&core, opened, found.outcomes, committed_only).await;
     if version >= FIRST_WITH_CURRENT_LEADER {
         core.with_metadata(|metadata| tell_leaders(metadata, &mut response));
     }

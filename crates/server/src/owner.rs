@@ -18,12 +18,15 @@ use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::stopping_code;
 use crate::shard::Shard;
+use crate::slices::Slices;
 
 /// Partitions that one request has a core look at side by side. It bounds the memory that one request can make a core
 /// take; trims still share flushes.
 const AT_ONCE_PER_CORE: usize = 64;
 /// Partitions that a core looks at before others have their turn.
 const IN_ONE_TURN: usize = 1_024;
+/// Questions and answers that are handed on before others have their turn.
+const HANDED_ON_IN_ONE_TURN: usize = 10_000;
 
 /// A partition of a topic by name, as most requests name it.
 pub(crate) fn find_partition(metadata: &Metadata, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
@@ -67,7 +70,9 @@ where
 {
     let mut answers = Vec::with_capacity(questions.len());
     let mut by_core: BTreeMap<usize, Questions<Q>> = BTreeMap::new();
+    let mut slices = Slices::of(HANDED_ON_IN_ONE_TURN);
     for (place, question) in questions.into_iter().enumerate() {
+        slices.did(1).await;
         // Stands unless the owner answers: then the node is stopping.
         answers.push(Err(question
             .as_ref()
@@ -91,6 +96,7 @@ where
     for (places, answered) in join_all(calls).await {
         for (place, answer) in places.into_iter().zip(answered.into_iter().flatten()) {
             answers[place] = answer;
+            slices.did(1).await;
         }
     }
     answers

@@ -18,11 +18,12 @@ use protocol::metadata::{
 
 use super::broker_configs::given_value;
 use super::config_resource::target;
-use super::topic_change::{Refusal, change, conclude, rehearse};
+use super::topic_change::{Refusal, WISHES_IN_ONE_TURN, change, conclude, rehearse};
 use crate::budget::SharedRoom;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
+use crate::slices::Slices;
 
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -174,6 +175,7 @@ async fn alter(
             .entry((wanted.resource_type, wanted.name.clone()))
             .or_default() += 1;
     }
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let mut resources = Vec::with_capacity(wanted.len());
     let mut wishes: Vec<Result<(ConfigTarget, ConfigWish), Refusal>> = Vec::with_capacity(wanted.len());
     for Wanted {
@@ -192,6 +194,7 @@ async fn alter(
             )),
         });
         resources.push(resource);
+        slices.did(1).await;
     }
     let planned: Vec<_> = wishes.iter().flatten().cloned().collect();
     let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish)| {

@@ -24,7 +24,7 @@ pub(crate) async fn handle(
     _version: i16,
     room: SharedRoom,
 ) -> CreatePartitionsResponse {
-    let topics = each_once(request.topics, |topic| topic.name.clone());
+    let topics = each_once(request.topics, |topic| topic.name.clone()).await;
     let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
         let check = |(topic, is_only): &(CreatePartitionsTopic, bool)| match is_only {
             true => check(metadata, topic),

@@ -20,10 +20,11 @@ use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
-    Planner, Refusal, change, check_replicas, conclude, each_once, patience, rehearse,
+    Planner, Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, each_once, patience, rehearse,
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::slices::Slices;
 
 /// Leaves a count to the node.
 const DEFAULT_COUNT: i32 = -1;
@@ -32,6 +33,8 @@ const DEFAULT_REPLICAS: i32 = 1;
 /// Topics whose configs one answer tells: they are a hundred times as long as what asks for a topic. Of the others it says that they
 /// are not told (KIP-525); `DescribeConfigs` tells them.
 const CONFIGS_TOLD_MAX: usize = 1_000;
+/// What telling a topic's configs counts for among the wishes of one turn.
+const WORK_OF_CONFIGS: usize = 10;
 
 pub(crate) async fn handle(
     core: Rc<Core>,
@@ -42,7 +45,7 @@ pub(crate) async fn handle(
     if request.topics.len() > TOPICS_WITHOUT_ROOM_MAX {
         core.answers.room().await;
     }
-    let (names, mut wishes) = wishes(&core, request.topics);
+    let (names, mut wishes) = wishes(&core, request.topics).await;
     let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
     let mut planner = Planner::new(&core.facts.config);
     let plan = move |metadata: &Metadata, topic: NewTopic| planner.topic(metadata, &topic);
@@ -51,33 +54,45 @@ pub(crate) async fn handle(
         false => change(&core, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut wishes, made);
-    core.with_metadata(|metadata| {
-        let told = |(place, (name, wish))| match wish {
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
+    let mut topics = Vec::with_capacity(names.len());
+    for (place, (name, wish)) in names.into_iter().zip(wishes).enumerate() {
+        topics.push(match wish {
             Ok(topic) => {
-                let configs = (place < CONFIGS_TOLD_MAX).then(|| configs(metadata, &topic));
+                let has_configs = place < CONFIGS_TOLD_MAX;
+                let configs = has_configs.then(|| core.with_metadata(|metadata| configs(metadata, &topic)));
                 created(name, &topic, request.validate_only, configs)
             }
             Err(refusal) => refused(name, &refusal),
-        };
-        CreateTopicsResponse {
-            throttle_time_ms: 0,
-            topics: names.into_iter().zip(wishes).enumerate().map(told).collect(),
-        }
-    })
+        });
+        slices
+            .did(if place < CONFIGS_TOLD_MAX {
+                WORK_OF_CONFIGS
+            } else {
+                1
+            })
+            .await;
+    }
+    CreateTopicsResponse {
+        throttle_time_ms: 0,
+        topics,
+    }
 }
 
 /// What is wanted under each name, in the order of the names' first appearances.
-fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
+async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
     let default_partitions = core.facts.config.topics.default_partitions;
-    let topics = each_once(topics, |topic| topic.name.clone()).into_iter();
-    let wished = |(topic, is_only): (CreatableTopic, bool)| {
-        let wished = match is_only {
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
+    let (mut names, mut wishes) = (Vec::with_capacity(topics.len()), Vec::with_capacity(topics.len()));
+    for (topic, is_only) in each_once(topics, |topic| topic.name.clone()).await {
+        wishes.push(match is_only {
             true => core.with_metadata(|metadata| wish(metadata, &topic, default_partitions)),
             false => Err(Refusal::named_twice()),
-        };
-        (topic.name, wished)
-    };
-    topics.map(wished).unzip()
+        });
+        names.push(topic.name);
+        slices.did(1).await;
+    }
+    (names, wishes)
 }
 
 fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) -> Result<NewTopic, Refusal> {

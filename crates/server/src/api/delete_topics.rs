@@ -8,9 +8,12 @@ use kafka_wire::{DeleteTopicsRequest, DeleteTopicsResponse, ErrorCode, Text};
 use protocol::metadata::Metadata;
 use record::TopicId;
 
-use super::topic_change::{Refusal, change, check_not_internal, conclude, each_once, patience};
+use super::topic_change::{
+    Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, conclude, each_once, patience,
+};
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::slices::Slices;
 
 /// What Kafka says of a topic that is not there, word for word: scripts look for it.
 const UNKNOWN_NAME: (ErrorCode, &str) = (
@@ -39,8 +42,8 @@ pub(crate) async fn handle(
         ..=5 => request.topic_names.into_iter().map(named).collect(),
         _ => request.topics,
     };
-    let states = each_once(states, |state| (state.name.clone(), state.topic_id));
-    let mut found = core.with_metadata(|metadata| find(metadata, &states));
+    let states = each_once(states, |state| (state.name.clone(), state.topic_id)).await;
+    let mut found = find(&core, &states).await;
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
     let plan = |metadata: &Metadata, id| metadata.plan_topic_deletion(id);
     let made = change(&core, room, patience(request.timeout_ms), doomed, plan).await;
@@ -57,12 +60,16 @@ pub(crate) async fn handle(
 }
 
 /// Finds what is meant, each with whether it is named only once.
-fn find(metadata: &Metadata, states: &[(DeleteTopicState, bool)]) -> Vec<Found> {
-    let find = |(state, is_only): &(DeleteTopicState, bool)| match is_only {
-        true => find_one(metadata, state),
-        false => Err(Refusal::named_twice()),
-    };
-    let mut found: Vec<Found> = states.iter().map(find).collect();
+async fn find(core: &Core, states: &[(DeleteTopicState, bool)]) -> Vec<Found> {
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
+    let mut found: Vec<Found> = Vec::with_capacity(states.len());
+    for (state, is_only) in states {
+        found.push(match is_only {
+            true => core.with_metadata(|metadata| find_one(metadata, state)),
+            false => Err(Refusal::named_twice()),
+        });
+        slices.did(1).await;
+    }
     // A name and an id may mean the same topic.
     let mut times: HashMap<TopicId, usize> = HashMap::new();
     for (_, id) in found.iter().flatten() {

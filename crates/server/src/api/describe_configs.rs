@@ -19,9 +19,13 @@ use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
 use crate::core::Core;
 use crate::groups::own_config;
+use crate::slices::Slices;
 
 /// What a result, a config and a synonym take in the frame beside their texts, at most.
 const FRAMED_BYTES: usize = 32;
+
+/// Resources that are told before others have their turn.
+const RESOURCES_IN_ONE_TURN: usize = 100;
 
 /// What a request wants told beside names and values.
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +43,18 @@ pub(crate) async fn handle(
         synonyms: request.include_synonyms,
         documentation: request.include_documentation,
     };
-    if request.resources.len() > 1 {
+    // One answer about many grows at a time, and only while there is room.
+    let mut turn = None;
+    while request.resources.len() > 1 && turn.is_none() {
         core.answers.room().await;
+        turn = Some(core.answers.turn().await).filter(|_| !core.answers.is_used_up());
     }
     // Until the response is there; whoever writes it holds what its frame takes from then on.
     let mut held = core.answers.hold(0);
     let mut seen = HashSet::new();
-    let results = request.resources.into_iter().map(|resource| {
+    let mut slices = Slices::of(RESOURCES_IN_ONE_TURN);
+    let mut results = Vec::with_capacity(request.resources.len());
+    for resource in request.resources {
         // Naming one resource a million times must not multiply the answer.
         let is_first = seen.insert((resource.resource_type, resource.resource_name.clone()));
         let described = match is_first {
@@ -61,12 +70,18 @@ pub(crate) async fn handle(
         };
         let result = told(resource, described);
         held.grow(taken_bytes(&result));
-        result
-    });
+        results.push(result);
+        slices.did(1).await;
+    }
     DescribeConfigsResponse {
         throttle_time_ms: 0,
-        results: results.collect(),
+        results,
     }
+}
+
+/// What an answer takes.
+pub(super) fn told_bytes(told: &DescribeConfigsResponse) -> usize {
+    told.results.iter().map(taken_bytes).sum()
 }
 
 /// What telling of a resource takes: as it is told, and in the frame.

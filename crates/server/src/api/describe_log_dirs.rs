@@ -11,12 +11,14 @@ use kafka_wire::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use kafka_wire::{DescribeLogDirsRequest, DescribeLogDirsResponse, ErrorCode, Text};
-use protocol::metadata::Metadata;
+use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
+use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::owner::ask_owners;
+use crate::slices::Slices;
 
 /// Stands for a size that nobody could tell.
 const UNKNOWN_BYTES: i64 = -1;
@@ -24,6 +26,9 @@ const UNKNOWN_BYTES: i64 = -1;
 /// What telling of a partition and of a topic takes while the answer is gathered, and in the frame.
 const PARTITION_BYTES: usize = 128;
 const TOPIC_BYTES: usize = 512;
+
+/// Partitions and topics that are looked up before others have their turn.
+const PARTITIONS_IN_ONE_TURN: usize = 5_000;
 
 /// Partitions of one topic.
 type Partitions = Vec<PartitionId>;
@@ -37,10 +42,11 @@ pub(super) async fn handle(
     // All partitions of the node, for a request of a few bytes. Held until the response is there; whoever writes it holds what its
     // frame takes from then on.
     let _held = core.answers.reserve(gathered_bytes(&core, &request)).await;
-    let wanted = core.with_metadata(|metadata| match &request.topics {
-        None => all(metadata),
-        Some(topics) => named(metadata, topics),
-    });
+    let wanted = match &request.topics {
+        None => all(&core).await,
+        Some(topics) => core.with_metadata(|metadata| named(metadata, topics)),
+    };
+    yield_now().await;
     let questions = wanted.values().flatten().map(|id| Ok((*id, ())));
     let size = |shard: Rc<crate::shard::Shard>, id, ()| async move {
         shard
@@ -59,6 +65,7 @@ pub(super) async fn handle(
             .filter_map(|(id, size)| Some(told(id.index, size.ok()?)))
             .collect(),
     });
+    yield_now().await;
     let topics = topics.collect();
     let (total_bytes, usable_bytes) = disk_bytes(&core).await;
     let root = core.disk.root();
@@ -75,6 +82,14 @@ pub(super) async fn handle(
     }
 }
 
+/// What an answer takes.
+pub(super) fn told_bytes(told: &DescribeLogDirsResponse) -> usize {
+    let topics = told.results.iter().flat_map(|result| &result.topics);
+    topics
+        .map(|topic| TOPIC_BYTES + topic.partitions.len() * PARTITION_BYTES)
+        .sum()
+}
+
 /// What gathering the answer takes.
 fn gathered_bytes(core: &Core, request: &DescribeLogDirsRequest) -> usize {
     let (topics, partitions) = match &request.topics {
@@ -87,16 +102,17 @@ fn gathered_bytes(core: &Core, request: &DescribeLogDirsRequest) -> usize {
     topics * TOPIC_BYTES + partitions * PARTITION_BYTES
 }
 
-fn all(metadata: &Metadata) -> BTreeMap<Text, Partitions> {
-    let topics = metadata.topics().map(|topic| {
-        let indexes = 0..topic.partition_count();
-        let partitions = indexes.map(|index| PartitionId {
-            topic: topic.id,
-            index,
-        });
-        (Text::from(&*topic.name), partitions.collect())
-    });
-    topics.collect()
+async fn all(core: &Core) -> BTreeMap<Text, Partitions> {
+    let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
+    let mut all = BTreeMap::new();
+    for (name, topic) in core.all_topics().await {
+        let count = core.with_metadata(|metadata| metadata.topic(topic).map_or(0, Topic::partition_count));
+        let partitions = (0..count).map(|index| PartitionId { topic, index });
+        let partitions: Partitions = partitions.collect();
+        slices.did(1 + partitions.len()).await;
+        all.insert(Text::from(&*name), partitions);
+    }
+    all
 }
 
 /// What is named and is there, each once: naming it a million times must not multiply the answer.

@@ -23,7 +23,7 @@ use crate::core::Core;
 use crate::error_codes::group_code;
 
 pub(super) use consumer::consumer_group_heartbeat;
-pub(super) use describe::{consumer_group_describe, delete_groups, describe_groups, list_groups};
+pub(super) use describe::{consumer_group_describe, delete_groups, describe_groups, list_bytes, list_groups};
 pub(super) use find_coordinator::find_coordinator;
 pub(super) use membership::{heartbeat, join_group, leave_group, sync_group};
 pub(super) use offsets::{offset_commit, offset_delete, offset_fetch};

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use kafka_wire::list_config_resources::ConfigResource;
 use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
-use protocol::metadata::Metadata;
 
 use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
 use crate::core::Core;
@@ -35,26 +34,37 @@ pub(super) async fn handle(
     let topics = core.with_metadata(|metadata| metadata.topics().len());
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
     let _held = core.answers.reserve(topics * TOPIC_BYTES).await;
-    core.with_metadata(|metadata| ListConfigResourcesResponse {
-        config_resources: sorts.iter().flat_map(|sort| resources(metadata, *sort)).collect(),
+    let mut config_resources = Vec::with_capacity(topics);
+    for sort in sorts {
+        config_resources.extend(resources(&core, sort).await);
+    }
+    ListConfigResourcesResponse {
+        config_resources,
         ..ListConfigResourcesResponse::default()
-    })
+    }
 }
 
-fn resources(metadata: &Metadata, resource_type: i8) -> Vec<ConfigResource> {
+/// What an answer takes.
+pub(super) fn told_bytes(told: &ListConfigResourcesResponse) -> usize {
+    told.config_resources.len() * TOPIC_BYTES
+}
+
+async fn resources(core: &Core, resource_type: i8) -> Vec<ConfigResource> {
     let resource = |resource_name: Text| ConfigResource {
         resource_name,
         resource_type,
     };
     match resource_type {
-        TOPIC => metadata
-            .topics()
-            .map(|topic| resource(Text::from(&*topic.name)))
-            .collect(),
-        BROKER => metadata
-            .nodes()
-            .map(|(id, _)| resource(Text::from(id.0.to_string())))
-            .collect(),
+        TOPIC => {
+            let topics = core.all_topics().await.into_iter();
+            topics.map(|(name, _)| resource(Text::from(&*name))).collect()
+        }
+        BROKER => core.with_metadata(|metadata| {
+            let nodes = metadata.nodes();
+            nodes
+                .map(|(id, _)| resource(Text::from(id.0.to_string())))
+                .collect()
+        }),
         _ => Vec::new(),
     }
 }

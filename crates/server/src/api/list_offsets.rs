@@ -14,7 +14,6 @@ use kafka_wire::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
-use protocol::metadata::Metadata;
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 
 use crate::budget::SharedRoom;
@@ -22,7 +21,10 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{ReadRefusal, Shard, Watch, Watcher};
+use crate::slices::Slices;
 
+/// Questions that are made ready before others have their turn.
+const QUESTIONS_IN_ONE_TURN: usize = 5_000;
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
 /// How long the newest record may take to be committed. A flush takes far less.
@@ -92,7 +94,7 @@ pub(super) async fn handle(
     version: i16,
     room: SharedRoom,
 ) -> ListOffsetsResponse {
-    let questions = core.with_metadata(|metadata| questions(metadata, &request, version));
+    let questions = questions(&core, &request, version).await;
     let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
     let mut found = ask_owners(&core, &room, questions, work).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
@@ -113,8 +115,8 @@ pub(super) async fn handle(
 /// A partition with what is asked of it and the epoch that the client believes in.
 type Question = (PartitionId, (Query, Option<Epoch>));
 
-fn questions(
-    metadata: &Metadata,
+async fn questions(
+    core: &Core,
     request: &ListOffsetsRequest,
     version: i16,
 ) -> Vec<Result<Question, ErrorCode>> {
@@ -124,9 +126,11 @@ fn questions(
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(move |wanted| (topic, wanted)))
     };
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::with_capacity(named().count());
     let mut twice = HashSet::new();
+    let mut slices = Slices::of(QUESTIONS_IN_ONE_TURN);
     for (topic, wanted) in named() {
+        slices.did(1).await;
         if !seen.insert((&topic.name, wanted.partition_index)) {
             twice.insert((&topic.name, wanted.partition_index));
         }
@@ -136,11 +140,17 @@ fn questions(
             return Err(ErrorCode::InvalidRequest);
         }
         let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
-        let partition = find_partition(metadata, &topic.name, wanted.partition_index)?;
+        let index = wanted.partition_index;
+        let partition = core.with_metadata(|metadata| find_partition(metadata, &topic.name, index))?;
         let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
         Ok((partition, (query, epoch)))
     };
-    named().map(question).collect()
+    let mut questions = Vec::with_capacity(seen.len());
+    for named in named() {
+        questions.push(question(named));
+        slices.did(1).await;
+    }
+    questions
 }
 
 fn told(wanted: &ListOffsetsPartition, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {

@@ -17,11 +17,12 @@ use protocol::metadata::{
 };
 use record::TopicId;
 
-use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
 use super::topic_change::{Planner, Refusal, change, conclude};
+use crate::answer_budget::Held;
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::slices::Slices;
 
 /// From here on an empty list of topics means none, not all.
 const FIRST_WITH_NULL_FOR_ALL: i16 = 1;
@@ -32,6 +33,12 @@ const CREATION_PATIENCE: Duration = Duration::from_secs(10);
 /// Topics that one request can bring into being. The others come when the client asks again, as it is told to: nobody
 /// shall keep all cores busy with a single list of names.
 const CREATED_AT_ONCE_MAX: usize = 1_000;
+
+/// Names and partitions that are dealt with before others have their turn.
+const ENTRIES_IN_ONE_TURN: usize = 5_000;
+/// What telling of a topic and of a partition takes, as it is told and in the frame.
+const TOPIC_BYTES: usize = 256;
+const PARTITION_BYTES: usize = 192;
 
 /// A topic as the request names it. No two are the same: naming one a million times must not multiply the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,14 +53,7 @@ pub(super) async fn handle(
     version: i16,
     room: SharedRoom,
 ) -> MetadataResponse {
-    let is_long = request
-        .topics
-        .as_ref()
-        .is_none_or(|topics| topics.len() > TOPICS_WITHOUT_ROOM_MAX);
-    if is_long {
-        core.answers.room().await;
-    }
-    let mut topics = tell(&core, &request, version, room).await;
+    let (mut topics, _held) = tell(&core, &request, version, room).await;
     let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
     // An id that no topic has stands for nothing.
     for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
@@ -69,34 +69,80 @@ pub(super) async fn handle(
     }
 }
 
-/// The topics that are asked for.
+/// What an answer takes, as it is told and in the frame.
+pub(super) fn told_bytes(told: &MetadataResponse) -> usize {
+    let topics = told.topics.iter();
+    topics
+        .map(|topic| TOPIC_BYTES + topic.partitions.len() * PARTITION_BYTES)
+        .sum()
+}
+
+/// The topics that are asked for, and the room that they take until the response is there; whoever writes that holds what its frame
+/// takes from then on.
 async fn tell(
     core: &Rc<Core>,
     request: &MetadataRequest,
     version: i16,
     room: SharedRoom,
-) -> Vec<MetadataResponseTopic> {
+) -> (Vec<MetadataResponseTopic>, Option<Held>) {
     let wanted = match &request.topics {
         Some(topics) if version < FIRST_WITH_NULL_FOR_ALL && topics.is_empty() => None,
         wanted => wanted.as_deref(),
     };
     match wanted {
-        None => core.with_metadata(|metadata| {
-            let topics = metadata.topics();
-            topics.map(|topic| told(metadata, topic)).collect()
-        }),
-        Some(topics) if !are_well_named(topics, version) => topics.iter().map(ill_named).collect(),
+        None => {
+            let all = core.all_topics().await.into_iter().map(|(_, id)| Named::Id(id));
+            let all = all.collect();
+            let (mut told, held) = look_up_all(core, all, &HashMap::new()).await;
+            // What was deleted meanwhile is not there.
+            told.retain(|topic| topic.name.is_some());
+            (told, Some(held))
+        }
+        Some(topics) if !are_well_named(topics, version) => (topics.iter().map(ill_named).collect(), None),
         Some(topics) => {
-            let named = distinct(topics);
+            let named = distinct(topics).await;
             let refused = match request.allow_auto_topic_creation && core.facts.config.topics.auto_create {
                 true => create(core, &named, room).await,
                 false => HashMap::new(),
             };
-            core.with_metadata(|metadata| {
-                let named = named.into_iter();
-                named.map(|named| look_up(metadata, named, &refused)).collect()
-            })
+            let (told, held) = look_up_all(core, named, &refused).await;
+            (told, Some(held))
         }
+    }
+}
+
+/// Tells of each topic that is named, when there is room for that.
+async fn look_up_all(
+    core: &Core,
+    named: Vec<Named>,
+    refused: &HashMap<Text, ErrorCode>,
+) -> (Vec<MetadataResponseTopic>, Held) {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut bytes = 0;
+    for named in &named {
+        bytes +=
+            TOPIC_BYTES + PARTITION_BYTES * core.with_metadata(|metadata| partition_count(metadata, named));
+        slices.did(1).await;
+    }
+    let held = core.answers.reserve(bytes).await;
+    let mut told = Vec::with_capacity(named.len());
+    for named in named {
+        let topic = core.with_metadata(|metadata| look_up(metadata, named, refused));
+        let entries = 1 + topic.partitions.len();
+        told.push(topic);
+        slices.did(entries).await;
+    }
+    (told, held)
+}
+
+fn partition_count(metadata: &Metadata, named: &Named) -> usize {
+    find(metadata, named).map_or(0, |topic| metadata.partitions(topic).len())
+}
+
+fn find<'a>(metadata: &'a Metadata, named: &Named) -> Option<&'a Topic> {
+    match named {
+        Named::Name(name) => metadata.topic_named(name),
+        Named::Id(id) => metadata.topic(*id),
     }
 }
 
@@ -117,30 +163,43 @@ fn ill_named(topic: &MetadataRequestTopic) -> MetadataResponseTopic {
     }
 }
 
-fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
-    let named = topics.iter().map(|topic| match &topic.name {
-        Some(name) if topic.topic_id == TopicId::default() => Named::Name(name.clone()),
-        _ => Named::Id(topic.topic_id),
-    });
-    let mut seen = HashSet::new();
-    named.filter(|named| seen.insert(named.clone())).collect()
+async fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut seen = HashSet::with_capacity(topics.len());
+    let mut distinct = Vec::with_capacity(topics.len());
+    for topic in topics {
+        let named = match &topic.name {
+            Some(name) if topic.topic_id == TopicId::default() => Named::Name(name.clone()),
+            _ => Named::Id(topic.topic_id),
+        };
+        if seen.insert(named.clone()) {
+            distinct.push(named);
+        }
+        slices.did(1).await;
+    }
+    distinct
 }
 
 /// Names that could be topics' but are not.
-fn missing(metadata: &Metadata, named: &[Named]) -> Vec<Text> {
-    let names = named.iter().filter_map(|named| match named {
-        Named::Name(name) => Some(name),
-        Named::Id(_) => None,
-    });
-    names
-        .filter(|name| metadata.topic_named(name).is_none() && check_new_name(name).is_ok())
-        .cloned()
-        .collect()
+async fn missing(core: &Core, named: &[Named]) -> Vec<Text> {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut missing = Vec::new();
+    for named in named {
+        let is_there = core.with_metadata(|metadata| find(metadata, named).is_some());
+        if let Named::Name(name) = named
+            && !is_there
+            && check_new_name(name).is_ok()
+        {
+            missing.push(name.clone());
+        }
+        slices.did(1).await;
+    }
+    missing
 }
 
 /// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
 async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<Text, ErrorCode> {
-    let mut names = core.with_metadata(|metadata| missing(metadata, named));
+    let mut names = missing(core, named).await;
     let later = names.split_off(names.len().min(CREATED_AT_ONCE_MAX));
     let mut refused: HashMap<Text, ErrorCode> = later
         .into_iter()
@@ -182,12 +241,8 @@ async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<T
 }
 
 fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>) -> MetadataResponseTopic {
-    let found = match &named {
-        Named::Name(name) => metadata.topic_named(name),
-        Named::Id(id) => metadata.topic(*id),
-    };
     // Whoever was slower to create a topic finds it here: that is no error.
-    if let Some(topic) = found {
+    if let Some(topic) = find(metadata, &named) {
         return told(metadata, topic);
     }
     match named {

@@ -27,6 +27,7 @@ mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
+mod wide;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,7 +36,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use kafka_wire::{
     ApiKey, DECODED_BYTES_MAX, Decode, Encode, ErrorCode, FetchRequest, Frame, ProduceRequest,
-    ProduceResponse, Reader, Request, RequestHeader, frame_response,
+    ProduceResponse, Reader, Request, RequestHeader,
 };
 
 use storage::SharedMemory;
@@ -45,6 +46,9 @@ use crate::budget::SharedRoom;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
 use crate::fetch_path::{Fetched, fetch, session_bytes};
+
+use wide::Form;
+pub(crate) use wide::Started;
 
 /// An answer under way; `None` when none is wanted. An error ends the connection, when what came before it is answered.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<Answered>, ConnectionError>>>>;
@@ -67,8 +71,9 @@ pub(crate) enum AnswerKind {
 }
 
 /// Starts a request: appends are staged or sent to their owners before this returns, everything else is done by the
-/// answer. `room` is what a large request has taken of its core's memory: what is made of the request elsewhere shares it, and
-/// an answer that may be long in coming takes it over, and gives it back when nothing of the request is kept any more.
+/// answer. A wide request is still to be taken apart then. `room` is what a large request has taken of its core's memory: what is
+/// made of the request elsewhere shares it, and an answer that may be long in coming takes it over, and gives it back when nothing of
+/// the request is kept any more.
 ///
 /// # Errors
 /// The frame is malformed, or of an API or version that is not served: the connection cannot go on.
@@ -78,7 +83,7 @@ pub(crate) fn start(
     frame: Bytes,
     memory: Option<SharedMemory>,
     room: &mut SharedRoom,
-) -> Result<Answer, ConnectionError> {
+) -> Result<Started, ConnectionError> {
     let arrays_bytes_max = arrays_bytes_max(&frame, frame.len());
     let mut reader = Reader::with_memory_limit(frame, arrays_bytes_max);
     let header = RequestHeader::decode(&mut reader)?;
@@ -89,19 +94,22 @@ pub(crate) fn start(
         header,
         reader,
         memory,
+        room: room.clone(),
     };
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
         ApiKey::ListOffsets => call.answer_sharing(list_offsets::handle, room),
-        ApiKey::Metadata => call.answer_sharing(metadata::handle, room),
-        ApiKey::ApiVersions => Ok(call.api_versions()),
+        ApiKey::Metadata => call.answer_all(metadata::handle, room, metadata::told_bytes),
+        ApiKey::ApiVersions => Ok(Started::Answer(call.api_versions())),
         ApiKey::CreateTopics => call.answer_sharing(create_topics::handle, room),
         ApiKey::DeleteTopics => call.answer_sharing(delete_topics::handle, room),
         ApiKey::DeleteRecords => call.answer_sharing(delete_records::handle, room),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
         ApiKey::OffsetForLeaderEpoch => call.answer_sharing(offset_for_leader_epoch::handle, room),
-        ApiKey::DescribeConfigs => call.answer(describe_configs::handle),
+        ApiKey::DescribeConfigs => {
+            call.answer_weighing(describe_configs::handle, describe_configs::told_bytes)
+        }
         ApiKey::CreatePartitions => call.answer_sharing(create_partitions::handle, room),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
         ApiKey::JoinGroup => call.join_group(room.take()),
@@ -112,14 +120,18 @@ pub(crate) fn start(
         ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
         ApiKey::OffsetDelete => call.answer(groups::offset_delete),
         ApiKey::DescribeGroups => call.answer(groups::describe_groups),
-        ApiKey::ListGroups => call.answer(groups::list_groups),
+        ApiKey::ListGroups => call.answer_weighing(groups::list_groups, groups::list_bytes),
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
         ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
         ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
         ApiKey::AlterConfigs => call.answer_sharing(alter_configs::replace, room),
         ApiKey::IncrementalAlterConfigs => call.answer_sharing(alter_configs::edit, room),
-        ApiKey::ListConfigResources => call.answer(list_config_resources::handle),
-        ApiKey::DescribeLogDirs => call.answer_sharing(describe_log_dirs::handle, room),
+        ApiKey::ListConfigResources => {
+            call.answer_weighing(list_config_resources::handle, list_config_resources::told_bytes)
+        }
+        ApiKey::DescribeLogDirs => {
+            call.answer_all(describe_log_dirs::handle, room, describe_log_dirs::told_bytes)
+        }
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
         ApiKey::DescribeProducers => call.answer_sharing(describe_producers::handle, room),
@@ -190,6 +202,8 @@ struct Call<'a> {
     reader: Reader,
     /// What a large append was received into.
     memory: Option<SharedMemory>,
+    /// What the request has taken of its core's memory.
+    room: SharedRoom,
 }
 
 impl Call<'_> {
@@ -202,36 +216,60 @@ impl Call<'_> {
     /// Encodes a response as the answer to this request.
     fn encoder<M: Encode>(&self) -> impl FnOnce(&M) -> Frame + use<M> {
         let (core, connection) = (self.core.clone(), self.connection.clone());
-        let (api, version, correlation_id) = (
-            self.header.api_key,
-            self.header.api_version,
-            self.header.correlation_id,
-        );
+        let form = Form::of(&self.header);
         move |response| {
-            let writer = &mut connection.writer.borrow_mut();
-            let frame = frame_response(writer, api, version, correlation_id, response);
-            core.counters.errors.note(api, frame.errors);
+            let frame = form.frame(&mut connection.writer.borrow_mut(), response);
+            core.counters.errors.note(form.api, frame.errors);
             frame
         }
     }
 
     fn answer<R, F>(
-        mut self,
+        self,
         handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
-    ) -> Result<Answer, ConnectionError>
+    ) -> Result<Started, ConnectionError>
     where
-        R: Request + 'static,
-        R::Response: Encode + 'static,
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        let request = self.decode::<R>()?;
+        self.answer_weighing(handle, |_| 0)
+    }
+
+    /// The same for what may have a long answer, however short it is; `bytes` says what that takes as it is told and in the frame.
+    fn answer_weighing<R, F>(
+        mut self,
+        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        bytes: impl Fn(&R::Response) -> usize + 'static,
+    ) -> Result<Started, ConnectionError>
+    where
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
         let encode = self.encoder::<R::Response>();
+        let (core, form) = (self.core.clone(), Form::of(&self.header));
+        let is_wide = wide::is_wide(&self.reader);
+        let answer = move |request: R| -> Answer {
+            Box::pin(async move {
+                let response = handle(core.clone(), request, form.version).await;
+                let bytes = bytes(&response);
+                let frame = match is_wide || wide::is_long(bytes) {
+                    true => wide::encode(&core, form, response, bytes).await,
+                    false => encode(&response),
+                };
+                let kind = AnswerKind::Other;
+                Ok(Some(Answered { frame, kind }))
+            })
+        };
+        if !is_wide {
+            return Ok(Started::Answer(answer(self.decode()?)));
+        }
         let (core, version) = (self.core.clone(), self.header.api_version);
-        Ok(Box::pin(async move {
-            let frame = encode(&handle(core, request, version).await);
-            let kind = AnswerKind::Other;
-            Ok(Some(Answered { frame, kind }))
-        }))
+        let (reader, room) = (self.reader, self.room);
+        Ok(Started::Coming(Box::pin(async move {
+            Ok(answer(wide::decode(&core, reader, version, room).await?))
+        })))
     }
 
     /// The same for what has other cores do something: as long as anything made of the request is left there, its room is taken,
@@ -240,14 +278,33 @@ impl Call<'_> {
         self,
         handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom) -> F + 'static,
         room: &SharedRoom,
-    ) -> Result<Answer, ConnectionError>
+    ) -> Result<Started, ConnectionError>
     where
-        R: Request + 'static,
-        R::Response: Encode + 'static,
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
         let room = room.clone();
         self.answer(move |core, request, version| handle(core, request, version, room))
+    }
+
+    /// The same for what may have a long answer.
+    fn answer_all<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom) -> F + 'static,
+        room: &SharedRoom,
+        bytes: impl Fn(&R::Response) -> usize + 'static,
+    ) -> Result<Started, ConnectionError>
+    where
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let room = room.clone();
+        self.answer_weighing(
+            move |core, request, version| handle(core, request, version, room),
+            bytes,
+        )
     }
 
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are
@@ -255,33 +312,36 @@ impl Call<'_> {
     fn answer_at_once<R, F>(
         self,
         handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
-    ) -> Result<Answer, ConnectionError>
+    ) -> Result<Started, ConnectionError>
     where
-        R: Request + 'static,
-        R::Response: Encode + 'static,
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        let begun = crate::turns::spawn(self.answer(handle)?);
-        Ok(Box::pin(async move {
-            match begun.await {
-                Ok(answer) => answer,
-                Err(ended) => match ended.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The core is ending.
-                    Err(_) => Ok(None),
-                },
-            }
-        }))
+        let begin = |answer| -> Answer {
+            let begun = crate::turns::spawn(answer);
+            Box::pin(async move {
+                match begun.await {
+                    Ok(answer) => answer,
+                    Err(ended) => match ended.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        // The core is ending.
+                        Err(_) => Ok(None),
+                    },
+                }
+            })
+        };
+        Ok(self.answer(handle)?.map(begin))
     }
 
     /// The same for requests by which a client becomes a group's member: who it is goes along.
     fn answer_member<R, F>(
         self,
         handle: impl FnOnce(Rc<Core>, R, i16, groups::Client) -> F + 'static,
-    ) -> Result<Answer, ConnectionError>
+    ) -> Result<Started, ConnectionError>
     where
-        R: Request + 'static,
-        R::Response: Encode + 'static,
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
         let client = self.client();
@@ -296,24 +356,24 @@ impl Call<'_> {
         }
     }
 
-    fn commit_offsets(self) -> Result<Answer, ConnectionError> {
+    fn commit_offsets(self) -> Result<Started, ConnectionError> {
         let client = self.client();
         self.answer_at_once(move |core, request, version| {
             groups::offset_commit(core, request, version, client)
         })
     }
 
-    fn join_group(self, room: SharedRoom) -> Result<Answer, ConnectionError> {
+    fn join_group(self, room: SharedRoom) -> Result<Started, ConnectionError> {
         self.answer_member(|core, request, version, client| {
             groups::join_group(core, request, version, client, room)
         })
     }
 
-    fn sync_group(self, room: SharedRoom) -> Result<Answer, ConnectionError> {
+    fn sync_group(self, room: SharedRoom) -> Result<Started, ConnectionError> {
         self.answer(|core, request, version| groups::sync_group(core, request, version, room))
     }
 
-    fn produce(mut self) -> Result<Answer, ConnectionError> {
+    fn produce(mut self) -> Result<Started, ConnectionError> {
         let request = self.decode::<ProduceRequest>()?;
         let encode = self.encoder();
         let Call {
@@ -322,13 +382,14 @@ impl Call<'_> {
             header,
             reader,
             memory,
+            room: _,
         } = self;
         let version = header.api_version;
         // They refer to the request's memory.
         drop((header, reader));
         let is_answered = request.acks != 0;
         let response = produce(core, connection, request, version, memory);
-        Ok(Box::pin(async move {
+        Ok(Started::Answer(Box::pin(async move {
             let response = response.await;
             if !is_answered {
                 return check_unanswered(&response).map(|()| None);
@@ -336,46 +397,50 @@ impl Call<'_> {
             let frame = encode(&response);
             let kind = AnswerKind::Produce;
             Ok(Some(Answered { frame, kind }))
-        }))
+        })))
     }
 
-    fn fetch(mut self, holds_room: bool) -> Result<Answer, ConnectionError> {
-        let request = self.decode::<FetchRequest>()?;
+    fn fetch(mut self, holds_room: bool) -> Result<Started, ConnectionError> {
         let encode = self.encoder();
-        let (core, connection, version) = (
-            self.core.clone(),
-            self.connection.clone(),
-            self.header.api_version,
-        );
-        Ok(Box::pin(async move {
-            let Fetched { response, waited } = fetch(core, &connection, request, version, holds_room).await;
-            let kind = match waited {
-                true => AnswerKind::FetchThatWaited,
-                false => AnswerKind::FetchAtOnce,
-            };
-            let frame = encode(&response);
-            Ok(Some(Answered { frame, kind }))
-        }))
+        let (core, connection) = (self.core.clone(), self.connection.clone());
+        let form = Form::of(&self.header);
+        let is_wide = wide::is_wide(&self.reader);
+        let answer = move |request: FetchRequest| -> Answer {
+            Box::pin(async move {
+                let fetched = fetch(core.clone(), &connection, request, form.version, holds_room);
+                let Fetched { response, waited } = fetched.await;
+                let kind = match waited {
+                    true => AnswerKind::FetchThatWaited,
+                    false => AnswerKind::FetchAtOnce,
+                };
+                let frame = match is_wide {
+                    true => wide::encode(&core, form, response, 0).await,
+                    false => encode(&response),
+                };
+                Ok(Some(Answered { frame, kind }))
+            })
+        };
+        if !is_wide {
+            return Ok(Started::Answer(answer(self.decode()?)));
+        }
+        let (core, version) = (self.core.clone(), self.header.api_version);
+        let (reader, room) = (self.reader, self.room);
+        Ok(Started::Coming(Box::pin(async move {
+            Ok(answer(wide::decode(&core, reader, version, room).await?))
+        })))
     }
 
     /// Answered in version 0 if the client's is not known here, so that it can read the answer (KIP-511).
     fn api_versions(self) -> Answer {
-        let version = self.header.api_version;
-        let known = ApiKey::ApiVersions.valid_versions().contains(version);
+        let asked = Form::of(&self.header);
+        let known = ApiKey::ApiVersions.valid_versions().contains(asked.version);
         let response = api_versions::respond(known);
-        let header = self.header;
         let (core, connection) = (self.core.clone(), self.connection.clone());
         Box::pin(async move {
-            let version = if known { version } else { 0 };
-            let mut writer = connection.writer.borrow_mut();
-            let frame = frame_response(
-                &mut writer,
-                header.api_key,
-                version,
-                header.correlation_id,
-                &response,
-            );
-            core.counters.errors.note(header.api_key, frame.errors);
+            let version = if known { asked.version } else { 0 };
+            let form = Form { version, ..asked };
+            let frame = form.frame(&mut connection.writer.borrow_mut(), &response);
+            core.counters.errors.note(form.api, frame.errors);
             let kind = AnswerKind::Other;
             Ok(Some(Answered { frame, kind }))
         })

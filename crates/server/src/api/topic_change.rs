@@ -17,6 +17,8 @@ use crate::core::Core;
 use crate::error_codes::change_code;
 use crate::slices::Slices;
 
+/// What is wanted of topics, by how many wishes in one turn of a core.
+pub(super) const WISHES_IN_ONE_TURN: usize = 1_000;
 /// Plans that are rehearsed before others have their turn; so many partitions count like one more of them.
 const PLANS_IN_ONE_TURN: usize = 1_000;
 const PARTITIONS_OF_A_PLAN: usize = 10;
@@ -131,16 +133,21 @@ pub(super) fn conclude<T>(wishes: &mut [Result<T, Refusal>], made: Made) {
 
 /// What a request wants, in the order of first appearances, and whether it names that only once. What is named twice is
 /// answered once: which of the two is meant is for the client to say.
-pub(super) fn each_once<T, K: Hash + Eq>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
+pub(super) async fn each_once<T, K: Hash + Eq>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let mut times: HashMap<K, usize> = HashMap::new();
     for one in &wanted {
         *times.entry(key(one)).or_default() += 1;
+        slices.did(1).await;
     }
-    let wanted = wanted.into_iter().filter_map(|one| {
-        let times = times.remove(&key(&one))?;
-        Some((one, times == 1))
-    });
-    wanted.collect()
+    let mut each = Vec::with_capacity(times.len());
+    for one in wanted {
+        if let Some(times) = times.remove(&key(&one)) {
+            each.push((one, times == 1));
+        }
+        slices.did(1).await;
+    }
+    each
 }
 
 /// A request's timeout.

@@ -73,9 +73,7 @@ impl Core {
             Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
             Command::SetTopicConfig { id, .. } => self.configure_topic(*id, slices).await,
             Command::SetBrokerConfig { .. } => {
-                for id in
-                    self.with_metadata(|metadata| metadata.topics().map(|topic| topic.id).collect::<Vec<_>>())
-                {
+                for (_, id) in self.all_topics().await {
                     self.configure_topic(id, slices).await;
                     slices.did(1).await;
                 }

@@ -14,9 +14,13 @@ use super::look::Outcome;
 use crate::core::Core;
 use crate::fetch_session::{Opened, Told};
 use crate::shard::ReadResult;
+use crate::slices::Slices;
+
+/// Partitions that are told of before others have their turn.
+const TOLD_IN_ONE_TURN: usize = 5_000;
 
 /// The answer; a session takes note of what it tells.
-pub(super) fn respond(
+pub(super) async fn respond(
     core: &Core,
     opened: Opened,
     outcomes: Vec<Outcome>,
@@ -24,7 +28,9 @@ pub(super) fn respond(
 ) -> FetchResponse {
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     let mut told: Vec<Told> = Vec::new();
+    let mut slices = Slices::of(TOLD_IN_ONE_TURN);
     for (wanted, outcome) in opened.wanted.into_iter().zip(outcomes) {
+        slices.did(1).await;
         let stands = outcome
             .as_ref()
             .map(|result| (result.tail.0, result.log_start.0))

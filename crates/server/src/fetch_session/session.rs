@@ -210,6 +210,7 @@ fn is_overlong(wanted: &Wanted) -> bool {
 
 /// The partitions that a request names, each once: of what it says of one several times the last holds, as in Kafka.
 pub(super) fn list(request: FetchRequest) -> Vec<Wanted> {
+    let count = request.topics.iter().map(|topic| topic.partitions.len()).sum();
     let partitions = request.topics.into_iter().flat_map(|topic| {
         let key = TopicKey {
             name: topic.topic,
@@ -220,8 +221,9 @@ pub(super) fn list(request: FetchRequest) -> Vec<Wanted> {
             .into_iter()
             .map(move |partition| (key.clone(), partition))
     });
-    let mut places: HashMap<(TopicKey, i32), usize> = HashMap::new();
-    let mut wanted: Vec<Wanted> = Vec::new();
+    // A table that grows is made anew, all in one turn.
+    let mut places: HashMap<(TopicKey, i32), usize> = HashMap::with_capacity(count);
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(count);
     for (topic, partition) in partitions {
         match places.entry((topic.clone(), partition.partition)) {
             Entry::Occupied(place) => wanted[*place.get()].partition = partition,

@@ -148,7 +148,8 @@ pub(crate) struct Shard {
     pub(crate) counters: ShardCounters,
     topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
-    partitions: RefCell<HashMap<PartitionId, Partition>>,
+    /// Each in its own place: a table that grows moves what is in it, all in one turn.
+    partitions: RefCell<HashMap<PartitionId, Box<Partition>>>,
     producer_room: ProducerRoom,
     /// Appends that come before all that wait for room.
     examinations: Examinations,
@@ -287,7 +288,7 @@ impl Shard {
             .open_partition(id, partition::rolling(&topic));
         self.partitions
             .borrow_mut()
-            .insert(id, Partition::new(leader, topic));
+            .insert(id, Box::new(Partition::new(leader, topic)));
         Ok(())
     }
 

@@ -38,3 +38,4 @@ mod slow_readers;
 mod topic_pages;
 mod topics;
 mod unsound_batches;
+mod wide;

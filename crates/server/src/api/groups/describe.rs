@@ -235,6 +235,11 @@ fn told_assignment(assignment: &[NamedPartitions]) -> Assignment {
     }
 }
 
+/// What a list of groups takes.
+pub(in crate::api) fn list_bytes(told: &ListGroupsResponse) -> usize {
+    told.groups.len() * LISTED_BYTES
+}
+
 pub(in crate::api) async fn list_groups(
     core: Rc<Core>,
     request: ListGroupsRequest,
