@@ -25,7 +25,7 @@ pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Num
 pub use state::{Durability, Found, LeaderState, NodeId, Replica};
 
 use crate::epochs::{EpochEnd, Epochs};
-use crate::producers::{Admission, Producers, Sequence, WrittenBatch};
+use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch};
 
 /// The leader of one partition for one epoch.
 #[derive(Debug, Clone)]
@@ -102,15 +102,18 @@ impl Leader {
                 got: append.record_count,
             });
         }
-        if let Some(stamp) = append.producer
-            && let Sequence::Duplicate(written) =
-                self.producers().check(stamp, append.record_count, admission)?
-        {
-            let (first_offset, next_offset) = (written.first_offset, written.next_offset());
-            return Ok(Checked::Duplicate(Appended {
-                first_offset,
-                next_offset,
-            }));
+        let mut takes_on_producer = false;
+        if let Some(stamp) = append.producer {
+            match self.producers().check(stamp, append.record_count, admission)? {
+                Sequence::Next => {}
+                Sequence::First => takes_on_producer = true,
+                Sequence::Duplicate(written) => {
+                    return Ok(Checked::Duplicate(Appended {
+                        first_offset: written.first_offset,
+                        next_offset: written.next_offset(),
+                    }));
+                }
+            }
         }
         let first_offset = self.state.next_offset;
         let Some(next) = first_offset.0.checked_add(i64::from(append.record_count)) else {
@@ -127,6 +130,7 @@ impl Leader {
             epoch,
             append: *append,
             admission: *admission,
+            takes_on_producer,
         }))
     }
 
@@ -141,6 +145,7 @@ impl Leader {
             epoch,
             append,
             admission,
+            ..
         } = numbered;
         assert!(!self.sealed, "a sealed epoch accepts nothing");
         assert_eq!(
@@ -160,7 +165,7 @@ impl Leader {
             };
             let producers = &mut self.state.history.producers;
             producers.make_way(stamp, &admission);
-            producers.note(now, stamp, written);
+            producers.note_from(admission.from, now, stamp, written);
         }
         self.state.next_offset = next_offset;
         self.acknowledge_received();
@@ -252,6 +257,11 @@ impl Leader {
     /// Forgets the producers that cannot retry any more: their memory is needed for others.
     pub fn forget_settled_producers(&mut self, now: Duration) {
         self.state.history.producers.forget_settled(now);
+    }
+
+    /// Takes the changes of the addresses' shares since this was called last, for whoever counts them over many partitions.
+    pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
+        self.state.history.producers.take_share_changes()
     }
 
     /// When [`Leader::handle_time`] has something to do. Nothing breaks if it comes late.

@@ -4,15 +4,19 @@
 //! once the store has taken it. The rules are those of Kafka's brokers for producers without transactions
 //! (KIP-98, KIP-360), and stricter where Kafka could write a batch twice or out of order. It must never accept a
 //! sequence twice while it remembers the producer, and never forget a producer that may still retry.
-//! `admission` says which producers are taken on.
+//! `admission` says which producers are taken on, `shares` how many of them for one client's address.
 
 mod admission;
 mod entry;
+mod shares;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use record::{BatchHeader, Offset};
@@ -20,6 +24,7 @@ use thiserror::Error;
 
 pub use admission::Admission;
 use entry::Entry;
+pub use shares::{Client, ShareChange, Shares};
 pub use snapshot::PRODUCER_SNAPSHOT_BYTES_MAX;
 
 /// How many of a producer's batches are remembered: Kafka's clients keep at most this many under way.
@@ -79,10 +84,12 @@ impl WrittenBatch {
     }
 }
 
-/// Memory that a remembered producer takes at most: its entry and its turn, each in a table that may be half empty.
+/// Memory that a remembered producer takes at most: its entry, its turn, and its address's count in the partition and in the
+/// journal, each in a table that may be half empty.
 pub const PRODUCER_BYTES: usize = 512;
 const _: () = assert!(
-    PRODUCER_BYTES >= 16 * 7 / 3 + 4 + 2 * (size_of::<(ProducerId, Entry)>() + 1) * 8 / 7,
+    PRODUCER_BYTES
+        >= 16 * 7 / 3 + 4 + 2 * (12 * 7 / 3 + 4) + 2 * (size_of::<(ProducerId, Entry)>() + 1) * 8 / 7,
     "hash tables are filled to seven eighths, and double; nodes of trees are half full at least"
 );
 
@@ -161,6 +168,22 @@ pub enum SequenceError {
          as others have been silent for producers.retry_horizon"
     )]
     NodeFull,
+    /// The partition remembers as many producers that were taken on for the client's address as it may.
+    #[error(
+        "the partition remembers {share_max} producers that it took on for this client's address, half of \
+         producers.per_partition_max; a new one from there is accepted soon after one of these has been silent for \
+         producers.retry_horizon"
+    )]
+    PartitionShareTaken {
+        /// The most for one address.
+        share_max: usize,
+    },
+    /// The same for the node's memory for producers.
+    #[error(
+        "producers that were taken on for this client's address fill half of producers.bytes_per_journal in the partition's \
+         journal; a new one from there is accepted soon after others of these have been silent for producers.retry_horizon"
+    )]
+    NodeShareTaken,
 }
 
 /// What the check of a batch found.
@@ -168,6 +191,8 @@ pub enum SequenceError {
 pub enum Sequence {
     /// It comes next.
     Next,
+    /// Its producer is not remembered, and may begin.
+    First,
     /// It was written already, here.
     Duplicate(WrittenBatch),
 }
@@ -178,16 +203,20 @@ pub struct Producers {
     limits: ProducerLimits,
     entries: HashMap<ProducerId, Entry>,
     /// Which producer wrote in which turn: the first is the one silent longest.
-    turns: BTreeMap<u64, ProducerId>,
-    next_turn: u64,
+    turns: BTreeMap<NonZeroU64, ProducerId>,
+    next_turn: NonZeroU64,
     /// The latest moment seen: a clock that steps back must not reorder the turns.
     latest: Duration,
     /// Every producer with this id, or one above it, that has ever written here is remembered. `None`: of no id is that known.
     complete_from: Option<ProducerId>,
+    /// Counts the entries by the address that each was taken on for.
+    shares: Shares,
+    /// What the journal has not been told of its shares yet.
+    share_changes: Vec<ShareChange>,
 }
 
 /// Two are equal when they remember the same of the same producers in the same order of silence; how turns
-/// are numbered does not matter.
+/// are numbered does not matter, nor for whom they were taken on.
 impl PartialEq for Producers {
     fn eq(&self, other: &Self) -> bool {
         self.limits == other.limits
@@ -210,9 +239,11 @@ impl Producers {
             limits,
             entries: HashMap::new(),
             turns: BTreeMap::new(),
-            next_turn: 0,
+            next_turn: NonZeroU64::MIN,
             latest: Duration::ZERO,
             complete_from: None,
+            shares: Shares::of(limits.producers_max),
+            share_changes: Vec::new(),
         }
     }
 
@@ -226,6 +257,17 @@ impl Producers {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// The places that each client's address has taken here.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// Takes the changes of shares since this was called last.
+    pub fn take_share_changes(&mut self) -> Vec<ShareChange> {
+        std::mem::take(&mut self.share_changes)
     }
 
     /// The epoch and the last batch of each producer, the one silent longest first (Kafka's DescribeProducers).
@@ -263,25 +305,41 @@ impl Producers {
         }
     }
 
-    /// Notes a batch that has been checked and numbered, or that was found in the log during recovery. A batch
-    /// from the log is not doubted: it was checked when it was written.
+    /// Notes a batch that was found in the log during recovery. It is not doubted: it was checked when it was written.
     pub fn note(&mut self, now: Duration, stamp: Stamp, batch: WrittenBatch) {
+        self.note_from(None, now, stamp, batch);
+    }
+
+    /// Notes a batch that has been checked and numbered. A producer that is not remembered yet is taken on for the address that
+    /// it writes from; one that is stays with its own, wherever it writes from now.
+    pub fn note_from(&mut self, from: Option<IpAddr>, now: Duration, stamp: Stamp, batch: WrittenBatch) {
         assert!(batch.record_count > 0, "a batch has records");
         self.latest = self.latest.max(now);
-        let entry = self
-            .entries
-            .entry(stamp.id)
-            .or_insert_with(|| Entry::new(stamp.epoch));
+        let entry = match self.entries.entry(stamp.id) {
+            Place::Occupied(known) => known.into_mut(),
+            Place::Vacant(place) => {
+                let client = from.map(Client::from);
+                if let Some(client) = client {
+                    let change = ShareChange::TakenOn(client);
+                    self.shares.note(change);
+                    self.share_changes.push(change);
+                }
+                place.insert(Entry::new(stamp.epoch, client))
+            }
+        };
         entry.note(stamp.epoch, batch);
         entry.last_used = self.latest;
         // The usual case, one producer writing on and on, must not touch the tree.
-        if entry.turn.is_none_or(|turn| turn + 1 != self.next_turn) {
+        if entry
+            .turn
+            .is_none_or(|turn| turn.saturating_add(1) != self.next_turn)
+        {
             if let Some(turn) = entry.turn {
                 self.turns.remove(&turn);
             }
             entry.turn = Some(self.next_turn);
             self.turns.insert(self.next_turn, stamp.id);
-            self.next_turn += 1;
+            self.next_turn = self.next_turn.saturating_add(1);
         }
         assert_eq!(
             self.entries.len(),

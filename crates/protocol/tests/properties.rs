@@ -51,6 +51,7 @@ fn admission(now: Duration) -> Admission {
         now,
         next_id: ProducerId(1000),
         has_room: true,
+        from: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use protocol::{
@@ -23,6 +24,7 @@ macro_rules! scenarios {
 scenarios! {
     order duplicates gaps wraparound producer_epochs unknown_producers seal memory_durability
     slow_replica trim expiry epoch_history acknowledgements restart refused_batches full_of_producers
+    share_of_producers
 }
 
 fn play(script: &str) {
@@ -221,6 +223,10 @@ impl Stage {
             now,
             next_id: ProducerId(self.next_id),
             has_room: !self.is_full,
+            from: words
+                .named
+                .contains_key("from")
+                .then(|| address(words.number("from", 0))),
         };
         let leader = self.leader();
         match leader.check_append(&append, &admission) {
@@ -245,6 +251,10 @@ impl Stage {
             writeln!(played, "{line}").expect("a string takes everything");
         }
     }
+}
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
 }
 
 fn durability(words: &Words<'_>) -> Durability {

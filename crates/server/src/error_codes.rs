@@ -61,7 +61,12 @@ fn leader_code(error: &AppendError) -> ErrorCode {
         AppendError::Sequence(SequenceError::NotHandedOut { .. }) => ErrorCode::InvalidProducerIdMapping,
         // The newcomer is to try again, and to know that nothing was written. All clients do both at this code. At those
         // of sequences some give up for good and some begin a new epoch, which helps neither; others look for another leader.
-        AppendError::Sequence(SequenceError::PartitionFull { .. } | SequenceError::NodeFull)
+        AppendError::Sequence(
+            SequenceError::PartitionFull { .. }
+            | SequenceError::NodeFull
+            | SequenceError::PartitionShareTaken { .. }
+            | SequenceError::NodeShareTaken,
+        )
         | AppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
         AppendError::Transactional => ErrorCode::InvalidTxnState,
         AppendError::OffsetsExhausted { .. } => ErrorCode::UnknownServerError,

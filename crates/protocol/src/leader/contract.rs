@@ -41,6 +41,8 @@ pub struct Numbered {
     pub epoch: Epoch,
     pub(super) append: Append,
     pub(super) admission: Admission,
+    /// Says whether its producer is remembered from this batch on.
+    pub takes_on_producer: bool,
 }
 
 /// Where a batch stands in the log.

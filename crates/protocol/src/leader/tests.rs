@@ -11,6 +11,7 @@ const NOW: Duration = Duration::from_secs(1);
 const ANYBODY: Admission = Admission {
     now: NOW,
     next_id: ProducerId(1000),
+    from: None,
     has_room: true,
 };
 

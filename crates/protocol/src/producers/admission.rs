@@ -1,12 +1,13 @@
 //! Which producers a partition takes on, and which it forgets.
 //!
 //! Whoever is remembered stays until it has been silent for so long that it cannot retry any more: the newcomer is refused,
-//! not the one that was there. An unknown producer that begins with another sequence than 0 is accepted only where it may
-//! have been forgotten here.
+//! not the one that was there, and one from an address that has its share before all others. An unknown producer that begins
+//! with another sequence than 0 is accepted only where it may have been forgotten here.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{ProducerId, Producers, Sequence, SequenceError, Stamp};
+use super::{ProducerId, Producers, Sequence, SequenceError, ShareChange, Stamp};
 
 /// What a partition must know of its node to take on a producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Admission {
     pub next_id: ProducerId,
     /// Says whether the node has memory for one more.
     pub has_room: bool,
+    /// The client's address; `None` for the node itself, and for HTTP.
+    pub from: Option<IpAddr>,
 }
 
 impl Admission {
@@ -25,6 +28,7 @@ impl Admission {
         now: Duration::ZERO,
         next_id: ProducerId(0),
         has_room: false,
+        from: None,
     };
 }
 
@@ -54,11 +58,15 @@ impl Producers {
                 got: first_sequence,
             });
         }
+        if self.shares.is_taken(admission.from) {
+            let share_max = self.shares.share_max();
+            return Err(SequenceError::PartitionShareTaken { share_max });
+        }
         let producers_max = self.limits.producers_max;
         let is_full = self.len() >= producers_max;
         match (is_full, admission.has_room) {
-            (false, true) => Ok(Sequence::Next),
-            _ if self.one_may_go(admission.now) => Ok(Sequence::Next),
+            (false, true) => Ok(Sequence::First),
+            _ if self.one_may_go(admission.now) => Ok(Sequence::First),
             (true, _) => Err(SequenceError::PartitionFull { producers_max }),
             (false, false) => Err(SequenceError::NodeFull),
         }
@@ -105,8 +113,15 @@ impl Producers {
 
     fn forget_longest_silent(&mut self) {
         let (_, id) = self.turns.pop_first().expect("called with at least one producer");
-        let forgotten = self.entries.remove(&id);
-        assert!(forgotten.is_some(), "every turn belongs to a producer");
+        let forgotten = self
+            .entries
+            .remove(&id)
+            .expect("every turn belongs to a producer");
+        if let Some(client) = forgotten.client {
+            let change = ShareChange::Forgotten(client);
+            self.shares.note(change);
+            self.share_changes.push(change);
+        }
         self.complete_from = self.complete_from.map(|known| known.max(ProducerId(id.0 + 1)));
     }
 }

@@ -1,10 +1,11 @@
 //! One producer as one partition remembers it: its epoch, its last batches and the sequence that is next.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use record::Offset;
 
-use super::{RECENT_BATCHES_MAX, Sequence, SequenceError, WrittenBatch, sequence_after};
+use super::{Client, RECENT_BATCHES_MAX, Sequence, SequenceError, WrittenBatch, sequence_after};
 
 /// A producer's last batches: in place, because a partition may have thousands of producers.
 #[derive(Debug, Clone, Copy)]
@@ -53,11 +54,14 @@ pub(super) struct Entry {
     pub(super) next_sequence: i32,
     pub(super) last_used: Duration,
     /// The producer's place in the order of silence; `None` only while it is being made.
-    pub(super) turn: Option<u64>,
+    pub(super) turn: Option<NonZeroU64>,
+    /// The address that it was taken on for, since this process started; it is not stored.
+    pub(super) client: Option<Client>,
 }
 
 impl PartialEq for Entry {
-    /// The numbering of turns is left out: two partitions that remember the same may have counted differently.
+    /// The numbering of turns is left out: two partitions that remember the same may have counted differently. So is the
+    /// address, which is not part of the log.
     fn eq(&self, other: &Self) -> bool {
         self.epoch == other.epoch
             && self.recent.as_slice() == other.recent.as_slice()
@@ -68,13 +72,14 @@ impl PartialEq for Entry {
 
 impl Entry {
     /// A producer that has written nothing yet; its first batch says where it begins.
-    pub(super) fn new(epoch: i16) -> Entry {
+    pub(super) fn new(epoch: i16, client: Option<Client>) -> Entry {
         Entry {
             epoch,
             recent: Recent::NONE,
             next_sequence: 0,
             last_used: Duration::ZERO,
             turn: None,
+            client,
         }
     }
 

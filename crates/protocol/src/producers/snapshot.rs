@@ -45,7 +45,7 @@ impl Producers {
     }
 
     /// Reads what `write` wrote, in this version of it or in the first, which does not say whose batches are all remembered.
-    /// Should the limits have shrunk, all stay until they cannot retry any more.
+    /// Should the limits have shrunk, all stay until they cannot retry any more. They belong to no client's address.
     pub(crate) fn read(
         now: Duration,
         limits: ProducerLimits,
@@ -69,7 +69,7 @@ impl Producers {
             }
             entry.turn = Some(producers.next_turn);
             producers.turns.insert(producers.next_turn, id);
-            producers.next_turn += 1;
+            producers.next_turn = producers.next_turn.saturating_add(1);
             producers.entries.insert(id, entry);
         }
         Ok(producers)
@@ -77,7 +77,7 @@ impl Producers {
 }
 
 fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<Entry, DecodeError> {
-    let mut entry = Entry::new(reader.i16(FIELD)?);
+    let mut entry = Entry::new(reader.i16(FIELD)?, None);
     entry.last_used = now.saturating_sub(Duration::from_nanos(reader.u64(FIELD)?));
     entry.next_sequence = reader.i32(FIELD)?;
     let batches = usize::from(reader.u8(FIELD)?);

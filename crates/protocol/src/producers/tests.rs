@@ -1,5 +1,7 @@
 //! Rules of one partition's producers, checked against state; the scenario files show them through a leader.
 
+mod shares;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -13,6 +15,7 @@ fn at(now: Duration) -> Admission {
         now,
         next_id: ProducerId(1000),
         has_room: true,
+        from: None,
     }
 }
 
@@ -72,7 +75,7 @@ fn the_one_silent_longest_makes_way_once_it_cannot_retry() {
     let newcomer = stamp(3, 0, 0);
     let full = Err(SequenceError::PartitionFull { producers_max: 2 });
     assert_eq!(producers.check(newcomer, 1, &at(6 * SECOND)), full);
-    assert_eq!(producers.check(newcomer, 1, &at(7 * SECOND)), Ok(Sequence::Next));
+    assert_eq!(producers.check(newcomer, 1, &at(7 * SECOND)), Ok(Sequence::First));
     producers.make_way(newcomer, &at(7 * SECOND));
     producers.note(7 * SECOND, newcomer, batch(0, 1, 3));
     let ids: Vec<i64> = producers.iter().map(|(id, ..)| id.0).collect();
@@ -100,7 +103,7 @@ fn where_the_node_has_no_room_a_newcomer_takes_the_place_of_one_that_cannot_retr
         producers.check(newcomer, 1, &at(5 * SECOND)),
         Err(SequenceError::NodeFull)
     );
-    assert_eq!(producers.check(newcomer, 1, &at(6 * SECOND)), Ok(Sequence::Next));
+    assert_eq!(producers.check(newcomer, 1, &at(6 * SECOND)), Ok(Sequence::First));
     producers.make_way(newcomer, &at(6 * SECOND));
     assert_eq!(producers.len(), 1, "one goes, not all that may");
     let known = stamp(2, 0, 1);
@@ -191,7 +194,10 @@ fn a_snapshot_of_the_first_version_says_of_nobody_that_it_is_new() {
     assert_eq!(restored.check(stamp(9, 0, 3), 1, &at(SECOND)), missing);
     let first_version = [&[1], &bytes[9..]].concat();
     let mut restored = read(SECOND, limits(5), &first_version).expect("as it was written once");
-    assert_eq!(restored.check(stamp(9, 0, 3), 1, &at(SECOND)), Ok(Sequence::Next));
+    assert_eq!(
+        restored.check(stamp(9, 0, 3), 1, &at(SECOND)),
+        Ok(Sequence::First)
+    );
     restored.begin_at(ProducerId(9));
     assert_eq!(restored.check(stamp(9, 0, 3), 1, &at(SECOND)), missing);
 }

@@ -287,7 +287,7 @@ pub(super) static KEYS: &[Key] = &[
         "producers.per_partition_max",
         |c| Slot::Count(&mut c.producers.per_partition_max),
         (1, 10_000_000),
-        "How many idempotent producers one partition remembers; more are refused until one has been silent for producers.retry_horizon.",
+        "How many idempotent producers one partition remembers, half of them for one address; more are refused until one has been silent for producers.retry_horizon.",
     ),
     number(
         "producers.retry_horizon",
@@ -299,7 +299,7 @@ pub(super) static KEYS: &[Key] = &[
         "producers.bytes_per_journal",
         |c| Slot::MemoryBytes(&mut c.producers.bytes_per_journal),
         (64 * KIB, PRODUCER_BYTES_MAX),
-        "Memory of each journal for idempotent producers, 512 bytes each.",
+        "Memory of each journal for idempotent producers, 512 bytes each; half of it for one address.",
     ),
     number(
         "groups.session_timeout_min",

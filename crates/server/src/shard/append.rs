@@ -137,9 +137,15 @@ impl Shard {
         if topic.compaction.is_some() && !attempt.approved.has_keys {
             return Err(AppendRefusal::BecameCompacted);
         }
-        let admission = self.producer_room.admission(self.clock.monotonic());
+        let from = attempt.request.from;
+        let admission = self.producer_room.admission(self.clock.monotonic(), from);
         let checked = leader.check_append(&append_of(&attempt.approved.examined), &admission);
-        checked.map_err(AppendRefusal::Leader)
+        let checked = checked.map_err(AppendRefusal::Leader)?;
+        if matches!(&checked, Checked::New(numbered) if numbered.takes_on_producer) {
+            let admitted = self.producer_room.check_share(from);
+            admitted.map_err(|error| AppendRefusal::Leader(error.into()))?;
+        }
+        Ok(checked)
     }
 
     /// Puts a batch into the journal if there is room, and makes its number final.
@@ -176,8 +182,7 @@ impl Shard {
         }
         let producers_before = partition.leader.producers().len();
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
-        let producers = partition.leader.producers().len();
-        self.producer_room.note(producers_before, producers);
+        self.producer_room.note(producers_before, &mut partition.leader);
         self.note_appended(&examined.header, in_place, durability);
         note_of_topic(partition.counters(id.topic, &self.topic_book), &examined.header);
         self.wait(partition, appended, append_time_ms, attempt.request);

@@ -282,7 +282,7 @@ impl Shard {
         });
         // On opening, everything that was found is committed; nobody waits for that.
         while leader.next_action().is_some() {}
-        self.producer_room.note(0, leader.producers().len());
+        self.producer_room.note(0, &mut leader);
         self.store
             .borrow_mut()
             .open_partition(id, partition::rolling(&topic));
@@ -295,7 +295,7 @@ impl Shard {
     /// Gives a partition up: waiting clients are told, its files go in the background.
     pub(crate) fn delete_partition(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
-            self.producer_room.note(partition.leader.producers().len(), 0);
+            self.producer_room.note_gone(partition.leader.producers());
             partition.close();
             self.topic_book.leave(id.topic);
         }
@@ -493,10 +493,10 @@ impl Shard {
     fn forget_producers(&self, leader: &mut Leader, now: Duration) {
         let before = leader.producers().len();
         leader.handle_time(now);
-        if self.producer_room.is_tight() {
+        if self.producer_room.is_tight() || leader.producers().shares().is_tight() {
             leader.forget_settled_producers(now);
         }
-        self.producer_room.note(before, leader.producers().len());
+        self.producer_room.note(before, leader);
     }
 
     /// Takes note that producer ids below this one have been handed out.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
 use crate::ask::deletion;
-use crate::support::{TestNode, Wire, stamped_batch};
+use crate::support::{TestNode, Wire, eventually, stamped_batch};
 
 fn request() -> InitProducerIdRequest {
     InitProducerIdRequest {
@@ -240,11 +240,14 @@ fn new_producers_are_refused_while_those_before_them_may_retry() {
     let mut wire = node.connect();
     wire.create_topic("orders", 1, &[]);
     let ids: Vec<i64> = (0..4).map(|_| init(&mut wire)).collect();
-    for (offset, id) in ids[..3].iter().enumerate() {
-        let written = (offset as i64, OK);
-        assert_eq!(produce(&mut wire, 0, stamped_batch(*id, 0, 0, &["a"])), written);
+    // From an address each, as one has but half of the places.
+    let mut wires = [1, 2, 3].map(|last| node.connect_from(last));
+    for (offset, wire) in wires.iter_mut().enumerate() {
+        let begun = produce(wire, 0, stamped_batch(ids[offset], 0, 0, &["a"]));
+        assert_eq!(begun, (offset as i64, OK));
     }
-    let told = wire.produce("orders", 0, stamped_batch(ids[3], 0, 0, &["a"]));
+    let [.., elsewhere] = &mut wires;
+    let told = elsewhere.produce("orders", 0, stamped_batch(ids[3], 0, 0, &["a"]));
     if told.error_code != 0 {
         // Unless this took more than the second.
         let code = ErrorCode::from_code(told.error_code);
@@ -261,7 +264,7 @@ fn new_producers_are_refused_while_those_before_them_may_retry() {
         );
         std::thread::sleep(std::time::Duration::from_millis(1_100));
         assert_eq!(
-            produce(&mut wire, 0, stamped_batch(ids[3], 0, 0, &["a"])),
+            produce(elsewhere, 0, stamped_batch(ids[3], 0, 0, &["a"])),
             (3, OK)
         );
     }
@@ -298,10 +301,12 @@ fn the_memory_for_producers_is_bounded_over_all_partitions() {
     wire.create_topic("orders", 2, &[]);
     let fit = (64 << 10) / protocol::producers::PRODUCER_BYTES;
     let ids: Vec<i64> = (0..=fit / 2).map(|_| init(&mut wire)).collect();
+    let mut elsewhere = node.connect_from(2);
     let mut produced = Vec::new();
-    for id in &ids {
-        produced.push(produce(&mut wire, 0, stamped_batch(*id, 0, 0, &["a"])).1);
-        produced.push(produce(&mut wire, 1, stamped_batch(*id, 0, 0, &["a"])).1);
+    for (index, id) in ids.iter().enumerate() {
+        let wire = if index % 2 == 0 { &mut wire } else { &mut elsewhere };
+        produced.push(produce(wire, 0, stamped_batch(*id, 0, 0, &["a"])).1);
+        produced.push(produce(wire, 1, stamped_batch(*id, 0, 0, &["a"])).1);
     }
     let accepted = produced.iter().filter(|code| **code == OK).count();
     assert_eq!(accepted, fit);
@@ -318,4 +323,115 @@ fn the_memory_for_producers_is_bounded_over_all_partitions() {
         (0, OK),
         "there is room again"
     );
+}
+
+/// Produces the first batch of a new producer, and answers why it was refused, if it was.
+fn begin(wire: &mut Wire, index: i32, id: i64) -> Option<String> {
+    let told = wire.produce("orders", index, stamped_batch(id, 0, 0, &["a"]));
+    match ErrorCode::from_code(told.error_code) {
+        OK => None,
+        code => {
+            assert_eq!(
+                code,
+                Some(ErrorCode::NotEnoughReplicas),
+                "clients try again at it"
+            );
+            Some(told.error_message.expect("a sentence").to_string())
+        }
+    }
+}
+
+#[test]
+fn one_address_does_not_keep_a_partitions_places_from_others() {
+    let node = TestNode::start_with(&[("producers.per_partition_max", "4")]);
+    let (mut wire, mut greedy) = (node.connect(), node.connect_from(9));
+    wire.create_topic("orders", 1, &[]);
+    let ids: Vec<i64> = (0..4).map(|_| init(&mut greedy)).collect();
+    assert_eq!(begin(&mut greedy, 0, ids[0]), None);
+    assert_eq!(begin(&mut greedy, 0, ids[1]), None);
+    let why = begin(&mut greedy, 0, ids[2]).expect("its half is taken");
+    assert!(
+        why.contains("address") && why.contains("producers.per_partition_max"),
+        "{why}"
+    );
+    let mut again = node.connect_from(9);
+    assert!(
+        begin(&mut again, 0, ids[2]).is_some(),
+        "another connection is no other address"
+    );
+    assert_eq!(
+        produce(&mut greedy, 0, stamped_batch(ids[0], 0, 0, &["a"])),
+        (0, OK),
+        "a retry"
+    );
+    assert_eq!(
+        produce(&mut greedy, 0, stamped_batch(ids[0], 0, 1, &["b"])),
+        (2, OK)
+    );
+    assert_eq!(begin(&mut wire, 0, ids[2]), None, "others get the rest");
+    assert_eq!(
+        produce(&mut greedy, 0, stamped_batch(ids[2], 0, 1, &["b"])),
+        (4, OK)
+    );
+    let node = node.kill_and_restart();
+    let mut greedy = node.connect_from(9);
+    assert_eq!(
+        produce(&mut greedy, 0, stamped_batch(ids[1], 0, 0, &["a"])),
+        (1, OK),
+        "a retry"
+    );
+    assert_eq!(
+        begin(&mut greedy, 0, ids[3]),
+        None,
+        "what was there at the start counts for nobody"
+    );
+}
+
+#[test]
+fn one_address_does_not_keep_a_journals_memory_for_producers_from_others() {
+    let node = TestNode::start_with(&[("producers.bytes_per_journal", "64KiB"), ("cores", "1")]);
+    let (mut wire, mut greedy) = (node.connect(), node.connect_from(9));
+    wire.create_topic("orders", 2, &[]);
+    let half = (64 << 10) / protocol::producers::PRODUCER_BYTES / 2;
+    let ids: Vec<i64> = (0..=half / 2).map(|_| init(&mut greedy)).collect();
+    let (last, first) = ids.split_last().expect("some");
+    for id in first {
+        assert_eq!(begin(&mut greedy, 0, *id), None);
+        assert_eq!(begin(&mut greedy, 1, *id), None);
+    }
+    let why = begin(&mut greedy, 1, *last).expect("its half is taken");
+    assert!(
+        why.contains("address") && why.contains("producers.bytes_per_journal"),
+        "{why}"
+    );
+    assert_eq!(
+        produce(&mut greedy, 1, stamped_batch(ids[0], 0, 0, &["a"])),
+        (0, OK),
+        "a retry"
+    );
+    assert_eq!(begin(&mut wire, 1, *last), None, "others get the rest");
+    wire.call(5, &deletion("orders", 5_000));
+    wire.create_topic("orders", 1, &[]);
+    assert_eq!(
+        begin(&mut greedy, 0, *last),
+        None,
+        "a partition that goes gives its places back"
+    );
+}
+
+#[test]
+fn an_address_gets_the_places_back_of_producers_that_cannot_retry_any_more() {
+    let node = TestNode::start_with(&[
+        ("producers.per_partition_max", "4"),
+        ("producers.retry_horizon", "1s"),
+        ("retention.check_interval", "10ms"),
+    ]);
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    for _ in 0..3 {
+        let id = init(&mut wire);
+        eventually("the address has a place again", || {
+            begin(&mut wire, 0, id).is_none()
+        });
+    }
 }

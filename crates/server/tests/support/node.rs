@@ -183,6 +183,11 @@ impl TestNode {
         Wire::connect(self.address())
     }
 
+    /// A new connection from another address than all others', 127.0.0.`last`.
+    pub(crate) fn connect_from(&self, last: u8) -> Wire {
+        Wire::connect_from(last, self.address())
+    }
+
     /// So many clients, each of which asks so often and takes none of the answers.
     pub(crate) fn greedy<R: Request>(
         &self,

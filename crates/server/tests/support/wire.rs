@@ -1,7 +1,7 @@
 //! A connection of a Kafka client: frames as they are given, and what tests ask again and again.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 
 use bytes::Bytes;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
@@ -9,6 +9,7 @@ use kafka_wire::fetch::PartitionData;
 use kafka_wire::produce::PartitionProduceResponse;
 use kafka_wire::{CreateTopicsRequest, Decode, Reader, Request, ResponseHeader, Text, Writer, frame_request};
 use record::Record;
+use socket2::{Domain, Socket, Type};
 
 use super::{PATIENCE, creatable, fetch_request, produce_request, records_of};
 
@@ -22,7 +23,21 @@ pub(crate) struct Wire {
 impl Wire {
     /// Connects.
     pub(crate) fn connect(address: SocketAddr) -> Wire {
-        let stream = TcpStream::connect(address).expect("the node listens");
+        Wire::over(TcpStream::connect(address).expect("the node listens"))
+    }
+
+    /// Connects as a client of another address, 127.0.0.`last`.
+    pub(crate) fn connect_from(last: u8, address: SocketAddr) -> Wire {
+        let source = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 0);
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("the system has sockets");
+        socket
+            .bind(&source.into())
+            .expect("all of 127.0.0.0/8 is this machine");
+        socket.connect(&address.into()).expect("the node listens");
+        Wire::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Wire {
         stream
             .set_read_timeout(Some(PATIENCE))
             .expect("the timeout is not zero");
