@@ -77,7 +77,7 @@ impl Commit {
     }
 }
 
-/// What git prints, without the line's end. Its times are in UTC.
+/// Returns the output of git without the line's end, with times in UTC; `None` if git fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .args(arguments)

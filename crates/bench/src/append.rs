@@ -141,7 +141,7 @@ pub struct AppendReport {
     pub first_error: Option<String>,
     /// Records read back and found right, if that was asked for.
     pub verified_records: Option<u64>,
-    /// What the machine takes for one batch.
+    /// Times that the machine alone takes for one batch.
     #[serde(flatten)]
     pub floor: Beside,
 }

@@ -83,7 +83,7 @@ pub struct CommitReport {
     /// What it cost.
     #[serde(flatten)]
     pub usage: Usage,
-    /// What the machine takes for one commit.
+    /// Times that the machine alone takes for one commit.
     #[serde(flatten)]
     pub floor: Beside,
 }

@@ -108,7 +108,7 @@ fn as_text(journal: u32, report: &CheckReport) -> String {
     text
 }
 
-/// What a journal comes to, in a word or two.
+/// The state of a journal, in a few words.
 fn state(report: &CheckReport) -> &'static str {
     match report.faults.iter().all(Fault::is_unreadable) {
         _ if report.is_sound() => "sound",

@@ -23,7 +23,7 @@ const FAILING: &str =
 pub(crate) struct Findings {
     damaged: Vec<String>,
     unread: Vec<String>,
-    /// Whether it is permission that lacks.
+    /// Says whether a permission was missing.
     is_denied: bool,
 }
 

@@ -20,7 +20,7 @@ Examples:
   ropewalk man ./man && man ./man/ropewalk.1
   ropewalk man /usr/local/share/man/man1";
 
-/// What stands in an argument's help before the name of the variable that stands for it.
+/// The text in an argument's help before the name of the variable that stands for the argument.
 const VARIABLE_MARK: &str = "[env: ";
 
 #[derive(Args)]

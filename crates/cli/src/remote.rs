@@ -10,9 +10,9 @@ use crate::failure::note;
 
 /// Where a node listens if it was not told otherwise.
 pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
-/// How long a command waits for a node without a word.
+/// The longest time that a command waits for a node without a word.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// How long a topic that was just made may take to get its leaders.
+/// The longest time that a topic that was just made may take to get its leaders.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Args, Clone)]
@@ -44,7 +44,7 @@ impl Remote {
         }
     }
 
-    /// What a refusal without a message of its own may come of: the room on the disks of the nodes.
+    /// Returns the likely cause of a refusal that has no message of its own: little room on a node's disk.
     fn cause_of(&self, error: &ClientError) -> Option<String> {
         let ClientError::Broker {
             code, message: None, ..

@@ -37,7 +37,7 @@ impl Backoff {
 /// Tells the caller of a wait that takes long, with the error that is waited out.
 type Tell = Box<dyn FnMut(&ClientError) + Send>;
 
-/// Whether a wait was told already, and to whom it is told.
+/// The caller that hears of long waits, and whether it was told of the present one.
 #[derive(Default)]
 pub(crate) struct Waiting {
     tell: Option<(Duration, Tell)>,

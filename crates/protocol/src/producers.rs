@@ -93,15 +93,15 @@ const _: () = assert!(
     "hash tables are filled to seven eighths, and double; nodes of trees are half full at least"
 );
 
-/// How much a partition remembers.
+/// Bounds on what a partition remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerLimits {
     /// Producers remembered per partition. While all of them may still retry, a new one is refused; else the one
     /// that has been silent longest makes way.
     pub producers_max: usize,
-    /// How long after its last batch a producer may still send one again (Kafka's clients: `delivery.timeout.ms`).
+    /// The time after its last batch in which a producer may still send one again (Kafka's clients: `delivery.timeout.ms`).
     pub retry_horizon: Duration,
-    /// How long a silent producer is remembered (`producer.id.expiration.ms`).
+    /// The time for which a silent producer is remembered (`producer.id.expiration.ms`).
     pub expiration: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What all handles of a directory share: the store, the leaders and the names, behind one lock, and who waits for what.
+//! The engine that all handles of a directory share: the store, the leaders and the names, behind one lock, with their waiters.
 //!
 //! The lock is held to stage, to number and to look, for microseconds. Whatever waits for the disk is a job of the store and
 //! runs without it: so a thread that appends never waits for one that reads, lays out or flushes something else.
@@ -30,12 +30,12 @@ pub(crate) struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) settings: Settings,
-    /// Who changes the names holds this, so that names are changed one at a time. Taken before the state.
+    /// Held by whoever changes the names, so that names are changed one at a time. Taken before the state.
     pub(crate) naming: Mutex<()>,
     /// Held while a flush is under way; taken with the state, kept without it.
     pub(crate) flushing: Mutex<()>,
     state: Mutex<State>,
-    /// Who waits for a flush.
+    /// The threads that wait for a flush.
     pub(crate) waiters: Waiters,
     /// A tail has moved, or the logs are closed.
     pub(crate) tail_moved: Condvar,
@@ -59,7 +59,7 @@ pub(crate) struct State {
     pub(crate) node: NodeId,
     pub(crate) partitions: HashMap<PartitionId, Partition>,
     pub(crate) metadata: Metadata,
-    /// What this opening has to journal before anything else of it is: applied to `metadata` already.
+    /// Commands that this opening has to journal before anything else of it: they are applied to `metadata` already.
     pub(crate) start: Vec<Command>,
     pub(crate) phase: Phase,
     /// Frames before this one are durable.
@@ -78,7 +78,7 @@ pub(crate) struct Partition {
     pub(crate) settings: TopicSettings,
 }
 
-/// What the background was asked for, and how it fared.
+/// The work that the background was asked for, and how it fared.
 #[derive(Default)]
 pub(crate) struct Background {
     /// A pass should begin.
@@ -91,9 +91,9 @@ pub(crate) struct Background {
     pub(crate) ended: u64,
     /// Why the last pass could not do all there was to do.
     pub(crate) trouble: Option<String>,
-    /// What the log has of that.
+    /// The same trouble, as far as the log was told of it.
     pub(crate) told: Trouble,
-    /// The disk has less than its reserve left: what it has.
+    /// Bytes that the disk has left, if they are less than its reserve.
     pub(crate) short_of_space: Option<u64>,
     /// A journal file to be made ready.
     pub(crate) preparation: Option<PrepareFile>,
@@ -145,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Whether a thread panicked while it had the state: nothing of it may go to the disk any more.
+    /// Says whether a thread panicked while it had the state: nothing of it may go to the disk any more.
     pub(crate) fn is_half_changed(&self) -> bool {
         self.state.is_poisoned()
     }
@@ -237,7 +237,7 @@ impl State {
     /// Opens an epoch of a partition over what recovery found of it: the given one, or the one after the last.
     ///
     /// # Errors
-    /// What recovery found contradicts itself, or the metadata: a sentence.
+    /// A sentence, if what recovery found contradicts itself or the metadata.
     pub(crate) fn open_partition(
         &mut self,
         id: PartitionId,

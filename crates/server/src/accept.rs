@@ -65,7 +65,8 @@ pub(crate) async fn accept_clients(
     }
 }
 
-/// How many connections there may be: what clients have set for this node, or what it was started with; and what it can bear.
+/// The limits on connections: those that clients have set for this node, or else those that it was started with, and never
+/// more than it can bear.
 fn limits_in_force(core: &Core, connections_max: usize) -> SeatLimits {
     let started = &core.facts.config.limits;
     let number = |name, started: usize| {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use ledger::NoRoom;
 use ledger::{ClaimId, Ledger, TURN_LASTS};
 
-/// How long nothing may come of what room is kept for while others wait for it.
+/// The longest time in which nothing may come of what room is kept for, while others wait for that room.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -82,12 +82,12 @@ impl Budget {
         room.resize_within(bytes, usize::MAX).is_ok()
     }
 
-    /// How much there is, held or free.
+    /// Bytes that there are, held or free.
     pub(crate) fn bytes_max(&self) -> usize {
         self.ledger.open().bytes_max()
     }
 
-    /// How much is held.
+    /// Bytes that are held.
     pub(crate) fn held_bytes(&self) -> usize {
         self.ledger.open().held_bytes()
     }
@@ -135,7 +135,7 @@ impl Room {
         ledger.resize(self.claim, bytes, payer_bytes_max, Instant::now())
     }
 
-    /// How much it is.
+    /// Bytes that this room has.
     pub(crate) fn held_bytes(&self) -> usize {
         self.ledger.open().held_by(self.claim)
     }

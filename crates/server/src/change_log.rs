@@ -13,12 +13,12 @@ use crate::shard::Trimmed;
 
 /// Changes that have a line of their own in one window.
 const LINES_MAX: usize = 20;
-/// How long a window is.
+/// The length of a window.
 const WINDOW: Duration = Duration::from_secs(10);
-/// What a line tells of the parts of one change.
+/// The most parts of one change that a line names.
 const PARTS_MAX: usize = 10;
 
-/// What can be changed. The order is that of the sums.
+/// The kinds of changes, in the order of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     TopicCreated,

@@ -13,7 +13,7 @@ const JUMP_MS: i64 = 10 * 60 * 1_000;
 /// The least time between what was stored last and a start that is taken for a jump.
 const GAP_AT_START_MS: i64 = 60 * 60 * 1_000;
 
-/// What a look at the clocks says.
+/// The outcome of a look at the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// The wall clock may be believed.

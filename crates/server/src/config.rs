@@ -1,4 +1,4 @@
-//! What a node is told before it starts: one value for each key, and where each value came from.
+//! The configuration that a node is given before it starts: one value for each key, and where each value came from.
 //!
 //! Data only. The program's edge reads files and arguments and hands their text to [`Config::load`]; the cores get the
 //! result at their start and nobody changes it after that. The keys, with their documentation, stand in `keys`.
@@ -32,13 +32,13 @@ pub(crate) use suggest::{kafka_names, key_of, name_while_running};
 pub struct Config {
     /// The directory that holds everything the node stores.
     pub data: PathBuf,
-    /// How many cores; 0 takes every CPU that the process may use.
+    /// The number of cores; 0 takes every CPU that the process may use.
     pub cores: usize,
-    /// Whether each core's thread stays on a CPU of its own.
+    /// Says whether each core's thread stays on a CPU of its own.
     pub pin_threads: bool,
-    /// How long a core looks for requests before its thread sleeps, while they come in quick succession.
+    /// The time that a core looks for requests before its thread sleeps, while they come in quick succession.
     pub idle_poll: Duration,
-    /// Who this node is.
+    /// This node's place in its cluster.
     pub node: NodeSettings,
     /// Where Kafka's clients come in.
     pub kafka: KafkaSettings,
@@ -50,23 +50,23 @@ pub struct Config {
     pub cache: CacheSettings,
     /// The data directory's disk.
     pub disk: DiskSettings,
-    /// What clients may make the node use.
+    /// Bounds on what clients may make the node use.
     pub limits: LimitSettings,
-    /// What topics get that do not choose for themselves.
+    /// Configs of topics that do not choose for themselves.
     pub topics: TopicDefaults,
-    /// How retention is carried out.
+    /// The work of retention.
     pub retention: RetentionSettings,
-    /// How compaction is carried out.
+    /// The work of compaction.
     pub compaction: CompactionSettings,
-    /// What is remembered of idempotent producers.
+    /// The memory of idempotent producers.
     pub producers: ProducerSettings,
     /// Consumer groups.
     pub groups: GroupSettings,
-    /// What is counted one by one.
+    /// Things that are counted one by one.
     pub metrics: MetricsSettings,
-    /// How the node stops.
+    /// The node's stop.
     pub shutdown: ShutdownSettings,
-    /// What the node says about itself.
+    /// The lines that the node logs.
     pub log: LogSettings,
     /// Where the values that were set come from, by key.
     sources: BTreeMap<String, Source>,
@@ -93,7 +93,7 @@ pub struct KafkaSettings {
 pub struct HttpSettings {
     /// `host:port` to listen on; port 0 takes any free one.
     pub listen: String,
-    /// Whether every answered request is a log line of its own at level info; else it is one at level debug.
+    /// Says whether every answered request is a log line of its own at level info; else it is one at level debug.
     pub request_log: bool,
 }
 
@@ -104,7 +104,7 @@ pub struct JournalSettings {
     pub file_bytes: u64,
     /// The most that all files of one journal take.
     pub bytes_max: u64,
-    /// Whether small flushes run on the core's thread while they are usually short.
+    /// Says whether small flushes run on the core's thread while they are usually short.
     pub flush_on_core: bool,
     /// Journal bytes that have layout begin.
     pub layout_trigger: u64,
@@ -135,9 +135,9 @@ pub struct LimitSettings {
     pub connections: usize,
     /// Connections from one address.
     pub connections_per_address: usize,
-    /// How long a connection may be silent between requests.
+    /// The longest silence of a connection between requests.
     pub connection_idle: Duration,
-    /// How long the first request, and the rest of any begun request, may take to arrive.
+    /// The longest time that the first request, and the rest of any begun request, may take to arrive.
     pub handshake: Duration,
     /// Bytes of unanswered requests of one connection.
     pub in_flight_bytes_per_connection: usize,
@@ -155,14 +155,14 @@ pub struct LimitSettings {
     pub fetch_session_bytes_per_core: usize,
     /// Partitions of all topics.
     pub partitions: usize,
-    /// What one compressed batch may unpack to, in bytes.
+    /// Bytes that one compressed batch may unpack to.
     pub decompressed_bytes: usize,
 }
 
 /// Keys under `topics`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicDefaults {
-    /// Whether a client's use of an unknown topic creates it.
+    /// Says whether a client's use of an unknown topic creates it.
     pub auto_create: bool,
     /// Partitions of a topic whose creator does not say how many.
     pub default_partitions: i32,
@@ -173,9 +173,9 @@ pub struct TopicDefaults {
 /// Keys under `retention`. How long and how much is kept is each topic's config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetentionSettings {
-    /// How long records stand before they may go for their age.
+    /// The time that records stand before they may go for their age.
     pub check_interval: Duration,
-    /// How long nothing goes for its age after the clock has jumped forward; zero believes every clock.
+    /// The time for which nothing goes for its age after the clock has jumped forward; zero believes every clock.
     pub clock_jump_wait: Duration,
 }
 
@@ -193,11 +193,11 @@ pub struct CompactionSettings {
 /// Keys under `producers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerSettings {
-    /// How long a silent producer is remembered.
+    /// The time for which a silent producer is remembered.
     pub expiration: Duration,
-    /// How many producers one partition remembers.
+    /// The most producers that one partition remembers.
     pub per_partition_max: usize,
-    /// How long a producer is never forgotten to make room for others.
+    /// The time for which a silent producer is never forgotten to make room for others.
     pub retry_horizon: Duration,
     /// Memory for the producers of all partitions of one journal.
     pub bytes_per_journal: usize,
@@ -210,42 +210,42 @@ pub struct GroupSettings {
     pub session_timeout_min: Duration,
     /// See `session_timeout_min`.
     pub session_timeout_max: Duration,
-    /// How long an empty classic group waits for more members before its first generation.
+    /// The time that an empty classic group waits for more members before its first generation.
     pub initial_rebalance_delay: Duration,
     /// The most members of a group.
     pub members_max: usize,
-    /// How long the offsets of a group without members are kept.
+    /// The time for which the offsets of a group without members are kept.
     pub offsets_retention: Duration,
     /// The time between two looks at which offsets these are.
     pub offsets_check_interval: Duration,
     /// The pause between two looks at how far groups are behind.
     pub lag_check_interval: Duration,
-    /// How long a member that speaks the consumer protocol may be silent.
+    /// The longest silence of a member that speaks the consumer protocol.
     pub consumer_session_timeout: Duration,
-    /// How often such a member is to be heard of.
+    /// The time between two heartbeats of a member that speaks the consumer protocol.
     pub consumer_heartbeat_interval: Duration,
 }
 
 /// Keys under `metrics`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsSettings {
-    /// How many topics each core counts one by one.
+    /// The most topics that each core counts one by one.
     pub topics_max: usize,
 }
 
 /// Keys under `shutdown`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutdownSettings {
-    /// How long requests under way may take when the node stops.
+    /// The longest time that requests under way may take when the node stops.
     pub deadline: Duration,
 }
 
 /// Keys under `log`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {
-    /// How a line looks.
+    /// The form of a line.
     pub format: LogFormat,
-    /// What is worth a line.
+    /// The least level that is worth a line.
     pub level: LogLevel,
 }
 

@@ -77,7 +77,7 @@ impl Controller {
     }
 }
 
-/// What commands do where the journal has no room.
+/// Says whether commands wait where the journal has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// They wait for it: without its start a node is of no use.
@@ -87,7 +87,7 @@ enum Turn {
 }
 
 impl Turn {
-    /// How much of the journal's reserve commands may use.
+    /// The part of the journal's reserve that commands may use.
     fn reserve_of(self, commands: &[Command]) -> Reserve {
         let help = self == Turn::Awaited || commands.iter().all(Command::frees_room);
         if help { Reserve::Use } else { Reserve::UseHalf }

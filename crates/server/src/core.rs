@@ -82,7 +82,7 @@ impl NodeFacts {
     }
 }
 
-/// What fetch sessions may take of one core.
+/// The room that fetch sessions may take of one core.
 fn session_room(config: &Config) -> SessionRoom {
     SessionRoom {
         sessions: config.limits.fetch_sessions,
@@ -94,7 +94,7 @@ fn session_room(config: &Config) -> SessionRoom {
 const API_CODES: usize = 128;
 const _: () = assert!(ApiKey::ALL[ApiKey::ALL.len() - 1].code() < API_CODES as i16);
 
-/// How often each of Kafka's APIs was asked for.
+/// Counts the requests of each of Kafka's APIs.
 pub(crate) struct ApiCounters([Cell<u64>; API_CODES]);
 
 impl Default for ApiCounters {
@@ -119,7 +119,7 @@ impl ApiCounters {
     }
 }
 
-/// How often answers told each error, by what was asked for. Bounded by the errors that there are.
+/// Counts the answers that told each error, for each API. Bounded by the errors that there are.
 #[derive(Default)]
 pub(crate) struct ErrorCounters(RefCell<BTreeMap<(ApiKey, i16), u64>>);
 

@@ -10,7 +10,7 @@ use storage::Trouble;
 
 use crate::core::Core;
 
-/// How often the free space is asked for.
+/// The time between two looks at the free space.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.

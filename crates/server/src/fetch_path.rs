@@ -36,7 +36,7 @@ const FIRST_WITH_CURRENT_LEADER: i16 = 16;
 const PARTITIONS_MIN: usize = 10_000;
 /// From so many partitions on others have their turn between the steps of a fetch.
 const OPENED_IN_ONE_TURN: usize = 5_000;
-/// What a fetch takes for each partition of its session while it waits.
+/// Memory that a fetch takes for each partition of its session while it waits.
 const WAITING_PARTITION_BYTES: usize = 384;
 
 /// The answer to a Fetch.
@@ -124,7 +124,7 @@ async fn gives_way(core: &Core, holds_room: bool) {
     }
 }
 
-/// How much a fetch wants, and until when it waits for that.
+/// The bytes that a fetch wants, and the time until which it waits for them.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     bytes_min: usize,
@@ -157,7 +157,7 @@ struct Fetch<'a> {
     owners: usize,
 }
 
-/// What a fetch has found.
+/// The outcome of a fetch's looks.
 struct Found {
     outcomes: Vec<Outcome>,
     waited: bool,

@@ -28,7 +28,7 @@ pub(crate) use shares::SessionRoom;
 /// `min.incremental.fetch.session.eviction.ms`).
 const IDLE_MIN: Duration = Duration::from_secs(120);
 
-/// What of an id says of which core it is, so that no two cores give out the same; the rest numbers the core's sessions.
+/// The bits of an id from this one on name its core, so that no two cores give out the same id. The others number its sessions.
 const CORE_SHIFT: u32 = 21;
 const OF_CORE: i32 = (1 << CORE_SHIFT) - 1;
 
@@ -40,7 +40,7 @@ const FINAL_EPOCH: i32 = -1;
 /// The request begins a session.
 const INITIAL_EPOCH: i32 = 0;
 
-/// What a request turned out to want.
+/// A request with its session taken into account.
 pub(crate) struct Opened {
     /// Zero without a session.
     pub(crate) session: i32,
@@ -73,20 +73,20 @@ impl FetchSessions {
         }
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many partitions a session has; none if there is no such session.
+    /// Returns the number of a session's partitions; zero if there is no such session.
     pub(crate) fn partition_count(&self, session: i32) -> usize {
         self.sessions
             .get(&session)
             .map_or(0, |session| session.wanted.len())
     }
 
-    /// What the request wants, its session taken into account. The consumer's own session is kept up to date here, and no
-    /// other is found.
+    /// Returns the partitions that the request wants, its session taken into account. The consumer's own session is kept up to
+    /// date here, and no other is found.
     ///
     /// # Errors
     /// There is no such session, or not in this state, or it names its topics in the other way: the consumer begins anew.

@@ -1,4 +1,4 @@
-//! What a core does now and then: retention, compaction, forgetting silent producers, closing quiet journals.
+//! The work that a core does now and then: retention, compaction, forgetting silent producers, closing quiet journals.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::clock_guard::{ClockGuard, Judgement};
 use crate::core::Core;
 use crate::shard::{CompactionMeans, Outlived, Shard, Trimmed, Work};
 
-/// How often a core looks whether its journals are quiet, and whether the log owes a sum of changes.
+/// The time between two looks at whether a core's journals are quiet, and whether the log owes a sum of changes.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);
-/// How often partitions are looked at, at least: what is too large should go soon, however long records stand before they go for
-/// their age.
+/// The longest time between two looks at partitions. Those that are too large should shrink soon, however long records stand
+/// before they go for their age.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
-/// So many partitions have a line each when retention deletes.
+/// The most partitions that have a line each when retention deletes.
 const RETENTION_LINES_MAX: usize = 5;
-/// How soon a change of what is rested for is seen.
+/// The longest time until a change of the pause between compactions is seen.
 const LOOK_AT_CONFIGS_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks after a core's partitions until the node stops. A look is cheap: at numbers in memory.
@@ -105,7 +105,7 @@ async fn rest_before_compaction(core: &Core) {
     }
 }
 
-/// What a compaction may use from now on.
+/// The means that a compaction may use from now on.
 fn means_in_force(core: &Core) -> CompactionMeans {
     let settings = &core.facts.config.compaction;
     let key_map_bytes = core.number_in_force(CLEANER_BUFFER, settings.key_map_bytes as u64);

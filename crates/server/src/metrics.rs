@@ -1,4 +1,4 @@
-//! What a node tells about itself in figures. A snapshot is gathered from all cores through their mailboxes and
+//! The figures that a node tells about itself. A snapshot is gathered from all cores through their mailboxes and
 //! rendered for Prometheus; health and readiness are read from the same snapshot.
 //!
 //! Off the record's way: nothing here may hold a core up, and a core that does not answer holds nothing up here.
@@ -43,7 +43,7 @@ pub(crate) struct Snapshot {
     pub(crate) cores: Vec<CoreAnswer>,
 }
 
-/// What came back from one core.
+/// The answer of one core.
 #[derive(Debug, Clone)]
 pub(crate) struct CoreAnswer {
     pub(crate) index: usize,
@@ -97,7 +97,7 @@ pub(crate) struct CoreFigures {
     pub(crate) groups: usize,
     /// Those that have failed: their groups are not served.
     pub(crate) closed_coordinators: Vec<ClosedCoordinator>,
-    /// How far groups are behind, as it was found some seconds ago.
+    /// The lags of groups, as they were found some seconds ago.
     pub(crate) group_lags: Arc<[GroupLag]>,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
@@ -121,7 +121,7 @@ pub(crate) struct TopicFigures {
     pub(crate) read_bytes: u64,
 }
 
-/// What retention has taken by one config.
+/// The figures of what retention has deleted by one config.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetentionFigures {
     pub(crate) config: &'static str,

@@ -32,8 +32,8 @@ use crate::turns::{self, Turns};
 
 pub use start_error::StartError;
 
-/// What is opened for each journal besides the connections of Kafka's clients: its files, those of segments that are read, and
-/// a share of what HTTP needs.
+/// Files that are opened for each journal besides the connections of Kafka's clients: its own, those of segments that are read,
+/// and a share of what HTTP needs.
 const DESCRIPTORS_PER_JOURNAL: u64 = 1_024;
 /// Connections that Kafka's clients may have however few files the system lets the node open.
 const CONNECTIONS_MIN: u64 = 64;
@@ -220,12 +220,12 @@ impl Node {
         self.http_address
     }
 
-    /// How many cores it runs.
+    /// Returns the number of cores that it runs.
     pub fn cores(&self) -> usize {
         self.mailboxes.cores()
     }
 
-    /// What an operator should know about how this node runs here.
+    /// Things that an operator should know about how this node runs here.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -344,8 +344,8 @@ fn warnings(disk: &dyn Disk, facts: &NodeFacts, cores: usize, cpus: usize) -> Ve
     warnings
 }
 
-/// How many connections Kafka's clients may have: what the journals leave of the open files that the system allows, but half
-/// of them where that is more. A log that cannot open a file fails as on a broken disk.
+/// Returns the most connections that Kafka's clients may have: as many as the journals leave of the open files that the system
+/// allows, but half of them where that is more. A log that cannot open a file fails as on a broken disk.
 fn connections_max(descriptors: u64, journals: usize) -> usize {
     let of_journals = DESCRIPTORS_PER_JOURNAL.saturating_mul(journals as u64);
     let left = descriptors.saturating_sub(of_journals);
@@ -353,7 +353,7 @@ fn connections_max(descriptors: u64, journals: usize) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// What an operator should know if the system allows so few open files that clients cannot have the connections they may.
+/// Returns a warning if the system allows so few open files that clients cannot have the connections they may.
 fn too_few_descriptors(descriptors: u64, wanted: usize, connections_max: usize) -> Option<String> {
     (connections_max < wanted).then(|| {
         format!(

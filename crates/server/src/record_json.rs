@@ -49,7 +49,7 @@ struct NewHeader {
     value_base64: Option<String>,
 }
 
-/// What is wrong with a record's JSON, in one sentence without the place.
+/// Says what is wrong with a record's JSON, in one sentence without the place.
 #[must_use]
 pub fn why(error: &serde_json::Error) -> String {
     in_words(error)

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many places there are. Those that were taken before a limit was lowered stay.
+/// The number of places. Those that were taken before a limit was lowered stay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SeatLimits {
     pub(crate) all: usize,

@@ -1,4 +1,4 @@
-//! What a core counts for each topic: what is appended to the topic's partitions here, and what is read from them.
+//! Counts for each topic what is appended to its partitions on a core, and what is read from them.
 //!
 //! A partition keeps hold of its topic's counters from their first use on, so that nothing is looked up for an append. The number
 //! of topics with counters of their own is bounded; a scrape reads those alone, however many topics there are.
@@ -83,7 +83,7 @@ impl TopicBook {
             .collect()
     }
 
-    /// What is counted for the others, if anything is.
+    /// The counters of all other topics together, if they have counted anything.
     pub(crate) fn others(&self) -> Option<&TopicCounters> {
         Some(&*self.others).filter(|others| !others.are_zero())
     }

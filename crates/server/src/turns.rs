@@ -22,8 +22,8 @@ pub(crate) const LONG: Duration = Duration::from_millis(20);
 /// Work that is begun in one turn, in bytes that are looked through: a millisecond or two, and well below `LONG` for whatever
 /// bytes a client may choose.
 pub(crate) const TURN_BYTES: usize = 2 << 20;
-/// How old the last reading of the processor time may be when a turn begins, at most: what was used since is not the turn's, so
-/// that a turn must be so much longer to count for sure.
+/// The greatest age of the last reading of the processor time when a turn begins. The time that was used since is not the
+/// turn's, so a turn must be so much longer to count for sure.
 const READING_AGE_MAX: Duration = Duration::from_millis(2);
 /// The log tells of at most one long turn in so long.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(crate) struct LongTurns {
 }
 
 impl LongTurns {
-    /// How many there were since the node began to serve.
+    /// The number of long turns since the node began to serve.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ impl Turns {
         Arc::clone(&self.of_cores[core])
     }
 
-    /// How many turns of all cores took more than 20 ms of processor time since the node began to serve.
+    /// The number of turns on all cores that took more than 20 ms of processor time since the node began to serve.
     pub fn long(&self) -> u64 {
         self.of_cores.iter().map(|core| core.count()).sum()
     }
@@ -107,9 +107,9 @@ struct Meter {
 }
 
 thread_local! {
-    /// What is measured is a thread, whose tasks are begun in many places; a thread that is no core's has none.
+    /// The meter of a core's thread, whose tasks are begun in many places; a thread that is no core's has none.
     static METER: OnceCell<Meter> = const { OnceCell::new() };
-    /// What was done in the turn under way, in bytes.
+    /// Work that was done in the turn under way, in bytes.
     static SPENT_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 

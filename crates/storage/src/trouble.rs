@@ -1,6 +1,6 @@
 //! A trouble that lasts, told as one: when it begins, at most once a minute while it goes on, and when it is over.
 //!
-//! What fails on a full disk fails again each time it is tried, and the log often lies on the same disk.
+//! Work that fails on a full disk fails again each time it is tried, and the log often lies on the same disk.
 
 use std::time::Duration;
 

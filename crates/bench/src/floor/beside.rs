@@ -16,7 +16,7 @@ use super::disk::time_filled;
 use super::loopback::round_trips;
 use crate::report::bytes;
 
-/// How often each is timed.
+/// Flushes and round trips that are timed.
 const FLUSHES: u32 = 100;
 const ROUND_TRIPS: u32 = 500;
 /// The largest request that is timed: beyond it, both take as long as their bytes.
@@ -24,7 +24,7 @@ const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// A direct write's least bytes.
 const BLOCK_BYTES: usize = 4 << 10;
 
-/// What the machine takes for a request of a size, without any broker.
+/// Times that the machine alone takes for a request of a size, without any broker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Beside {
     /// Bytes of the request.

@@ -1,4 +1,4 @@
-//! What all groups of a coordinator share while they handle an input: the time, the settings, the topics, the outbox.
+//! Things that all groups of a coordinator share while they handle an input: the time, the settings, the topics, the outbox.
 //!
 //! A group asks here for an answer, a durable change or a moment to be woken; it never reaches another group.
 
@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::shares::Shares;
 use super::topics::Topics;
 
-/// What is to happen once a change is durable, or was refused.
+/// The step that follows once a change is durable, or was refused.
 #[derive(Debug)]
 pub(crate) enum Then {
     /// The answers are given; if the change was refused, answers of the same kinds that say so.
@@ -33,7 +33,7 @@ pub(crate) enum Then {
     },
 }
 
-/// Whether other changes of the group may be decided while one is under way.
+/// Says whether other changes of the group may be decided while one is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// They may: they do not depend on this one.
@@ -50,11 +50,11 @@ pub(crate) struct UnderWay {
     pub(crate) changes: Vec<Change>,
     pub(crate) then: Then,
     pub(crate) gate: Gate,
-    /// What it takes until it is durable, roughly.
+    /// Bytes that it takes until it is durable, roughly.
     bytes: usize,
 }
 
-/// What a change takes beside its record.
+/// Bytes that a change takes beside its record.
 const CHANGE_BYTES: usize = 256;
 
 /// See the module.
@@ -65,20 +65,20 @@ pub(crate) struct Context {
     pub(crate) expressions: Expressions,
     /// The latest moment told.
     pub(crate) now: Duration,
-    /// What all groups hold in memory, roughly, in bytes.
+    /// Bytes of memory that all groups hold, roughly.
     pub(crate) held_bytes: usize,
-    /// What of that, and how many groups, each client has made.
+    /// The part of that, and the number of groups, that each client has made.
     pub(crate) shares: Shares,
     /// The client that made the group at work.
     pub(crate) maker: Option<Name>,
-    /// What requests that wait and changes under way take, roughly, in bytes.
+    /// Bytes that requests that wait and changes under way take, roughly.
     pub(crate) waiting_bytes: usize,
     /// The wall clock at `now` zero: the least that it showed since the start, and what it showed last.
     unix_ms_at_zero: [i64; 2],
     actions: VecDeque<Action>,
     under_way: VecDeque<UnderWay>,
     next_persist: u64,
-    /// What the group at work has asked for; taken by the coordinator when the group is done.
+    /// The wishes of the group at work; taken by the coordinator when the group is done.
     asked: Asked,
 }
 

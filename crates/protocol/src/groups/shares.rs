@@ -1,7 +1,8 @@
-//! What each client's address has taken of a coordinator's room, by the groups that it made.
+//! Counts how much of a coordinator's room each client's address has taken by the groups that it made.
 //!
-//! One client must not be able to keep new groups from all others: the one that has its share is refused, nobody that was
-//! there before is put out. Groups that were there at the start count for nobody, as the log does not say who made them.
+//! One client must not be able to keep all others from making groups. So a client that has its share is refused, and nobody
+//! that was there before is put out. Groups that were there at the start count for nobody, as the log does not say who made
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -9,16 +9,16 @@ use super::Coordinator;
 use super::contract::{GroupOffset, Name, TopicPartition};
 use super::group::Kind;
 
-/// How far one has come: behind a group, or behind an offset of one. By default at the beginning.
+/// The place that a walk has come to: behind a group, or behind an offset of one. By default the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OffsetsPlace {
     group: Option<Name>,
-    /// What was the last of the group; none if the group is through.
+    /// The last partition of the group that was seen; `None` if the group is through.
     partition: Option<TopicPartition>,
 }
 
 impl Coordinator {
-    /// What a group has committed of a partition, as far as the log has it.
+    /// Returns the offset that a group has committed of a partition, as far as the log has it.
     #[must_use]
     pub fn committed(&self, group: &str, partition: &TopicPartition) -> Option<Offset> {
         let offsets = &self.groups.get(group)?.offsets;
@@ -35,8 +35,9 @@ impl Coordinator {
         })
     }
 
-    /// What groups have committed from a place on, in the order of groups, topics and partitions; and where to go on, unless
-    /// that was all. Looks at `work_max` offsets and groups at most. There is nothing before the log is read.
+    /// Returns the offsets that groups have committed from a place on, in the order of groups, topics and partitions; and the
+    /// place to go on from, unless that was all. Looks at `work_max` offsets and groups at most. There is nothing before the log
+    /// is read.
     #[must_use]
     pub fn offsets_from(
         &self,

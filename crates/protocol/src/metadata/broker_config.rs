@@ -52,18 +52,18 @@ const TOPIC_DEFAULTS: &[(&str, &str)] = &[
     ("unclean.leader.election.enable", "unclean.leader.election.enable"),
 ];
 
-/// How often each core looks for partitions that need compaction, in ms.
+/// The pause between two looks of a core at which partitions need compaction, in ms.
 pub const CLEANER_BACKOFF: &str = "log.cleaner.backoff.ms";
-/// What each core has for the keys of a compaction, in bytes.
+/// Memory that each core has for the keys of a compaction, in bytes.
 pub const CLEANER_BUFFER: &str = "log.cleaner.dedupe.buffer.size";
-/// What the compaction of one core reads and writes in a second at most, in bytes.
+/// Bytes that the compaction of one core reads and writes in a second at most.
 pub const CLEANER_RATE: &str = "log.cleaner.io.max.bytes.per.second";
-/// How many connections a node takes altogether.
+/// The most connections that a node takes altogether.
 pub const MAX_CONNECTIONS: &str = "max.connections";
-/// How many connections a node takes from one address.
+/// The most connections that a node takes from one address.
 pub const MAX_CONNECTIONS_PER_IP: &str = "max.connections.per.ip";
 
-/// What is no topic's business.
+/// Configs that are no topic's business.
 static OF_NODES: &[KnownConfig] = &[
     topic_config::number(
         CLEANER_BACKOFF,
@@ -177,7 +177,8 @@ static OF_NODES: &[KnownConfig] = &[
     ),
 ];
 
-/// What Kafka says in another unit: those names are read from its configuration files only, and stand for these.
+/// Kafka's names for configs in another unit, each with the name in milliseconds that it stands for. Kafka reads the former
+/// from its configuration files only.
 const OTHER_UNITS: &[(&str, &str)] = &[
     ("log.retention.hours", "log.retention.ms"),
     ("log.retention.minutes", "log.retention.ms"),
@@ -243,7 +244,7 @@ impl KnownBrokerConfig {
         })
     }
 
-    /// Whether `value` may be set.
+    /// Says whether `value` may be set.
     ///
     /// # Errors
     /// The value breaks the config's rule.
@@ -252,7 +253,7 @@ impl KnownBrokerConfig {
     }
 }
 
-/// What nodes call what a topic config of this name is the default of: for an error about the name.
+/// Tells the name that a topic config has on nodes, where its default is set: for an error about the name.
 pub(super) fn told_for_nodes(name: &str) -> String {
     if let Some(ms) = name_in_ms(name) {
         return format!("; use {ms}, in milliseconds");
@@ -261,7 +262,7 @@ pub(super) fn told_for_nodes(name: &str) -> String {
     known.map_or_else(String::new, |known| format!("; for nodes it is {}", known.name))
 }
 
-/// What topics call what nodes give this name: for an error about the name.
+/// Tells the name that a config of nodes has on topics: for an error about the name.
 pub(super) fn told_for_topics(name: &str) -> String {
     let known = KnownBrokerConfig::find(name).ok();
     let of_topics = known.and_then(|known| known.topic_config);
@@ -281,7 +282,7 @@ impl BrokerConfig {
         BrokerConfig::default()
     }
 
-    /// Whether a change may be made.
+    /// Says whether a change may be made.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -312,18 +313,18 @@ impl BrokerConfig {
         self.values.get(name)
     }
 
-    /// Whether nothing is set.
+    /// Says whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// What is set here, sorted by name.
+    /// The values that are set here, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
         self.values.iter().map(|(name, value)| (*name, value))
     }
 
-    /// What is set here for topics, as changes of topic configs.
+    /// The values that are set here for topics, as changes of topic configs.
     pub(super) fn for_topics(&self) -> impl Iterator<Item = ConfigChange> + '_ {
         self.values.iter().filter_map(|(name, value)| {
             let topic_config = KnownBrokerConfig::find(name).ok()?.topic_config?;

@@ -48,7 +48,7 @@ pub enum Command {
         name: Arc<str>,
         /// The replicas of each partition, by index.
         partitions: Vec<ReplicaSet>,
-        /// What differs from the defaults.
+        /// Configs that differ from the defaults.
         config: Vec<ConfigChange>,
     },
     /// Deletes a topic and its records.
@@ -60,7 +60,7 @@ pub enum Command {
     CreatePartitions {
         /// Which topic.
         id: TopicId,
-        /// How many partitions it has so far: somebody else may have been faster.
+        /// The number of partitions that it has so far: somebody else may have been faster.
         first_index: i32,
         /// The replicas of each new partition.
         partitions: Vec<ReplicaSet>,
@@ -69,14 +69,14 @@ pub enum Command {
     SetTopicConfig {
         /// Which topic.
         id: TopicId,
-        /// What changes.
+        /// The changes.
         changes: Vec<ConfigChange>,
     },
     /// Changes configs of one broker or of all.
     SetBrokerConfig {
         /// Which broker; `None` for all.
         broker: Option<NodeId>,
-        /// What changes.
+        /// The changes.
         changes: Vec<ConfigChange>,
     },
     /// Hands out the producer ids from `first` up to, not including, `next`.
@@ -123,7 +123,7 @@ impl Command {
         }
     }
 
-    /// How many partitions it adds.
+    /// Returns the number of partitions that it adds.
     #[must_use]
     pub fn new_partition_count(&self) -> usize {
         match self {

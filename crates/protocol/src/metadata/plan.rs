@@ -12,10 +12,10 @@ use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, ReplicaSet};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
-/// How many producer ids are handed out at a time.
+/// Producer ids that are handed out at a time.
 pub const PRODUCER_ID_BLOCK: i64 = 1000;
 
-/// How large clients may make the cluster.
+/// Bounds on how large clients may make the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanLimits {
     /// Partitions of one topic.
@@ -40,11 +40,11 @@ pub struct NewTopic {
     pub id: TopicId,
     /// Its name.
     pub name: Arc<str>,
-    /// How many partitions.
+    /// The number of partitions.
     pub partition_count: i32,
-    /// How many replicas of each.
+    /// The number of replicas of each.
     pub replica_count: i32,
-    /// What differs from the defaults.
+    /// Configs that differ from the defaults.
     pub config: Vec<ConfigChange>,
 }
 
@@ -69,7 +69,7 @@ pub enum PlanError {
     ClusterFull {
         /// The most.
         max: usize,
-        /// How many there would be.
+        /// The number that there would be.
         wanted: usize,
     },
     /// Fewer than one replica, or more than there are nodes (Kafka: INVALID_REPLICATION_FACTOR).
@@ -101,7 +101,7 @@ pub enum PlanError {
     ProducerIdsExhausted,
 }
 
-/// What Kafka says of no partitions; too many are refused in our own words.
+/// Refuses a number of partitions: none in Kafka's words, too many in our own.
 fn told_partition_count(min: i32, max: i32, got: i32) -> String {
     match got {
         ..1 => "Number of partitions was set to an invalid non-positive value.".to_owned(),
@@ -109,7 +109,7 @@ fn told_partition_count(min: i32, max: i32, got: i32) -> String {
     }
 }
 
-/// What Kafka says of a replica count that cannot be.
+/// Refuses a replica count that cannot be, in Kafka's words.
 fn told_replica_count(got: i32, nodes: usize) -> String {
     match got {
         ..1 => "Replication factor must be larger than 0, or -1 to use the default value.".to_owned(),

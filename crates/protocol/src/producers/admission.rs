@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{ProducerId, Producers, Sequence, SequenceError, ShareChange, Stamp};
 
-/// What a partition must know of its node to take on a producer.
+/// The facts that a partition must know of its node to take on a producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
     /// The present moment.

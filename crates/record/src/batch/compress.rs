@@ -15,13 +15,13 @@ use super::snappy::{SnappyBlocks, SnappyWriter};
 /// A compression, and how hard it tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packing {
-    /// How records are compressed.
+    /// The codec.
     pub compression: Compression,
-    /// The level, as gzip and Zstandard count theirs; `None` is the one that they have by themselves. The others have only one.
+    /// The level, as gzip and Zstandard count theirs; `None` is the codec's default. The other codecs have only one.
     pub level: Option<i32>,
 }
 
-/// What compressed records may cost their reader. Uncompressed batches cost nothing and know no limit but their length.
+/// Bounds on what compressed records cost their reader. Uncompressed batches cost nothing and know no limit but their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes that the records of one batch may have once decompressed.
@@ -33,8 +33,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// So many bytes a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make, 128 MiB: streams
-    /// of level 20 and above name theirs however short they are. Memory is touched only as far as something comes out.
+    /// Allows so many bytes a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make.
+    /// That is 128 MiB: streams of level 20 and above name it however short they are. Memory is touched only as far as
+    /// something comes out.
     #[must_use]
     pub fn up_to(decompressed_bytes_max: u64) -> Limits {
         Limits {
@@ -346,7 +347,7 @@ impl Compressor {
         }
     }
 
-    /// What it appended to has so many bytes by now; a little more is on its way.
+    /// Bytes of the buffer that it appends to, so far; a little more is on its way.
     pub(super) fn out_bytes(&self) -> usize {
         match self {
             Compressor::None(out) => out.len(),
@@ -357,7 +358,7 @@ impl Compressor {
         }
     }
 
-    /// What it appended to, with all of it.
+    /// Returns the buffer that it appended to, with all of the records.
     pub(super) fn finish(self) -> Vec<u8> {
         match self {
             Compressor::None(out) => out,

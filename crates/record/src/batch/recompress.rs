@@ -1,8 +1,8 @@
-//! What a broker does to a batch whose topic wants its records compressed in another way than their producer did.
+//! Compresses a batch anew, if its topic wants its records compressed in another way than their producer did.
 //!
-//! Only the form of the records changes. They are taken as they come out of one codec into the other, a buffer at a time, so
-//! a small batch that holds hundreds of megabytes costs no memory: the new batch grows until it is too long for its topic.
-//! Everything else stays: offsets, times, producer and sequences. So a retry is the same batch to whoever knows producers.
+//! Only the form of the records changes. They go from one codec into the other a buffer at a time, so a small batch that holds
+//! hundreds of megabytes costs no memory: the new batch grows until it is too long for its topic. Everything else stays:
+//! offsets, times, producer and sequences. So a retry is still known as the same batch.
 
 use super::compress::{Compressor, Decompressor, Limits, Packing, failed};
 use super::error::BatchError;
@@ -12,7 +12,7 @@ use super::header::{
 use super::patch::{put, seal_checksum};
 use super::validate::Examined;
 
-/// How much is taken from one codec to the other at a time.
+/// Bytes that are taken from one codec to the other at a time.
 const STEP_BYTES: usize = 16 * 1024;
 
 /// Why a batch has no other form.
@@ -84,9 +84,9 @@ pub fn recompress(
 /// The batch on its way to its new form.
 struct NewForm {
     out: Compressor,
-    /// How the records came,
+    /// The compression that the records came in.
     from: Compression,
-    /// and how many bytes of them are still to come.
+    /// Bytes of them that are still to come.
     left_bytes: u64,
     compression: Compression,
     bytes_max: usize,

@@ -17,7 +17,7 @@ use super::walk::{
 };
 use crate::Offset;
 
-/// How much room a decompressed batch gets at a time.
+/// Bytes of room that a decompressed batch gets at a time.
 const DECOMPRESS_STEP_BYTES: usize = 64 * 1024;
 
 /// One record. Its bytes are parts of one buffer that all records of the batch share.
@@ -96,7 +96,7 @@ impl Records {
         &self.header
     }
 
-    /// How many bytes the records were that have come so far.
+    /// Bytes of the records that were taken so far.
     pub(super) fn taken_bytes(&self) -> usize {
         self.at
     }

@@ -13,10 +13,10 @@ use super::header::Compression;
 
 const FRAME_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const FRAME_HEADER_BYTES: usize = 16;
-/// What we put into one block: as far as snappy's own encoder looks back, also in raw blocks. The Java library does with half
-/// of it, and reads any.
+/// Bytes that we put into one block: as far as snappy's own encoder looks back, also in raw blocks. The Java library does with
+/// half of it, and reads any.
 const FRAME_BLOCK_BYTES: usize = 64 * 1024;
-/// What the Java library writes twice.
+/// The version that the Java library writes twice.
 const FRAME_VERSION: i32 = 1;
 /// The densest element of a block turns 3 bytes into 64.
 const EXPANSION_MAX: u64 = 22;
@@ -72,7 +72,7 @@ impl<B: AsRef<[u8]>> SnappyBlocks<B> {
         self.is_used_up() && self.at == self.block.len()
     }
 
-    /// Whether all blocks have been begun.
+    /// Says whether all blocks have been begun.
     fn is_used_up(&self) -> bool {
         self.next_at == self.compressed.as_ref().len()
     }
@@ -155,7 +155,7 @@ fn refused(reason: impl ToString) -> BatchError {
 pub(super) struct SnappyWriter {
     out: Vec<u8>,
     encoder: snap::raw::Encoder,
-    /// What does not fill a block yet.
+    /// Bytes that do not fill a block yet.
     waiting: Vec<u8>,
 }
 

@@ -1,7 +1,7 @@
 //! The records of one batch step by step, for readers who stop early and let others go on between two steps.
 //!
-//! What is compressed is unpacked only as far as is asked for, and only the bytes of the next record are kept. Records are as
-//! `records` gives them.
+//! A compressed batch is unpacked only as far as is asked for, and only the bytes of its next record are kept. The records are
+//! those that `records` gives.
 
 use bytes::Bytes;
 
@@ -13,14 +13,14 @@ use super::source::{SliceSource, Source, StreamSource};
 use super::walk::{RecordHead, take_head};
 use crate::Offset;
 
-/// What a record counts as beside its bytes: one of a few bytes is some work, too.
+/// Bytes that a record counts as beside its own: one of a few bytes is some work, too.
 const RECORD_WORK_BYTES: usize = 64;
 /// The lengths of a record's key and value, and the count of its headers.
 const LENGTHS_BYTES_MAX: u64 = 15;
 /// A record behind its head that is longer than this is gathered only after a pause.
 const LARGE_BYTES: u64 = 64 << 10;
 
-/// What the next step of a batch's records is.
+/// The outcome of one step through a batch's records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// The next record.

@@ -15,7 +15,7 @@ use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::slices::Slices;
 
-/// What Kafka says of a topic that is not there, word for word: scripts look for it.
+/// Kafka's sentence on a topic that is not there, word for word: scripts look for it.
 const UNKNOWN_NAME: (ErrorCode, &str) = (
     ErrorCode::UnknownTopicOrPartition,
     "This server does not host this topic-partition.",

@@ -23,7 +23,7 @@ use crate::slices::Slices;
 /// Stands for a size that nobody could tell.
 const UNKNOWN_BYTES: i64 = -1;
 
-/// What telling of a partition and of a topic takes while the answer is gathered, and in the frame.
+/// Memory that telling of a partition and of a topic takes while the answer is gathered, and in the frame.
 const PARTITION_BYTES: usize = 128;
 const TOPIC_BYTES: usize = 512;
 
@@ -90,7 +90,7 @@ pub(super) fn told_bytes(told: &DescribeLogDirsResponse) -> usize {
         .sum()
 }
 
-/// What gathering the answer takes.
+/// Memory that gathering the answer takes.
 fn gathered_bytes(core: &Core, request: &DescribeLogDirsRequest) -> usize {
     let (topics, partitions) = match &request.topics {
         None => core.with_metadata(|metadata| (metadata.topics().len(), metadata.partition_count())),

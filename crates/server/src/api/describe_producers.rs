@@ -18,7 +18,7 @@ use crate::shard::Shard;
 
 /// Producers that one answer holds at most.
 const PRODUCERS_MAX: usize = 100_000;
-/// What telling of a producer and of a partition takes, as it is found, as it is told and in the frame.
+/// Memory that telling of a producer and of a partition takes, as it is found, as it is told and in the frame.
 const PRODUCER_BYTES: usize = 128;
 const PARTITION_BYTES: usize = 160;
 /// Stands for what only transactions have, or what a partition does not remember.

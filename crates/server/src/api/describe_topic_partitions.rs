@@ -17,7 +17,7 @@ use crate::core::Core;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
 const PAGE_PARTITIONS_MAX: i32 = 2_000;
-/// What telling of a partition takes, as it is told and in the frame.
+/// Memory that telling of a partition takes, as it is told and in the frame.
 const PARTITION_BYTES: usize = 384;
 
 pub(super) async fn handle(

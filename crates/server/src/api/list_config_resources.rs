@@ -11,7 +11,7 @@ use crate::core::Core;
 
 /// From here on a request says which sorts it means.
 const FIRST_WITH_SORTS: i16 = 1;
-/// What telling of a topic takes, as it is told and in the frame: its name may have 249 letters.
+/// Memory that telling of a topic takes, as it is told and in the frame: its name may have 249 letters.
 const TOPIC_BYTES: usize = 560;
 
 pub(super) async fn handle(

@@ -141,15 +141,15 @@ pub(crate) fn start(
     }
 }
 
-/// What the arrays of any request may take, however short it is.
+/// Bytes that the arrays of any request may take, however short it is.
 const ARRAYS_BYTES_MIN: usize = 16 << 10;
-/// What they may take beyond that for each of its bytes: names of three letters take ten times as much as they are, those that
-/// people give topics and groups three to six times.
+/// Bytes that they may take beyond that for each byte of the request: names of three letters take ten times as much as they
+/// are, those that people give topics and groups three to six times.
 const ARRAYS_BYTES_PER_BYTE: usize = 12;
 /// The same of appends, whose batches are not taken apart.
 const ARRAYS_BYTES_PER_APPENDED_BYTE: usize = 2;
 
-/// What the arrays of a request of `size` bytes may take; `head` is what it begins with.
+/// Bytes that the arrays of a request of `size` bytes may take; `head` are its first bytes.
 fn arrays_bytes_max(head: &[u8], size: usize) -> usize {
     let per_byte = match is_one_of(head, &[ApiKey::Produce]) {
         true => ARRAYS_BYTES_PER_APPENDED_BYTE,
@@ -158,7 +158,7 @@ fn arrays_bytes_max(head: &[u8], size: usize) -> usize {
     (ARRAYS_BYTES_MIN + size * per_byte).min(DECODED_BYTES_MAX)
 }
 
-/// What such a request takes of its core's memory, taken apart.
+/// Memory of its core that such a request takes when it is taken apart.
 pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
     match is_one_of(head, &[ApiKey::Produce]) {
         // What its arrays take besides is little, unless they are of batches that are hardly there.
@@ -167,7 +167,7 @@ pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
     }
 }
 
-/// What a request takes besides: a fetch, what its session says.
+/// Memory that a request takes besides: that of its session, if it is a Fetch.
 pub(crate) fn memory_bytes_of_session(core: &Core, connection: &Connection, frame: &[u8]) -> usize {
     match is_fetch(frame) {
         true => session_bytes(core, connection),
@@ -184,7 +184,7 @@ fn is_fetch(frame: &[u8]) -> bool {
 /// also while others take nothing.
 pub(crate) const TOPICS_WITHOUT_ROOM_MAX: usize = 100;
 
-/// Whether a request's answer may wait for what others do: for records, or for the rest of a group.
+/// Says whether a request's answer may wait for others: for their records, or for the rest of a group.
 pub(crate) fn may_wait(frame: &[u8]) -> bool {
     is_one_of(frame, &[ApiKey::Fetch, ApiKey::JoinGroup, ApiKey::SyncGroup])
 }

@@ -140,7 +140,7 @@ async fn begin(
     started
 }
 
-/// What the producer waits for.
+/// Returns the acknowledgement that the producer waits for.
 fn acks_of(request: &ProduceRequest) -> Result<Acks, Refused> {
     if request.transactional_id.is_some() {
         let why = "transactions are not supported yet; leave transactional.id unset";
@@ -232,7 +232,7 @@ fn batches(request: &ProduceRequest) -> impl Iterator<Item = &PartitionProduceDa
     request.topic_data.iter().flat_map(|topic| &topic.partition_data)
 }
 
-/// What compressed batches of a request share, if it has several batches.
+/// The allowance that the batches of a request share, if there are several and some are compressed.
 fn allowance(core: &Core, request: &ProduceRequest) -> Option<Allowance> {
     batches(request).nth(1)?;
     let records = || batches(request).filter_map(|partition| partition.records.as_deref());

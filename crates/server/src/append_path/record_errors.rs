@@ -5,12 +5,12 @@ use kafka_wire::produce::BatchIndexAndErrorMessage;
 
 use crate::shard::BadRecords;
 
-/// So many records are named in one answer; beyond them the first of each batch.
+/// The most records that one answer names; beyond them, it names the first of each batch.
 const NAMED_MAX: usize = 10_000;
-/// So many bytes all sentences of one answer have; a record beyond that is named without one, and clients show the batch's.
+/// Bytes that all sentences of one answer may have. A record beyond that is named without one; clients show the batch's then.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What one answer has told so far.
+/// The records that one answer has named so far, and the bytes of their sentences.
 #[derive(Default)]
 pub(super) struct RecordErrors {
     named: usize,

@@ -6,9 +6,10 @@
 //! hold some and want more never wait for each other: the one that misses least finds what it misses, or will as soon as those
 //! end that miss nothing. Nobody has to be cut off for that.
 //!
-//! Who holds some already goes before who holds nothing. Among newcomers the address that holds least goes first, of its
-//! claims those that miss little. So a large claim may be overtaken again and again: once in `TURN_EVERY` the one that has
-//! waited longest has `TURN_LASTS` to itself, in which no newcomer goes before it. Nobody makes the others wait for longer.
+//! A claim that holds some already goes before those that hold nothing. Among newcomers, the address that holds least goes
+//! first, and of its claims those that miss little. So a large claim may be overtaken again and again. Therefore, once in
+//! `TURN_EVERY`, the claim that has waited longest has `TURN_LASTS` to itself, in which no newcomer goes before it. Nobody
+//! makes the others wait for longer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -19,11 +20,11 @@ use tokio::time::Instant;
 
 /// A claim no larger than this part of what is free is met at once: those that come first cannot leave the others nothing.
 const SHARE: usize = 16;
-/// How often, and for how long, the claim that has waited longest goes before all newcomers.
+/// Once in this time, the claim that has waited longest goes before all newcomers for as long as `TURN_LASTS`.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const TURN_LASTS: Duration = Duration::from_secs(1);
 
-/// Whose claims share alike: those of one address; or the node's own.
+/// The address that a claim is made for, or `None` for the node's own. The payers share alike.
 pub(super) type Payer = Option<IpAddr>;
 
 /// Why a claim cannot have more at once.
@@ -56,7 +57,7 @@ pub(super) struct Ledger {
     turn_at: Option<Instant>,
 }
 
-/// How much one may come to hold, and holds.
+/// A claim: the bytes that it may come to hold, and those that it holds.
 struct Claim {
     payer: Payer,
     need_bytes: usize,
@@ -77,8 +78,8 @@ struct Wait {
     told: oneshot::Sender<()>,
 }
 
-/// What the claims of one payer hold together, and those of them that hold nothing yet and wait: of about the same size in the
-/// order of their asking, small ones before.
+/// The claims of one payer: the bytes that they hold together, and those of them that wait and hold nothing yet. Small ones go
+/// first, and those of about the same size in the order of their asking.
 #[derive(Default)]
 struct Account {
     claims: usize,
@@ -135,12 +136,12 @@ impl Ledger {
         id
     }
 
-    /// How much a claim holds.
+    /// Bytes that a claim holds.
     pub(super) fn held_by(&self, id: ClaimId) -> usize {
         self.claim(id).held_bytes
     }
 
-    /// How much of its need a claim misses.
+    /// Bytes of its need that a claim misses.
     pub(super) fn missing(&self, id: ClaimId) -> usize {
         self.claim(id).missing()
     }

@@ -10,7 +10,7 @@ const SIZE: &str = "a whole number of bytes, or a size such as 64MiB or 1GiB";
 /// counts neither milliseconds nor bytes.
 ///
 /// # Errors
-/// What the config takes, if the value is neither a number nor one with a known unit.
+/// Names what the config takes, if the value is neither a number nor one with a known unit.
 pub fn plain_value(name: &str, value: &str) -> Result<String, &'static str> {
     let counts_bytes = name.split('.').any(|word| word == "bytes");
     let counts_ms = name.ends_with(".ms");

@@ -27,15 +27,15 @@ const ARRIVING_PART: usize = 16;
 pub(super) struct Arriving<'a> {
     requests: &'a Budget,
     room: Room,
-    /// Of the frame.
+    /// Bytes of the frame.
     size: usize,
-    /// What it takes when it is taken apart, too.
+    /// Memory that the request takes, with all that is made of it when it is taken apart.
     memory_bytes: usize,
     time_max: Duration,
     deadline: Instant,
     /// Ends when others have waited for long enough.
     wanted: LocalBoxFuture<'a, ()>,
-    /// Of what came since that was new.
+    /// Bytes that have come since `wanted` was begun.
     came_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a fetch answers, when all is found that it brings.
+//! Makes the answer of a fetch, when all is found that it brings.
 
 use std::collections::BTreeSet;
 

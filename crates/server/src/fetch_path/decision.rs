@@ -1,6 +1,6 @@
-//! Whether a fetch has enough, waits, or must have room first: decided from what a look has come to, and nothing else.
+//! Decides whether a fetch has enough, waits, or must have room first, from what a look has found and from nothing else.
 
-/// What a look at partitions has come to.
+/// The sums of a look at partitions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sight {
     /// Bytes of the batches found.
@@ -18,7 +18,7 @@ pub(super) struct Sight {
     pub(super) has_failed: bool,
 }
 
-/// What a fetch does after a look.
+/// The next step of a fetch after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Answer,

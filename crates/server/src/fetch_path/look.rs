@@ -23,7 +23,7 @@ const FIRST_WITH_ZSTD: i16 = 10;
 /// Partitions that are dealt with in one turn of a core.
 pub(super) const SLICE: usize = 256;
 
-/// What a partition answered.
+/// The answer of one partition.
 pub(super) type Outcome = Result<ReadResult, ErrorCode>;
 
 /// A partition to be read, and its place in the request.
@@ -33,7 +33,7 @@ pub(super) struct Planned {
     pub(super) read: ReadRequest,
 }
 
-/// Finds the partitions; of what is not there, the answer is known already.
+/// Finds the partitions. For those that are not there, the answer is known already.
 pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
     let mut planned = Vec::with_capacity(wanted.len());
     let mut outcomes = Vec::with_capacity(wanted.len());
@@ -89,7 +89,7 @@ fn find(metadata: &Metadata, wanted: &Wanted, version: i16) -> Result<ReadReques
     })
 }
 
-/// How many cores own planned partitions; at least one.
+/// Returns the number of cores that own planned partitions; at least one.
 pub(super) fn owner_count(core: &Core, planned: &[Planned]) -> usize {
     let owner = |planned: &Planned| core.facts.owner_of(planned.read.partition);
     let owners: BTreeSet<usize> = planned.iter().map(owner).collect();
@@ -158,7 +158,7 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
     found
 }
 
-/// What the partitions that were looked at come to, with so much room.
+/// Sums up a look at partitions that had room for `room_bytes`.
 pub(super) fn sight(looked_at: &[Planned], outcomes: &[Outcome], room_bytes: Option<usize>) -> Sight {
     let mut sight = Sight {
         room_bytes,

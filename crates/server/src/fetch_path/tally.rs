@@ -1,5 +1,5 @@
-//! What a fetch that waits knows of the partitions that have something for it, without holding any of it: how many bytes
-//! were counted, and up to which offset. So only what is new is looked at, and only where something moved.
+//! Counts, for a fetch that waits, the bytes that partitions have for it, and up to which offset they were counted. None of
+//! them are held. Thanks to the counts, a look is only at new records, and only in partitions that moved.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::decision::Sight;
 use super::look::{Outcome, Planned, end_of};
 use crate::shard::ReadRequest;
 
-/// How often a fetch that has found too little looks again, at most.
+/// The least time between two looks of a fetch that has found too little.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// The more partitions a look was at, the longer it is to the next: so many for each interval.
+/// The more partitions a look was at, the longer it is to the next: so many partitions add one interval.
 const LOOKED_AT_PER_INTERVAL: usize = 64;
 
-/// How long a fetch rests after a look at so many partitions.
+/// Returns the time that a fetch rests after a look at so many partitions.
 pub(super) fn rest_after(looked_at: usize) -> Duration {
     let intervals = 1 + looked_at / LOOKED_AT_PER_INTERVAL;
     LOOK_INTERVAL * u32::try_from(intervals).unwrap_or(u32::MAX)
 }
 
-/// What was counted of one partition.
+/// The count of one partition.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     bytes: usize,
-    /// What comes behind this is not counted yet.
+    /// Records from here on are not counted yet.
     end: Offset,
     tail: Offset,
 }
@@ -39,7 +39,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What to read of a partition that has moved: what is not counted yet. `None` if it may bring no more.
+    /// Returns the read of what is not counted yet of a partition that has moved. `None` if it may bring no more.
     pub(super) fn rest_of(&self, number: usize, planned: &Planned) -> Option<Planned> {
         let Some(counted) = self.counted.get(&number) else {
             return Some(*planned);
@@ -83,7 +83,7 @@ impl Tally {
         self.counted.keys().copied()
     }
 
-    /// What all of it comes to, with so much room.
+    /// Sums up all that was counted, for a fetch that has room for `room_bytes`.
     pub(super) fn sight(&self, planned: &[Planned], room_bytes: Option<usize>) -> Sight {
         let available = |(number, counted): (&usize, &Counted)| match counted.end < counted.tail {
             true => counted

@@ -1,5 +1,6 @@
-//! How a fetch waits for records: it is woken with which partitions moved, looks at what is new in those, and reads again only
-//! where there is something. So one append costs a fetch of thousands of partitions as much as one of a single one.
+//! A fetch that waits for records. It is woken with the numbers of the partitions that moved, looks at what is new in those,
+//! and reads again only where there is something. So one append costs a fetch of thousands of partitions as much as a fetch of
+//! a single one.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

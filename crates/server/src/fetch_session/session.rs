@@ -30,24 +30,24 @@ pub(crate) struct TopicKey {
     pub(crate) id: TopicId,
 }
 
-/// What a fetch wants of one partition.
+/// One partition, as a fetch wants it.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) topic: TopicKey,
     pub(crate) partition: FetchPartition,
-    /// What the session told its consumer last: (tail, log start). `None` before the first answer, and after an error: what
-    /// comes behind that is news.
+    /// (tail, log start), as the session told its consumer last. `None` before the first answer, and after an error: the next
+    /// answer is news then.
     pub(crate) told: Option<(i64, i64)>,
 }
 
-/// What an answer says of one partition.
+/// One partition, as an answer tells of it.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
     /// (tail, log start); `None` with an error.
     pub(crate) stands: Option<(i64, i64)>,
-    /// Whether it brings records.
+    /// Says whether the answer brings records of it.
     pub(crate) brings_records: bool,
 }
 
@@ -57,10 +57,10 @@ pub(crate) struct FetchSession {
     pub(super) id: i32,
     pub(super) address: IpAddr,
     pub(super) used_at: Instant,
-    /// What it takes of its core's memory.
+    /// Bytes that it takes of its core's memory.
     pub(super) bytes: usize,
     epoch: i32,
-    /// Whether its topics are named by their ids.
+    /// Says whether its topics are named by their ids.
     names_ids: bool,
     pub(super) wanted: Vec<Wanted>,
     places: HashMap<(TopicKey, i32), usize>,
@@ -198,7 +198,7 @@ impl FetchSession {
     }
 }
 
-/// What a partition takes of a session's memory.
+/// Bytes that a partition takes of a session's memory.
 fn bytes_of(wanted: &Wanted) -> usize {
     PARTITION_BYTES + wanted.topic.name.as_bytes().len()
 }

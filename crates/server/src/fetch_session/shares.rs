@@ -1,4 +1,4 @@
-//! What fetch sessions take of a core, together and for one address: half of it at most for each.
+//! Counts what fetch sessions take of a core, together and for each address. One address may take half of it at most.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
-//! What an administrator has done to a group: its offsets set or deleted, or the group deleted. The log tells it.
+//! Changes that an administrator makes to a group, as the log tells them: offsets set or deleted, or the group deleted.
 //!
-//! Kafka's protocol has one request by which consumers commit and administrators reset. It is taken for a reset if whoever
-//! sends it is no member and the group has, or had, members; a consumer without a group commits like that too, so of other groups only
-//! steps back are told.
+//! Kafka's protocol has one request by which consumers commit and administrators reset. It is taken for a reset if its sender
+//! is no member and the group has, or had, members. A consumer without a group commits like that too. So of groups that never
+//! had members, only steps back are told.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct AdminChange {
 }
 
 impl AdminChange {
-    /// What the request will change, if it is an administrator's.
+    /// Returns the change that the request will make, if it is an administrator's.
     pub(super) fn of(request: &Request, coordinator: &Coordinator) -> Option<AdminChange> {
         let (change, group, offsets) = match request {
             Request::CommitOffsets(commit) => {
@@ -65,7 +65,7 @@ fn was_made(answer: &Answer) -> bool {
     }
 }
 
-/// What a reset does, in words; `None` for what consumers do all the time.
+/// Returns the moves of a reset, in words; `None` for a commit as consumers make them all the time.
 fn reset(commit: &CommitOffsets, coordinator: &Coordinator) -> Option<String> {
     let committer = &commit.committer;
     if committer.generation_or_epoch >= 0 || !committer.member.is_empty() {

@@ -27,7 +27,7 @@ struct Appending {
     outcome: AppendAnswer,
 }
 
-/// Who waits for an answer, and what the log is to tell then.
+/// A request that waits for its answer, and the change that the log is to tell then.
 struct Waiting {
     reply: oneshot::Sender<Answer>,
     admin_change: Option<AdminChange>,
@@ -286,7 +286,7 @@ impl GroupHost {
     }
 }
 
-/// Whether a refused batch is certain not to be in the log. After a flush that failed nobody knows, nor of what the leader
+/// Says whether a refused batch is certain not to be in the log. After a flush that failed nobody knows, nor of what the leader
 /// gave up while it was under way.
 fn took_nothing(refusal: &AppendRefusal) -> bool {
     !matches!(

@@ -1,4 +1,5 @@
-//! What is wrong with JSON, in words of HTTP's users: the parser speaks of maps, strings and integers of the program's own.
+//! Says what is wrong with JSON in words of HTTP's users. The parser's own words are of maps, strings and integers of the
+//! program.
 
 use serde_json::error::Category;
 

@@ -1,5 +1,5 @@
-//! What is done with every request, whichever path it asks for: its path and origin are checked, and whether its connection
-//! may ask for it; it is counted, and it has a line in the log, also if its client does not wait for the answer.
+//! The steps that every request goes through, whichever path it asks for. Its path and origin are checked, and whether its
+//! connection may ask for it. It is counted, and has a line in the log, also if its client does not wait for the answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::problem::{Kind, Problem};
 use super::uri::check_path;
 use crate::config::Config;
 
-/// Who asks.
+/// The address of the client that asks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
@@ -101,7 +101,7 @@ fn check_origin(method: &Method, headers: &HeaderMap, config: &Config) -> Result
     }
 }
 
-/// Whether `authority` names this node, and nobody else can have made it do so.
+/// Says whether `authority` names this node, and nobody else can have made it do so.
 fn is_own(authority: &str, config: &Config) -> bool {
     let Some(host) = host_of(authority) else {
         return false;

@@ -14,7 +14,7 @@ use super::line::Line;
 use super::problem::{Kind, Problem};
 use crate::seats::{Full, Seat, SeatLimits, Seats};
 
-/// What visitors may ask for.
+/// Paths that visitors may ask for.
 const PROBES: [&str; 3] = ["/health", "/metrics", "/ready"];
 
 /// A connection's place, until dropped.

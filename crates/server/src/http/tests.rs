@@ -81,7 +81,7 @@ fn serve_gone(cores: usize) -> (HttpServer, SocketAddr) {
     serve(HttpLimits::default(), cores, router)
 }
 
-/// What bounds the paths below.
+/// The operation whose bounds the paths below have.
 static PLAIN: Operation = Operation {
     method: Method::GET,
     path: "/well",
@@ -92,8 +92,8 @@ static PLAIN: Operation = Operation {
     describe: || Value::Null,
 };
 
-/// A path that answers, as one that probes ask for, too; one that never does; and for probes, how many requests of that are
-/// under way.
+/// Serves a path that answers, and another one like it for probes; a path that never answers; and for probes, the number of
+/// requests to that one that are under way.
 fn serve_plain(limits: HttpLimits) -> (HttpServer, SocketAddr) {
     let stuck = |State(app): State<Arc<App>>| async move {
         let _under_way = app.counters.follower();

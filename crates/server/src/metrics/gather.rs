@@ -25,9 +25,9 @@ use super::{CoreAnswer, CoreFigures, JournalFigures, RetentionFigures, Silence, 
 /// A core that answers nothing for this long is not well: its longest turn is a matter of milliseconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
-/// So many topics are read in one turn of a core.
+/// Topics that are read in one turn of a core.
 const TOPICS_AT_A_TIME: usize = 1_000;
-/// What stands in place of a name for the topics that have no counters of their own. No topic can be called that.
+/// The name that stands for all topics without counters of their own. No topic can be called that.
 const OTHER_TOPICS: &str = "(others)";
 
 /// A question to a core, perhaps asked by several.

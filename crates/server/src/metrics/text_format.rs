@@ -1,7 +1,7 @@
 //! The two formats that scrapers read: OpenMetrics 1.0, and Prometheus' own text format 0.0.4 for those that ask for it alone.
 //!
-//! What is rendered is OpenMetrics. The older format has neither units nor info metrics nor an end, and names a counter as its
-//! samples are named.
+//! The metrics are rendered as OpenMetrics, and then translated if need be. The older format has neither units nor info metrics
+//! nor an end, and names a counter as its samples are named.
 
 use std::fmt::Write;
 

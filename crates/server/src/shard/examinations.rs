@@ -33,7 +33,7 @@ type Client = Option<IpAddr>;
 #[derive(Default)]
 pub(super) struct Examinations {
     waiting: RefCell<Waiting>,
-    /// Whose batch is being examined, and where it goes.
+    /// The client and the partition of the batch that is being examined.
     under_way: Cell<Option<(Client, PartitionId)>>,
     /// Something waits.
     came: Notify,
@@ -91,7 +91,7 @@ impl Examinations {
         self.came.notify_one();
     }
 
-    /// How many appends wait behind the one under way.
+    /// The number of appends that wait behind the one under way.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiting.borrow().rooms.values().map(WaitingRoom::len).sum()

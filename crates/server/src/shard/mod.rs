@@ -88,7 +88,7 @@ pub(crate) struct ShardCounters {
     pub(crate) by_size: RetentionCounters,
 }
 
-/// What retention has taken for one reason.
+/// Counts what retention has deleted for one reason.
 #[derive(Default)]
 pub(crate) struct RetentionCounters {
     /// Each of one partition.
@@ -123,17 +123,17 @@ enum Phase {
     Draining,
 }
 
-/// What was given up of a partition.
+/// The records that were given up of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trimmed {
     pub(crate) first: Offset,
     /// The first offset that is kept.
     pub(crate) next: Offset,
-    /// Of segments and the journal, as far as they are counted to the partition.
+    /// Bytes of segments and the journal, as far as they are counted to the partition.
     pub(crate) bytes: u64,
 }
 
-/// What retention has taken of a partition.
+/// The records that retention has deleted of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outlived {
     pub(crate) trimmed: Trimmed,
@@ -504,7 +504,7 @@ impl Shard {
         self.producer_room.set_next_id(next_id);
     }
 
-    /// How many idempotent producers the partitions remember together.
+    /// The number of idempotent producers that the partitions remember together.
     pub(crate) fn producers_remembered(&self) -> usize {
         self.producer_room.remembered()
     }

@@ -96,7 +96,7 @@ impl Partition {
         }
     }
 
-    /// What counts the use of its topic.
+    /// The counters for the use of its topic.
     pub(super) fn counters(&self, topic: TopicId, book: &TopicBook) -> &Rc<TopicCounters> {
         self.counters.get_or_init(|| book.counters_of(topic))
     }

@@ -1,5 +1,5 @@
-//! How many idempotent producers the partitions of one journal remember together, and how many they may: of one client's address
-//! half of all.
+//! Counts the idempotent producers that the partitions of one journal remember together, and bounds their number. Those of one
+//! client's address may be half of all.
 //!
 //! The bound is on memory, and keeps the journal's checkpoint, which holds them all, far below the size that could not be read back.
 

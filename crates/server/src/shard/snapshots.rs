@@ -1,4 +1,4 @@
-//! What the leaders of a shard want kept in a checkpoint: which epochs wrote what, and the idempotent producers.
+//! Gathers what the leaders of a shard want kept in a checkpoint: which epochs wrote what, and the idempotent producers.
 //!
 //! There may be hundreds of thousands of producers, so the snapshots are taken in slices before the checkpoint is begun. Each is
 //! exactly of one offset, its partition's tail when it was taken. Nothing is laid out meanwhile, so what lies behind that offset stays

@@ -1,4 +1,5 @@
-//! What goes wrong in a shard beside appends and reads, and goes wrong again each time it is tried: told as one trouble.
+//! Troubles with a shard's work beside appends and reads. The work may fail again each time it is tried: it is told as one
+//! trouble then.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -8,7 +9,7 @@ use storage::Trouble;
 
 use super::{Shard, count};
 
-/// What is tried again until it works.
+/// Work that is tried again until it succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Preparation,
@@ -20,7 +21,7 @@ pub(crate) enum Work {
     GroupChanges,
 }
 
-/// What gives a full journal room again.
+/// Work that gives a full journal room again.
 const MAKES_ROOM: [Work; 3] = [Work::Layout, Work::Checkpoint, Work::Preparation];
 
 impl Work {

@@ -1,8 +1,8 @@
 //! Appends that wait in the order they came: to be examined (`examinations`), and then for room in the journal, or in memory
 //! before flushes and layout have caught up. Each of the three has a room of its own.
 //!
-//! What waits here must not keep more memory than its senders were given. Whoever gives up waiting has that room again and may
-//! send as much anew: so what nobody waits for goes, before it is more than all that came before it.
+//! Appends here must not keep more memory than their senders were given. A sender that gives up waiting has that room again and
+//! may send as much anew. So appends that nobody waits for go, before they are more than all that came before them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ use storage::BatchBytes;
 use super::append::Approved;
 use super::{Acks, AppendRequest};
 
-/// So much may come before it is worth a look at all that waits.
+/// Bytes that may come before they are worth a look at all that waits.
 const SWEEP_BYTES_MIN: usize = 1 << 20;
 
 /// An append whose batch was examined: what was found is the same at the next attempt.
@@ -22,7 +22,7 @@ pub(super) struct Attempt {
     pub(super) approved: Approved,
 }
 
-/// What waits in a room: an append, examined or not.
+/// An append that waits in a room, examined or not.
 pub(super) trait Waits {
     fn request(&self) -> &AppendRequest;
     fn request_mut(&mut self) -> &mut AppendRequest;
@@ -69,13 +69,13 @@ impl Waits for Attempt {
 /// See the module.
 pub(super) struct WaitingRoom<A> {
     queue: VecDeque<A>,
-    /// How many of each partition are in the queue.
+    /// The number of appends in the queue for each partition.
     partitions: HashMap<PartitionId, usize>,
-    /// What those of the queue take who were waited for when all were looked at.
+    /// Bytes of the appends that were still waited for at the last look at all.
     swept_bytes: usize,
-    /// What has come since. Only when it is as much is there another look: each byte pays for one.
+    /// Bytes that have come since. Only when they are as many is there another look: each byte pays for one.
     added_bytes: usize,
-    /// What the batches in the queue have grown by.
+    /// Bytes by which the batches in the queue have grown.
     grown_bytes: usize,
 }
 
@@ -100,12 +100,12 @@ impl<A: Waits> WaitingRoom<A> {
         self.queue.len()
     }
 
-    /// What the batches that wait here have beside what was sent.
+    /// Bytes that the batches that wait here have beside those that were sent.
     pub(super) fn grown_bytes(&self) -> usize {
         self.grown_bytes
     }
 
-    /// Whether an append to this partition waits here.
+    /// Says whether an append to this partition waits here.
     pub(super) fn has(&self, partition: PartitionId) -> bool {
         self.partitions.contains_key(&partition)
     }
@@ -192,7 +192,7 @@ impl<A: Waits> WaitingRoom<A> {
     }
 }
 
-/// What one that waits here takes: nothing is shared any more.
+/// Bytes that an append takes while it waits here: nothing is shared any more.
 fn held_bytes<A: Waits>(attempt: &A) -> usize {
     let kept = match &attempt.request().batch {
         BatchBytes::Alone(memory) => memory.bytes(),

@@ -1,4 +1,4 @@
-//! What is in force: ApiVersions and DescribeConfigs.
+//! The configs and versions that are in force: ApiVersions and DescribeConfigs.
 
 mod long_answers;
 
@@ -246,7 +246,7 @@ fn the_nodes_own_keys_are_found_under_kafkas_names() {
     );
 }
 
-/// What tools look for before they act, with the types that Kafka's brokers tell.
+/// The configs that tools look for before they act have the types that Kafka's brokers tell.
 #[test]
 fn what_kafkas_tools_look_for_is_told_and_cannot_be_changed() {
     const FIXED: [(&str, &str, i8); 7] = [

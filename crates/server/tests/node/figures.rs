@@ -1,4 +1,4 @@
-//! What a node counts of its clients' work: by topic, and by error.
+//! The figures that a node counts of its clients' work: by topic, and by error.
 
 use kafka_wire::{DeleteTopicsRequest, ErrorCode};
 

@@ -100,7 +100,7 @@ impl Wire {
         (header.correlation_id, response)
     }
 
-    /// Whether an answer has begun to come.
+    /// Says whether an answer has begun to come.
     pub(crate) fn has_answer(&self) -> bool {
         self.stream.set_nonblocking(true).expect("the stream is open");
         let peeked = self.stream.peek(&mut [0]);

@@ -69,12 +69,12 @@ pub(crate) struct FoundFiles {
     pub(crate) held: Vec<u32>,
 }
 
-/// What there are places for.
+/// The room that is left for frames.
 struct Room {
-    /// In the file that is being written.
+    /// Bytes left in the file that is being written.
     in_file: u64,
     ready_files: u64,
-    /// In each of those.
+    /// Bytes in each of the ready files.
     file_room: u64,
 }
 

@@ -10,25 +10,25 @@ use super::frame::FILE_HEADER_BYTES;
 const RESERVE_PART: u64 = 64;
 const BLOCK_BYTES: u64 = FILE_HEADER_BYTES as u64;
 
-/// How much of a journal's reserve an entry may use.
+/// The part of a journal's reserve that an entry may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reserve {
-    /// None: records.
+    /// None of it, for records.
     #[default]
     Keep,
-    /// Half: what may help, and what is needed to go on.
+    /// Half of it, for entries that may help, and for those that are needed to go on.
     UseHalf,
-    /// All: what is sure to free room.
+    /// All of it, for entries that are sure to free room.
     Use,
 }
 
 impl JournalSizes {
-    /// What records leave of a journal that has no other file ready. Files below 256 KiB are too small for any.
+    /// Bytes that records leave of a journal that has no other file ready. Files below 256 KiB are too small for any.
     pub fn reserve_bytes(&self) -> u64 {
         whole_blocks(self.file_bytes / RESERVE_PART)
     }
 
-    /// What an entry leaves of it.
+    /// Bytes that an entry leaves of it.
     pub(super) fn kept_bytes(&self, reserve: Reserve) -> u64 {
         match reserve {
             Reserve::Keep => self.reserve_bytes(),

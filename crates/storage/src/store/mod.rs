@@ -75,7 +75,7 @@ pub struct StoreConfig {
     pub superseded_bytes_max: u64,
 }
 
-/// How a batch is to be appended, validated and numbered by the caller.
+/// The append of a batch that the caller has validated and numbered.
 #[derive(Debug, Clone, Copy)]
 pub struct Append {
     /// The leader's epoch, written into the batch.
@@ -88,7 +88,7 @@ pub struct Append {
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
-    /// How much of the journal's reserve it may use.
+    /// The part of the journal's reserve that it may use.
     pub reserve: Reserve,
 }
 

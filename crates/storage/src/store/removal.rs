@@ -21,7 +21,7 @@ use crate::journal::{self, JournalFile, Reserve, StageError};
 use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
-/// What a file gives back at once, at most. Flushes wait about as long for it as for a write of this length.
+/// The most bytes that a file gives back at once. Flushes wait about as long for it as for a write of this length.
 const STEP_BYTES: u64 = 2 << 20;
 /// A journal file goes in so many steps at least.
 const STEPS_MIN: u64 = 4;
@@ -30,7 +30,7 @@ pub(super) const UNNAMED_MAX: usize = 16;
 /// The least time between two steps of large files. With `STEP_BYTES` far more than a core appends meanwhile.
 pub const REMOVAL_PAUSE: Duration = Duration::from_millis(6);
 
-/// What is given up for its age: records that are older, and have stood long enough for readers to come by.
+/// The limit by age: older records are given up if they have stood long enough for readers to come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgeLimit {
     /// The earliest time that is kept, in milliseconds since 1970.
@@ -45,13 +45,13 @@ pub struct RemovalJob {
     disk: Arc<dyn Disk>,
     journal: JournalIdentity,
     doomed: Doomed,
-    /// What a file may give back at once.
+    /// Bytes that a file may give back at once.
     step_bytes: u64,
 }
 
-/// What a job removes.
+/// The files that a job removes.
 enum Doomed {
-    /// What a trim or a deletion gave up. With `keep`, but for the journal file.
+    /// The files that a trim or a deletion gave up. With `keep`, but for the journal file.
     GivenUp { removal: Removal, keep: bool },
     /// A journal file that the journal has no use of.
     Surplus(JournalFile),

@@ -9,15 +9,15 @@ use super::Member;
 #[derive(Debug, Default)]
 pub(super) struct Members {
     by_name: BTreeMap<Name, Member>,
-    /// How many members know each assignor.
+    /// The number of members that know each assignor.
     knowing: BTreeMap<Name, usize>,
-    /// What all of them say of themselves, in bytes.
+    /// Bytes of all that the members say of themselves.
     said_bytes: usize,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// How many members were looked at one after the other.
+    /// Members that were looked at one after the other.
     static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -92,7 +92,7 @@ impl Members {
         self.by_name.values_mut().inspect(|_| note_look())
     }
 
-    /// What all members say of themselves, in bytes.
+    /// Bytes of all that the members say of themselves.
     pub(super) fn said_bytes(&self) -> usize {
         self.said_bytes
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is counted is what a look at every member finds.
+        /// The counts are those that a look at every member finds.
         #[test]
         fn counts_are_those_of_a_look_at_all(
             steps in prop::collection::vec((0..4u8, 0..3u8, prop::collection::vec(0..4u8, 0..4)), 0..40),

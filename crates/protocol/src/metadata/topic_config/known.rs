@@ -1,4 +1,4 @@
-//! What is known of a config, and the rules that its values obey. The configs themselves are in `table`.
+//! The description of a known config, and the rules that its values obey. The configs themselves are in `table`.
 
 use super::ConfigError;
 use super::table::KNOWN;
@@ -7,10 +7,10 @@ use super::table::KNOWN;
 pub const CONFIG_VALUE_BYTES_MAX: usize = 255;
 /// The longest list of replicas: a string of Kafka's protocol is no longer.
 pub const REPLICAS_BYTES_MAX: usize = i16::MAX as usize;
-/// So many characters of a word are told when it is refused.
+/// The most characters of a word that are told when it is refused.
 const TOLD_CHARS_MAX: usize = 64;
 
-/// What type Kafka's tools show for a config.
+/// The type that Kafka's tools show for a config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigKind {
     /// `true` or `false`.
@@ -51,13 +51,13 @@ pub struct KnownConfig {
     pub default: &'static str,
     /// The type of its value.
     pub kind: ConfigKind,
-    /// What it does, in a sentence.
+    /// A sentence that says what it does.
     pub documentation: &'static str,
     pub(super) rule: Rule,
 }
 
 impl KnownConfig {
-    /// Whether the config is ours and not Kafka's.
+    /// Says whether the config is ours and not Kafka's.
     #[must_use]
     pub fn is_ropewalk(&self) -> bool {
         self.name.starts_with("ropewalk.")
@@ -72,7 +72,7 @@ impl KnownConfig {
         KnownConfig { rule, ..self }
     }
 
-    /// Whether `value` may be set. Blanks around it are not allowed: what is checked is what is kept.
+    /// Says whether `value` may be set. Blanks around it are not allowed: the value is checked as it is kept.
     ///
     /// # Errors
     /// The value is too long or breaks the config's rule.
@@ -180,7 +180,7 @@ fn is_replica(word: &str) -> bool {
         .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
 }
 
-/// Whether a value is short enough to be kept, or to be taken apart.
+/// Says whether a value is short enough to be kept, or to be taken apart.
 ///
 /// # Errors
 /// `TooLong`.

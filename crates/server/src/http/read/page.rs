@@ -20,7 +20,7 @@ const HEADER_MEMORY_BYTES: usize = 128;
 /// Text around a header's key and value.
 const HEADER_TEXT_BYTES: usize = r#"{"key":"","value":""},"#.len();
 
-/// How records stand in the text.
+/// The form of records in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Form {
     /// An object with an array of them.
@@ -31,7 +31,7 @@ pub(in super::super) enum Form {
     Events,
 }
 
-/// What a page may hold.
+/// Bounds of a page.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Limits {
     pub(in super::super) records_max: usize,
@@ -50,7 +50,7 @@ pub(in super::super) struct Page {
     pub(in super::super) records: usize,
     /// Where the next page begins.
     pub(in super::super) next: Offset,
-    /// Whether it begins and ends inside one batch, all of which the next page has to unpack again.
+    /// Says whether it begins and ends inside one batch, all of which the next page has to unpack again.
     pub(in super::super) inside_batch: bool,
 }
 
@@ -106,7 +106,7 @@ impl Page {
         true
     }
 
-    /// How long the text of the next record is.
+    /// Bytes of the text of the next record.
     fn text_bytes_of(&self, record: &Record) -> usize {
         let mut counted = Counted(0);
         write_record(&mut counted, self.form, self.records == 0, record).expect("counting takes anything");
@@ -162,7 +162,7 @@ impl Write for Counted {
     }
 }
 
-/// What a record takes in memory, and as much again for its headers while they are written.
+/// Memory that a record takes, with what its headers take once more while they are written.
 fn memory_of(record: &Record) -> usize {
     bytes_of(record) + headers_memory(record)
 }

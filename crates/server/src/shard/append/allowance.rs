@@ -1,6 +1,6 @@
-//! How much the compressed batches of one request may be decompressed to together: a request must not keep a core for long,
-//! however many batches it has; and how many bad records of theirs are named, since a few bytes may hold many. One that has a
-//! single batch needs none of this: that has limits of its own.
+//! Bounds on the compressed batches of one request together. They may be decompressed to so many bytes, as a request must not
+//! keep a core for long, however many batches it has. And so many of their bad records are named, as a few bytes may hold many.
+//! A request of a single batch needs none of this: the batch has limits of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use super::contract::AppendRefusal;
 /// Beside what a single batch may take: so much for each byte of the batches as they came. What programs log shrinks to a
 /// tenth; only what was made for it shrinks to less than a thirtieth in batch after batch.
 const BYTES_PER_BYTE: u64 = 32;
-/// So many bad records of all batches are named; beyond them the first of each batch.
+/// The most bad records of all batches that are named; beyond them, the first of each batch is named.
 const NAMED_TOGETHER_MAX: usize = 10 * NAMED_MAX;
 
 /// Shared by the batches of a request, on whatever cores they are examined.
@@ -88,7 +88,7 @@ impl Allowance {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }
 
-    /// How many bad records of one batch may be named now.
+    /// The number of bad records of one batch that may be named now.
     pub(super) fn named_max(&self) -> usize {
         self.left.named.load(Ordering::Relaxed).min(NAMED_MAX)
     }

@@ -29,16 +29,16 @@ pub(crate) struct AppendRequest {
     pub(in crate::shard) acks: Acks,
     /// Where its client is; `None` for the node itself, and for HTTP.
     pub(in crate::shard) from: Option<IpAddr>,
-    /// What it shares with other batches of its request, if those are compressed.
+    /// The allowance that it shares with other batches of its request, if those are compressed.
     pub(in crate::shard) allowance: Option<Allowance>,
-    /// How much of the journal's reserve it may use.
+    /// The part of the journal's reserve that it may use.
     pub(in crate::shard) reserve: Reserve,
     /// Says whether it waits where the journal has no room.
     pub(in crate::shard) waits: bool,
     pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
-/// What becomes of a batch; nothing comes if the node stops.
+/// Brings the outcome of an append; nothing comes if the node stops.
 pub(crate) type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 impl AppendRequest {
@@ -150,7 +150,7 @@ pub(crate) enum AppendRefusal {
 }
 
 impl AppendRefusal {
-    /// What the journal says to it; `why` it has no room, if it has none.
+    /// The refusal for the journal's error; `why` says why the journal has no room, if that is it.
     pub(in crate::shard) fn of(error: StageError, why: impl FnOnce() -> Arc<str>) -> AppendRefusal {
         match error {
             StageError::Full => AppendRefusal::JournalFull { why: why() },

@@ -1,12 +1,12 @@
 //! Examines a batch before it has its turn: whether it is sound, and whether its topic takes it: its size, and the times and
 //! keys of its records. One record that the topic does not take has its whole batch refused, as in Kafka (`bad_records`).
 //!
-//! How long that takes is the sender's choice: a few bytes may unpack to very many records. So a core examines no more than
-//! this itself, and leaves what takes longer to `examinations`. Nothing is changed here, and each batch is examined once:
-//! however long it then waits for room is no fault of its records.
+//! The sender chooses how long that takes: a few bytes may unpack to very many records. So a core itself examines only batches
+//! that take little time, and leaves the others to `examinations`. Nothing is changed here, and each batch is examined once:
+//! its records are not to blame for the time that it then waits for room.
 //!
-//! A topic may want its batches compressed in another way (`compression.type`). That takes long always: those that came in
-//! another one are examined elsewhere, and get their new form there once they are approved.
+//! A topic may want its batches compressed in another way than they came (`compression.type`). Compressing them anew always
+//! takes long: those batches are examined elsewhere, and get their new form there once they are approved.
 
 use std::ops::RangeInclusive;
 
@@ -46,7 +46,7 @@ pub(in crate::shard) struct Approved {
 pub(in crate::shard) struct Examiner {
     limits: Limits,
     demands: Demands,
-    /// How the topic wants its batches compressed, if it does not leave them as they come.
+    /// The form that the topic wants its batches in, if it does not leave them as they come.
     packing: Option<Packing>,
     /// The longest batch of the topic.
     bytes_max: usize,
@@ -62,7 +62,7 @@ impl Shard {
         }
     }
 
-    /// What examines the batch of a request, unless that is refused already.
+    /// The examiner for the batch of a request, unless that is refused already.
     pub(in crate::shard) fn examiner(&self, request: &AppendRequest) -> Result<Examiner, AppendRefusal> {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&request.partition);
@@ -114,8 +114,8 @@ impl Examiner {
         }
     }
 
-    /// How a batch is to be compressed anew. One that is compressed as its topic wants stays as it is, at whatever level, as in
-    /// Kafka. Bytes that are no batch are refused before that.
+    /// The form in which a batch is to be compressed anew. One that is compressed as its topic wants stays as it is, at
+    /// whatever level, as in Kafka. Bytes that are no batch are refused before that.
     pub(in crate::shard) fn new_form(&self, batch: &[u8]) -> Option<Packing> {
         let packing = self.packing?;
         let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());

@@ -11,12 +11,12 @@ use super::step::Failure;
 use crate::fault::{Doing, Fault};
 use crate::journal::{MissingFrame, RereadError, directory};
 
-/// What is wrong with the bytes in its place.
+/// Says what is wrong with the bytes in its place.
 pub(in crate::store) fn does_not_match(missing: &MissingFrame) -> String {
     format!("frame {} does not match its checksum", missing.frame)
 }
 
-/// So many of a frame's partitions are named.
+/// The most partitions of a frame that are named.
 const NAMED_MAX: usize = 10;
 
 impl Store {

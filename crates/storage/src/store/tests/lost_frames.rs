@@ -44,7 +44,7 @@ impl Behind {
         disk.flip_bit(&known.expect("the journal's file"), 8 * byte);
     }
 
-    /// What layout of the first partition comes to.
+    /// Lays out the first partition.
     fn lay_out(&mut self) -> Result<(), Fault> {
         assert!(self.rig.store.begin_layout());
         let job = self

@@ -15,13 +15,14 @@ use super::{Form, Limits, Page, Unpaged, bytes_of, headers_memory, memory_of};
 
 /// Reads up to this are written on the HTTP thread itself, unless they are compressed.
 const SMALL_BYTES: usize = 64 << 10;
-/// What is unpacked in one turn.
+/// Bytes that are unpacked in one turn.
 const TURN_BYTES: usize = 512 << 10;
 /// A batch whose window is no larger needs no room of its own.
 const WINDOW_BYTES: usize = 1 << 20;
 /// A record that takes more memory is counted before it is written.
 const LARGE_BYTES: usize = 64 << 10;
-/// What a turn may take beside text, windows and large records: a decoder, a small window, what is unpacked in it, and a record.
+/// Memory that a turn may take beside text, windows and large records: for a decoder, a small window, what is unpacked in the
+/// turn, and a record.
 pub(in super::super::super) const WORK_BYTES: usize = 3 << 20;
 
 /// Makes a page of what a read found, turn by turn, and lets go of that. `memory` has room for all that the page takes.
@@ -56,7 +57,7 @@ pub(in super::super) async fn make_page(
 /// Where the memory for a page comes from.
 pub(in super::super) struct Memory<'a> {
     pub(in super::super) budget: &'a Budget,
-    /// What it has of that: at first for its text and `WORK_BYTES`.
+    /// The room that the page has of that: at first for its text and `WORK_BYTES`.
     pub(in super::super) room: &'a mut Room,
 }
 
@@ -106,7 +107,7 @@ fn take_turn(mut writing: Box<Writing>) -> (Box<Writing>, Result<Turn, Unpaged>)
     (writing, turn)
 }
 
-/// How it goes on with a page that is being written.
+/// The state of a page after some of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     GoesOn,
@@ -149,7 +150,7 @@ impl Writing {
         self.limits.bytes_max.max(self.page.text.len() + large)
     }
 
-    /// What a batch has the next turn take besides: its window, and a large record.
+    /// Memory that the batch has the next turn take besides: for its window, and a large record.
     fn unpacking_bytes(&self) -> usize {
         let Some(steps) = &self.steps else { return 0 };
         let large = match &self.large {
@@ -184,7 +185,7 @@ impl Writing {
         }
     }
 
-    /// What the next record may have: a longer one is not even unpacked. Its text is longer than its bytes are.
+    /// The most bytes that the next record may have. A longer one is not even unpacked, for its text would be longer still.
     fn wanted_bytes(&self) -> usize {
         match self.page.records {
             0 => self.limits.record_bytes_max,
