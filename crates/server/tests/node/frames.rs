@@ -447,6 +447,15 @@ fn made_large(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
+/// From then on the request holds its room.
+fn send_and_see_it_read(node: &TestNode, wire: &mut Wire, large: &[u8]) {
+    let before = node.metric("ropewalk_received_bytes_total");
+    wire.send(large);
+    eventually("the node has read it", || {
+        node.metric("ropewalk_received_bytes_total") >= before + large.len() as u64
+    });
+}
+
 fn produces_much(node: &TestNode) {
     let large = batch(&[(now_ms(), &"x".repeat(200_000))]);
     assert_eq!(node.connect().produce("orders", 0, large).error_code, 0);
@@ -481,12 +490,8 @@ fn a_large_request_behind_one_that_waits_keeps_no_room() {
 #[test]
 fn a_large_fetch_that_waits_gives_way_to_others() {
     let (node, mut wire) = start_with_little_room();
-    let before = node.metric("ropewalk_received_bytes_total");
     let large = made_large(patient_fetch(&mut wire, 1));
-    wire.send(&large);
-    eventually("the node has read it", || {
-        node.metric("ropewalk_received_bytes_total") >= before + large.len() as u64
-    });
+    send_and_see_it_read(&node, &mut wire, &large);
     produces_much(&node);
     let (_, fetched) = wire.receive::<FetchRequest>(12);
     assert_eq!(fetched.responses[0].partitions[0].error_code, 0);
@@ -498,7 +503,7 @@ fn a_large_fetch_gives_way_though_records_trickle_in() {
     // Records that come one by one take a while to be so much.
     let wanted = 4 << 20;
     let large = made_large(patient_fetch(&mut wire, wanted));
-    wire.send(&large);
+    send_and_see_it_read(&node, &mut wire, &large);
     let mut others = node.connect();
     let has_given_way = AtomicBool::new(false);
     thread::scope(|scope| {
