@@ -1,3 +1,5 @@
+//! A batch unpacked step by step gives the records that it gives as a whole, and takes no memory that it has not told.
+
 use super::*;
 use crate::{BatchBuilder, records};
 

@@ -1,3 +1,5 @@
+//! A page that is written in turns says what one written at once says, and gives others their turns.
+
 use std::sync::Arc;
 
 use record::BatchBuilder;
