@@ -202,7 +202,7 @@ struct Call<'a> {
     reader: Reader,
     /// What a large append was received into.
     memory: Option<SharedMemory>,
-    /// What the request has taken of its core's memory.
+    /// The room that the request has taken of its core's memory.
     room: SharedRoom,
 }
 
@@ -238,7 +238,7 @@ impl Call<'_> {
 
     /// The same for what may have a long answer, however short it is; `bytes` says what that takes as it is told and in the frame.
     fn answer_weighing<R, F>(
-        mut self,
+        self,
         handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
         bytes: impl Fn(&R::Response) -> usize + 'static,
     ) -> Result<Started, ConnectionError>
@@ -262,7 +262,18 @@ impl Call<'_> {
                 Ok(Some(Answered { frame, kind }))
             })
         };
-        if !is_wide {
+        self.answer_decoded(answer)
+    }
+
+    /// Takes the request apart, a wide one beside the core, and goes on with `answer`.
+    fn answer_decoded<R>(
+        mut self,
+        answer: impl FnOnce(R) -> Answer + 'static,
+    ) -> Result<Started, ConnectionError>
+    where
+        R: Request + Send + 'static,
+    {
+        if !wide::is_wide(&self.reader) {
             return Ok(Started::Answer(answer(self.decode()?)));
         }
         let (core, version) = (self.core.clone(), self.header.api_version);
@@ -400,7 +411,7 @@ impl Call<'_> {
         })))
     }
 
-    fn fetch(mut self, holds_room: bool) -> Result<Started, ConnectionError> {
+    fn fetch(self, holds_room: bool) -> Result<Started, ConnectionError> {
         let encode = self.encoder();
         let (core, connection) = (self.core.clone(), self.connection.clone());
         let form = Form::of(&self.header);
@@ -420,14 +431,7 @@ impl Call<'_> {
                 Ok(Some(Answered { frame, kind }))
             })
         };
-        if !is_wide {
-            return Ok(Started::Answer(answer(self.decode()?)));
-        }
-        let (core, version) = (self.core.clone(), self.header.api_version);
-        let (reader, room) = (self.reader, self.room);
-        Ok(Started::Coming(Box::pin(async move {
-            Ok(answer(wide::decode(&core, reader, version, room).await?))
-        })))
+        self.answer_decoded(answer)
     }
 
     /// Answered in version 0 if the client's is not known here, so that it can read the answer (KIP-511).

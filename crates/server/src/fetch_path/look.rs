@@ -17,6 +17,7 @@ use crate::error_codes::read_code;
 use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Wanted};
 use crate::groups::topic_settings;
 use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
+use crate::turns;
 
 /// From here on fetches may find batches that are compressed with Zstandard (KIP-110).
 const FIRST_WITH_ZSTD: i16 = 10;
@@ -141,7 +142,7 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
     let mut found = Vec::with_capacity(planned.len());
     let mut rest = bytes_max;
     for (at, Planned { place, read }) in planned.into_iter().enumerate() {
-        if at > 0 && at % SLICE == 0 {
+        if at > 0 && (at % SLICE == 0 || turns::is_spent()) {
             yield_now().await;
         }
         let shard = core.shard(core.facts.shard_of(read.partition));
@@ -152,7 +153,10 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
         };
         let outcome = shard.read(read).await;
         shard.read_ahead(&core.answers);
-        rest = rest.saturating_sub(outcome.as_ref().map_or(0, |result| result.bytes));
+        let bytes = outcome.as_ref().map_or(0, |result| result.bytes);
+        // They may be very many small batches.
+        turns::spend(bytes);
+        rest = rest.saturating_sub(bytes);
         found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
     }
     found

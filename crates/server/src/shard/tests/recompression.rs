@@ -38,15 +38,21 @@ async fn settle(shard: &Shard) {
     }
 }
 
+/// Fills the journal, and has more batches wait behind that than may grow while they wait. Returns the answers to come.
+async fn have_more_wait_than_may_grow(shard: &Shard) -> (AppendAnswer, Vec<AppendAnswer>) {
+    let first = fill_journal(shard).await;
+    shard.configure_partition(FLUSHED, uncompressed());
+    let count = GROWN_BYTES_MAX / UNPACKED_BYTES + 10;
+    let answers = (0..count).map(|_| append_packed(shard)).collect();
+    settle(shard).await;
+    (first, answers)
+}
+
 #[tokio::test]
 async fn what_has_grown_and_waits_for_room_is_bounded_and_keeps_its_order() {
     run(async {
         let shard = shard();
-        let first = fill_journal(&shard).await;
-        shard.configure_partition(FLUSHED, uncompressed());
-        let count = GROWN_BYTES_MAX / UNPACKED_BYTES + 10;
-        let answers: Vec<AppendAnswer> = (0..count).map(|_| append_packed(&shard)).collect();
-        settle(&shard).await;
+        let (first, answers) = have_more_wait_than_may_grow(&shard).await;
         let grown = shard.grown_bytes();
         assert!(
             (GROWN_BYTES_MAX..GROWN_BYTES_MAX + UNPACKED_BYTES).contains(&grown),
@@ -68,11 +74,7 @@ async fn what_has_grown_and_waits_for_room_is_bounded_and_keeps_its_order() {
 async fn what_waits_for_others_to_have_room_is_refused_with_them() {
     run(async {
         let shard = shard();
-        let first = fill_journal(&shard).await;
-        shard.configure_partition(FLUSHED, uncompressed());
-        let count = GROWN_BYTES_MAX / UNPACKED_BYTES + 10;
-        let answers: Vec<AppendAnswer> = (0..count).map(|_| append_packed(&shard)).collect();
-        settle(&shard).await;
+        let (first, answers) = have_more_wait_than_may_grow(&shard).await;
         shard.drain().await;
         for answer in [first].into_iter().chain(answers) {
             assert_eq!(outcome(answer).await, Err(AppendRefusal::Stopping));
