@@ -211,7 +211,7 @@ pub struct Producers {
     complete_from: Option<ProducerId>,
     /// Counts the entries by the address that each was taken on for.
     shares: Shares,
-    /// What the journal has not been told of its shares yet.
+    /// Changes of its shares that the journal has not been told of yet.
     share_changes: Vec<ShareChange>,
 }
 

@@ -188,7 +188,7 @@ impl Core {
         journaled.into_iter().map(outcome).collect()
     }
 
-    /// Journals the commands that there is room for. What changes nothing takes none.
+    /// Journals the commands that there is room for. A command that changes nothing takes none.
     async fn journal_allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
         let is_full = self.shard(0).is_disk_full();

@@ -1,7 +1,7 @@
 //! A thread that runs blocking jobs one after the other, for one purpose: what waits in one lane holds up no other.
 //!
 //! Work of which clients choose the size must not stand before the layout that makes room for everybody's appends, so the two
-//! never share a thread. What nobody waits for any more is dropped before it is begun.
+//! never share a thread. Work that nobody waits for any more is dropped before it is begun.
 
 use std::io;
 use std::sync::mpsc;

@@ -4,7 +4,7 @@
 
 use tokio::task::yield_now;
 
-/// See the module. What a unit of work is, its user decides: some microseconds are a good measure.
+/// See the module. Its user decides how much a unit of work is: some microseconds are a good measure.
 pub(crate) struct Slices {
     work_max: usize,
     work: usize,

@@ -38,7 +38,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Measures for requests of `request_bytes` to the brokers of a cluster. What cannot be measured is no failure.
+    /// Measures for requests of `request_bytes` to the brokers of a cluster. A broker elsewhere is told as not measured.
     pub(crate) fn measure(cluster: &mut Cluster, request_bytes: usize) -> Beside {
         let floor_bytes = request_bytes.clamp(1, REQUEST_BYTES_MAX);
         if !is_local(cluster) {

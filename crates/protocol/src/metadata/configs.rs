@@ -150,7 +150,7 @@ impl Metadata {
         })
     }
 
-    /// Plans a change of configs, with values as they are kept. What is so already is left out: a command without changes
+    /// Plans a change of configs, with values as they are kept. A value that is set already is left out: a command without changes
     /// need not be committed.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Metadata {
         self.checked(command)
     }
 
-    /// Says whether a config has already what a change gives it. What is unknown never has: it is to be refused.
+    /// Says whether a config has already what a change gives it. An unknown config never has: it is to be refused.
     fn is_so(&self, target: ConfigTarget, change: &ConfigChange) -> bool {
         let Some(known) = known_to(target, &change.name) else {
             return false;

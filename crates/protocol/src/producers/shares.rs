@@ -64,7 +64,7 @@ impl Shares {
         self.taken.get(&client).map_or(0, |places| *places as usize)
     }
 
-    /// Says whether an address has taken its share. What comes from no client has none.
+    /// Says whether an address has taken its share. A batch that comes from no client has none.
     #[must_use]
     pub fn is_taken(&self, from: Option<IpAddr>) -> bool {
         from.is_some_and(|address| self.taken_by(Client::from(address)) >= self.share_max)

@@ -33,7 +33,7 @@ const DEFAULT_REPLICAS: i32 = 1;
 /// Topics whose configs one answer tells: they are a hundred times as long as what asks for a topic. Of the others it says that they
 /// are not told (KIP-525); `DescribeConfigs` tells them.
 const CONFIGS_TOLD_MAX: usize = 1_000;
-/// What telling a topic's configs counts for among the wishes of one turn.
+/// The work of telling a topic's configs, among the wishes of one turn.
 const WORK_OF_CONFIGS: usize = 10;
 
 pub(crate) async fn handle(

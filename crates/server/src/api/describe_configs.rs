@@ -79,7 +79,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// What an answer takes.
+/// Memory that an answer takes, in bytes.
 pub(super) fn told_bytes(told: &DescribeConfigsResponse) -> usize {
     told.results.iter().map(taken_bytes).sum()
 }

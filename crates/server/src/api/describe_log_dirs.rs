@@ -82,7 +82,7 @@ pub(super) async fn handle(
     }
 }
 
-/// What an answer takes.
+/// Memory that an answer takes, in bytes.
 pub(super) fn told_bytes(told: &DescribeLogDirsResponse) -> usize {
     let topics = told.results.iter().flat_map(|result| &result.topics);
     topics

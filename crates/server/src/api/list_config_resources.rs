@@ -44,7 +44,7 @@ pub(super) async fn handle(
     }
 }
 
-/// What an answer takes.
+/// Memory that an answer takes, in bytes.
 pub(super) fn told_bytes(told: &ListConfigResourcesResponse) -> usize {
     told.config_resources.len() * TOPIC_BYTES
 }

@@ -36,7 +36,7 @@ const CREATED_AT_ONCE_MAX: usize = 1_000;
 
 /// Names and partitions that are dealt with before others have their turn.
 const ENTRIES_IN_ONE_TURN: usize = 5_000;
-/// What telling of a topic and of a partition takes, as it is told and in the frame.
+/// Memory that a topic and a partition take in an answer and in its frame, in bytes.
 const TOPIC_BYTES: usize = 256;
 const PARTITION_BYTES: usize = 192;
 
@@ -69,7 +69,7 @@ pub(super) async fn handle(
     }
 }
 
-/// What an answer takes, as it is told and in the frame.
+/// Memory that an answer takes with its frame, in bytes.
 pub(super) fn told_bytes(told: &MetadataResponse) -> usize {
     let topics = told.topics.iter();
     topics
@@ -94,7 +94,7 @@ async fn tell(
             let all = core.all_topics().await.into_iter().map(|(_, id)| Named::Id(id));
             let all = all.collect();
             let (mut told, held) = look_up_all(core, all, &HashMap::new()).await;
-            // What was deleted meanwhile is not there.
+            // A topic that was deleted meanwhile is not there.
             told.retain(|topic| topic.name.is_some());
             (told, Some(held))
         }

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::error_codes::change_code;
 use crate::slices::Slices;
 
-/// What is wanted of topics, by how many wishes in one turn of a core.
+/// Wishes about topics that are planned in one turn of a core.
 pub(super) const WISHES_IN_ONE_TURN: usize = 1_000;
 /// Plans that are rehearsed before others have their turn; so many partitions count like one more of them.
 const PLANS_IN_ONE_TURN: usize = 1_000;
@@ -155,7 +155,7 @@ pub(super) fn patience(timeout_ms: i32) -> Duration {
     Duration::from_millis(timeout_ms.max(0) as u64)
 }
 
-/// Plans the topics of one request. What the earlier plans add may not be in the image yet and is counted here: together they keep
+/// Plans the topics of one request. Topics of earlier plans may not be in the image yet and are counted here: together they keep
 /// within the limits, too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planner {

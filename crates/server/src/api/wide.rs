@@ -70,7 +70,7 @@ pub(super) async fn decode<R: Decode + Send + 'static>(
     Ok(core.codec.run(decode).await?)
 }
 
-/// What an answer must know of its request's header. It refers to nothing of the request's memory.
+/// The part of a request's header that its answer needs. It refers to nothing of the request's memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) api: ApiKey,
@@ -92,7 +92,7 @@ impl Form {
     }
 }
 
-/// Puts an answer together beside the core. What it takes is held meanwhile: whoever gathered it holds nothing any more, and whoever
+/// Puts an answer together beside the core. Its memory is held meanwhile: whoever gathered it holds nothing any more, and whoever
 /// writes it nothing yet.
 pub(super) async fn encode<M: Encode + Send + 'static>(
     core: &Core,

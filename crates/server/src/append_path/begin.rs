@@ -159,7 +159,7 @@ fn check_codec(partition: &PartitionProduceData, version: i16) -> Result<(), Ref
     if version >= FIRST_WITH_ZSTD {
         return Ok(());
     }
-    // What is no batch at all is refused for that, later.
+    // Bytes that are no batch at all are refused for that, later.
     let batch = partition.records.as_deref().unwrap_or_default();
     let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
     match codec {

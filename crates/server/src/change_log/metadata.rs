@@ -33,7 +33,7 @@ impl TopicBefore {
 }
 
 impl ChangeLog {
-    /// Tells of a command that was carried out. What the node does for itself has no line.
+    /// Tells of a command that was carried out. Changes that the node makes for itself have no line.
     pub(crate) fn tell_command(&self, now: Duration, command: &Command, before: Option<&TopicBefore>) {
         let change = match command {
             _ if command.changes_nothing() => return,

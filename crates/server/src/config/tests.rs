@@ -257,7 +257,7 @@ fn the_documentation_says_what_numbers_may_be() {
     let text = include_str!("../../../../docs/configs.md");
     let mut config = Config::default();
     for key in KEYS {
-        // Such as `a size from 1MiB to 1GiB, such as 64MiB`. What is no number has no range, and an address only that of ports.
+        // Such as `a size from 1MiB to 1GiB, such as 64MiB`. A key that is no number has no range, and an address only that of ports.
         let expected = (key.slot)(&mut config).expected(key.range);
         let Some((_, range)) = expected
             .split_once(" from ")

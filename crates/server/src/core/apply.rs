@@ -26,7 +26,7 @@ impl Core {
     /// A sentence for the operator: metadata and storage contradict each other.
     pub(crate) fn adopt(&self, commands: &[Command]) -> Result<(), String> {
         for command in commands {
-            // What was refused when it was committed is refused again, alike everywhere.
+            // A command that was refused when it was committed is refused again, alike everywhere.
             let _ = self.metadata.borrow_mut().apply(command);
         }
         self.tell_next_producer_id();

@@ -182,7 +182,7 @@ impl Shard {
         let (Some(lag_max), Some(waiting)) = (lag_max, waiting) else {
             return false;
         };
-        // What was not there at the last look has come since.
+        // Anything that was not there at the last look has come since.
         let since = match last.seen.get(&id) {
             Some((end, since)) if waiting.start < *end => *since,
             _ => last.looked_at,

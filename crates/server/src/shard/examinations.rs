@@ -4,7 +4,7 @@
 //! An append that comes while another one of its client and its partition is here waits here too, however light it is: so the
 //! appends of a client to a partition leave in the order they came in, and only then may wait for room (`waiting_room`). All
 //! others pass by. Clients, by their addresses, have a batch each in turn: whoever sends much lets others wait for one of its
-//! batches, not for all. What nobody waits for any more is not begun.
+//! batches, not for all. A batch that nobody waits for any more is not begun.
 //!
 //! A batch that its topic wants compressed in another way is here too, and leaves in its new form. That may be longer than what
 //! was sent, and nobody was given the room: so none is begun while many such batches wait for room behind this.
@@ -97,7 +97,7 @@ impl Examinations {
         self.waiting.borrow().rooms.values().map(WaitingRoom::len).sum()
     }
 
-    /// Takes all that wait. What is under way comes to its end.
+    /// Takes all that wait. The examination under way comes to its end.
     pub(super) fn take_all(&self) -> impl Iterator<Item = AppendRequest> + use<> {
         let Waiting { rooms, .. } = self.waiting.take();
         rooms.into_values().flat_map(|mut room| room.take_all())

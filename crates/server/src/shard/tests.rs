@@ -730,7 +730,7 @@ async fn snapshots_are_taken_in_slices_each_of_one_offset() {
         .await;
         assert_eq!(turns, 3, "of 5,000 partitions each");
 
-        // What comes behind is not in them; a trim makes them worthless.
+        // Records behind it are not in them; a trim makes them worthless.
         for id in [FLUSHED, MEMORY] {
             assert_eq!(offset(append(&shard, id)).await, 1);
         }

@@ -473,7 +473,7 @@ fn long_lists_of_all_topics_together_are_bounded() {
         log.apply(command);
     }
     assert!(create(&log, 202, &list).is_err(), "and no more");
-    // What is replayed counts the same.
+    // A replay counts the same.
     let mut again = image(&[]);
     for command in &log.commands {
         again.apply(command).expect("it fits");

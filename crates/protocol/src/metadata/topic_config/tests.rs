@@ -177,7 +177,7 @@ fn lists_of_replicas_are_as_long_as_kafkas_protocol_can_say() {
         bytes_max: REPLICAS_BYTES_MAX,
     };
     assert_eq!(config(&[(NAME, &list(bytes))]), Err(too_long));
-    // What is told of a wrong list is short, however long the list is.
+    // The refusal of a wrong list is short, however long the list is.
     let wrong = format!("{longest}x");
     let refused = config(&[(NAME, &wrong[6..])]).expect_err("no replica");
     assert!(refused.to_string().contains("x for configuration"), "{refused}");

@@ -110,7 +110,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the shares must be, counted from the entries.
+/// The shares as they must be, counted from the entries.
 fn counted(producers: &Producers) -> Shares {
     let mut counted = Shares::of(producers.limits.producers_max);
     for client in producers.entries.values().filter_map(|entry| entry.client) {

@@ -235,7 +235,7 @@ fn told_assignment(assignment: &[NamedPartitions]) -> Assignment {
     }
 }
 
-/// What a list of groups takes.
+/// Memory that a list of groups takes, in bytes.
 pub(in crate::api) fn list_bytes(told: &ListGroupsResponse) -> usize {
     told.groups.len() * LISTED_BYTES
 }

@@ -165,7 +165,7 @@ impl Examiner {
         };
         let examined = record::examine(&request.batch, &brief);
         if matches!(examined, Err(BatchError::DecompressedTooLarge { .. })) && brief != allowed {
-            // What was unpacked in vain may have come in large blocks.
+            // The bytes unpacked in vain may have come in large blocks.
             turns::spend(TURN_BYTES);
             return None;
         }
@@ -242,7 +242,7 @@ impl Examiner {
     }
 }
 
-/// Says whether a batch is compressed. What is no batch at all is refused before it would be unpacked.
+/// Says whether a batch is compressed. Bytes that are no batch at all are refused before they would be unpacked.
 fn is_compressed(batch: &[u8]) -> bool {
     let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
     codec.is_ok_and(|codec| codec != Compression::None)

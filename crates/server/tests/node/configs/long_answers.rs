@@ -20,7 +20,7 @@ const LEAST_BYTES: u64 = 256 << 10;
 /// Much more than the kernel keeps for a client that reads nothing.
 const ANSWERS_PER_READER: usize = 60;
 const READERS: usize = 6;
-/// What an answer takes for a topic that it has no room to tell of.
+/// Memory that an answer takes for a topic that it has no room to tell of.
 const REFUSED_BYTES: u64 = 512;
 const HELD: &str = "ropewalk_answer_bytes";
 
