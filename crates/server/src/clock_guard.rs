@@ -2,7 +2,8 @@
 //!
 //! Invariant: what a wall clock that has jumped forward calls old is not deleted until the clock has gone on without another
 //! jump for `retention.clock_jump_wait`. A jump shows beside the monotonic clock while the node runs, and at a start beside the
-//! newest time that the node stored. A node that was merely switched off waits as long once, then deletes what is old.
+//! time that the node stored while it last ran. It stores only times that it believes. A node that was merely switched off waits
+//! as long once, then deletes what is old.
 
 use std::time::Duration;
 
@@ -10,8 +11,11 @@ use record::whole_ms;
 
 /// The least jump that is one: corrections of a clock that is right are far smaller.
 const JUMP_MS: i64 = 10 * 60 * 1_000;
-/// The least time between what was stored last and a start that is taken for a jump.
+/// The least time between the stored one and a start that is taken for a jump.
 const GAP_AT_START_MS: i64 = 60 * 60 * 1_000;
+/// The time after which the clock is stored anew: so much less than the gap at a start that a restart is no jump, even of a node
+/// that died.
+const STORE_EVERY: Duration = Duration::from_secs(10 * 60);
 
 /// The outcome of a look at the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,23 +33,38 @@ pub(crate) enum Judgement {
 /// See the module.
 pub(crate) struct ClockGuard {
     wait: Duration,
-    /// Both clocks at the last look; at first, the time that was stored last.
+    /// Both clocks at the last look; at first, the stored time.
     monotonic: Duration,
     wall_ms: i64,
     jump_ms: i64,
     held_until: Option<Duration>,
+    /// When the clock was stored last, by the monotonic one.
+    stored_at: Option<Duration>,
 }
 
 impl ClockGuard {
-    /// `stored_ms` is the newest time that was stored before the start at `now`, if anything was.
-    pub(crate) fn new(now: Duration, wall_ms: i64, stored_ms: Option<i64>, wait: Duration) -> ClockGuard {
+    /// `last_ran_ms` is the time that was stored before the start at `now`, if one was.
+    pub(crate) fn new(now: Duration, wall_ms: i64, last_ran_ms: Option<i64>, wait: Duration) -> ClockGuard {
         ClockGuard {
             wait,
             monotonic: now,
-            wall_ms: stored_ms.unwrap_or(wall_ms),
+            wall_ms: last_ran_ms.unwrap_or(wall_ms),
             jump_ms: GAP_AT_START_MS,
             held_until: None,
+            stored_at: None,
         }
+    }
+
+    /// Returns true if the clock is to be stored now: it is believed, and was not stored for long.
+    pub(crate) fn is_to_be_stored(&mut self, now: Duration) -> bool {
+        let is_due = self
+            .stored_at
+            .is_none_or(|at| now.saturating_sub(at) >= STORE_EVERY);
+        let is_wanted = is_due && self.held_until.is_none();
+        if is_wanted {
+            self.stored_at = Some(now);
+        }
+        is_wanted
     }
 
     /// Looks at both clocks.
@@ -125,6 +144,25 @@ mod tests {
         assert_eq!(guard.look(HOUR, 35 * DAY_MS + 3_600_000), Judgement::TrustedAgain);
         let mut soon = ClockGuard::new(Duration::ZERO, stored + 60_000, Some(stored), HOUR);
         assert_eq!(soon.look(Duration::ZERO, stored + 60_000), Judgement::Trusted);
+    }
+
+    #[test]
+    fn only_a_clock_that_is_believed_is_stored_at_the_first_look_and_every_ten_minutes() {
+        let mut guard = ClockGuard::new(Duration::ZERO, 35 * DAY_MS, Some(5 * DAY_MS), HOUR);
+        let mut stored = Vec::new();
+        for minute in 0..=85 {
+            let wall_ms = 35 * DAY_MS + i64::from(minute) * 60_000;
+            guard.look(minute * MINUTE, wall_ms);
+            if guard.is_to_be_stored(minute * MINUTE) {
+                stored.push(minute);
+            }
+        }
+        assert_eq!(stored, [60, 70, 80]);
+        let mut guard = ClockGuard::new(Duration::ZERO, 0, None, HOUR);
+        guard.look(MINUTE, 60_000);
+        assert!(guard.is_to_be_stored(MINUTE));
+        guard.look(20 * MINUTE, 30 * DAY_MS);
+        assert!(!guard.is_to_be_stored(20 * MINUTE), "it has jumped");
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(crate) struct NodeFacts {
     pub(crate) cluster: ClusterId,
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When a node last ran over the directory before this start, by its clock; `None` if that is not known.
+    pub(crate) last_ran_ms: Option<i64>,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) change_log: Arc<ChangeLog>,
     /// How many shards the node has: fixed when its directory was made.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
+use storage::write_last_ran;
 use tokio::time::Instant;
 
 use crate::clock_guard::{ClockGuard, Judgement};
@@ -26,11 +27,10 @@ pub(crate) async fn keep(core: Rc<Core>) {
     let settings = &core.facts.config.retention;
     let stand = settings.check_interval;
     let clock = &core.facts.clock;
-    let stored_ms = core.shards().filter_map(|shard| shard.stored_ms()).max();
     let mut guard = ClockGuard::new(
         clock.monotonic(),
         clock.wall_ms(),
-        stored_ms,
+        core.facts.last_ran_ms,
         settings.clock_jump_wait,
     );
     loop {
@@ -40,9 +40,22 @@ pub(crate) async fn keep(core: Rc<Core>) {
         tell_of_clock(&core, judgement);
         let is_trusted = matches!(judgement, Judgement::Trusted | Judgement::TrustedAgain);
         core.clock_is_held.set(!is_trusted);
+        // All cores have the same clock: one stores it for all.
+        if core.index == 0 && guard.is_to_be_stored(clock.monotonic()) {
+            store_clock(&core, wall_ms).await;
+        }
         for shard in core.shards() {
             retain(&core, shard, stand, is_trusted.then_some(wall_ms)).await;
         }
+    }
+}
+
+/// Stores the time for the next start to compare its clock with.
+async fn store_clock(core: &Core, wall_ms: i64) {
+    let disk = core.disk.clone();
+    let stored = tokio::task::spawn_blocking(move || write_last_ran(&*disk, wall_ms)).await;
+    if let Err(error) = stored.expect("storing the time does not panic") {
+        tracing::warn!(%error, "the time of the clock could not be stored; the next start may delete nothing for its age at first");
     }
 }
 

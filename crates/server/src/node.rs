@@ -18,7 +18,7 @@ use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
 use platform::threads;
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command};
-use storage::{NodeIdentity, identify, look_before_opening};
+use storage::{NodeIdentity, identify, look_before_opening, read_last_ran};
 use tokio::sync::Semaphore;
 
 use crate::accept::accept_clients;
@@ -95,6 +95,7 @@ impl Node {
             node: NodeId(config.node.id),
             cluster: identity.cluster,
             clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
+            last_ran_ms: read_last_ran(&*disk),
             mailboxes: mailboxes.clone(),
             shards: identity.journals,
             version,

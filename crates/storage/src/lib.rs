@@ -8,6 +8,7 @@ mod batch_bytes;
 mod check;
 mod checkpoint;
 mod checksum;
+mod clock_file;
 mod compaction;
 mod encoding;
 mod fault;
@@ -24,6 +25,7 @@ mod trouble;
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check, stray_directories};
 pub use checksum::JournalIdentity;
+pub use clock_file::{read_last_ran, write_last_ran};
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
 pub use inspect::{

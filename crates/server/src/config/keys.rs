@@ -257,7 +257,7 @@ pub(super) static KEYS: &[Key] = &[
         "retention.clock_jump_wait",
         |c| Slot::Time(&mut c.retention.clock_jump_wait),
         (0, DAY),
-        "How long nothing goes for its age after the clock has jumped forward, or a start long after the last record; 0s believes every clock.",
+        "How long nothing goes for its age after the clock has jumped forward, or a start long after the node last ran; 0s believes every clock.",
     ),
     number(
         "compaction.check_interval",

@@ -55,6 +55,7 @@ pub(super) fn app_with(
         cluster: ClusterId::default(),
         config: Arc::new(config),
         clock: Arc::new(ManualClock::new(0)),
+        last_ran_ms: None,
         mailboxes,
         shards: cores,
         version: "0.0.0 (a test)",

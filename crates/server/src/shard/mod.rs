@@ -184,8 +184,6 @@ pub(crate) struct Shard {
     /// Background work may be due.
     background: Notify,
     troubles: Troubles,
-    /// The newest time that was stored before this start.
-    stored_ms: Option<i64>,
     /// How many reasons there are to leave the next removal for later.
     removal_rests: Cell<u32>,
     /// When all partitions' tails were marked last.
@@ -214,7 +212,6 @@ impl Shard {
         threads: ShardThreads,
     ) -> Rc<Shard> {
         let began = clock.monotonic();
-        let stored_ms = store.newest_time_ms();
         Rc::new(Shard {
             index,
             producer_room: ProducerRoom::of_bytes(settings.producer_bytes_max),
@@ -241,7 +238,6 @@ impl Shard {
             file_is_wanted: Notify::new(),
             background: Notify::new(),
             troubles: Troubles::default(),
-            stored_ms,
             removal_rests: Cell::new(0),
             tails_marked: Cell::new(None),
             disk_full: Cell::new(false),
@@ -559,11 +555,6 @@ impl Shard {
         // Only committed records can be given up.
         let start = start.min(partition.leader.tail());
         (start > partition.leader.log_start()).then_some(start)
-    }
-
-    /// The newest time that was stored before this start, if anything was.
-    pub(crate) fn stored_ms(&self) -> Option<i64> {
-        self.stored_ms
     }
 
     /// What a partition takes on disk; `None` if it is not here.

@@ -40,3 +40,35 @@ fn old_records_go_at_the_next_look() {
     assert!(by_size.clone().count() > 0 && by_size.clone().all(|line| line.ends_with(" 0")));
     assert!(node.metric("ropewalk_retention_trims_total") >= 2);
 }
+
+#[test]
+fn a_restart_of_a_quiet_node_is_no_jump_of_the_clock_and_a_start_long_after_the_last_run_is() {
+    let looks = [("retention.check_interval", "10ms")];
+    let node = TestNode::start_with(&looks);
+    let mut wire = node.connect();
+    let old = now_ms() - 2 * HOUR_MS;
+    // The newest that is stored is two hours old.
+    wire.create_topic("kept", 1, &[("retention.ms", "-1")]);
+    assert_eq!(wire.produce("kept", 0, batch(&[(old, "kept")])).error_code, 0);
+    wire.create_topic("orders", 1, &[("retention.ms", "60000")]);
+    eventually("the time is stored", || {
+        node.directory().join("clock.toml").exists()
+    });
+    let node = node.restart_with(&looks, |_| ());
+    let mut wire = node.connect();
+    assert_eq!(wire.produce("orders", 0, batch(&[(old, "old")])).error_code, 0);
+    eventually("the old record goes", || {
+        wire.fetch("orders", 0, 0).error_code == ErrorCode::OffsetOutOfRange.code()
+    });
+    assert_eq!(node.metric("ropewalk_clock_held"), 0);
+    let node = node.restart_with(&looks, |directory| {
+        let stored = format!("last_ran_ms = {}\n", now_ms() - 2 * HOUR_MS);
+        std::fs::write(directory.join("clock.toml"), stored).expect("the directory can be written");
+    });
+    let mut wire = node.connect();
+    eventually("the clock is not believed", || {
+        node.metric("ropewalk_clock_held") > 0
+    });
+    assert_eq!(wire.produce("orders", 0, batch(&[(old, "stays")])).error_code, 0);
+    assert_eq!(wire.read_all("orders", 0, 1).len(), 1);
+}

@@ -106,9 +106,15 @@ impl TestNode {
     }
 
     /// Drains the node and starts another over the same directory.
-    pub(crate) fn restart(mut self) -> TestNode {
+    pub(crate) fn restart(self) -> TestNode {
+        self.restart_with(&[], |_| ())
+    }
+
+    /// The same with some keys set, and something done to the directory in between.
+    pub(crate) fn restart_with(mut self, sets: &[(&str, &str)], meanwhile: impl FnOnce(&Path)) -> TestNode {
         self.stop();
-        let node = Node::start(config(self.directory.path(), &[]), "0.0.0").expect("the node starts again");
+        meanwhile(self.directory.path());
+        let node = Node::start(config(self.directory.path(), sets), "0.0.0").expect("the node starts again");
         TestNode::of(node, self.directory)
     }
 

@@ -287,17 +287,6 @@ impl Store {
         staged.map(|staged| staged.frame)
     }
 
-    /// The newest time that is stored: when the last segment was begun, or of the newest record if there is no segment. The
-    /// latter may be any that a client chose.
-    pub fn newest_time_ms(&self) -> Option<i64> {
-        let logs = || self.partitions.values();
-        let segments = logs().flat_map(|log| &log.segments);
-        let begun = segments.map(|segment| segment.created_ms).max();
-        let records = logs().flat_map(|log| &log.tail);
-        let recorded = || records.map(|batch| batch.max_timestamp_ms).max();
-        begun.or_else(recorded).filter(|time_ms| *time_ms > 0)
-    }
-
     /// Where the log should start so that nothing is kept that is too old, and no sealed segment that a size of `bytes_max`
     /// has no room for; `None` if nothing is to go. Kafka's `retention.ms` and `retention.bytes`. A segment whose records have
     /// no times is as old as the next one's beginning; without a next one it stays, as what is in the journal only.
