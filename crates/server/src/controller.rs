@@ -67,12 +67,15 @@ impl Controller {
     fn check_reserve(&self, command: &Command) -> Result<(), AppendRefusal> {
         let made = self.reserved_changes.get();
         match command.may_use_reserve() {
+            false => Err(AppendRefusal::DiskFull),
             true if !command.is_repeatable() => Ok(()),
             true if made < RESERVED_CHANGES_MAX => {
                 self.reserved_changes.set(made + 1);
                 Ok(())
             }
-            _ => Err(AppendRefusal::DiskFull),
+            true => Err(AppendRefusal::ReservedChangesSpent {
+                changes_max: RESERVED_CHANGES_MAX,
+            }),
         }
     }
 }
@@ -307,4 +310,39 @@ fn plan_part<W>(
 pub(crate) fn decode_command(record: &Record) -> Result<Command, String> {
     let value = record.value.as_deref().unwrap_or_default();
     Command::decode(value).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::metadata::topic_config::ConfigChange;
+    use record::TopicId;
+
+    use super::*;
+
+    fn set(name: &str) -> Command {
+        Command::SetTopicConfig {
+            id: TopicId([1; 16]),
+            changes: vec![ConfigChange::set(name, "5000")],
+        }
+    }
+
+    #[test]
+    fn a_full_disk_takes_so_many_changes_of_retention_and_deletions_without_end() {
+        let controller = Controller::default();
+        let deletion = Command::DeleteTopic { id: TopicId([1; 16]) };
+        for _ in 0..RESERVED_CHANGES_MAX {
+            assert_eq!(controller.check_reserve(&deletion), Ok(()));
+            assert_eq!(controller.check_reserve(&set("retention.ms")), Ok(()));
+        }
+        let refusal = controller.check_reserve(&set("retention.ms"));
+        let refusal = refusal.expect_err("there were so many");
+        assert!(!refusal.to_string().contains("is full"), "{refusal}");
+        assert!(refusal.to_string().contains("10000 changes"), "{refusal}");
+        assert_eq!(controller.check_reserve(&deletion), Ok(()));
+        // What frees nothing is refused because of the disk.
+        assert_eq!(
+            controller.check_reserve(&set("max.message.bytes")),
+            Err(AppendRefusal::DiskFull)
+        );
+    }
 }

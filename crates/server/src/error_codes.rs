@@ -32,6 +32,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::OnlyCompacted => ErrorCode::PolicyViolation,
         AppendRefusal::DiskFull
+        | AppendRefusal::ReservedChangesSpent { .. }
         | AppendRefusal::Starting
         | AppendRefusal::FlushFailed(_)
         | AppendRefusal::JournalDead(_)
@@ -202,6 +203,7 @@ mod tests {
         let disk = [
             AppendRefusal::JournalDead("flush failed".into()),
             AppendRefusal::DiskFull,
+            AppendRefusal::ReservedChangesSpent { changes_max: 1 },
             AppendRefusal::Starting,
             AppendRefusal::JournalFull { why: "layout".into() },
         ];

@@ -37,6 +37,7 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::BecameCompacted
             | AppendRefusal::Trim(TrimError::Sealed { .. })
             | AppendRefusal::DiskFull
+            | AppendRefusal::ReservedChangesSpent { .. }
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::Starting
             | AppendRefusal::Stopping => Kind::Unavailable,

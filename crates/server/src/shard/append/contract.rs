@@ -136,6 +136,11 @@ pub(crate) enum AppendRefusal {
     OnlyCompacted,
     #[error("the disk is full; free some space, or add retention")]
     DiskFull,
+    #[error(
+        "the disk has less than disk.reserve_bytes left, and {changes_max} changes of retention were made since; delete topics, \
+         or free some space"
+    )]
+    ReservedChangesSpent { changes_max: u32 },
     /// It was staged, and the flush that was to make it durable failed: it may be there at the next start.
     #[error("{0}; whether it is on the disk is not known")]
     FlushFailed(String),
