@@ -1,10 +1,14 @@
 //! The memory of a core's answers: what readers may have found and what clients have not taken yet, counted in one place.
 //!
 //! A reader asks before it reads and gives back what it did not find; whoever writes an answer holds what it takes until
-//! it is written. Nobody waits for room while holding any, so nobody waits for ever. All of it belongs to one core's thread.
+//! it is written. Nobody waits for room while holding any, so nobody waits for ever. Of each client's address one long answer at a
+//! time stands in the line for room: however many an address wants, others wait for one of them. All of it belongs to one core's
+//! thread.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
@@ -24,6 +28,8 @@ pub(crate) struct AnswerBudget {
     turn: Mutex<()>,
     /// Of those that wait to gather a long answer, one looks for room.
     gathering: Mutex<()>,
+    /// The lines in front of that one, one for each address that has any.
+    lines: RefCell<HashMap<IpAddr, Weak<Mutex<()>>>>,
     /// Told whenever something is given back, for that one.
     freed_some: Notify,
 }
@@ -43,6 +49,7 @@ impl AnswerBudget {
             freed: Notify::new(),
             turn: Mutex::new(()),
             gathering: Mutex::new(()),
+            lines: RefCell::default(),
             freed_some: Notify::new(),
         })
     }
@@ -66,9 +73,11 @@ impl AnswerBudget {
     }
 
     /// Waits for room for a long answer whose size is known before it is gathered, and takes it: until that much is left, or half
-    /// of all if it is more.
-    pub(crate) async fn reserve(self: &Rc<Self>, bytes: usize) -> Held {
+    /// of all if it is more. `client` is the address that it is for.
+    pub(crate) async fn reserve(self: &Rc<Self>, client: IpAddr, bytes: usize) -> Held {
         if bytes > GATHERED_BYTES_MIN {
+            let line = self.line_of(client);
+            let _first_of_client = line.turn.lock().await;
             let _first = self.gathering.lock().await;
             while self.left() < bytes.min(self.bytes_max / 2) {
                 self.freed_some.notified().await;
@@ -76,6 +85,18 @@ impl AnswerBudget {
             return self.hold(bytes);
         }
         self.hold(bytes)
+    }
+
+    fn line_of(self: &Rc<Self>, client: IpAddr) -> Line {
+        let mut lines = self.lines.borrow_mut();
+        let known = lines.get(&client).and_then(Weak::upgrade);
+        let turn = known.unwrap_or_default();
+        lines.insert(client, Rc::downgrade(&turn));
+        Line {
+            budget: self.clone(),
+            client,
+            turn,
+        }
     }
 
     /// Waits for the turn to find what an answer says, where nobody knows beforehand how long that is: what was found and is
@@ -110,6 +131,21 @@ impl AnswerBudget {
 
     fn left(&self) -> usize {
         self.bytes_max.saturating_sub(self.held_bytes.get())
+    }
+}
+
+/// A place in the line of one address. An address without places takes no memory.
+struct Line {
+    budget: Rc<AnswerBudget>,
+    client: IpAddr,
+    turn: Rc<Mutex<()>>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if Rc::strong_count(&self.turn) == 1 {
+            self.budget.lines.borrow_mut().remove(&self.client);
+        }
     }
 }
 

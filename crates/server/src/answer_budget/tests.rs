@@ -1,10 +1,14 @@
 //! What is granted, what is counted, and who is woken.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use futures_util::FutureExt;
 
 use super::{AnswerBudget, GRANT_BYTES_MIN, Held};
 
 const MIB: usize = 1 << 20;
+const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 #[test]
 fn a_read_gets_what_it_wants_until_its_share_is_less() {
@@ -88,14 +92,41 @@ fn who_finds_the_room_taken_waits_on_and_who_leaves_takes_nobodys_turn() {
 fn a_long_answer_waits_for_its_room_before_it_is_gathered_and_a_short_one_does_not() {
     let budget = AnswerBudget::new(8 * MIB);
     let taken = budget.hold(6 * MIB);
-    let mut long = Box::pin(budget.reserve(3 * MIB));
-    let mut next = Box::pin(budget.reserve(100 * MIB));
+    let mut long = Box::pin(budget.reserve(ONE, 3 * MIB));
+    let mut next = Box::pin(budget.reserve(OTHER, 100 * MIB));
     assert!((&mut long).now_or_never().is_none() && (&mut next).now_or_never().is_none());
-    assert!(budget.reserve(1_000).now_or_never().is_some());
+    assert!(budget.reserve(ONE, 1_000).now_or_never().is_some());
     drop(taken);
     let held = (&mut long).now_or_never().expect("there is room");
     assert_eq!((held.bytes(), budget.held_bytes()), (3 * MIB, 3 * MIB));
     // It is more than there will ever be: half of all is enough to begin.
     assert!((&mut next).now_or_never().is_some());
     drop(long);
+}
+
+#[test]
+fn however_many_long_answers_an_address_wants_others_wait_for_one_of_them() {
+    let budget = AnswerBudget::new(8 * MIB);
+    let taken = budget.hold(6 * MIB);
+    let mut many: Vec<_> = (0..1_000)
+        .map(|_| Box::pin(budget.reserve(ONE, 5 * MIB)))
+        .collect();
+    assert!(many.iter_mut().all(|one| one.now_or_never().is_none()));
+    let mut other = Box::pin(budget.reserve(OTHER, 5 * MIB));
+    assert!((&mut other).now_or_never().is_none());
+    drop(taken);
+    let first = (&mut many[0]).now_or_never().expect("it was there first");
+    assert!((&mut many[1]).now_or_never().is_none());
+    assert!((&mut other).now_or_never().is_none());
+    drop(first);
+    assert!(
+        (&mut many[1]).now_or_never().is_none(),
+        "its address was served just now"
+    );
+    let held = (&mut other).now_or_never().expect("it is the other's turn");
+    drop(held);
+    assert!((&mut many[1]).now_or_never().is_some());
+    assert_eq!(budget.lines.borrow().len(), 1);
+    drop((many, other));
+    assert!(budget.lines.borrow().is_empty());
 }

@@ -4,6 +4,7 @@
 //! larger than what is in them, are nobody's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::absolute;
 use std::rc::Rc;
 
@@ -38,10 +39,14 @@ pub(super) async fn handle(
     request: DescribeLogDirsRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> DescribeLogDirsResponse {
     // All partitions of the node, for a request of a few bytes. Held until the response is there; whoever writes it holds what its
     // frame takes from then on.
-    let _held = core.answers.reserve(gathered_bytes(&core, &request)).await;
+    let _held = core
+        .answers
+        .reserve(client, gathered_bytes(&core, &request))
+        .await;
     let wanted = match &request.topics {
         None => all(&core).await,
         Some(topics) => core.with_metadata(|metadata| named(metadata, topics)),

@@ -1,6 +1,7 @@
 //! DescribeProducers: what partitions remember of their idempotent producers (KIP-664).
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,6 +30,7 @@ pub(super) async fn handle(
     request: DescribeProducersRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> DescribeProducersResponse {
     let mut seen = HashSet::new();
     let mut questions = Vec::new();
@@ -53,7 +55,7 @@ pub(super) async fn handle(
     let counts = ask_owners(&core, &room, questions.clone(), count).await;
     let producers_told = counts.iter().flatten().sum::<usize>().min(PRODUCERS_MAX);
     let gathered_bytes = questions.len() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
-    let _held = core.answers.reserve(gathered_bytes).await;
+    let _held = core.answers.reserve(client, gathered_bytes).await;
     let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
         let left = left.clone();

@@ -4,6 +4,7 @@
 //! with a cursor, from which the next page goes on.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::describe_topic_partitions::{
@@ -24,6 +25,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeTopicPartitionsRequest,
     _version: i16,
+    client: IpAddr,
 ) -> DescribeTopicPartitionsResponse {
     let limit = request.response_partition_limit.clamp(1, PAGE_PARTITIONS_MAX);
     let names: BTreeSet<&Text> = request.topics.iter().map(|topic| &topic.name).collect();
@@ -38,7 +40,7 @@ pub(super) async fn handle(
     let first = cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
     let partitions = core.with_metadata(|metadata| metadata.partition_count().min(limit as usize));
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let _held = core.answers.reserve(partitions * PARTITION_BYTES).await;
+    let _held = core.answers.reserve(client, partitions * PARTITION_BYTES).await;
     core.with_metadata(|metadata| {
         let mut page = Page::new(metadata, cursor.as_ref(), limit as usize);
         match names.is_empty() {

@@ -1,6 +1,7 @@
 //! ListConfigResources: everything that has configs. Version 0 asks for subscriptions to metrics only; there are none.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::list_config_resources::ConfigResource;
@@ -18,6 +19,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: ListConfigResourcesRequest,
     version: i16,
+    client: IpAddr,
 ) -> ListConfigResourcesResponse {
     let sorts: BTreeSet<i8> = match request.resource_types.as_slice() {
         _ if version < FIRST_WITH_SORTS => BTreeSet::new(),
@@ -33,7 +35,7 @@ pub(super) async fn handle(
     }
     let topics = core.with_metadata(|metadata| metadata.topics().len());
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let _held = core.answers.reserve(topics * TOPIC_BYTES).await;
+    let _held = core.answers.reserve(client, topics * TOPIC_BYTES).await;
     let mut config_resources = Vec::with_capacity(topics);
     for sort in sorts {
         config_resources.extend(resources(&core, sort).await);

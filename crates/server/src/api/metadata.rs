@@ -4,6 +4,7 @@
 //! Answered from this core's image: whoever was told of a change sees it on every connection.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -52,8 +53,9 @@ pub(super) async fn handle(
     request: MetadataRequest,
     version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> MetadataResponse {
-    let (mut topics, _held) = tell(&core, &request, version, room).await;
+    let (mut topics, _held) = tell(&core, &request, version, room, client).await;
     let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
     // An id that no topic has stands for nothing.
     for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
@@ -84,6 +86,7 @@ async fn tell(
     request: &MetadataRequest,
     version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> (Vec<MetadataResponseTopic>, Option<Held>) {
     let wanted = match &request.topics {
         Some(topics) if version < FIRST_WITH_NULL_FOR_ALL && topics.is_empty() => None,
@@ -93,7 +96,7 @@ async fn tell(
         None => {
             let all = core.all_topics().await.into_iter().map(|(_, id)| Named::Id(id));
             let all = all.collect();
-            let (mut told, held) = look_up_all(core, all, &HashMap::new()).await;
+            let (mut told, held) = look_up_all(core, client, all, &HashMap::new()).await;
             // A topic that was deleted meanwhile is not there.
             told.retain(|topic| topic.name.is_some());
             (told, Some(held))
@@ -105,7 +108,7 @@ async fn tell(
                 true => create(core, &named, room).await,
                 false => HashMap::new(),
             };
-            let (told, held) = look_up_all(core, named, &refused).await;
+            let (told, held) = look_up_all(core, client, named, &refused).await;
             (told, Some(held))
         }
     }
@@ -114,6 +117,7 @@ async fn tell(
 /// Tells of each topic that is named, when there is room for that.
 async fn look_up_all(
     core: &Core,
+    client: IpAddr,
     named: Vec<Named>,
     refused: &HashMap<Text, ErrorCode>,
 ) -> (Vec<MetadataResponseTopic>, Held) {
@@ -124,7 +128,7 @@ async fn look_up_all(
             TOPIC_BYTES + PARTITION_BYTES * core.with_metadata(|metadata| partition_count(metadata, named));
         slices.did(1).await;
     }
-    let held = core.answers.reserve(bytes).await;
+    let held = core.answers.reserve(client, bytes).await;
     let mut told = Vec::with_capacity(named.len());
     for named in named {
         let topic = core.with_metadata(|metadata| look_up(metadata, named, refused));

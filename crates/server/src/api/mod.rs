@@ -30,6 +30,7 @@ mod topic_change;
 mod wide;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -96,6 +97,7 @@ pub(crate) fn start(
         memory,
         room: room.clone(),
     };
+    let client = connection.peer.ip();
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
@@ -127,14 +129,23 @@ pub(crate) fn start(
         ApiKey::AlterConfigs => call.answer_sharing(alter_configs::replace, room),
         ApiKey::IncrementalAlterConfigs => call.answer_sharing(alter_configs::edit, room),
         ApiKey::ListConfigResources => {
-            call.answer_weighing(list_config_resources::handle, list_config_resources::told_bytes)
+            let handle =
+                move |core, request, version| list_config_resources::handle(core, request, version, client);
+            call.answer_weighing(handle, list_config_resources::told_bytes)
         }
         ApiKey::DescribeLogDirs => {
             call.answer_all(describe_log_dirs::handle, room, describe_log_dirs::told_bytes)
         }
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
-        ApiKey::DescribeProducers => call.answer_sharing(describe_producers::handle, room),
+        ApiKey::DescribeTopicPartitions => call.answer(move |core, request, version| {
+            describe_topic_partitions::handle(core, request, version, client)
+        }),
+        ApiKey::DescribeProducers => {
+            let handle = move |core, request, version, room| {
+                describe_producers::handle(core, request, version, room, client)
+            };
+            call.answer_sharing(handle, room)
+        }
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
@@ -299,10 +310,10 @@ impl Call<'_> {
         self.answer(move |core, request, version| handle(core, request, version, room))
     }
 
-    /// The same for what may have a long answer.
+    /// The same for what may have a long answer: the address of the client whose it is goes along.
     fn answer_all<R, F>(
         self,
-        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom) -> F + 'static,
+        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom, IpAddr) -> F + 'static,
         room: &SharedRoom,
         bytes: impl Fn(&R::Response) -> usize + 'static,
     ) -> Result<Started, ConnectionError>
@@ -311,9 +322,9 @@ impl Call<'_> {
         R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        let room = room.clone();
+        let (room, client) = (room.clone(), self.connection.peer.ip());
         self.answer_weighing(
-            move |core, request, version| handle(core, request, version, room),
+            move |core, request, version| handle(core, request, version, room, client),
             bytes,
         )
     }
