@@ -120,6 +120,11 @@ impl Coordinator {
         self.advance(now);
         self.loaded = true;
         self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
+        for group in self.groups.values_mut() {
+            if let Some(client) = group.find_maker() {
+                self.cx.shares.add_group(client);
+            }
+        }
         self.for_every_group(Group::handle_loaded);
     }
 

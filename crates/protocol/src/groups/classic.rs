@@ -173,6 +173,11 @@ impl Classic {
         }
     }
 
+    /// The address of its first member.
+    pub(crate) fn first_host(&self) -> Option<&Name> {
+        self.members.values().next().map(|member| &member.client_host)
+    }
+
     pub(crate) fn member_count(&self) -> usize {
         self.members.len()
     }

@@ -104,6 +104,14 @@ impl Default for Member {
 }
 
 impl Consumer {
+    /// The address of its first member.
+    pub(crate) fn first_host(&self) -> Option<&Name> {
+        self.members
+            .values()
+            .next()
+            .map(|member| &member.said.client_host)
+    }
+
     /// Takes a durable change. A change that takes away what is not there changes nothing.
     pub(crate) fn apply(&mut self, change: What) {
         match change {

@@ -24,7 +24,7 @@ const VISIT_WORK: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: Name,
-    /// The address of the client that made it; `None` if the log did.
+    /// The address of the client that made it; `None` if the log does not say.
     pub(crate) maker: Option<Name>,
     pub(crate) kind: Kind,
     pub(crate) offsets: Offsets,
@@ -173,8 +173,33 @@ impl Group {
             What::Classic(Some(value)) => {
                 self.kind = Kind::Classic(Box::new(Classic::from_stored(value)));
             }
+            What::Offset(partition, Some(mut value)) => {
+                // One copy for all that have the same.
+                match value.maker == self.maker {
+                    true => value.maker.clone_from(&self.maker),
+                    false => self.maker.clone_from(&value.maker),
+                }
+                self.offsets.apply(partition, Some(value));
+            }
             other => self.apply(other),
         }
+    }
+
+    /// The address of the client that made it, as far as the log says: with its offsets, else by its first member.
+    pub(crate) fn find_maker(&mut self) -> Option<&Name> {
+        let first_host = || match &self.kind {
+            Kind::Classic(classic) => classic.first_host(),
+            Kind::Consumer(consumer) => consumer.first_host(),
+        };
+        let maker = match self.offsets.is_empty() {
+            true => first_host(),
+            false => self
+                .offsets
+                .after(None)
+                .find_map(|(.., value)| value.maker.as_ref()),
+        };
+        self.maker = maker.cloned();
+        self.maker.as_ref()
     }
 
     /// A change of the consumer protocol. What takes away never makes a consumer group of another.

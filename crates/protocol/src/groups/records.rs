@@ -55,6 +55,8 @@ pub(crate) struct OffsetValue {
     pub(crate) topic_id: TopicId,
     /// Milliseconds since 1970.
     pub(crate) committed_ms: i64,
+    /// The address of the client that made the group; `None` if that is not known.
+    pub(crate) maker: Option<Name>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Counts how much of a coordinator's room each client's address has taken by the groups that it made.
 //!
 //! One client must not be able to keep all others from making groups. So a client that has its share is refused, and nobody
-//! that was there before is put out. Groups that were there at the start count for nobody, as the log does not say who made
-//! them.
+//! that was there before is put out. The log says with each offset who made its group; a group without offsets counts for its
+//! first member after a start. Groups of logs that do not say it count for nobody.
 
 use std::collections::BTreeMap;
 

@@ -47,6 +47,10 @@ struct Stand {
 
 impl Stand {
     fn empty(settings: Settings) -> Stand {
+        Stand::of_log(settings, Vec::new())
+    }
+
+    fn of_log(settings: Settings, log: Vec<StoredRecord>) -> Stand {
         let mut coordinator = Coordinator::new(settings, 0);
         let topic = TopicChange::There {
             topic: Name::from("orders"),
@@ -54,15 +58,26 @@ impl Stand {
             partition_count: 2,
         };
         coordinator.handle_topics(Duration::ZERO, [topic]);
+        for record in &log {
+            let read = coordinator.replay(&record.key, record.value.as_deref());
+            read.expect("what was stored can be read");
+        }
         coordinator.handle_loaded(Duration::ZERO);
         Stand {
             now: Duration::ZERO,
             coordinator,
-            log: Vec::new(),
+            log,
             next_ticket: 0,
             answers: BTreeMap::new(),
             ann: Name::default(),
         }
+    }
+
+    /// Goes on with a coordinator that has read the log.
+    fn restart(&mut self, settings: Settings) {
+        let mut next = Stand::of_log(settings, std::mem::take(&mut self.log));
+        next.next_ticket = self.next_ticket;
+        *self = next;
     }
 
     fn new() -> Stand {

@@ -1,8 +1,10 @@
 //! One client's address makes groups until it has its share: others make theirs, and those that are there go on.
 
-use protocol::groups::{DeleteGroup, GroupError, JoinGroup, Name, Request, Settings};
+use protocol::groups::{
+    ConsumerHeartbeat, DeleteGroup, GroupError, JoinGroup, MemberPresence, Name, Request, Settings,
+};
 
-use crate::{Stand, at_once, commit, error_in, is_limit, join_as, subscription};
+use crate::{Stand, at_once, commit, error_in, heartbeat_of, is_limit, join_as, subscription};
 
 fn settings() -> Settings {
     Settings {
@@ -93,4 +95,28 @@ fn what_one_clients_groups_take_does_not_keep_others_from_growing() {
     };
     assert!(what.contains("address"), "{what}");
     assert_eq!(error_in(&stand.ask(noted("/10.0.0.1", "billing", 0))), None);
+}
+
+#[test]
+fn after_a_restart_a_client_has_no_new_share() {
+    let mut stand = Stand::empty(settings());
+    assert!(!is_refused(&mut stand, commit_from("/10.0.0.9", "flood-0")));
+    // Without offsets the member tells who made it.
+    let joining = ConsumerHeartbeat {
+        client_host: Name::from("/10.0.0.9"),
+        ..heartbeat_of("flood-1", "ann", MemberPresence::Joining)
+    };
+    assert!(!is_refused(&mut stand, joining.into()));
+    assert!(!is_refused(&mut stand, commit_from("/10.0.0.9", "flood-2")));
+    for _ in 0..4 {
+        stand.restart(settings());
+        assert_eq!(stand.coordinator.group_count(), 3);
+        assert!(is_refused(&mut stand, commit_from("/10.0.0.9", "flood-3")));
+        // Who commits in a group is not who made it.
+        assert!(!is_refused(&mut stand, commit_from("/10.0.0.1", "flood-0")));
+    }
+    assert!(!is_refused(&mut stand, commit_from("/10.0.0.1", "billing")));
+    let group = Name::from("flood-0");
+    stand.ask(Request::DeleteGroup(DeleteGroup { group }));
+    assert!(!is_refused(&mut stand, commit_from("/10.0.0.9", "flood-3")));
 }

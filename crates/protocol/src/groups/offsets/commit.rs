@@ -24,6 +24,7 @@ impl Group {
                     committed: wanted.committed,
                     topic_id: wanted.topic_id,
                     committed_ms: cx.unix_ms(),
+                    maker: self.maker.clone(),
                 };
                 changes.push(Change::of(
                     &self.name,

@@ -62,12 +62,17 @@ impl Writer {
     /// The one tagged field, with tag 0.
     pub(crate) fn tag_0(&mut self, value: &[u8]) {
         self.varint(1);
-        self.varint(0);
+        self.tagged(0, value);
+    }
+
+    /// One of the tagged fields whose number was written before. Their tags ascend.
+    pub(crate) fn tagged(&mut self, tag: u32, value: &[u8]) {
+        self.varint(tag);
         self.varint(u32::try_from(value.len()).expect("a tagged field is small"));
         self.put_slice(value);
     }
 
-    fn varint(&mut self, mut value: u32) {
+    pub(crate) fn varint(&mut self, mut value: u32) {
         while value >= 0x80 {
             self.u8((value & 0x7f) as u8 | 0x80);
             value >>= 7;
@@ -144,13 +149,22 @@ impl<'a> Reader<'a> {
 
     /// The tagged field 0, if it is there; other tags are passed over.
     pub(crate) fn tag_0(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, DecodeError> {
-        let mut found = None;
+        self.tags(field, [0]).map(|[found]| found)
+    }
+
+    /// The tagged fields that are wanted, as far as they are there; other tags are passed over.
+    pub(crate) fn tags<const N: usize>(
+        &mut self,
+        field: &'static str,
+        wanted: [u32; N],
+    ) -> Result<[Option<&'a [u8]>; N], DecodeError> {
+        let mut found = [None; N];
         for _ in 0..self.varint(field)? {
             let tag = self.varint(field)?;
             let length = self.varint(field)?;
             let value = self.take_slice(field, length as usize)?;
-            if tag == 0 {
-                found = Some(value);
+            if let Some(place) = wanted.iter().position(|wanted| *wanted == tag) {
+                found[place] = Some(value);
             }
         }
         Ok(found)
@@ -169,7 +183,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn name_of(field: &'static str, bytes: &[u8]) -> Result<Name, DecodeError> {
+pub(super) fn name_of(field: &'static str, bytes: &[u8]) -> Result<Name, DecodeError> {
     std::str::from_utf8(bytes)
         .map(Name::from)
         .map_err(|_| DecodeError::NotUtf8 { field })

@@ -36,6 +36,11 @@ fn one_of_each() -> Vec<Change> {
         },
         topic_id: TopicId([9; 16]),
         committed_ms: 1_700_000_000_000,
+        maker: None,
+    };
+    let offset_of_a_maker = OffsetValue {
+        maker: Some(name("/10.0.0.9")),
+        ..offset.clone()
     };
     let classic = ClassicValue {
         protocol_type: name("consumer"),
@@ -80,7 +85,7 @@ fn one_of_each() -> Vec<Change> {
     };
     let whats = vec![
         What::Offset(partition.clone(), Some(offset)),
-        What::Offset(partition, None),
+        What::Offset(partition.clone(), None),
         What::Classic(Some(classic)),
         What::Classic(None),
         What::Consumer(Some(ConsumerValue {
@@ -103,6 +108,7 @@ fn one_of_each() -> Vec<Change> {
         What::Target(name("m"), None),
         What::Current(name("m"), Some(current)),
         What::Current(name("m"), None),
+        What::Offset(partition, Some(offset_of_a_maker)),
     ];
     whats
         .into_iter()
@@ -132,6 +138,12 @@ fn offsets_and_group_epochs_have_the_bytes_of_kafkas_schemas() {
     assert_eq!(&value[14..19], b"\x05note");
     assert_eq!(value[27..30], [1, 0, 16]);
     assert_eq!(value.len(), 46);
+    // With who made the group, a second one: tag 1,000.
+    let changes = one_of_each();
+    let value = changes.last().expect("there are some").encode().value;
+    let value = value.expect("an offset");
+    assert_eq!(value[27..30], [2, 0, 16]);
+    assert_eq!(&value[46..], b"\xe8\x07\x09/10.0.0.9");
     let epoch = one_of_each()[4].encode();
     assert_eq!(&epoch.key[..], b"\x00\x03\x00\x05group");
     assert_eq!(

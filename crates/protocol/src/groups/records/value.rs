@@ -7,11 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use record::{Epoch, Offset, TopicId};
 
+use super::forms::name_of;
 use super::key::Kind;
 use super::{ClassicMemberValue, ClassicValue, OffsetValue, What, consumer};
 use crate::DecodeError;
 use crate::encoding::{Reader, Writer};
 use crate::groups::contract::CommittedOffset;
+
+/// Tagged fields of an offset: Kafka's, and one that Kafka does not have and passes over.
+const TOPIC_ID_TAG: u32 = 0;
+const MAKER_TAG: u32 = 1_000;
 
 pub(super) fn encode(what: &What) -> Option<Bytes> {
     match what {
@@ -43,7 +48,11 @@ fn encode_offset(value: &OffsetValue) -> Bytes {
     bytes.i32(value.committed.leader_epoch.map_or(-1, |epoch| epoch.0));
     bytes.compact_text(&value.committed.metadata);
     bytes.i64(value.committed_ms);
-    bytes.tag_0(&value.topic_id.0);
+    bytes.varint(1 + u32::from(value.maker.is_some()));
+    bytes.tagged(TOPIC_ID_TAG, &value.topic_id.0);
+    if let Some(maker) = &value.maker {
+        bytes.tagged(MAKER_TAG, maker.as_bytes());
+    }
     bytes.close()
 }
 
@@ -59,12 +68,15 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
         bytes.short_text("metadata")?
     };
     let committed_ms = bytes.i64("commit time")?;
-    let mut topic_id = TopicId::default();
-    if version >= 4
-        && let Some(tagged) = bytes.tag_0("topic id")?
-    {
-        topic_id = Reader::new(tagged).topic_id("topic id")?;
-    }
+    let [topic_id, maker] = match version {
+        4.. => bytes.tags("topic id", [TOPIC_ID_TAG, MAKER_TAG])?,
+        _ => [None, None],
+    };
+    let topic_id = match topic_id {
+        Some(tagged) => Reader::new(tagged).topic_id("topic id")?,
+        None => TopicId::default(),
+    };
+    let maker = maker.map(|tagged| name_of("maker", tagged)).transpose()?;
     bytes.close()?;
     let committed = CommittedOffset {
         offset,
@@ -75,6 +87,7 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
         committed,
         topic_id,
         committed_ms,
+        maker,
     })
 }
 
