@@ -8,12 +8,12 @@
 
 pub mod append;
 pub mod commit;
-pub mod compare;
 pub mod contract;
 pub mod drive;
 pub mod floor;
 mod latency;
 pub mod members;
+pub mod number;
 mod progress;
 pub mod read;
 mod report;

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub(crate) use crate::compare::report::number::plain;
+pub(crate) use crate::number::plain;
 
-use crate::compare::report::number;
 use crate::latency::Latency;
+use crate::number;
 use crate::usage::Usage;
 
 /// What a workload reports.

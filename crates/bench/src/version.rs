@@ -7,3 +7,5 @@ pub const SHORT: &str = env!("ROPEWALK_VERSION");
 pub const DAY: &str = env!("ROPEWALK_DAY");
 /// The number, and on a line of its own the whole commit and its time.
 pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), "\n", env!("ROPEWALK_ORIGIN"));
+/// The short commit, and whether the sources differ from it; empty where it is unknown.
+pub const COMMIT: &str = env!("ROPEWALK_COMMIT");

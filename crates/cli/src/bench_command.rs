@@ -1,11 +1,7 @@
 //! `ropewalk bench`: measurements, of this machine or of any broker of Kafka's protocol. What is measured and how stands
 //! in the crate `bench`.
 
-use std::path::{Path, PathBuf};
-
 use anyhow::{Result, bail};
-use bench::compare::diff::{self, Machines};
-use bench::compare::{self, CompareOptions, Interrupt};
 use bench::{
     AppendOptions, CommitOptions, DriveOptions, FloorOptions, MembersOptions, ReadOptions, Report as _,
     append, commit, drive, floor, members, read,
@@ -15,7 +11,6 @@ use server::config::plain_value;
 
 use crate::failure::Senseless;
 use crate::output::Output;
-use crate::signals::{self, Watched};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,8 +20,6 @@ Examples:
   ropewalk bench read --topic load
   ropewalk bench commit --groups 10000 --seconds 5
   ropewalk bench members --members 1000 --partitions 1000
-  ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison
-  ropewalk bench diff before/results.json after/results.json --system ropewalk
 
 append and read measure other brokers too: --bootstrap names their address.
 What they make stays: the topic (bench, of members bench-members), the groups of
@@ -79,42 +72,11 @@ The topic stays, and so does the group: `ropewalk topic delete bench-members`
 and `ropewalk group delete bench-members` remove them.")]
     Members(MembersOptions),
     /// Carry out a comparison's commands from standard input
-    #[command(
-        after_help = "Started by `ropewalk bench compare`; of use by itself only to write another driver."
-    )]
-    Drive(DriveOptions),
-    /// Run several systems under the same workloads, and report
     #[command(after_help = "Example:
-  ropewalk bench compare --systems ropewalk,kafka --suite quick --out comparison")]
-    Compare(CompareOptions),
-    /// Make the reports of a comparison again from its results.json, beside it
-    #[command(after_help = "Example:
-  ropewalk bench report comparison/results.json")]
-    Report {
-        /// results.json
-        results: PathBuf,
-    },
-    /// Tell what got better or worse between two comparisons; exit with 1 if something got worse, or they are of two machines
-    #[command(after_help = "Example:
-  ropewalk bench diff before/results.json after/results.json --system ropewalk")]
-    Diff(DiffArguments),
-}
+  ropewalk bench drive 127.0.0.1:9092
 
-#[derive(Args)]
-struct DiffArguments {
-    /// results.json of the earlier comparison
-    before: PathBuf,
-    /// results.json of the later one
-    after: PathBuf,
-    /// What this system and its variants do decides the exit status; the first system of the comparison unless told
-    #[arg(long)]
-    system: Option<String>,
-    /// Judge the figures even if they are of two machines
-    #[arg(long)]
-    any_machine: bool,
-    /// Report as one JSON object
-    #[arg(long)]
-    json: bool,
+Started by `ropewalk-compare`; of use by itself only to write another driver.")]
+    Drive(DriveOptions),
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
@@ -137,59 +99,7 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<()> {
         BenchCommand::Commit(options) => print(&commit::run(&options)?.render(options.json)),
         BenchCommand::Members(options) => print(&members::run(&options)?.render(options.json)),
         BenchCommand::Drive(options) => drive::run(&options),
-        BenchCommand::Compare(options) => compare(&options),
-        BenchCommand::Report { results } => {
-            let found = compare::read_results(&results)?;
-            compare::report::write_all(&found, results.parent().unwrap_or(Path::new(".")))
-        }
-        BenchCommand::Diff(arguments) => diff(&arguments),
     }
-}
-
-/// The first signal ends what was started and keeps what was measured; the second kills it, and ends this process at once.
-fn compare(options: &CompareOptions) -> Result<()> {
-    let interrupt = Interrupt::default();
-    let (signalled, ended) = (interrupt.clone(), interrupt.clone());
-    let tell = move |_| {
-        signalled.set();
-        true
-    };
-    signals::watch(Watched::AskedOrAlone, tell, move || ended.kill_all())?;
-    // Without the folder of this binary: the report is for other machines too.
-    let words = std::iter::once("ropewalk".to_owned()).chain(std::env::args().skip(1));
-    let command = words.collect::<Vec<_>>().join(" ");
-    let failures = compare::run(options, &command, &interrupt)?;
-    let printed = print(&format!(
-        "the report is in {}",
-        options.out.join("report.html").display()
-    ));
-    if failures.is_empty() {
-        return printed;
-    }
-    bail!("{} runs failed:\n  {}", failures.len(), failures.join("\n  "))
-}
-
-fn diff(arguments: &DiffArguments) -> Result<()> {
-    let before = compare::read_results(&arguments.before)?;
-    let after = compare::read_results(&arguments.after)?;
-    let machines = match arguments.any_machine {
-        true => Machines::Any,
-        false => Machines::Same,
-    };
-    let diff = diff::run(&before, &after, machines, arguments.system.as_deref())?;
-    let printed = print(&if arguments.json {
-        diff.to_json()?
-    } else {
-        diff.to_string()
-    });
-    // Whoever reads the exit code alone is told all the same.
-    if diff.has_regressions() {
-        bail!("something got worse");
-    }
-    if !diff.unlike_machines.is_empty() {
-        bail!("these are of two machines, so nothing was judged: --any-machine judges all the same");
-    }
-    printed
 }
 
 /// Configs with times and sizes as Kafka's plain numbers.

@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["client", "platform"]),
+    ("compare", &["bench", "client", "platform"]),
     (
         "cli",
         &["server", "client", "query", "bench", "platform", "storage"],

@@ -1,7 +1,6 @@
 //! Tests of the built binary, as a user runs it: single commands, and sessions with a node.
 
 mod command_line;
-mod comparisons;
 mod configuration;
 mod embedded;
 mod live;

@@ -1,0 +1,351 @@
+//! From plans and runs to `Results`: nothing is measured and nothing is decided here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::asking::ways;
+use super::figures;
+use super::fleet::Way;
+use super::identity;
+use super::peer::System;
+use super::plan::{Plan, RowPlan, Who};
+use super::record::{CellKey, Line, Moment, Record, Run};
+use super::results::{
+    Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, Sitting, SystemFacts, TIMES_VERSION_1,
+};
+use super::runner::Setting;
+
+/// What is known besides plans and runs.
+pub(super) struct Frame {
+    pub(super) suite: String,
+    pub(super) command: String,
+    pub(super) nodes: u32,
+    pub(super) repetitions: u32,
+    pub(super) asked: Asked,
+    pub(super) machine: Machine,
+    /// Systems that cannot be used.
+    pub(super) broken: Vec<SystemFacts>,
+}
+
+/// Everything as one value.
+pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &Setting<'_>) -> Results {
+    let moments: Vec<&Moment> = record.lines.iter().filter_map(moment).collect();
+    let at = |moment: Option<&&Moment>| moment.map(|moment| moment.at.clone()).unwrap_or_default();
+    let load = |moment: Option<&&Moment>| moment.map_or(0.0, |moment| moment.load);
+    let (first, last) = (moments.first(), moments.last());
+    let ways: Vec<Vec<Way>> = plans.iter().map(|plan| ways(setting, plan)).collect();
+    let experiments: Vec<Experiment> = plans
+        .iter()
+        .zip(&ways)
+        .map(|(plan, ways)| experiment(plan, &frame.command, record, ways))
+        .collect();
+    let is_asked = |system: &&System| ways.iter().flatten().any(|way| way.system == **system);
+    let asked = setting.systems.iter().filter(is_asked);
+    let measured = asked.map(|system| facts(system, record, &experiments));
+    Results {
+        schema: SCHEMA,
+        suite: frame.suite,
+        began: at(first),
+        ended: at(last),
+        nodes: frame.nodes,
+        repetitions: frame.repetitions,
+        asked: Some(frame.asked),
+        sittings: sittings(&record.lines),
+        machine: Machine {
+            load_before: load(first),
+            load_after: load(last),
+            ..frame.machine
+        },
+        floors: first
+            .into_iter()
+            .chain(last)
+            .map(|moment| moment.floors.clone())
+            .collect(),
+        systems: measured.chain(frame.broken).collect(),
+        experiments,
+        command: frame.command,
+    }
+}
+
+/// A folder that cannot be used, as a system of which nothing was measured.
+pub(super) fn broken(folder: &str, why: &str) -> SystemFacts {
+    SystemFacts {
+        name: folder.to_owned(),
+        title: folder.to_owned(),
+        failed: Some(why.to_owned()),
+        ..SystemFacts::default()
+    }
+}
+
+/// The moments after which runs were made.
+fn sittings(lines: &[Line]) -> Vec<Sitting> {
+    let mut sittings = Vec::new();
+    let mut begins = None;
+    for line in lines {
+        match line {
+            Line::Moment(moment) => begins = Some(moment),
+            Line::Run(_) => sittings.extend(begins.take().map(|moment| Sitting {
+                began: moment.at.clone(),
+                load: moment.load,
+            })),
+            Line::Asked(_) | Line::System { .. } | Line::Driver { .. } => {}
+        }
+    }
+    sittings
+}
+
+fn moment(line: &Line) -> Option<&Moment> {
+    match line {
+        Line::Moment(moment) => Some(moment),
+        _ => None,
+    }
+}
+
+fn facts(system: &System, record: &Record, experiments: &[Experiment]) -> SystemFacts {
+    let variant = &system.variant;
+    let mut facts = SystemFacts {
+        name: variant.name.clone(),
+        title: variant.title.clone(),
+        version: system.peer.file.version.clone(),
+        survives: variant.survives,
+        durability: variant.durability.clone(),
+        acknowledges: system.peer.file.acknowledges,
+        note: system.peer.file.note.clone(),
+        ..SystemFacts::default()
+    };
+    for line in &record.lines {
+        match line {
+            Line::System { system, settings } if *system == variant.name => {
+                facts.settings.clone_from(settings)
+            }
+            Line::Driver {
+                system,
+                driver,
+                facts: of_driver,
+            } if *system == variant.name => {
+                facts.drivers.insert(driver.clone(), of_driver.clone());
+            }
+            _ => {}
+        }
+    }
+    facts.failed = nothing_measured(&variant.name, experiments);
+    facts
+}
+
+/// Why nothing of a system was measured, if all its runs failed.
+fn nothing_measured(system: &str, experiments: &[Experiment]) -> Option<String> {
+    let rows = experiments.iter().flat_map(|experiment| &experiment.rows);
+    let cells: Vec<&Cell> = rows
+        .flat_map(|row| &row.cells)
+        .filter(|cell| cell.system == system)
+        .collect();
+    match cells.iter().any(|cell| !cell.runs.is_empty()) {
+        true => None,
+        false => cells.iter().find_map(|cell| cell.failures.first().cloned()),
+    }
+}
+
+fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Experiment {
+    Experiment {
+        name: plan.name.to_owned(),
+        title: plan.title.clone(),
+        about: plan.about.clone(),
+        source: plan.source.map(str::to_owned),
+        loop_kind: plan.loop_kind,
+        metrics: plan.metrics.iter().map(|&metric| metric.to_owned()).collect(),
+        plot: plan.plot.clone(),
+        rows: plan
+            .rows
+            .iter()
+            .map(|planned| row(plan, planned, record, ways))
+            .collect(),
+        left_out: plan.left_out.map(str::to_owned),
+        published: plan.published.clone(),
+        speed_up_over: plan.speed_up_over.map(str::to_owned),
+        command: alone(command, plan.name),
+    }
+}
+
+/// The command that repeats one table alone, elsewhere: its runs would be found where they are already.
+fn alone(command: &str, name: &str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    let mut rest = command.split(' ');
+    while let Some(word) = rest.next() {
+        match word {
+            // With its value.
+            "--only" | "--out" => drop(rest.next()),
+            _ if word.starts_with("--only=") || word.starts_with("--out=") => {}
+            _ => words.push(word),
+        }
+    }
+    format!("{} --only {name} --out {name}", words.join(" "))
+}
+
+fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
+    let cells = ways.iter().map(|way| {
+        let key = CellKey {
+            experiment: plan.name.to_owned(),
+            row: planned.name.clone(),
+            system: way.system.variant.name.clone(),
+            driver: way.driver.name.clone(),
+        };
+        cell(way, &key, record.runs(&key, &identity::of(way)).collect())
+    });
+    let mut row = Row {
+        name: planned.name.clone(),
+        parameters: planned.work.parameters(),
+        cells: cells.collect(),
+    };
+    if let Who::Variants([first, ..]) = plan.who
+        && plan.metrics.contains(&TIMES_VERSION_1)
+    {
+        put_times_version_1(&mut row, first);
+    }
+    row
+}
+
+/// Puts beside each rate how many times that of the first system it is.
+fn put_times_version_1(row: &mut Row, first: &str) {
+    const RATE: &str = "records_per_s";
+    let first = row.cells.iter().find(|cell| cell.system == first);
+    let Some(one) = first.and_then(|cell| cell.spread(RATE)) else {
+        return;
+    };
+    for run in row.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+        let times = run.get(RATE).map(|rate| rate / one.median);
+        if let Some(times) = times.filter(|times| times.is_finite()) {
+            run.insert(TIMES_VERSION_1.to_owned(), (times * 1e3).round() / 1e3);
+        }
+    }
+}
+
+fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
+    // Who broke its promise once is not believed the other times.
+    let is_believed = !runs.iter().any(|run| run.broke_its_promise);
+    let succeeded = || runs.iter().filter(|run| run.succeeded() && is_believed);
+    let by_gravity = runs.iter().filter(|run| run.broke_its_promise).chain(&runs);
+    let mut failures: Vec<String> = by_gravity.filter_map(|run| run.failure.clone()).collect();
+    // The repetitions after a failure only say that there was one.
+    failures.truncate(1);
+    Cell {
+        system: key.system.clone(),
+        driver: key.driver.clone(),
+        best_client: way.driver.name == way.system.variant.driver,
+        runs: succeeded().map(|run| run.figures.clone()).collect(),
+        percentiles: figures::curve(succeeded().map(|run| &run.latency_ns)),
+        delivery_percentiles: figures::curve(succeeded().map(|run| &run.delivery_ns)),
+        verified_records: succeeded().filter_map(|run| run.verified_records).max(),
+        failures,
+        not_asked: runs.iter().find_map(|run| run.not_asked.clone()),
+    }
+}
+
+/// Failed runs and systems that cannot be used, as sentences. What was not asked for a reason of the workload is no failure.
+pub(super) fn failures(results: &Results) -> Vec<String> {
+    let mut failures = Vec::new();
+    for experiment in &results.experiments {
+        for row in &experiment.rows {
+            for cell in &row.cells {
+                for why in &cell.failures {
+                    failures.push(format!(
+                        "{} · {} · {} · {}: {why}",
+                        experiment.name, row.name, cell.system, cell.driver
+                    ));
+                }
+            }
+        }
+    }
+    // Those without a cell could not even be asked.
+    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let asked: BTreeSet<&str> = rows
+        .flat_map(|row| &row.cells)
+        .map(|cell| cell.system.as_str())
+        .collect();
+    for system in &results.systems {
+        if let Some(why) = &system.failed
+            && !asked.contains(system.name.as_str())
+        {
+            failures.push(format!("{}: {why}", system.name));
+        }
+    }
+    failures
+}
+
+/// Floors by name, of a report of them.
+pub(super) fn floors(report: &bench::floor::FloorReport) -> BTreeMap<String, f64> {
+    let times = report
+        .times
+        .iter()
+        .map(|row| (format!("{} {} B", row.operation, row.bytes), row.latency.p50_us));
+    times.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_told_as_multiples_of_the_first_system_s_too() {
+        let cell = |system: &str, rates: &[f64]| Cell {
+            system: system.to_owned(),
+            runs: rates
+                .iter()
+                .map(|rate| BTreeMap::from([("records_per_s".to_owned(), *rate)]))
+                .collect(),
+            ..Cell::default()
+        };
+        let row = |cells: Vec<Cell>| {
+            let mut row = Row {
+                name: "256 B".to_owned(),
+                parameters: BTreeMap::new(),
+                cells,
+            };
+            put_times_version_1(&mut row, "one");
+            let cells = row.cells.iter();
+            let times = cells.map(|cell| cell.spread(TIMES_VERSION_1).map(|spread| spread.median));
+            times.collect::<Vec<_>>()
+        };
+        let cells = vec![cell("one", &[90.0, 100.0, 110.0]), cell("two", &[136.0])];
+        assert_eq!(row(cells), [Some(1.0), Some(1.36)]);
+        assert_eq!(row(vec![cell("two", &[136.0])]), [None], "beside nothing");
+        assert_eq!(row(vec![cell("one", &[]), cell("two", &[136.0])]), [None, None]);
+    }
+
+    #[test]
+    fn a_sitting_begins_with_the_moment_after_which_runs_were_made() {
+        let moment = |at: &str| {
+            Line::Moment(Moment {
+                at: at.to_owned(),
+                load: 0.1,
+                floors: BTreeMap::new(),
+            })
+        };
+        let cell = CellKey {
+            experiment: "one".to_owned(),
+            row: "100 B".to_owned(),
+            system: "able".to_owned(),
+            driver: "c".to_owned(),
+        };
+        let run = || Line::Run(Run::new(&cell, 0, "able"));
+        // Killed in the middle, gone on with to the end, and asked for again when there was nothing left to do.
+        let lines = [
+            moment("1"),
+            run(),
+            run(),
+            moment("2"),
+            run(),
+            moment("3"),
+            moment("4"),
+            moment("5"),
+        ];
+        let found = sittings(&lines);
+        let began: Vec<&str> = found.iter().map(|sitting| sitting.began.as_str()).collect();
+        assert_eq!(began, ["1", "2"]);
+    }
+
+    #[test]
+    fn one_table_is_repeated_by_a_command_of_its_own() {
+        let command = "ropewalk-compare run --only a,b --suite quick --out=x --seconds 1";
+        let expected = "ropewalk-compare run --suite quick --seconds 1 --only b --out b";
+        assert_eq!(alone(command, "b"), expected);
+    }
+}
