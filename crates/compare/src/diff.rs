@@ -156,7 +156,7 @@ fn can_be_compared(before: &Results, after: &Results) -> anyhow::Result<()> {
 /// Each figure that both have, and each cell that had figures and has none any more.
 fn pairs(before: &Results, after: &Results) -> (Vec<Pair>, Vec<Broken>) {
     let (mut pairs, mut broken) = (Vec::new(), Vec::new());
-    for (experiment, row, cell) in cells(before) {
+    for (experiment, row, cell) in before.cells() {
         let Some((later_experiment, later_row, later)) = same_cell(after, experiment, row, cell) else {
             continue;
         };
@@ -269,13 +269,6 @@ fn metrics<'a>(experiment: &'a Experiment, later: &'a Experiment) -> impl Iterat
         .map(String::as_str)
         .filter(|metric| better(metric) != Better::Neither)
         .filter(move |&metric| told.insert(quantity(metric, experiment.loop_kind)))
-}
-
-fn cells(results: &Results) -> impl Iterator<Item = (&Experiment, &Row, &Cell)> {
-    results.experiments.iter().flat_map(|experiment| {
-        let rows = experiment.rows.iter();
-        rows.flat_map(move |row| row.cells.iter().map(move |cell| (experiment, row, cell)))
-    })
 }
 
 fn place(experiment: &Experiment, row: &Row, cell: &Cell) -> Place {

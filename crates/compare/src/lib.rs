@@ -85,7 +85,7 @@ pub struct CompareOptions {
     /// Only these tables of the suite, with commas between
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Where report.html, report.md, results.json and plots go, and the runs as they are made; the same command again goes on there
+    /// Where report.md, results.json and plots go, and the runs as they are made; the same command again goes on there
     #[arg(long, default_value = "comparison")]
     pub out: PathBuf,
     /// Where systems keep their data meanwhile, on the disk to measure; inside --out unless told
@@ -277,7 +277,7 @@ fn write(results: &Results, out: &Path) -> Result<()> {
     let (path, aside) = (out.join("results.json"), out.join("results.json.part"));
     fs::write(&aside, text + "\n").with_context(|| format!("cannot write {}", aside.display()))?;
     fs::rename(&aside, &path).with_context(|| format!("cannot write {}", path.display()))?;
-    report::write_all(results, out)
+    report::write_all(results, out, report::Form::Markdown)
 }
 
 fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {

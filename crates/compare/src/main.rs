@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use bench::version;
 use clap::{Parser, Subcommand};
 use compare::diff::{self, Machines};
+use compare::report::{self, Form};
 use compare::{CompareOptions, Interrupt};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -35,6 +36,9 @@ enum Command {
     Report {
         /// results.json
         results: PathBuf,
+        /// And one HTML page that needs nothing else
+        #[arg(long)]
+        html: bool,
     },
     /// Tell what got better or worse between two comparisons; exit with 1 if something got worse, or they are of two machines
     Diff(DiffArguments),
@@ -60,8 +64,10 @@ struct DiffArguments {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(options) => run(&options),
-        Command::Report { results } => compare::read_results(&results)
-            .and_then(|found| compare::report::write_all(&found, results.parent().unwrap_or(Path::new(".")))),
+        Command::Report { results, html } => compare::read_results(&results).and_then(|found| {
+            let form = if html { Form::Page } else { Form::Markdown };
+            report::write_all(&found, results.parent().unwrap_or(Path::new(".")), form)
+        }),
         Command::Diff(arguments) => diff(&arguments),
     };
     match done {

@@ -334,12 +334,12 @@ impl Plan {
         }
     }
 
-    /// With one more row.
-    pub(super) fn row(mut self, name: impl Into<String>, work: Work) -> Plan {
-        self.rows.push(RowPlan {
+    /// With these rows.
+    pub(super) fn rows<N: Into<String>>(mut self, rows: impl IntoIterator<Item = (N, Work)>) -> Plan {
+        self.rows.extend(rows.into_iter().map(|(name, work)| RowPlan {
             name: name.into(),
             work,
-        });
+        }));
         self
     }
 }

@@ -356,6 +356,14 @@ pub struct Spread {
 }
 
 impl Results {
+    /// All cells, each with its table and its row.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (&Experiment, &Row, &Cell)> {
+        self.experiments.iter().flat_map(|experiment| {
+            let rows = experiment.rows.iter();
+            rows.flat_map(move |row| row.cells.iter().map(move |cell| (experiment, row, cell)))
+        })
+    }
+
     /// What an older version of the schema said, as this one says it.
     pub(super) fn upgraded(mut self) -> Results {
         self.schema = SCHEMA;
@@ -395,6 +403,56 @@ impl Cell {
             least,
             most,
         })
+    }
+}
+
+/// Parts of made-up results, for tests.
+#[cfg(test)]
+pub(crate) mod made_up {
+    use super::*;
+
+    pub(crate) fn results(systems: &[&str]) -> Results {
+        let system = |name: &&str| SystemFacts {
+            name: (*name).to_owned(),
+            title: (*name).to_owned(),
+            ..SystemFacts::default()
+        };
+        Results {
+            schema: SCHEMA,
+            repetitions: 3,
+            systems: systems.iter().map(system).collect(),
+            ..Results::default()
+        }
+    }
+
+    /// Three runs that are alike.
+    pub(crate) fn cell(system: &str, figures: &[(&str, f64)]) -> Cell {
+        let figures = figures.iter().map(|(name, value)| ((*name).to_owned(), *value));
+        Cell {
+            system: system.to_owned(),
+            best_client: true,
+            runs: vec![figures.collect(); 3],
+            ..Cell::default()
+        }
+    }
+
+    pub(crate) fn row(name: &str, cells: Vec<Cell>) -> Row {
+        Row {
+            name: name.to_owned(),
+            parameters: BTreeMap::new(),
+            cells,
+        }
+    }
+
+    pub(crate) fn experiment(metrics: &[&str], rows: Vec<Row>) -> Experiment {
+        let metrics = metrics.iter().map(|metric| (*metric).to_owned()).collect();
+        Experiment {
+            name: "table".to_owned(),
+            title: "Table".to_owned(),
+            metrics,
+            rows,
+            ..Experiment::default()
+        }
     }
 }
 

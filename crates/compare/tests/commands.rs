@@ -60,7 +60,10 @@ fn reports_are_made_again_beside_their_results() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = fs::read_to_string(directory.path().join("report.md")).expect("it was written");
     assert!(report.contains("Quay"), "{report}");
-    assert!(directory.path().join("report.html").exists());
+    let page = directory.path().join("report.html");
+    assert!(!page.exists(), "pages are made on demand");
+    assert_eq!(run(&["report", "--html", text(&file)]).code, Some(0));
+    assert!(page.exists());
     let complaint = run(&["report", text(&directory.path().join("none"))]).complaint();
     assert!(complaint.contains("none"), "{complaint}");
 }

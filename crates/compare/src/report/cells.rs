@@ -2,27 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::columns::Column;
-use super::document::{Span, Text};
-use super::guesses::Guess;
-use super::measured::{Measured, Verdict, better};
-use crate::results::{Better, Cell, Row, Survives};
 use bench::number;
 
-/// Marks a percentile of too few samples.
-pub(crate) const FEW_SAMPLES: &str = "*";
-/// Marks processor time of too few ticks.
-pub(crate) const FEW_TICKS: &str = "†";
-/// Marks the latency of a load that was not kept up with.
-pub(crate) const BEHIND: &str = "§";
-/// Marks latency beside reads that were over early.
-pub(crate) const FEW_READS: &str = "‖";
-/// Marks what too few repetitions found.
-pub(crate) const FEW_RUNS: &str = "¶";
-/// Marks what was read, or measured beside reads, with less to read than others had.
-pub(crate) const LESS_TO_READ: &str = "◊";
-/// Marks bytes written that cannot be all.
-pub(crate) const UNWRITTEN: &str = "#";
+use super::columns::Column;
+use super::guesses::Guess;
+use super::markdown::strong;
+use super::measured::{Measured, Verdict, better};
+use crate::results::{Better, Cell, Row, Survives};
+
 /// Marks what was never the same twice.
 pub(crate) const UNSTEADY: &str = "‡";
 
@@ -43,84 +30,82 @@ pub(crate) enum Standing {
 pub(crate) struct Notes(pub(crate) Vec<String>);
 
 impl Notes {
-    /// The number of a note, from 1.
-    pub(crate) fn number(&mut self, note: &str) -> usize {
-        if let Some(index) = self.0.iter().position(|known| known == note) {
-            return index + 1;
-        }
-        self.0.push(note.to_owned());
-        self.0.len()
+    /// A text that refers to a note.
+    fn refer(&mut self, text: &str, note: &str) -> String {
+        let known = self.0.iter().position(|known| known == note);
+        let place = known.unwrap_or_else(|| {
+            self.0.push(note.to_owned());
+            self.0.len() - 1
+        });
+        format!("{text} \\[{}\\]", place + 1)
     }
 }
 
 /// What stands in a cell for one metric.
-pub(crate) fn text(column: &Column, row: &Row, metric: &str, standing: Standing, notes: &mut Notes) -> Text {
+pub(crate) fn text(
+    column: &Column,
+    row: &Row,
+    metric: &str,
+    standing: Standing,
+    notes: &mut Notes,
+) -> String {
     let Some(cell) = column.cell(row) else {
-        return Text::from("–");
+        return "–".to_owned();
     };
     if let Some(why) = &cell.not_asked {
-        return Text::from("not asked").with(Span::Note(notes.number(why)));
+        return notes.refer("not asked", why);
     }
     let text = match column.measured(row, metric) {
         Some(measured) => figure(&measured, standing == Standing::Best),
-        None if !cell.runs.is_empty() => return Text::from("–"),
-        None if cell.failures.is_empty() => return Text::from("not run"),
-        None => Text::from("failed"),
+        None if !cell.runs.is_empty() => return "–".to_owned(),
+        None if cell.failures.is_empty() => return "not run".to_owned(),
+        None => "failed".to_owned(),
     };
     match failure_note(cell) {
-        Some(note) => text.with(Span::Note(notes.number(&note))),
+        Some(note) => notes.refer(&text, &note),
         None => text,
     }
 }
 
-/// What marks a figure that says little.
+/// A median with its mark, strong if it is the best.
+pub(crate) fn median(measured: &Measured, is_best: bool) -> String {
+    let median = format!("{}{}", number::plain(measured.median), mark_of(measured));
+    if is_best { strong(&median) } else { median }
+}
+
+/// The same with its spread.
+fn figure(measured: &Measured, is_best: bool) -> String {
+    let median = median(measured, is_best);
+    match (measured.deviation(), measured.runs) {
+        (Some(part), _) => format!("{median} ±{}", number::percent(part)),
+        (None, 0..=1) => median,
+        (None, _) => format!(
+            "{median} {}–{}",
+            number::plain(measured.least),
+            number::plain(measured.most)
+        ),
+    }
+}
+
+/// What marks a figure that says little, as Markdown.
 pub(crate) fn mark_of(measured: &Measured) -> &'static str {
     match measured.guess {
-        Some(guess) => mark(guess),
+        Some(Guess::FewSamples) => "\\*",
+        Some(Guess::FewTicks) => "†",
+        Some(Guess::Behind) => "§",
+        Some(Guess::FewReads) => "‖",
+        Some(Guess::FewRuns) => "¶",
+        Some(Guess::LessToRead) => "◊",
+        Some(Guess::Unwritten) => "#",
         None if measured.is_unsteady() => UNSTEADY,
         None => "",
     }
 }
 
-/// A median with its spread, marked if it says little.
-fn figure(measured: &Measured, is_best: bool) -> Text {
-    let median = format!("{}{}", number::plain(measured.median), mark_of(measured));
-    let text = if is_best {
-        Text::strong(median)
-    } else {
-        Text::from(median)
-    };
-    match measured.deviation() {
-        Some(part) => text.with(Span::Quiet(format!(" ±{}", number::percent(part)))),
-        None if measured.runs > 1 => {
-            let (least, most) = (number::plain(measured.least), number::plain(measured.most));
-            text.with(Span::Quiet(format!(" {least}–{most}")))
-        }
-        None => text,
-    }
-}
-
-/// What marks a guess.
-pub(crate) fn mark(guess: Guess) -> &'static str {
-    match guess {
-        Guess::FewSamples => FEW_SAMPLES,
-        Guess::FewTicks => FEW_TICKS,
-        Guess::Behind => BEHIND,
-        Guess::FewReads => FEW_READS,
-        Guess::FewRuns => FEW_RUNS,
-        Guess::LessToRead => LESS_TO_READ,
-        Guess::Unwritten => UNWRITTEN,
-    }
-}
-
 /// Which repetitions failed and why; the same reason is said once.
 pub(crate) fn failure_note(cell: &Cell) -> Option<String> {
-    let mut reasons: Vec<&str> = Vec::new();
-    for failure in &cell.failures {
-        if !reasons.contains(&failure.as_str()) {
-            reasons.push(failure);
-        }
-    }
+    let mut reasons = cell.failures.clone();
+    reasons.dedup();
     let reasons = reasons.join("; ");
     match (cell.failures.len(), cell.runs.len()) {
         (0, _) => None,
@@ -150,10 +135,8 @@ pub(crate) fn standings(columns: &[Column], row: &Row, metric: &str) -> Vec<Stan
 }
 
 fn set_standings(standings: &mut [Standing], class: &[(usize, Measured)], metric: &str) {
-    let by_median = |one: &&(usize, Measured), other: &&(usize, Measured)| {
-        let [one, other] = [one, other].map(|(_, measured)| measured.median);
-        one.total_cmp(&other)
-    };
+    let by_median =
+        |one: &&(usize, Measured), other: &&(usize, Measured)| one.1.median.total_cmp(&other.1.median);
     let first = match better(metric) {
         Better::Less => class.iter().min_by(by_median),
         Better::More => class.iter().max_by(by_median),
@@ -163,8 +146,10 @@ fn set_standings(standings: &mut [Standing], class: &[(usize, Measured)], metric
         return;
     };
     // One that cannot meet the best might be better than it.
-    let is_met = |(place, measured): &(usize, Measured)| place == best || measured.can_meet(first);
-    if !class.iter().all(is_met) {
+    if !class
+        .iter()
+        .all(|(place, measured)| place == best || measured.can_meet(first))
+    {
         return;
     }
     for (place, measured) in class {

@@ -3,12 +3,6 @@
 use super::measured::Measured;
 use crate::results::{Cell, Experiment, Results, Row, Survives, SystemFacts};
 
-/// Marks a system whose acknowledged records survive a power cut.
-pub(crate) const FLUSHED: &str = "◆";
-
-/// Marks one whose acknowledged records survive a crash of its process.
-pub(crate) const CACHED: &str = "○";
-
 /// A system through one of its clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
@@ -55,16 +49,24 @@ pub(crate) fn of(results: &Results, experiment: &Experiment) -> Vec<Column> {
         }
     }
     columns.sort_by_key(|column| (column.number, !column.is_best_client));
-    let are_many: Vec<bool> = columns
-        .iter()
-        .map(|one| columns.iter().filter(|other| other.system == one.system).count() > 1)
-        .collect();
     let mut numbers: Vec<usize> = columns.iter().map(|column| column.number).collect();
+    let titles: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            column_title(
+                results,
+                column,
+                numbers.iter().filter(|number| **number == column.number).count() > 1,
+            )
+        })
+        .collect();
     numbers.dedup();
-    for (column, are_many) in columns.iter_mut().zip(are_many) {
-        column.title = column_title(results, column, are_many);
-        let place = numbers.iter().position(|number| *number == column.number);
-        column.ink = place.unwrap_or_default();
+    for (column, title) in columns.iter_mut().zip(titles) {
+        column.title = title;
+        column.ink = numbers
+            .iter()
+            .position(|number| *number == column.number)
+            .unwrap_or_default();
     }
     columns
 }
@@ -90,21 +92,19 @@ fn column(results: &Results, cell: &Cell) -> Column {
 fn column_title(results: &Results, column: &Column, are_many: bool) -> String {
     let system = system(results, &column.system);
     let title = system.map_or_else(|| column.system.clone(), title);
-    if column.is_best_client && !are_many {
-        return title;
-    }
     let client = driver_title(system, &column.driver);
-    match column.is_best_client {
-        true => format!("{title} ({client})"),
-        false => format!("{title} (common client: {client})"),
+    match (column.is_best_client, are_many) {
+        (true, false) => title,
+        (true, true) => format!("{title} ({client})"),
+        (false, _) => format!("{title} (common client: {client})"),
     }
 }
 
 /// A system's title, marked with what it promises.
 pub(crate) fn title(system: &SystemFacts) -> String {
     match system.survives {
-        Survives::PowerCut => format!("{} {FLUSHED}", system.title),
-        Survives::ProcessCrash => format!("{} {CACHED}", system.title),
+        Survives::PowerCut => format!("{} ◆", system.title),
+        Survives::ProcessCrash => format!("{} ○", system.title),
         Survives::Nothing => system.title.clone(),
     }
 }
@@ -116,8 +116,8 @@ pub(crate) fn system<'a>(results: &'a Results, name: &str) -> Option<&'a SystemF
 
 /// A driver's title, or its name where nothing is known of it.
 pub(crate) fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str) -> &'a str {
-    system
-        .and_then(|system| system.drivers.get(driver))
+    let known = system.and_then(|system| system.drivers.get(driver));
+    known
         .map(|driver| driver.title.as_str())
         .filter(|title| !title.is_empty())
         .unwrap_or(driver)
@@ -125,40 +125,23 @@ pub(crate) fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str)
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::results::made_up;
 
     #[test]
     fn systems_of_one_experiment_are_counted_from_its_first() {
-        let names = ["ours", "absent", "one", "other"];
-        let results = Results {
-            systems: names
-                .map(|name| SystemFacts {
-                    name: name.to_owned(),
-                    ..SystemFacts::default()
-                })
-                .to_vec(),
-            ..Results::default()
-        };
+        let results = made_up::results(&["ours", "absent", "one", "other"]);
         let cell = |system: &str, best_client| Cell {
-            system: system.to_owned(),
             best_client,
-            ..Cell::default()
+            ..made_up::cell(system, &[])
         };
-        let experiment = Experiment {
-            rows: vec![Row {
-                name: String::new(),
-                parameters: BTreeMap::new(),
-                cells: vec![
-                    cell("other", true),
-                    cell("one", false),
-                    cell("one", true),
-                    cell("ours", true),
-                ],
-            }],
-            ..Experiment::default()
-        };
+        let cells = vec![
+            cell("other", true),
+            cell("one", false),
+            cell("one", true),
+            cell("ours", true),
+        ];
+        let experiment = made_up::experiment(&[], vec![made_up::row("", cells)]);
         let columns = of(&results, &experiment);
         let inks: Vec<(usize, usize)> = columns.iter().map(|column| (column.number, column.ink)).collect();
         assert_eq!(inks, [(0, 0), (2, 1), (2, 1), (3, 2)]);

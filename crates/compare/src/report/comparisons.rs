@@ -3,8 +3,6 @@
 //! Only like is set beside like: the same row, the same metric, the best client of both or the same client of both. Metrics that
 //! tell the same in other units count once. Figures of publications never come here.
 
-use std::cmp::Ordering;
-
 use super::columns;
 use super::measured::{Measured, Verdict, better};
 use crate::results::{Better, Cell, Experiment, LoopKind, Results, Row, SystemFacts};
@@ -81,22 +79,6 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
         }
     }
     found
-}
-
-/// What the others promise beside ours, as the end of "systems that promise".
-pub(crate) fn promise(those: &[&Comparison<'_>]) -> &'static str {
-    let are_all = |ordering: Ordering| {
-        those
-            .iter()
-            .all(|one| one.other_system.survives.cmp(&one.our_system.survives) == ordering)
-    };
-    let words = [
-        (Ordering::Equal, "the same"),
-        (Ordering::Less, "less"),
-        (Ordering::Greater, "more"),
-    ];
-    let words = words.into_iter().find(|(ordering, _)| are_all(*ordering));
-    words.map_or("something else", |(_, words)| words)
 }
 
 /// Whether a system is the first one, or a variant of it: variants are named after their system.

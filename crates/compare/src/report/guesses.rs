@@ -184,24 +184,14 @@ pub(crate) fn is_few(samples: f64, quantile: f64) -> bool {
 mod tests {
     use super::*;
     use crate::report::measured::Measured;
+    use crate::results::made_up;
 
     fn cell(figures: &[(&str, f64)]) -> Cell {
-        let figures: Run = figures
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), *value))
-            .collect();
-        Cell {
-            runs: vec![figures; 3],
-            ..Cell::default()
-        }
+        made_up::cell("ours", figures)
     }
 
     fn row(cells: Vec<Cell>) -> Row {
-        Row {
-            name: "a row".to_owned(),
-            parameters: BTreeMap::new(),
-            cells,
-        }
+        made_up::row("a row", cells)
     }
 
     fn figure(figures: &[(&str, f64)], metric: &str) -> Measured {

@@ -1,123 +1,24 @@
-//! A document as Markdown. What came from outside is escaped: a title cannot open a table or a link.
+//! Markdown as reports write it. What came from outside is escaped: a title cannot open a table or a link.
 
-use std::fmt::Write as _;
-
-use super::document::{Block, Document, Line, Span, Table, Text};
-
-/// The whole document.
-pub(crate) fn render(document: &Document) -> String {
-    let mut out = format!("# {}\n", escape(&document.title));
-    for block in &document.blocks {
-        out.push('\n');
-        push_block(&mut out, block);
-    }
-    out
+/// A table. Cells are Markdown already; all columns but the first stand at the right, if they are figures.
+pub(crate) fn table(titles: &[String], are_figures: bool, lines: &[Vec<String>]) -> String {
+    let rule = if are_figures { "---:" } else { "---" };
+    let mut rules = vec![rule.to_owned(); titles.len()];
+    "---".clone_into(&mut rules[0]);
+    let all = [titles, &rules]
+        .into_iter()
+        .chain(lines.iter().map(Vec::as_slice));
+    all.map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
 }
 
-fn push_block(out: &mut String, block: &Block) {
-    match block {
-        Block::Heading(level, title, _) => {
-            push_line(
-                out,
-                &format!("{} {}", "#".repeat(usize::from(*level)), escape(title)),
-            );
-        }
-        Block::Paragraph(text) => push_line(out, &inline(text)),
-        Block::List(points) => {
-            for point in points {
-                push_line(out, &format!("- {}", inline(point)));
-            }
-        }
-        Block::Code(text) => push_line(out, &fenced(text)),
-        Block::Table(table) => push_table(out, table),
-        Block::Plot(plot) => {
-            let alternative = escape(&plot.alternative);
-            push_line(out, &format!("![{alternative}](plots/{})\n", plot.file));
-            push_line(out, &format!("*{}*", escape(&plot.caption)));
-        }
-    }
-}
-
-fn push_table(out: &mut String, table: &Table) {
-    let mut titles = vec![escape(&table.label)];
-    titles.extend(full_titles(table).iter().map(|title| escape(title)));
-    push_cells(out, &titles);
-    let rule = if table.figures { "---:" } else { "---" };
-    let mut rules = vec!["---".to_owned()];
-    rules.extend(table.columns.iter().map(|_| rule.to_owned()));
-    push_cells(out, &rules);
-    for line in &table.lines {
-        let cells = match line {
-            Line::Group(title) => {
-                let mut cells = vec![inline(&Text::strong(title))];
-                cells.extend(table.columns.iter().map(|_| String::new()));
-                cells
-            }
-            Line::Cells(label, cells) => std::iter::once(label).chain(cells).map(inline).collect(),
-        };
-        push_cells(out, &cells);
-    }
-    if !table.notes.is_empty() {
-        out.push('\n');
-    }
-    for (index, note) in table.notes.iter().enumerate() {
-        push_line(out, &format!("- \\[{}\\] {}", index + 1, escape(note)));
-    }
-}
-
-/// The titles of the columns, each with the title above it: Markdown's tables have one line of titles.
-fn full_titles(table: &Table) -> Vec<String> {
-    let above = table
-        .groups
-        .iter()
-        .flat_map(|(title, columns)| std::iter::repeat_n(title.as_str(), *columns))
-        .chain(std::iter::repeat(""));
-    table
-        .columns
-        .iter()
-        .zip(above)
-        .map(|(title, above)| match (above, title.as_str()) {
-            ("", title) => title.to_owned(),
-            (above, "") => above.to_owned(),
-            (above, title) => format!("{above}: {title}"),
-        })
-        .collect()
-}
-
-fn push_cells(out: &mut String, cells: &[String]) {
-    push_line(out, &format!("| {} |", cells.join(" | ")));
-}
-
-fn push_line(out: &mut String, line: &str) {
-    out.push_str(line);
-    out.push('\n');
-}
-
-fn inline(text: &Text) -> String {
-    text.0.iter().fold(String::new(), |mut out, span| {
-        let written = match span {
-            Span::Plain(text) | Span::Quiet(text) => write!(out, "{}", escape(text)),
-            Span::Strong(text) => write!(out, "{}", strong(text)),
-            Span::Code(text) => write!(out, "{}", code(text)),
-            Span::Note(number) => write!(out, " \\[{number}\\]"),
-        };
-        written.expect("a string takes all");
-        out
-    })
-}
-
-/// Strong text; a blank at its end stands outside, or the stars would mean themselves.
-fn strong(text: &str) -> String {
-    let words = text.trim_end();
-    match words.is_empty() {
-        true => escape(text),
-        false => format!("**{}**{}", escape(words), &text[words.len()..]),
-    }
+/// Strong text.
+pub(crate) fn strong(markdown: &str) -> String {
+    format!("**{markdown}**")
 }
 
 /// Code within a line: between more backticks than it has in a row. A bar would still end a table's cell.
-fn code(text: &str) -> String {
-    let text = one_line(text).replace('|', "\\|");
+pub(crate) fn code(text: &str) -> String {
+    let text = printable(text).replace('\n', " ").replace('|', "\\|");
     let ticks = "`".repeat(longest_run(&text) + 1);
     let space = if text.starts_with('`') || text.ends_with('`') {
         " "
@@ -127,9 +28,10 @@ fn code(text: &str) -> String {
     format!("{ticks}{space}{text}{space}{ticks}")
 }
 
-fn fenced(text: &str) -> String {
+/// What can be typed, as lines of their own.
+pub(crate) fn fenced(text: &str) -> String {
     let fence = "`".repeat(longest_run(text).max(2) + 1);
-    format!("{fence}sh\n{}\n{fence}", text.trim_end())
+    format!("{fence}sh\n{}\n{fence}", printable(text).trim_end())
 }
 
 fn longest_run(text: &str) -> usize {
@@ -139,20 +41,33 @@ fn longest_run(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-fn one_line(text: &str) -> String {
-    text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
+/// Control characters, which no page may have, as blanks.
+pub(crate) fn printable(text: &str) -> String {
+    let letters = text.chars();
+    letters
+        .map(|letter| {
+            if letter.is_control() && letter != '\n' {
+                ' '
+            } else {
+                letter
+            }
+        })
+        .collect()
 }
 
-/// Text that means itself.
-fn escape(text: &str) -> String {
-    let text = one_line(text);
+/// Text that means itself, in one line.
+pub(crate) fn escape(text: &str) -> String {
+    let letters: Vec<char> = printable(text).replace('\n', " ").chars().collect();
+    let is_word = |at: Option<usize>| {
+        at.and_then(|at| letters.get(at))
+            .is_some_and(|letter| letter.is_alphanumeric())
+    };
     let mut out = String::with_capacity(text.len());
-    let letters: Vec<char> = text.chars().collect();
     for (index, &letter) in letters.iter().enumerate() {
         let special = match letter {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '&' => true,
             '#' => index == 0,
-            '_' => !is_within_word(&letters, index),
+            '_' => !(is_word(index.checked_sub(1)) && is_word(Some(index + 1))),
             _ => false,
         };
         if special {
@@ -163,12 +78,18 @@ fn escape(text: &str) -> String {
     out
 }
 
-fn is_within_word(letters: &[char], index: usize) -> bool {
-    let is_word = |at: Option<usize>| {
-        at.and_then(|at| letters.get(at))
-            .is_some_and(|l| l.is_alphanumeric())
-    };
-    is_word(index.checked_sub(1)) && is_word(Some(index + 1))
+/// A name that is safe as a file's name: letters, digits and hyphens, and not empty.
+pub(crate) fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for letter in name.chars().take(80) {
+        if letter.is_ascii_alphanumeric() {
+            slug.push(letter.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "unnamed" } else { slug }.to_owned()
 }
 
 #[cfg(test)]
@@ -177,7 +98,10 @@ mod tests {
 
     #[test]
     fn what_came_from_outside_means_itself() {
-        assert_eq!(escape("a|b\n<i> p99_us _x_"), "a\\|b \\<i\\> p99_us \\_x\\_");
+        assert_eq!(
+            escape("a|b\n<i> p99_us _x_\u{1}"),
+            "a\\|b \\<i\\> p99_us \\_x\\_ "
+        );
         assert_eq!(code("a`b|"), "``a`b\\|``");
         assert_eq!(fenced("x ```"), "````sh\nx ```\n````");
     }

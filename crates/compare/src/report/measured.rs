@@ -103,6 +103,11 @@ impl Measured {
         are_alike && are_timed_alike && are_findings
     }
 
+    /// The least and the most, where repetitions differ.
+    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
+        (self.runs > 1 && self.most > self.least).then_some((self.least, self.most))
+    }
+
     /// Whether its repetitions were too far apart to say much.
     pub(crate) fn is_unsteady(&self) -> bool {
         self.deviation().is_some_and(|part| part > UNSTEADY)
@@ -168,16 +173,10 @@ fn known(metric: &str) -> Option<&'static (&'static str, &'static str, Better)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::made_up;
 
     fn cell(figures: &[(&str, f64)]) -> Cell {
-        let figures = figures
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), *value))
-            .collect();
-        Cell {
-            runs: vec![figures; 3],
-            ..Cell::default()
-        }
+        made_up::cell("ours", figures)
     }
 
     #[test]

@@ -1,118 +1,154 @@
-//! How often each verdict fell between systems that promise the same, and who is best how often.
+//! Who wins and loses how much: each figure that our system loses, how often each verdict fell between systems that promise the same,
+//! and who is best how often.
+
+use bench::number;
+use minijinja::{Value, context};
 
 use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::Comparison;
-use super::document::{Block, Document, Line, Table, Text};
-use super::measured::Verdict;
-use super::overview::opponent;
+use super::markdown::{escape, table};
+use super::measured::{Verdict, title};
 use crate::results::Results;
-use bench::number;
 
-/// Adds both tables, if there is anything in them.
-pub(crate) fn push(document: &mut Document, results: &Results, found: &[Comparison<'_>]) {
-    let decisive: Vec<&Comparison<'_>> = found
-        .iter()
-        .filter(|one| one.decides && one.is_same_guarantee())
-        .collect();
-    if !decisive.is_empty() {
-        document.heading(2, "The score", "score");
-        document.paragraph(
-            "Only between systems that promise the same. Each row of each table counts once: by the first of the table's metrics \
-             that both systems have.",
-        );
-        push_verdicts(document, &decisive);
+/// What the template says of it.
+pub(crate) fn of(results: &Results, found: &[Comparison<'_>]) -> Value {
+    let is_lost = |one: &Comparison<'_>| one.verdict == Verdict::Worse;
+    let is_undecided = |one: &Comparison<'_>| one.verdict == Verdict::NoDifference && one.has_worse_median();
+    let count = |is_so: &dyn Fn(&Comparison<'_>) -> bool| {
+        number::count(found.iter().filter(|one| is_so(one)).count() as u64)
+    };
+    context! {
+        compared => !found.is_empty(),
+        lost => context! {
+            same => count(&|one| one.is_same_guarantee() && is_lost(one)),
+            of_same => count(&|one| one.is_same_guarantee()),
+            others => count(&|one| !one.is_same_guarantee() && is_lost(one)),
+            of_others => count(&|one| !one.is_same_guarantee()),
+        },
+        losses => figures(found.iter().filter(|one| is_lost(one))),
+        undecided => figures(found.iter().filter(|one| is_undecided(one))),
+        score => verdicts(found),
+        bests => bests(results),
     }
-    push_bests(document, results);
 }
 
-/// How often each verdict fell, for each pair of systems.
-fn push_verdicts(document: &mut Document, found: &[&Comparison<'_>]) {
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    for one in found {
-        let pair = (columns::title(one.our_system), opponent(one));
-        if !pairs.contains(&pair) {
-            pairs.push(pair);
+/// A line for each figure, those beside systems that promise the same first; empty if there are none.
+fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> String {
+    let mut those: Vec<&Comparison<'_>> = those.collect();
+    those.sort_by_key(|one| !one.is_same_guarantee());
+    let line = |one: &&Comparison<'_>| {
+        let median = |measured| cells::median(measured, false);
+        vec![
+            escape(&format!("{} · {}", one.experiment.title, one.row.name)),
+            escape(title(one.metric)),
+            format!(
+                "{} {}",
+                escape(&columns::title(one.our_system)),
+                median(&one.ours)
+            ),
+            format!("{} {}", escape(&opponent(one)), median(&one.theirs)),
+            one.times().map_or_else(|| "–".to_owned(), number::factor),
+            if one.is_same_guarantee() {
+                "the same"
+            } else {
+                "something else"
+            }
+            .to_owned(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = those.iter().map(line).collect();
+    let titles = ["row", "metric", "ours", "theirs", "better by", "they promise"].map(str::to_owned);
+    if lines.is_empty() {
+        String::new()
+    } else {
+        table(&titles, false, &lines)
+    }
+}
+
+/// The other side of a comparison, as a reader knows it.
+fn opponent(one: &Comparison<'_>) -> String {
+    let title = columns::title(one.other_system);
+    match one.common_client {
+        Some(client) => format!("{title} (both through {client})"),
+        None => title,
+    }
+}
+
+/// How often each verdict fell, for each pair of systems that promise the same.
+fn verdicts(found: &[Comparison<'_>]) -> String {
+    let mut pairs: Vec<(String, [u64; 3])> = Vec::new();
+    for one in found.iter().filter(|one| one.decides && one.is_same_guarantee()) {
+        let pair = format!("{} against {}", columns::title(one.our_system), opponent(one));
+        let known = pairs.iter().position(|(known, _)| *known == pair);
+        let place = known.unwrap_or_else(|| {
+            pairs.push((pair, [0; 3]));
+            pairs.len() - 1
+        });
+        let verdicts = [Verdict::Worse, Verdict::NoDifference, Verdict::Better];
+        for (count, verdict) in pairs[place].1.iter_mut().zip(verdicts) {
+            *count += u64::from(one.verdict == verdict);
         }
     }
-    let is_one = pairs.iter().all(|(ours, _)| *ours == pairs[0].0);
-    let lines = pairs.iter().map(|(ours, whom)| {
-        let of: Vec<&&Comparison<'_>> = found
-            .iter()
-            .filter(|one| columns::title(one.our_system) == *ours && opponent(one) == *whom)
-            .collect();
-        let count = |verdict| of.iter().filter(|one| one.verdict == verdict).count() as u64;
-        let counts = [Verdict::Worse, Verdict::NoDifference, Verdict::Better].map(count);
-        let label = if is_one {
-            whom.clone()
-        } else {
-            format!("{ours} against {whom}")
-        };
-        let cells = counts.map(|count| Text::from(number::count(count))).to_vec();
-        Line::Cells(Text::from(label), cells)
-    });
-    let label = if is_one {
-        format!("{} against", pairs[0].0)
-    } else {
-        "pair".to_owned()
-    };
-    document.blocks.push(Block::Table(Table {
-        label,
-        columns: ["worse", "no difference", "better"].map(str::to_owned).to_vec(),
-        lines: lines.collect(),
-        figures: true,
-        ..Table::default()
-    }));
+    counted(
+        ["pair", "worse", "no difference", "better"]
+            .map(str::to_owned)
+            .to_vec(),
+        pairs,
+    )
 }
 
-/// How often each system has the best figure of a row among those that promise the same, ties counted for all.
-fn push_bests(document: &mut Document, results: &Results) {
-    let mut bests: Vec<(u64, u64)> = vec![(0, 0); results.systems.len()];
+/// How often each system has the best figure of a row among those that promise the same, ties counted for all: by the first metric in
+/// which it can be set beside others.
+fn bests(results: &Results) -> String {
+    let mut bests = vec![[0, 0]; results.systems.len()];
     for experiment in &results.experiments {
         let columns = columns::of(results, experiment);
         for row in &experiment.rows {
-            for (number, counts) in bests.iter_mut().enumerate() {
-                let own = |standings: &[Standing]| -> Vec<Standing> {
+            let by_metric = experiment
+                .metrics
+                .iter()
+                .map(|metric| cells::standings(&columns, row, metric));
+            let by_metric: Vec<Vec<Standing>> = by_metric.collect();
+            for (number, [best, rows]) in bests.iter_mut().enumerate() {
+                let own = by_metric.iter().map(|standings| {
                     let own = columns
                         .iter()
                         .zip(standings)
                         .filter(|(column, _)| column.number == number);
                     own.map(|(_, standing)| *standing)
                         .filter(|standing| *standing != Standing::Alone)
-                        .collect()
-                };
-                let metrics = experiment.metrics.iter();
-                let mut of_metrics = metrics.map(|metric| own(&cells::standings(&columns, row, metric)));
-                // The first metric in which it can be set beside others stands for the row.
-                if let Some(own) = of_metrics.find(|own| !own.is_empty()) {
-                    counts.0 += u64::from(own.contains(&Standing::Best));
-                    counts.1 += 1;
+                        .collect::<Vec<_>>()
+                });
+                if let Some(own) = own.into_iter().find(|own| !own.is_empty()) {
+                    *best += u64::from(own.contains(&Standing::Best));
+                    *rows += 1;
                 }
             }
         }
     }
-    if bests.iter().all(|(_, asked)| *asked == 0) {
-        return;
-    }
-    document.heading(2, "Who is best how often", "best");
-    document.paragraph(
-        "Of all rows in which a system could be set beside another one that promises the same: how often none of those was better, \
-         by the first of the table's metrics. In the tables these figures are bold.",
-    );
-    let asked = results
+    let lines = results
         .systems
         .iter()
+        .map(columns::title)
         .zip(bests)
-        .filter(|(_, (_, part))| *part > 0);
-    let lines = asked.map(|(system, (best, part))| {
-        let cells = [best, part].map(|count| Text::from(number::count(count)));
-        Line::Cells(Text::from(columns::title(system)), cells.to_vec())
-    });
-    document.blocks.push(Block::Table(Table {
-        label: "system".to_owned(),
-        columns: ["best", "rows"].map(str::to_owned).to_vec(),
-        lines: lines.collect(),
-        figures: true,
-        ..Table::default()
-    }));
+        .filter(|(_, [_, rows])| *rows > 0);
+    counted(
+        ["system", "best", "rows"].map(str::to_owned).to_vec(),
+        lines.collect(),
+    )
+}
+
+fn counted<const N: usize>(titles: Vec<String>, lines: Vec<(String, [u64; N])>) -> String {
+    let line = |(label, counts): (String, [u64; N])| {
+        let mut line = vec![escape(&label)];
+        line.extend(counts.map(number::count));
+        line
+    };
+    let lines: Vec<Vec<String>> = lines.into_iter().map(line).collect();
+    if lines.is_empty() {
+        String::new()
+    } else {
+        table(&titles, true, &lines)
+    }
 }

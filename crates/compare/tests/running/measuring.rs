@@ -26,7 +26,7 @@ fn honest_systems_are_measured_and_a_second_time_nothing_is_left_to_do() {
     assert_eq!(asked.clients, "all");
     assert_eq!(results.systems[0].settings["sleeps"], "yes");
     assert_eq!(results.systems[0].drivers["able"].version, "file_log 1");
-    for file in ["report.html", "report.md"] {
+    for file in ["report.md"] {
         let text = fs::read_to_string(bench.out().join(file)).expect("it was written");
         assert!(text.contains("baker"), "{file}");
     }
