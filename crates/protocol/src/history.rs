@@ -49,6 +49,12 @@ impl BatchFacts {
             producer: Stamp::of(header),
         }
     }
+
+    /// The first offset after it.
+    #[must_use]
+    pub fn next_offset(&self) -> Offset {
+        self.first_offset.advance(i64::from(self.record_count))
+    }
 }
 
 /// Why a partition cannot be led over what recovery found.

@@ -25,6 +25,7 @@ pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Num
 pub use state::{Durability, Found, LeaderState, NodeId, Replica};
 
 use crate::epochs::{EpochEnd, Epochs};
+use crate::history::History;
 use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch};
 
 /// The leader of one partition for one epoch.
@@ -47,7 +48,8 @@ struct Due {
 }
 
 impl Leader {
-    /// Opens an epoch at the end of the log. A leader that is its own ack quorum has committed all that it holds.
+    /// Opens an epoch at the end of the log. What lies between the tail and the end is committed once the ack quorum has
+    /// acknowledged it in this epoch; a leader that is its own ack quorum commits at once what it has made durable.
     ///
     /// # Panics
     /// The state contradicts itself (see [`LeaderState`]): it comes from our own metadata and storage.
@@ -192,6 +194,15 @@ impl Leader {
         Ok(())
     }
 
+    /// Forgets what a replica has acknowledged: it is connected anew, or its disk is in doubt, and says again what it holds.
+    /// What is committed stays committed.
+    pub fn handle_lost(&mut self, replica: NodeId) {
+        let mut replicas = self.state.replicas.iter_mut();
+        if let Some(known) = replicas.find(|known| known.node == replica) {
+            known.next_offset = Offset::ZERO;
+        }
+    }
+
     /// Ends the epoch: nothing is appended, committed or trimmed in it any more. A second seal finds the same.
     pub fn handle_seal(&mut self) -> Sealed {
         if !self.sealed {
@@ -302,6 +313,12 @@ impl Leader {
     #[must_use]
     pub fn snapshot_history(&self, now: Duration) -> (Offset, Bytes) {
         (self.tail, self.state.history.snapshot(now, self.tail))
+    }
+
+    /// Gives up leading: the history of all that was appended, committed or not.
+    #[must_use]
+    pub fn into_history(self) -> History {
+        self.state.history
     }
 
     /// Where `epoch` ended (Kafka's OffsetForLeaderEpoch).

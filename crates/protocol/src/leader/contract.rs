@@ -4,6 +4,7 @@ use record::{Epoch, Offset};
 use thiserror::Error;
 
 use super::NodeId;
+use crate::history::BatchFacts;
 use crate::producers::{Admission, SequenceError, Stamp};
 
 /// A batch that a client wants to append; its bytes have been validated already.
@@ -43,6 +44,20 @@ pub struct Numbered {
     pub(super) admission: Admission,
     /// Says whether its producer is remembered from this batch on.
     pub takes_on_producer: bool,
+}
+
+impl Numbered {
+    /// The batch as its header will tell it.
+    #[must_use]
+    pub fn facts(&self) -> BatchFacts {
+        BatchFacts {
+            epoch: self.epoch,
+            first_offset: self.first_offset,
+            record_count: self.append.record_count,
+            max_timestamp_ms: self.append.max_timestamp_ms,
+            producer: self.append.producer,
+        }
+    }
 }
 
 /// Where a batch stands in the log.

@@ -235,6 +235,48 @@ fn opening_commits_what_a_lone_leader_holds() {
     assert_eq!(leader.tail(), Offset(9));
 }
 
+/// A leader of three that has found a log that is committed up to 4 and ends at 9.
+fn leader_over_what_was_found() -> Leader {
+    let history = History::new(ProducerLimits::default());
+    let (start, end) = (Offset::ZERO, Offset(9));
+    let replica = |node| Replica {
+        node: NodeId(node),
+        next_offset: Offset::ZERO,
+    };
+    Leader::open(LeaderState {
+        tail: Offset(4),
+        replicas: (0..3).map(replica).collect(),
+        ack_quorum: 2,
+        ..LeaderState::single(NodeId(0), Epoch(4), start, end, history)
+    })
+}
+
+#[test]
+fn what_was_found_is_committed_once_the_ack_quorum_acknowledges_it_in_the_new_epoch() {
+    let mut leader = leader_over_what_was_found();
+    assert_eq!(leader.next_action(), None);
+    assert_eq!((leader.tail(), leader.next_offset()), (Offset(4), Offset(9)));
+    let numbered = number(&leader, &append(2, 0));
+    assert_eq!(leader.handle_append(NOW, numbered).first_offset, Offset(9));
+    leader.handle_durable(NodeId(2), Offset(9)).expect("found");
+    assert_eq!(leader.tail(), Offset(4));
+    leader.handle_durable(NodeId(1), Offset(11)).expect("appended");
+    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(9) }));
+}
+
+#[test]
+fn what_a_replica_acknowledged_before_it_was_lost_counts_no_more() {
+    let mut leader = leader_over_what_was_found();
+    leader.handle_durable(NodeId(1), Offset(9)).expect("found");
+    leader.handle_lost(NodeId(1));
+    leader.handle_durable(NodeId(0), Offset(9)).expect("found");
+    assert_eq!(leader.tail(), Offset(4));
+    leader.handle_durable(NodeId(1), Offset(6)).expect("found");
+    assert_eq!(leader.tail(), Offset(6));
+    leader.handle_lost(NodeId(1));
+    assert_eq!(leader.tail(), Offset(6), "what is committed stays committed");
+}
+
 #[test]
 fn a_snapshot_claims_committed_batches_only() {
     let mut leader = leader();
