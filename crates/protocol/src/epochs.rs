@@ -28,6 +28,19 @@ struct Opened {
     first_offset: Offset,
 }
 
+/// Neighbouring batches of one epoch in a log, and the epoch that wrote on behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// The epoch that wrote them.
+    pub writer: Epoch,
+    /// The offset of the first record.
+    pub first_offset: Offset,
+    /// The first offset after the last.
+    pub next_offset: Offset,
+    /// The epoch of the batch at `next_offset`; `None` at the end of the log.
+    pub followed_by: Option<Epoch>,
+}
+
 /// The answer to "where did this epoch end?" (KIP-101, KIP-279).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochEnd {
@@ -158,6 +171,38 @@ impl Epochs {
             epoch: known,
             next_offset: next.first_offset,
         }
+    }
+
+    /// The run that `offset` lies in, of a log that ends at `log_end`.
+    #[must_use]
+    pub fn run_at(&self, offset: Offset, log_end: Offset) -> Option<Run> {
+        let above = self
+            .entries
+            .partition_point(|opened| opened.first_offset <= offset);
+        self.run(above.checked_sub(1)?, log_end)
+            .filter(|run| offset < run.next_offset)
+    }
+
+    /// The run of an epoch, in a log that ends at `log_end`.
+    #[must_use]
+    pub fn run_of(&self, writer: Epoch, log_end: Offset) -> Option<Run> {
+        let index = self
+            .entries
+            .binary_search_by_key(&writer, |opened| opened.epoch)
+            .ok()?;
+        self.run(index, log_end)
+            .filter(|run| run.first_offset < run.next_offset)
+    }
+
+    fn run(&self, index: usize, log_end: Offset) -> Option<Run> {
+        let opened = self.entries.get(index)?;
+        let next = self.entries.get(index + 1);
+        Some(Run {
+            writer: opened.epoch,
+            first_offset: opened.first_offset,
+            next_offset: next.map_or(log_end, |next| next.first_offset),
+            followed_by: next.map(|next| next.epoch),
+        })
     }
 
     /// The epoch in which `offset` was, or would be, written.
@@ -294,6 +339,30 @@ mod tests {
         assert_eq!(epochs.at(Offset(110)), Some(Epoch(2)));
         epochs.trim(Offset(500));
         assert_eq!((epochs.len(), epochs.latest()), (1, Some(Epoch(5))));
+    }
+
+    #[test]
+    fn runs_are_found_by_offset_and_by_epoch() {
+        let (epochs, log_end) = (three(), Offset(150));
+        let run = Run {
+            writer: Epoch(2),
+            first_offset: Offset(100),
+            next_offset: Offset(130),
+            followed_by: Some(Epoch(5)),
+        };
+        for offset in [100, 129] {
+            assert_eq!(epochs.run_at(Offset(offset), log_end), Some(run));
+        }
+        assert_eq!(epochs.run_of(Epoch(2), log_end), Some(run));
+        assert_eq!(epochs.run_of(Epoch(3), log_end), None);
+        let last = epochs.run_at(Offset(130), log_end).expect("it lies in the log");
+        assert_eq!((last.next_offset, last.followed_by), (log_end, None));
+        assert_eq!(epochs.run_at(log_end, log_end), None);
+        assert_eq!(
+            epochs.run_of(Epoch(5), Offset(130)),
+            None,
+            "nothing was written in it"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The protocol cores: a partition's leader, its producers and epochs, consumer groups, and the cluster's metadata.
+//! The protocol cores: a partition's replicas, its leader, producers and epochs, consumer groups, and the cluster's metadata.
 //!
 //! Everything here is a pure state machine: inputs in (`handle_*`, `apply`), actions out (`next_action`),
 //! the next moment that matters by `deadline`. Time is an argument; nothing does I/O, draws random
@@ -11,11 +11,12 @@ pub mod groups;
 pub mod history;
 pub mod leader;
 pub mod metadata;
-
+mod planted;
 pub mod producers;
+pub mod replica;
 
 pub use encoding::DecodeError;
-pub use epochs::{EpochEnd, EpochError, Epochs};
+pub use epochs::{EpochEnd, EpochError, Epochs, Run};
 pub use history::{BatchFacts, History, RecoverError};
 pub use leader::{
     AckError, Action, Append, AppendError, Appended, Checked, Durability, Found, Leader, LeaderState, NodeId,

@@ -247,6 +247,12 @@ impl Producers {
         }
     }
 
+    /// The bounds on what is remembered.
+    #[must_use]
+    pub fn limits(&self) -> ProducerLimits {
+        self.limits
+    }
+
     /// How many producers are remembered.
     #[must_use]
     pub fn len(&self) -> usize {

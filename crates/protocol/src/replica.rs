@@ -1,0 +1,476 @@
+//! One replica of one partition: it follows, opens an epoch, leads it, or stands sealed between two.
+//!
+//! Stands between the links to other nodes and the journal of its shard (docs/protocols/replication.md). Requests, promises and
+//! acknowledgements go in by `handle_*`; entries to persist and messages come out of [`Replica::next_action`], in an order that
+//! has to be kept. What must be durable before a message is sent is in the message's type. A replica must never acknowledge
+//! what its disk could lose, nor listen to an epoch below one that it has promised.
+//!
+//! Messages of one epoch may come late, twice and in any order, also from links that were closed: each says on its own
+//! what it is true of. Where one is lost, [`Replica::handle_link`] sends again what is open.
+
+mod contract;
+mod following;
+mod leading;
+pub mod link;
+mod log;
+mod opening;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use record::{Epoch, Offset};
+
+pub use contract::{
+    Action, Assignment, Base, Configuration, Landmark, NO_EPOCH, Persist, Prompt, Refusal, Standing, Sworn,
+};
+pub use log::Stored;
+
+use crate::epochs::EpochEnd;
+use crate::history::RecoverError;
+use crate::leader::{
+    Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
+};
+use crate::planted::{Bug, planted};
+use crate::producers::{Admission, ProducerLimits};
+use following::Following;
+use leading::Leading;
+use log::Log;
+use opening::Opening;
+
+/// One replica of one partition.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    node: NodeId,
+    log: Log,
+    durability: Durability,
+    assignment: Option<Assignment>,
+    is_certain: bool,
+    role: Role,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Debug, Clone)]
+enum Role {
+    /// Does as the leader of the latest epoch says.
+    Following,
+    /// Is to lead, and looks for what may be committed.
+    Opening(Opening),
+    /// Leads.
+    Leading(Box<Leading>),
+    /// Has led, or was to lead, an epoch that is over or cannot be opened here. Answers as a follower does until it is
+    /// assigned to another.
+    Sealed,
+}
+
+/// The roles by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleName {
+    /// It follows.
+    Following,
+    /// It opens an epoch.
+    Opening,
+    /// It leads an epoch.
+    Leading,
+    /// It waits to be assigned.
+    Sealed,
+}
+
+impl Replica {
+    /// The replica that storage found. It counts as in doubt, and follows, until it is assigned.
+    ///
+    /// # Errors
+    /// What was found contradicts itself.
+    pub fn recover(
+        now: Duration,
+        node: NodeId,
+        limits: ProducerLimits,
+        stored: Stored,
+    ) -> Result<Replica, RecoverError> {
+        Ok(Replica {
+            node,
+            log: Log::recover(now, limits, stored)?,
+            durability: Durability::Flushed,
+            assignment: None,
+            is_certain: false,
+            role: Role::Following,
+            actions: VecDeque::new(),
+        })
+    }
+
+    /// Takes what the metadata says of a new epoch. An older one changes nothing.
+    ///
+    /// An epoch that this replica has promised already is not opened here: it was opened by this node before it started anew,
+    /// or a later one is under way.
+    pub fn handle_assignment(&mut self, now: Duration, assignment: Assignment) {
+        if self
+            .assignment
+            .as_ref()
+            .is_some_and(|known| known.epoch >= assignment.epoch)
+        {
+            return;
+        }
+        self.step_down(now);
+        let epoch = assignment.epoch;
+        self.is_certain = !assignment.uncertain.contains(&self.node);
+        let may_open = self.is_certain && (self.log.promised() < epoch || planted(Bug::EpochOpenedAgain));
+        self.role = match (assignment.leader == self.node, may_open) {
+            (false, _) => Role::Following,
+            (true, false) => Role::Sealed,
+            (true, true) => {
+                let opening = Opening::begin(&assignment, self.node, &mut self.actions);
+                self.log.promise(epoch, &mut self.actions);
+                let standing = self.log.standing(true);
+                self.actions.push_back(Action::SendDurable {
+                    to: self.node,
+                    message: Sworn::Promised { epoch, standing },
+                });
+                Role::Opening(opening)
+            }
+        };
+        self.assignment = Some(assignment);
+    }
+
+    /// Takes a message that claims nothing of its sender's disk. The bytes of its batches are at hand while the actions that
+    /// follow are carried out.
+    pub fn handle_prompt(&mut self, now: Duration, from: NodeId, message: &Prompt) {
+        let epoch = message.epoch();
+        match message {
+            Prompt::Refused { refusal, .. } if self.leads(epoch) => self.handle_refused(now, from, *refusal),
+            Prompt::Differs { at, .. } => {
+                if let Role::Leading(leading) = &mut self.role
+                    && leading.leader().epoch() == epoch
+                {
+                    leading.handle_differs(from, *at, &self.log, &mut self.actions);
+                }
+            }
+            Prompt::Refused { .. } => {}
+            Prompt::Append {
+                writer_before,
+                batches,
+                ..
+            } if self.leads(epoch) => {
+                if let Role::Opening(opening) = &mut self.role {
+                    let (log, actions) = (&mut self.log, &mut self.actions);
+                    opening.handle_copied(epoch, from, *writer_before, batches, log, actions);
+                    self.advance(now);
+                }
+            }
+            _ if self.leads(epoch) => {}
+            _ if epoch < self.floor() => self.actions.push_back(Action::Send {
+                to: from,
+                message: Prompt::Refused {
+                    epoch,
+                    refusal: Refusal::Fenced { floor: self.floor() },
+                },
+            }),
+            request => self.follow(now, from, epoch, request),
+        }
+    }
+
+    /// Takes a message whose sender has made durable what it claims.
+    pub fn handle_sworn(&mut self, now: Duration, from: NodeId, message: &Sworn) {
+        let epoch = message.epoch();
+        if !self.leads(epoch) {
+            return;
+        }
+        let (log, actions) = (&mut self.log, &mut self.actions);
+        match (&mut self.role, message) {
+            (Role::Opening(opening), Sworn::Promised { standing, .. }) => {
+                opening.handle_promised(from, *standing);
+                self.advance(now);
+            }
+            (Role::Opening(opening), Sworn::Located { landmark, .. }) => {
+                opening.handle_located(now, epoch, from, landmark, log, actions);
+                self.advance(now);
+            }
+            (
+                Role::Leading(leading),
+                Sworn::Acknowledged {
+                    accepted,
+                    next_offset,
+                    ..
+                },
+            ) => leading.handle_acknowledged(now, from, *accepted, *next_offset, log, actions),
+            _ => {}
+        }
+    }
+
+    /// Begins anew with a node whose link was taken: what was on its way before may be lost. Drop what still arrives of
+    /// acknowledgements from an earlier incarnation of it before this is called.
+    pub fn handle_link(&mut self, now: Duration, peer: NodeId) {
+        match &mut self.role {
+            Role::Opening(opening) => {
+                let epoch = self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch);
+                opening.handle_link(epoch, peer, &mut self.actions);
+                self.advance(now);
+            }
+            Role::Leading(leading) => leading.handle_link(peer, &self.log, &mut self.actions),
+            Role::Following | Role::Sealed => {}
+        }
+    }
+
+    /// Takes the metadata's word that a member of this epoch is certain again.
+    pub fn handle_certain(&mut self, now: Duration, node: NodeId) {
+        self.is_certain |= node == self.node;
+        if let Some(assignment) = &mut self.assignment {
+            assignment.uncertain.retain(|uncertain| *uncertain != node);
+        }
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_certain(now, node, &mut self.log, &mut self.actions);
+        }
+    }
+
+    /// Takes the metadata's word that a node's disk may have lost what it acknowledged.
+    pub fn handle_doubt(&mut self, now: Duration, node: NodeId) {
+        if node == self.node {
+            self.is_certain = false;
+            self.step_down(now);
+        }
+        if let Some(assignment) = &mut self.assignment
+            && !assignment.uncertain.contains(&node)
+        {
+            assignment.uncertain.push(node);
+        }
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_doubt(node);
+        }
+    }
+
+    /// Changes how much an acknowledgement promises in epochs that this replica leads (`ropewalk.durability`).
+    pub fn handle_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+        if let Some(leader) = self.leader_mut() {
+            leader.handle_durability(durability);
+        }
+    }
+
+    /// Goes on with a node that was sent batches by an [`Action::Ship`], all below `next_offset`.
+    pub fn handle_shipped(&mut self, to: NodeId, next_offset: Offset) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_shipped(to, next_offset, &self.log, &mut self.actions);
+        }
+    }
+
+    /// Numbers a batch. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; `Sealed` where this replica does not lead.
+    pub fn check_append(&self, append: &Append, admission: &Admission) -> Result<Checked, AppendError> {
+        match &self.role {
+            Role::Leading(leading) => leading.check_append(append, admission),
+            _ => Err(AppendError::Sealed { epoch: self.floor() }),
+        }
+    }
+
+    /// Makes a number final. The entry to persist is among the actions.
+    ///
+    /// # Panics
+    /// This replica does not lead any more, or the number is not the latest.
+    pub fn handle_append(&mut self, now: Duration, numbered: Numbered) -> Appended {
+        match &mut self.role {
+            Role::Leading(leading) => leading.handle_append(now, numbered, &mut self.log, &mut self.actions),
+            _ => panic!("only a leader appends"),
+        }
+    }
+
+    /// Finds where the log would begin, as [`Leader::check_trim`] does.
+    ///
+    /// # Errors
+    /// See [`TrimError`]; `Sealed` where this replica does not lead.
+    pub fn check_trim(&self, first_kept: Offset) -> Result<Offset, TrimError> {
+        match &self.role {
+            Role::Leading(leading) => leading.check_trim(first_kept),
+            _ => Err(TrimError::Sealed { epoch: self.floor() }),
+        }
+    }
+
+    /// Has the log begin where `check_trim` has said. The entry to persist is among the actions.
+    ///
+    /// # Panics
+    /// This replica does not lead any more.
+    pub fn handle_trim(&mut self, now: Duration, log_start: Offset) {
+        match &mut self.role {
+            Role::Leading(leading) => leading.handle_trim(now, log_start, &mut self.log, &mut self.actions),
+            _ => panic!("only a leader trims"),
+        }
+    }
+
+    /// The next thing to be done; call until `None`, and keep the order.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The message by which live followers get an entry that this leader persists; `None` for entries of its own only.
+    #[must_use]
+    pub fn as_message(&self, entry: &Persist) -> Option<Prompt> {
+        match &self.role {
+            Role::Leading(leading) => leading.as_message(entry, &self.log),
+            _ => None,
+        }
+    }
+
+    /// The followers that get every entry of this leader as it is persisted.
+    pub fn live_followers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.leading().into_iter().flat_map(Leading::live_followers)
+    }
+
+    /// What storage has to find again at a start, with the history of what is committed.
+    #[must_use]
+    pub fn stored(&self, now: Duration) -> Stored {
+        let (covered, history) = match (&self.role, self.log.history()) {
+            (Role::Leading(leading), _) => leading.snapshot_history(now),
+            (_, Some(history)) => (self.log.tail(), history.snapshot(now, self.log.tail())),
+            (_, None) => panic!("only a leader has the history"),
+        };
+        self.log.stored(covered, history)
+    }
+
+    /// The leader, while its epoch is open or about to commit what it found.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Leader> {
+        self.leading().map(Leading::leader)
+    }
+
+    /// The leader, for what concerns its producers and their time.
+    pub fn leader_mut(&mut self) -> Option<&mut Leader> {
+        match &mut self.role {
+            Role::Leading(leading) => Some(leading.leader_mut()),
+            _ => None,
+        }
+    }
+
+    /// Says that the tail is known to be no less than what any earlier leader has shown. Until then the latest offset is not
+    /// answered (Kafka: OFFSET_NOT_AVAILABLE).
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.leading()
+            .is_some_and(|leading| leading.leader().tail() >= leading.first_offset())
+    }
+
+    /// The role.
+    #[must_use]
+    pub fn role(&self) -> RoleName {
+        match &self.role {
+            Role::Following => RoleName::Following,
+            Role::Opening(_) => RoleName::Opening,
+            Role::Leading(_) => RoleName::Leading,
+            Role::Sealed => RoleName::Sealed,
+        }
+    }
+
+    /// The highest epoch promised.
+    #[must_use]
+    pub fn promised(&self) -> Epoch {
+        self.log.promised()
+    }
+
+    /// The highest epoch accepted.
+    #[must_use]
+    pub fn accepted(&self) -> Epoch {
+        self.log.accepted()
+    }
+
+    /// The first offset that has not been given up.
+    #[must_use]
+    pub fn log_start(&self) -> Offset {
+        self.log.log_start()
+    }
+
+    /// The first offset not known to be committed.
+    #[must_use]
+    pub fn tail(&self) -> Offset {
+        self.log.tail()
+    }
+
+    /// The end of the log.
+    #[must_use]
+    pub fn next_offset(&self) -> Offset {
+        self.log.next_offset()
+    }
+
+    /// Where `epoch` ended (Kafka's OffsetForLeaderEpoch).
+    #[must_use]
+    pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {
+        self.log.epoch_end(epoch)
+    }
+
+    fn leading(&self) -> Option<&Leading> {
+        match &self.role {
+            Role::Leading(leading) => Some(leading),
+            _ => None,
+        }
+    }
+
+    /// The earliest epoch that is listened to. The metadata's word binds like a promise: a disk that lost a promise is told of
+    /// no earlier epoch again.
+    fn floor(&self) -> Epoch {
+        let assigned = self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch);
+        match planted(Bug::AssignmentIsNoFloor) {
+            true => self.log.promised(),
+            false => self.log.promised().max(assigned),
+        }
+    }
+
+    /// Says whether this replica opens or leads that very epoch.
+    fn leads(&self, epoch: Epoch) -> bool {
+        let is_assigned = self.assignment.as_ref().is_some_and(|of| of.epoch == epoch);
+        is_assigned && matches!(self.role, Role::Opening(_) | Role::Leading(_))
+    }
+
+    fn handle_refused(&mut self, now: Duration, from: NodeId, refusal: Refusal) {
+        let goes_on = match &mut self.role {
+            Role::Leading(leading) => leading.handle_refused(from, refusal, &self.log, &mut self.actions),
+            Role::Opening(opening) => {
+                let epoch = self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch);
+                match refusal {
+                    Refusal::Fenced { floor } => floor <= epoch,
+                    _ => {
+                        opening.handle_refused(epoch, from, &mut self.actions);
+                        true
+                    }
+                }
+            }
+            Role::Following | Role::Sealed => true,
+        };
+        match goes_on {
+            true => self.advance(now),
+            false => self.step_down(now),
+        }
+    }
+
+    fn follow(&mut self, now: Duration, from: NodeId, epoch: Epoch, request: &Prompt) {
+        if !planted(Bug::AcksAfterSeal) || !matches!(request, Prompt::Seal { .. }) {
+            self.step_down(now);
+        }
+        let following = Following {
+            log: &mut self.log,
+            actions: &mut self.actions,
+            leader: from,
+            epoch,
+            is_certain: self.is_certain,
+        };
+        following.handle(now, request);
+    }
+
+    fn advance(&mut self, now: Duration) {
+        let (Role::Opening(opening), Some(assignment)) = (&mut self.role, &self.assignment) else {
+            return;
+        };
+        let (log, actions) = (&mut self.log, &mut self.actions);
+        if let Some(found) = opening.advance(assignment, self.node, log, actions) {
+            let leading = Leading::open(now, self.node, assignment, self.durability, &found, log, actions);
+            self.role = Role::Leading(Box::new(leading));
+        }
+    }
+
+    /// Ends what this replica leads or opens.
+    fn step_down(&mut self, now: Duration) {
+        match std::mem::replace(&mut self.role, Role::Sealed) {
+            Role::Leading(leading) => leading.step_down(now, &mut self.log, &mut self.actions),
+            Role::Opening(_) | Role::Sealed => {}
+            Role::Following => self.role = Role::Following,
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! A leader whose epoch is open: it brings its followers to its own log and counts what they acknowledge in this epoch.
+//!
+//! Stands round the [`Leader`] that numbers and commits. It must never count a replica that has not accepted the epoch, one
+//! whose disk is in doubt, or one that only stands beside the replica set.
+//!
+//! ```text
+//!   a follower:  comparing ──► catching up ──► live
+//!                    ▲              │            │
+//!                    └──────────────┴────────────┘  a refusal, or a new link
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use record::{Epoch, Offset};
+
+use super::contract::{Action, Assignment, Persist, Prompt, Refusal, Sworn};
+use super::log::Log;
+use super::opening::{Found, is_same_log};
+use crate::history::History;
+use crate::leader::{self, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId};
+use crate::leader::{Numbered, Replica, TrimError};
+use crate::planted::{Bug, planted};
+use crate::producers::Admission;
+
+/// The leader of an epoch with what it knows of its followers.
+#[derive(Debug, Clone)]
+pub(super) struct Leading {
+    leader: Leader,
+    node: NodeId,
+    epoch: Epoch,
+    first_offset: Offset,
+    ack_quorum: usize,
+    /// All that receive the log, this node among them.
+    peers: Vec<Peer>,
+    /// Configurations of earlier epochs have to be met until this epoch is accepted by its ack quorum.
+    is_unsettled: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Peer {
+    node: NodeId,
+    is_member: bool,
+    is_certain: bool,
+    stage: Stage,
+    /// What it holds for certain of this epoch's log since its link was taken; `None` until it has accepted the epoch.
+    durable: Option<Offset>,
+    is_reported: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Comparing,
+    CatchingUp,
+    Live,
+}
+
+impl Peer {
+    fn counts(&self) -> bool {
+        (self.is_member && self.is_certain) || (!self.is_member && planted(Bug::JoiningCounts))
+    }
+}
+
+impl Leading {
+    /// Opens the epoch over what was found. Unless nothing is uncertain, the epoch is accepted here and by the followers first.
+    pub(super) fn open(
+        now: Duration,
+        node: NodeId,
+        assignment: &Assignment,
+        durability: Durability,
+        found: &Found,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) -> Leading {
+        let (epoch, first_offset) = (assignment.epoch, log.next_offset());
+        log.commit(now, found.tail);
+        log.trim(now, found.log_start, actions);
+        let configuration = &assignment.configuration;
+        assert!(configuration.replicas.contains(&node), "a leader is a member");
+        let tail = match planted(Bug::TailBeforeAccepts) {
+            true => first_offset,
+            false => log.tail(),
+        };
+        let leader = Leader::open(LeaderState {
+            node,
+            epoch,
+            log_start: log.log_start(),
+            tail,
+            next_offset: first_offset,
+            durability,
+            replicas: replicas(assignment),
+            ack_quorum: configuration.ack_quorum,
+            history: log.lend_history(now),
+        });
+        let mut leading = Leading {
+            leader,
+            node,
+            epoch,
+            first_offset,
+            ack_quorum: configuration.ack_quorum,
+            peers: peers(assignment),
+            is_unsettled: assignment.earlier.iter().any(|of| of != configuration),
+        };
+        if !found.is_clean {
+            let writer_before = log.last_writer();
+            log.accept(epoch, first_offset, writer_before, actions)
+                .expect("nothing is cut off at the end");
+            leading.acknowledge_own(log, actions);
+        }
+        if planted(Bug::ShortcutDespiteChange) && found.is_clean && leading.is_unsettled {
+            leading.is_unsettled = false;
+            actions.push_back(Action::Settled { epoch });
+        }
+        leading.greet(found, log, actions);
+        leading
+    }
+
+    /// Brings in those that promised and hold the same; asks the others to compare.
+    fn greet(&mut self, found: &Found, log: &Log, actions: &mut VecDeque<Action>) {
+        let own = log.standing(true);
+        for index in 0..self.peers.len() {
+            let peer = &mut self.peers[index];
+            if peer.node == self.node {
+                peer.stage = Stage::Live;
+                continue;
+            }
+            match found.promised.get(&peer.node) {
+                Some(standing) if is_same_log(standing, &own) => {
+                    peer.stage = Stage::Live;
+                    if !(found.is_clean && peer.counts()) {
+                        self.send_accept(index, log, actions);
+                    }
+                }
+                Some(standing) => self.compare(index, standing.tail, log, actions),
+                None => self.compare(index, log.last_offset(), log, actions),
+            }
+        }
+    }
+
+    /// Numbers a batch, as [`Leader::check_append`] does, unless so few followers are live that it could not be committed.
+    pub(super) fn check_append(
+        &self,
+        append: &Append,
+        admission: &Admission,
+    ) -> Result<Checked, AppendError> {
+        let live = |peer: &&Peer| peer.counts() && peer.stage == Stage::Live;
+        let replicas = self.peers.iter().filter(live).count();
+        let wanted = self.ack_quorum;
+        match self.leader.check_append(append, admission)? {
+            Checked::New(_) if replicas < wanted => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
+            checked => Ok(checked),
+        }
+    }
+
+    pub(super) fn handle_append(
+        &mut self,
+        now: Duration,
+        numbered: Numbered,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) -> Appended {
+        let facts = numbered.facts();
+        let appended = self.leader.handle_append(now, numbered);
+        log.append(facts, actions);
+        assert_eq!(
+            self.leader.next_offset(),
+            log.next_offset(),
+            "leader and log end alike"
+        );
+        self.acknowledge_own(log, actions);
+        self.drain(now, log, actions);
+        appended
+    }
+
+    pub(super) fn check_trim(&self, first_kept: Offset) -> Result<Offset, TrimError> {
+        self.leader.check_trim(first_kept)
+    }
+
+    pub(super) fn handle_trim(
+        &mut self,
+        now: Duration,
+        log_start: Offset,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        self.leader.handle_trim(log_start);
+        log.trim(now, log_start, actions);
+    }
+
+    /// Counts what a replica holds in this epoch, and goes on with one that is catching up.
+    pub(super) fn handle_acknowledged(
+        &mut self,
+        now: Duration,
+        from: NodeId,
+        accepted: Epoch,
+        next_offset: Offset,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        let Some(index) = self.index_of(from).filter(|_| next_offset <= log.next_offset()) else {
+            return;
+        };
+        let peer = &mut self.peers[index];
+        if accepted == self.epoch || planted(Bug::AckWithoutAccept) {
+            peer.durable = peer.durable.max(Some(next_offset));
+            self.count(index);
+            self.drain(now, log, actions);
+        }
+        if self.peers[index].stage == Stage::Comparing {
+            self.ship(index, next_offset, log, actions);
+        }
+        self.report(index, next_offset, actions);
+    }
+
+    /// Compares with a replica again that could not go on where it was thought to be. Gives `false` where the epoch is over.
+    pub(super) fn handle_refused(
+        &mut self,
+        from: NodeId,
+        refusal: Refusal,
+        log: &Log,
+        actions: &mut VecDeque<Action>,
+    ) -> bool {
+        match (refusal, self.index_of(from)) {
+            (Refusal::Fenced { floor }, _) => return floor <= self.epoch,
+            (Refusal::Apart { tail }, Some(index)) => self.compare(index, tail, log, actions),
+            _ => {}
+        }
+        true
+    }
+
+    pub(super) fn handle_differs(
+        &mut self,
+        from: NodeId,
+        at: Offset,
+        log: &Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        if let Some(index) = self.index_of(from) {
+            self.compare(index, at, log, actions);
+        }
+    }
+
+    /// Goes on with a replica that was sent the log up to `next_offset`.
+    pub(super) fn handle_shipped(
+        &mut self,
+        to: NodeId,
+        next_offset: Offset,
+        log: &Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        if let Some(index) = self.index_of(to)
+            && self.peers[index].stage == Stage::CatchingUp
+        {
+            self.ship(index, next_offset, log, actions);
+        }
+    }
+
+    /// Begins anew with a replica whose link was taken: what was on its way may be lost, and its disk may be another.
+    pub(super) fn handle_link(&mut self, peer: NodeId, log: &Log, actions: &mut VecDeque<Action>) {
+        if let Some(index) = self.index_of(peer) {
+            self.forget(index);
+            self.compare(index, log.last_offset(), log, actions);
+        }
+    }
+
+    /// Counts a replica that the metadata says is certain again.
+    pub(super) fn handle_certain(
+        &mut self,
+        now: Duration,
+        node: NodeId,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        if let Some(index) = self.index_of(node) {
+            self.peers[index].is_certain = true;
+            self.count(index);
+            self.drain(now, log, actions);
+        }
+    }
+
+    /// Counts a replica no more whose disk is in doubt.
+    pub(super) fn handle_doubt(&mut self, node: NodeId) {
+        if let Some(index) = self.index_of(node) {
+            self.peers[index].is_certain = false;
+            self.forget(index);
+        }
+    }
+
+    /// Ends the epoch; gives the history of what was committed in it back to the log.
+    pub(super) fn step_down(mut self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
+        self.leader.handle_seal();
+        self.drain(now, log, actions);
+        let history = match planted(Bug::UncommittedHistoryKept) {
+            true => self.leader.into_history(),
+            false => {
+                let (_, snapshot) = self.leader.snapshot_history(now);
+                History::restore(now, log.limits(), &snapshot).expect("it was just written")
+            }
+        };
+        log.take_back(history);
+    }
+
+    pub(super) fn leader(&self) -> &Leader {
+        &self.leader
+    }
+
+    pub(super) fn leader_mut(&mut self) -> &mut Leader {
+        &mut self.leader
+    }
+
+    pub(super) fn first_offset(&self) -> Offset {
+        self.first_offset
+    }
+
+    pub(super) fn snapshot_history(&self, now: Duration) -> (Offset, Bytes) {
+        self.leader.snapshot_history(now)
+    }
+
+    pub(super) fn live_followers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let live = self.peers.iter().filter(|peer| peer.stage == Stage::Live);
+        live.map(|peer| peer.node).filter(|node| *node != self.node)
+    }
+
+    /// An entry of this leader as the message that live followers get.
+    pub(super) fn as_message(&self, entry: &Persist, log: &Log) -> Option<Prompt> {
+        let epoch = self.epoch;
+        match entry {
+            Persist::Append { batch } if batch.epoch == epoch => Some(Prompt::Append {
+                epoch,
+                writer_before: log.writer_before(batch.first_offset),
+                batches: vec![*batch],
+            }),
+            Persist::Trim { log_start } => Some(Prompt::Trim {
+                epoch,
+                log_start: *log_start,
+            }),
+            // Followers are sent the accept when they are brought in.
+            _ => None,
+        }
+    }
+
+    fn index_of(&self, node: NodeId) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.node == node)
+    }
+
+    fn acknowledge_own(&self, log: &Log, actions: &mut VecDeque<Action>) {
+        actions.push_back(Action::SendDurable {
+            to: self.node,
+            message: Sworn::Acknowledged {
+                epoch: self.epoch,
+                accepted: self.epoch,
+                next_offset: log.next_offset(),
+            },
+        });
+    }
+
+    fn count(&mut self, index: usize) {
+        let peer = &self.peers[index];
+        if let Some(next_offset) = peer.durable
+            && peer.counts()
+        {
+            self.leader
+                .handle_durable(peer.node, next_offset)
+                .expect("it is a member and holds no more than the leader");
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
+        let peer = &mut self.peers[index];
+        peer.is_reported = false;
+        if !planted(Bug::AcksOutliveLink) {
+            peer.durable = None;
+            self.leader.handle_lost(peer.node);
+        }
+    }
+
+    fn drain(&mut self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
+        while let Some(action) = self.leader.next_action() {
+            if let leader::Action::Commit { tail } = action {
+                log.commit(now, tail);
+            }
+            actions.push_back(Action::Leader(action));
+        }
+    }
+
+    fn compare(&mut self, index: usize, at: Offset, log: &Log, actions: &mut VecDeque<Action>) {
+        let peer = &mut self.peers[index];
+        peer.stage = Stage::Comparing;
+        // `snapshot_history` needs no time but for the producers' silence, which a new replica counts anew.
+        let landmark = log.landmark(at, || self.leader.snapshot_history(Duration::ZERO));
+        actions.push_back(Action::Send {
+            to: peer.node,
+            message: Prompt::Compare {
+                epoch: self.epoch,
+                landmark,
+            },
+        });
+    }
+
+    /// Sends a replica what it lacks from `first` on, or has it join the live ones.
+    fn ship(&mut self, index: usize, first: Offset, log: &Log, actions: &mut VecDeque<Action>) {
+        let (to, next_offset) = (self.peers[index].node, log.next_offset());
+        if first < log.log_start() {
+            return self.compare(index, first, log, actions);
+        }
+        if first < next_offset {
+            self.peers[index].stage = Stage::CatchingUp;
+            actions.push_back(Action::Ship {
+                to,
+                epoch: self.epoch,
+                first,
+                next_offset,
+                writer_before: log.writer_before(first),
+            });
+            return;
+        }
+        self.peers[index].stage = Stage::Live;
+        self.send_accept(index, log, actions);
+    }
+
+    /// Has a replica accept the epoch that nothing was written in yet. Later the first batch of the epoch does that.
+    fn send_accept(&self, index: usize, log: &Log, actions: &mut VecDeque<Action>) {
+        let peer = &self.peers[index];
+        if peer.durable.is_none() && log.next_offset() == self.first_offset {
+            actions.push_back(Action::Send {
+                to: peer.node,
+                message: Prompt::Accept {
+                    epoch: self.epoch,
+                    first: self.first_offset,
+                    writer_before: log.last_writer(),
+                },
+            });
+        }
+    }
+
+    /// Tells the metadata what it waits for from this epoch.
+    fn report(&mut self, index: usize, next_offset: Offset, actions: &mut VecDeque<Action>) {
+        let accepted = |peer: &&Peer| {
+            let reaches = peer.durable.is_some_and(|durable| durable >= self.first_offset);
+            reaches && peer.counts()
+        };
+        if self.is_unsettled && self.peers.iter().filter(accepted).count() >= self.ack_quorum {
+            self.is_unsettled = false;
+            actions.push_back(Action::Settled { epoch: self.epoch });
+        }
+        // What this log held at the opening is everything that earlier epochs can have committed. The epoch need not be open: it
+        // may be that this very replica is wanted for its ack quorum.
+        let committed = self.leader.tail().max(self.first_offset);
+        let peer = &mut self.peers[index];
+        let holds_all = match planted(Bug::CaughtUpWithoutAccept) {
+            true => next_offset >= self.leader.tail(),
+            false => peer.durable.is_some_and(|durable| durable >= committed),
+        };
+        if holds_all && !(peer.is_member && peer.is_certain) && !peer.is_reported {
+            peer.is_reported = true;
+            actions.push_back(Action::CaughtUp { replica: peer.node });
+        }
+    }
+}
+
+/// The replicas that the leader counts: nothing is acknowledged in the epoch yet.
+fn replicas(assignment: &Assignment) -> Vec<Replica> {
+    let joining = assignment.joining.iter().filter(|_| planted(Bug::JoiningCounts));
+    let members = assignment.configuration.replicas.iter().chain(joining);
+    let replica = |node: &NodeId| Replica {
+        node: *node,
+        next_offset: Offset::ZERO,
+    };
+    members.map(replica).collect()
+}
+
+fn peers(assignment: &Assignment) -> Vec<Peer> {
+    let peer = |node: &NodeId, is_member| Peer {
+        node: *node,
+        is_member,
+        is_certain: !assignment.uncertain.contains(node),
+        stage: Stage::Comparing,
+        durable: None,
+        is_reported: false,
+    };
+    let members = &assignment.configuration.replicas;
+    let joining = assignment.joining.iter().filter(|node| !members.contains(node));
+    let members = members.iter().map(|node| peer(node, true));
+    members.chain(joining.map(|node| peer(node, false))).collect()
+}

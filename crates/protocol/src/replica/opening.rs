@@ -1,0 +1,257 @@
+//! A leader before its epoch: it seals the earlier ones, finds the log that may hold everything committed, and copies it.
+//!
+//! The first offset of the epoch is where that log ends. The epoch must not open before every ack quorum that may have
+//! committed something is met by a certain replica's promise, the leader's own among them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use record::{Epoch, Offset};
+
+use super::contract::{Action, Assignment, Landmark, Prompt, Standing};
+use super::log::{Log, Met};
+use crate::history::BatchFacts;
+use crate::leader::NodeId;
+use crate::planted::{Bug, planted};
+
+/// The state of a leader that has not opened its epoch.
+#[derive(Debug, Clone)]
+pub(super) struct Opening {
+    promised: BTreeMap<NodeId, Standing>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Promises are missing.
+    Sealing,
+    /// The leader looks for what its log and the best one have in common.
+    Locating { best: NodeId },
+    /// The leader copies what it lacks.
+    Copying { best: NodeId },
+}
+
+/// What an opening has found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// The replicas' promises.
+    pub(super) promised: BTreeMap<NodeId, Standing>,
+    /// The end of what is known to be committed.
+    pub(super) tail: Offset,
+    /// The greatest start of a log.
+    pub(super) log_start: Offset,
+    /// Says that nothing is uncertain: everything in the log is committed, and all that promised hold the same.
+    pub(super) is_clean: bool,
+}
+
+impl Opening {
+    /// Asks all whose promise may be needed. The leader's own promise comes in like those of others.
+    pub(super) fn begin(assignment: &Assignment, own: NodeId, actions: &mut VecDeque<Action>) -> Opening {
+        let opening = Opening {
+            promised: BTreeMap::new(),
+            stage: Stage::Sealing,
+        };
+        let members = assignment.earlier.iter().chain([&assignment.configuration]);
+        let members: BTreeSet<_> = members.flat_map(|of| of.replicas.iter().copied()).collect();
+        for node in members.into_iter().filter(|node| *node != own) {
+            opening.ask(assignment.epoch, node, actions);
+        }
+        opening
+    }
+
+    /// Asks a replica again whose link was lost with whatever was on its way. What it was to give must come from it or another.
+    pub(super) fn handle_link(&mut self, epoch: Epoch, peer: NodeId, actions: &mut VecDeque<Action>) {
+        if let Stage::Locating { best } | Stage::Copying { best } = self.stage
+            && best == peer
+        {
+            self.stage = Stage::Sealing;
+            self.promised.remove(&peer);
+        }
+        if !self.promised.contains_key(&peer) {
+            self.ask(epoch, peer, actions);
+        }
+    }
+
+    fn ask(&self, epoch: Epoch, to: NodeId, actions: &mut VecDeque<Action>) {
+        let message = Prompt::Seal { epoch };
+        actions.push_back(Action::Send { to, message });
+    }
+
+    /// Takes note of a promise.
+    pub(super) fn handle_promised(&mut self, from: NodeId, standing: Standing) {
+        self.promised.insert(from, standing);
+    }
+
+    /// Takes the next step, if there is one: gives what was found once the leader's log holds it.
+    pub(super) fn advance(
+        &mut self,
+        assignment: &Assignment,
+        own: NodeId,
+        log: &Log,
+        actions: &mut VecDeque<Action>,
+    ) -> Option<Found> {
+        let standing = log.standing(true);
+        let best = match self.stage {
+            Stage::Sealing if self.is_sealed(assignment, own) => self.best(own, &standing),
+            Stage::Copying { best } => best,
+            _ => return None,
+        };
+        let other = match best == own {
+            true => standing,
+            false => self.promised[&best],
+        };
+        // A log that is copied is a prefix of the best one: it equals that once it is as long.
+        let is_copied = self.stage != Stage::Sealing && standing.next_offset >= other.next_offset;
+        if best == own || is_copied || is_same_log(&other, &standing) {
+            return self.found(assignment, own, &standing);
+        }
+        let epoch = assignment.epoch;
+        let message = match self.stage {
+            Stage::Sealing => {
+                self.stage = Stage::Locating { best };
+                let at = standing.tail;
+                Prompt::Locate { epoch, at }
+            }
+            _ => Prompt::Copy {
+                epoch,
+                first: standing.next_offset,
+            },
+        };
+        actions.push_back(Action::Send { to: best, message });
+        None
+    }
+
+    /// Cuts off what the best log does not have, by a landmark of it.
+    pub(super) fn handle_located(
+        &mut self,
+        now: Duration,
+        epoch: Epoch,
+        from: NodeId,
+        landmark: &Landmark,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        let best = from;
+        if self.stage != (Stage::Locating { best }) {
+            return;
+        }
+        match log.meet(now, landmark, actions) {
+            Ok(Met::At(_)) => self.stage = Stage::Copying { best },
+            Ok(Met::Not { ask: at }) => actions.push_back(Action::Send {
+                to: best,
+                message: Prompt::Locate { epoch, at },
+            }),
+            // What is committed here is not there: another replica must have the better log.
+            Err(_) => {
+                self.stage = Stage::Sealing;
+                self.promised.remove(&best);
+            }
+        }
+    }
+
+    /// Takes batches of the best log, as long as they continue this one.
+    pub(super) fn handle_copied(
+        &mut self,
+        epoch: Epoch,
+        from: NodeId,
+        writer_before: Epoch,
+        batches: &[BatchFacts],
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        let mut before = writer_before;
+        if self.stage != (Stage::Copying { best: from }) {
+            return;
+        }
+        for batch in batches {
+            let end = (batch.first_offset.0).checked_add(i64::from(batch.record_count));
+            let is_sound = batch.record_count > 0 && end.is_some() && batch.epoch < epoch;
+            let continues = is_sound
+                && batch.first_offset == log.next_offset()
+                && log.continues_at(batch.first_offset, before)
+                && batch.epoch >= log.last_writer();
+            if continues {
+                log.append(*batch, actions);
+            } else if !(is_sound && log.holds(batch)) {
+                return;
+            }
+            before = batch.epoch;
+        }
+    }
+
+    /// Says that the best log cannot serve what it was asked for: it is asked for its promise again.
+    pub(super) fn handle_refused(&mut self, epoch: Epoch, from: NodeId, actions: &mut VecDeque<Action>) {
+        if let Stage::Locating { best } | Stage::Copying { best } = self.stage
+            && best == from
+        {
+            self.handle_link(epoch, from, actions);
+        }
+    }
+
+    /// Says whether enough certain members of every configuration that may have committed something have promised.
+    fn is_sealed(&self, assignment: &Assignment, own: NodeId) -> bool {
+        let is_certain = |node: &NodeId, standing: &Standing| {
+            standing.is_certain
+                || planted(Bug::DoubtProvesAbsence)
+                || (planted(Bug::CertaintyByLeader) && !assignment.uncertain.contains(node))
+        };
+        let counts = |node: &&NodeId| self.promised.get(node).is_some_and(|of| is_certain(node, of));
+        let promised_of = |members: &[NodeId]| members.iter().filter(counts).count();
+        let wanted = |of: &super::Configuration| match planted(Bug::PromiseTooFew) {
+            true => of.seal_quorum() - 1,
+            false => of.seal_quorum(),
+        };
+        let mut earlier = assignment.earlier.iter();
+        self.promised.contains_key(&own) && earlier.all(|of| promised_of(&of.replicas) >= wanted(of))
+    }
+
+    /// The replica with the best log: the latest epoch accepted, then the longest. Uncertain ones add what they have.
+    fn best(&self, own: NodeId, standing: &Standing) -> NodeId {
+        let rank = |node: &NodeId, of: &Standing| match planted(Bug::BestByEnd) {
+            true => (NO_RANK, of.next_offset, *node == own),
+            false => (of.accepted, of.next_offset, *node == own),
+        };
+        let others = self.promised.iter().filter(|(node, _)| **node != own);
+        let others = others.map(|(node, of)| (rank(node, of), *node));
+        let (_, best) = others
+            .chain([(rank(&own, standing), own)])
+            .max()
+            .expect("the leader's own log is one of them");
+        best
+    }
+
+    fn found(&self, assignment: &Assignment, own: NodeId, standing: &Standing) -> Option<Found> {
+        let others = || self.promised.iter().filter(|(node, _)| **node != own);
+        let tail = others()
+            .map(|(_, of)| of.tail)
+            .max()
+            .map_or(standing.tail, |tail| tail.max(standing.tail));
+        let log_start = others()
+            .map(|(_, of)| of.log_start)
+            .max()
+            .map_or(standing.log_start, |start| start.max(standing.log_start));
+        // Somebody knows of committed records that nobody asked has: the epoch must wait for whoever does.
+        if tail > standing.next_offset {
+            return None;
+        }
+        let unchanged = assignment
+            .earlier
+            .iter()
+            .all(|of| *of == assignment.configuration)
+            || planted(Bug::ShortcutDespiteChange);
+        let all_equal = others().all(|(_, of)| of.accepted == standing.accepted && is_same_log(of, standing));
+        Some(Found {
+            promised: self.promised.clone(),
+            tail,
+            log_start,
+            is_clean: unchanged && all_equal && tail == standing.next_offset,
+        })
+    }
+}
+
+const NO_RANK: Epoch = super::NO_EPOCH;
+
+/// Two logs that end at one offset with batches of one epoch are equal.
+pub(super) fn is_same_log(one: &Standing, other: &Standing) -> bool {
+    (one.last_writer, one.next_offset) == (other.last_writer, other.next_offset)
+}
