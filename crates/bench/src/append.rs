@@ -13,11 +13,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use client::{Acks, Cluster, Compression, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
+use client::{Acks, Cluster, Compression, ErrorCode, NewTopic, TopicMetadata};
 use serde::Serialize;
 
 use self::partition::PartitionAppender;
 use self::ring::Ring;
+use crate::broker::Broker;
 use crate::contract::Append;
 use crate::contract::producers::{self, Batches, Produced, Schedule};
 use crate::floor::Beside;
@@ -32,15 +33,9 @@ const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
 /// What to append, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AppendOptions {
-    /// A broker's address, or several with commas between
-    #[arg(
-        short,
-        long,
-        env = "ROPEWALK_BOOTSTRAP",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092"
-    )]
-    pub bootstrap: String,
+    /// Where to connect.
+    #[command(flatten)]
+    pub broker: Broker,
     /// Topic to append to; created if it does not exist
     #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
@@ -157,7 +152,7 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     if !options.seconds.is_finite() || options.seconds < 0.0 {
         bail!("--seconds must not be negative");
     }
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    let mut cluster = options.broker.cluster()?;
     prepare_topic(&mut cluster, options)?;
     let batch_bytes = options
         .record_bytes

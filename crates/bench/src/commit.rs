@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use client::wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use client::wire::{OffsetCommitRequest, OffsetCommitResponse, Text};
-use client::{Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicId};
+use client::{Connection, ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
 
+use crate::broker::Broker;
 use crate::floor::Beside;
 use crate::latency::{Latency, LatencyRecorder};
 use crate::report::{counted, per_s, plain, write_latency, write_usage};
@@ -28,15 +29,9 @@ const NO_GENERATION: i32 = -1;
 /// What to commit, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommitOptions {
-    /// The address of the broker that coordinates the groups
-    #[arg(
-        short,
-        long,
-        env = "ROPEWALK_BOOTSTRAP",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092"
-    )]
-    pub bootstrap: String,
+    /// Where to connect.
+    #[command(flatten)]
+    pub broker: Broker,
     /// Topic whose offsets are committed; created with one partition if it does not exist
     #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
@@ -96,7 +91,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
     if !options.seconds.is_finite() || options.seconds < 0.0 {
         bail!("--seconds must not be negative");
     }
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    let mut cluster = options.broker.cluster()?;
     match cluster.create_topic(&NewTopic::new(&options.topic, 1)) {
         Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
         made => made?,
@@ -142,7 +137,7 @@ fn commit(
     number: u32,
     began: Instant,
 ) -> anyhow::Result<LatencyRecorder> {
-    let mut connection = Connection::connect(&options.bootstrap, &ConnectionOptions::default())?;
+    let mut connection = options.broker.connection()?;
     let groups: Vec<Text> = (number..options.groups)
         .step_by(options.connections as usize)
         .map(|group| Text::from(format!("bench-{group}").as_str()))

@@ -7,6 +7,7 @@
 //! `_cpu_s`.
 
 pub mod append;
+mod broker;
 pub mod commit;
 pub mod contract;
 pub mod drive;
@@ -22,6 +23,7 @@ mod usage;
 pub mod version;
 
 pub use append::{AppendOptions, AppendReport};
+pub use broker::Broker;
 pub use commit::{CommitOptions, CommitReport};
 pub use drive::DriveOptions;
 pub use floor::{FloorOptions, FloorReport};

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use client::wire::Text;
-use client::{Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicId};
+use client::{ErrorCode, NewTopic, TopicId};
 use serde::Serialize;
 
 use self::classic::ClassicGroup;
 use self::consumer::ConsumerGroup;
+use crate::broker::Broker;
 use crate::report::counted;
 
 /// How long a topic may take to be there.
@@ -41,15 +42,9 @@ pub enum GroupProtocol {
 /// The group.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MembersOptions {
-    /// The address of the broker that coordinates the group
-    #[arg(
-        short,
-        long,
-        env = "ROPEWALK_BOOTSTRAP",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092"
-    )]
-    pub bootstrap: String,
+    /// Where to connect.
+    #[command(flatten)]
+    pub broker: Broker,
     /// Topic that the group reads; created if it does not exist
     #[arg(short, long, value_name = "NAME", default_value = "bench-members")]
     pub topic: String,
@@ -193,7 +188,7 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
 
 /// Sees to it that the topic and the groups' topic are there.
 fn prepare(options: &MembersOptions) -> anyhow::Result<TopicId> {
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    let mut cluster = options.broker.cluster()?;
     match cluster.create_topic(&NewTopic::new(&options.topic, options.partitions)) {
         Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
         made => made?,

@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use anyhow::bail;
-use client::{Cluster, ConnectionOptions};
 use serde::Serialize;
 
 use self::consumer::Outcome;
+use crate::broker::Broker;
 use crate::contract::together;
 use crate::latency::{Latency, LatencyRecorder};
 use crate::progress::Progress;
@@ -35,15 +35,9 @@ pub enum Decode {
 /// What to read, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReadOptions {
-    /// A broker's address, or several with commas between
-    #[arg(
-        short,
-        long,
-        env = "ROPEWALK_BOOTSTRAP",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9092"
-    )]
-    pub bootstrap: String,
+    /// Where to connect.
+    #[command(flatten)]
+    pub broker: Broker,
     /// Topic to read
     #[arg(short, long, value_name = "NAME", default_value = "bench")]
     pub topic: String,
@@ -115,7 +109,7 @@ pub struct ReadReport {
 /// # Errors
 /// If the topic is not there, a fetch fails, or bytes are damaged or out of order.
 pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    let mut cluster = options.broker.cluster()?;
     let stretches = stretches::find(&mut cluster, &options.topic, options.records)?;
     if stretches.iter().all(|stretch| stretch.first >= stretch.end) {
         bail!("topic {} is empty", options.topic);

@@ -1,6 +1,6 @@
 //! Whole workloads against a broker in memory.
 
-use bench::{AppendOptions, Decode, ReadOptions, Report as _, append, read};
+use bench::{AppendOptions, Broker, Decode, ReadOptions, Report as _, append, read};
 use clap::Args;
 use client::fake_broker::{FakeBroker, Fault};
 use client::{ApiKey, Compression, ErrorCode};
@@ -21,7 +21,9 @@ fn usual<O: Args>() -> O {
 
 fn small(broker: &FakeBroker) -> AppendOptions {
     AppendOptions {
-        bootstrap: broker.address(),
+        broker: Broker {
+            bootstrap: broker.address(),
+        },
         topic: "strand".to_owned(),
         records: Some(1_000),
         ..usual()
@@ -79,7 +81,9 @@ fn records_are_appended_counted_and_read_back() {
         (4, Decode::Records, 2),
     ] {
         let options = ReadOptions {
-            bootstrap: broker.address(),
+            broker: Broker {
+                bootstrap: broker.address(),
+            },
             topic: "strand".to_owned(),
             consumers,
             decode,
@@ -188,7 +192,9 @@ fn what_cannot_begin_says_why() {
         ),
         (
             AppendOptions {
-                bootstrap: "127.0.0.1:1".to_owned(),
+                broker: Broker {
+                    bootstrap: "127.0.0.1:1".to_owned(),
+                },
                 ..small(&broker)
             },
             "cannot connect",
@@ -199,7 +205,9 @@ fn what_cannot_begin_says_why() {
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
     let options = ReadOptions {
-        bootstrap: broker.address(),
+        broker: Broker {
+            bootstrap: broker.address(),
+        },
         topic: "strand".to_owned(),
         ..usual()
     };

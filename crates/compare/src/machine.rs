@@ -39,32 +39,9 @@ pub(super) fn load() -> f64 {
         .unwrap_or(0.0)
 }
 
-/// Now, RFC 3339 in UTC.
+/// Now, RFC 3339 in UTC, to the second.
 pub(super) fn now() -> String {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    rfc3339(since.as_secs())
-}
-
-/// Seconds since 1970 as RFC 3339 (days to a date after Hinnant's "chrono-compatible low-level date algorithms").
-fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// "ext4 (rw,discard)": of the longest mount point that holds `data`.
@@ -141,14 +118,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_right() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(rfc3339(1_795_273_199), "2026-11-21T14:59:59Z");
-        assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
-    }
-
-    #[test]
     fn waiting_is_not_work() {
         let text = "cpu  300 10 90 9000 500 1 2 97 7 7\ncpu0 1 1 1\n";
         let ticks = rustix::param::clock_ticks_per_second();
@@ -162,5 +131,7 @@ mod tests {
         let machine = describe(Path::new("."));
         assert!(machine.cpus > 0 && machine.memory_gb > 0.0, "{machine:?}");
         assert!(machine.file_system.contains('('), "{machine:?}");
+        let now = now();
+        assert!(now.len() == 20 && now.parse::<jiff::Timestamp>().is_ok(), "{now}");
     }
 }

@@ -152,3 +152,30 @@ fn print(text: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_that_help_and_documents_show_is_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let documents =
+            ["README.md", "docs/comparing.md", "bench/peers/README.md"].map(|name| root.join(name));
+        let documents =
+            documents.map(|path| std::fs::read_to_string(path).expect("a document of the source tree"));
+        let lines = documents
+            .iter()
+            .flat_map(|text| text.lines())
+            .chain(EXAMPLES.lines())
+            .map(str::trim);
+        let commands: Vec<&str> = lines
+            .filter(|line| line.starts_with("ropewalk-compare "))
+            .collect();
+        for command in &commands {
+            let parsed = Arguments::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+        assert!(commands.len() >= 7, "{commands:?}");
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use client::{Acks, BatchId, Cluster, Completion, ConnectionOptions, Producer, ProducerOptions};
+use client::{Acks, BatchId, Cluster, Completion, Producer, ProducerOptions};
 use platform::clock::{Clock, SystemClock};
 
 use super::AppendOptions;
@@ -49,7 +49,7 @@ impl<'a> PartitionAppender<'a> {
         payloads: &'a Ring,
         acknowledged: &'a Mutex<Vec<Acknowledged>>,
     ) -> Result<PartitionAppender<'a>> {
-        let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+        let mut cluster = options.broker.cluster()?;
         let partition = (number % options.partitions) as i32;
         let how = ProducerOptions {
             acks: options.acks,

@@ -69,7 +69,7 @@ impl<'a> ClassicGroup<'a> {
             request_timeout: Duration::from_secs_f64(options.seconds_max.clamp(1.0, 3_600.0)),
             ..ConnectionOptions::default()
         };
-        let connections = (0..needed).map(|_| Connection::connect(&options.bootstrap, &patience));
+        let connections = (0..needed).map(|_| Connection::connect(&options.broker.bootstrap, &patience));
         Ok(ClassicGroup {
             options,
             connections: connections.collect::<client::Result<_>>()?,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use client::wire::consumer_group_heartbeat::{Assignment, TopicPartitions};
 use client::wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, Text};
-use client::{Connection, ConnectionOptions, ErrorCode, TopicId};
+use client::{Connection, ErrorCode, TopicId};
 
 use super::{Group, Heard, MembersOptions, REBALANCE_TIMEOUT_MS};
 
@@ -41,7 +41,7 @@ impl<'a> ConsumerGroup<'a> {
         Ok(ConsumerGroup {
             options,
             topic,
-            connection: Connection::connect(&options.bootstrap, &ConnectionOptions::default())?,
+            connection: options.broker.connection()?,
             members: Vec::new(),
         })
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use client::{Cluster, ConnectionOptions, Consumer, ConsumerOptions, Fetched, Start, Stretch};
+use client::{Consumer, ConsumerOptions, Fetched, Start, Stretch};
 
 use super::{Decode, ReadOptions};
 use crate::latency::LatencyRecorder;
@@ -35,7 +35,7 @@ pub(super) struct Outcome {
 /// Connects to the leaders of a consumer's share: a connection for each partition, so that a server with several cores answers
 /// each from the core that owns it.
 pub(super) fn open(options: &ReadOptions, share: &[Stretch]) -> Result<Vec<Open>> {
-    let mut cluster = Cluster::connect(&options.bootstrap, ConnectionOptions::default())?;
+    let mut cluster = options.broker.cluster()?;
     let how = ConsumerOptions {
         wait_max: Duration::from_millis(options.fetch_wait_ms),
         bytes_min: options.fetch_bytes_min,
