@@ -138,7 +138,7 @@ impl Look<'_> {
             for frame in &mut frames {
                 frame
                     .entries
-                    .retain(|entry| names.is_meant(wanted, entry.partition()));
+                    .retain(|entry| entry.partition().is_some_and(|id| names.is_meant(wanted, id)));
             }
             frames.retain(|frame| !frame.entries.is_empty());
         }

@@ -22,7 +22,7 @@ pub enum DecodeError {
         left_bytes: usize,
     },
     /// Written by a version of the format that this program does not know.
-    #[error("format version {got} of {format} is unknown, the newest known is {known}")]
+    #[error("format version {got} of {format} is not read, the newest known is {known}")]
     UnknownVersion {
         /// Which format.
         format: &'static str,
@@ -71,21 +71,25 @@ impl<'a> Reader<'a> {
 
     /// Starts a format that opens with one version byte; refuses versions above `known` and below 1.
     pub(crate) fn open(bytes: &'a [u8], format: &'static str, known: u8) -> Result<Reader<'a>, DecodeError> {
-        Self::open_any(bytes, format, known).map(|(_, reader)| reader)
-    }
-
-    /// The same where the version decides what follows.
-    pub(crate) fn open_any(
-        bytes: &'a [u8],
-        format: &'static str,
-        known: u8,
-    ) -> Result<(u8, Reader<'a>), DecodeError> {
         let mut reader = Reader::new(bytes);
         let got = reader.u8(format)?;
         if got == 0 || got > known {
             return Err(DecodeError::UnknownVersion { format, got, known });
         }
-        Ok((got, reader))
+        Ok(reader)
+    }
+
+    /// The same where no version but `known` is read.
+    pub(crate) fn open_only(
+        bytes: &'a [u8],
+        format: &'static str,
+        known: u8,
+    ) -> Result<Reader<'a>, DecodeError> {
+        let reader = Reader::open(bytes, format, known)?;
+        match bytes[0] {
+            got if got < known => Err(DecodeError::UnknownVersion { format, got, known }),
+            _ => Ok(reader),
+        }
     }
 
     fn take<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {

@@ -11,11 +11,29 @@ use record::{BatchHeader, Epoch, Offset};
 
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::epochs::{EpochError, Epochs};
+use crate::leader::NodeId;
 use crate::producers::{ProducerLimits, Producers, Stamp, WrittenBatch};
 
-/// The epochs and the producers of one partition.
+/// A replica set that may still decide what is committed, because no later one is known to have taken its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// The first epoch with these replicas and this quorum.
+    pub epoch: Epoch,
+    /// Where the replicas are; each node once.
+    pub replicas: Vec<NodeId>,
+    /// How many of them must acknowledge; between one and all.
+    pub ack_quorum: u16,
+}
+
+/// The epochs and the producers of one partition, and what its replica here is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
+    /// Nothing of an older epoch is appended here.
+    pub promised: Option<Epoch>,
+    /// The log here is the one of this epoch's leader, as far as that leader's log reached when it began.
+    pub accepted: Option<Epoch>,
+    /// In the order of their epochs.
+    pub unsettled: Vec<Configuration>,
     /// Which epoch wrote which offsets.
     pub epochs: Epochs,
     /// The idempotent producers.
@@ -77,13 +95,21 @@ pub enum RecoverError {
 }
 
 const FORMAT: &str = "partition history";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// Where there is no epoch.
+const NO_EPOCH: i32 = -1;
+/// Epoch, quorum, the number of replicas.
+const CONFIGURATION_BYTES_MIN: usize = 4 + 2 + 4;
+const NODE_BYTES: usize = 4;
 
 impl History {
     /// The history of a partition in which nothing was ever written.
     #[must_use]
     pub fn new(limits: ProducerLimits) -> History {
         History {
+            promised: None,
+            accepted: None,
+            unsettled: Vec::new(),
             epochs: Epochs::new(),
             producers: Producers::new(limits),
         }
@@ -138,6 +164,7 @@ impl History {
         let mut epochs = self.epochs.clone();
         epochs.cut_to(next_offset);
         let mut writer = Writer::open(VERSION);
+        self.write_vows(&mut writer);
         epochs.write(&mut writer);
         self.producers.write_below(next_offset, now, &mut writer);
         writer.close()
@@ -149,16 +176,148 @@ impl History {
     /// # Errors
     /// The bytes are corrupt or of an unknown version.
     pub fn restore(now: Duration, limits: ProducerLimits, bytes: &[u8]) -> Result<History, DecodeError> {
-        let (version, mut reader) = Reader::open_any(bytes, FORMAT, VERSION)?;
+        let mut reader = Reader::open_only(bytes, FORMAT, VERSION)?;
+        let promised = read_epoch(&mut reader)?;
+        let accepted = read_epoch(&mut reader)?;
+        let unsettled = read_configurations(&mut reader)?;
         let epochs = Epochs::read(&mut reader)?;
-        let producers = Producers::read(now, limits, version, &mut reader)?;
+        let producers = Producers::read(now, limits, &mut reader)?;
         reader.close()?;
-        Ok(History { epochs, producers })
+        Ok(History {
+            promised,
+            accepted,
+            unsettled,
+            epochs,
+            producers,
+        })
+    }
+
+    fn write_vows(&self, writer: &mut Writer) {
+        for epoch in [self.promised, self.accepted] {
+            writer.i32(epoch.map_or(NO_EPOCH, |epoch| epoch.0));
+        }
+        writer.count(self.unsettled.len());
+        for configuration in &self.unsettled {
+            writer.i32(configuration.epoch.0);
+            writer.u16(configuration.ack_quorum);
+            writer.count(configuration.replicas.len());
+            for node in &configuration.replicas {
+                writer.i32(node.0);
+            }
+        }
     }
 
     /// Forgets what lies at `next_offset` and above.
     pub fn cut_to(&mut self, next_offset: Offset) {
         self.epochs.cut_to(next_offset);
         self.producers.cut_to(next_offset);
+    }
+}
+
+fn read_epoch(reader: &mut Reader<'_>) -> Result<Option<Epoch>, DecodeError> {
+    match reader.i32(FORMAT)? {
+        NO_EPOCH => Ok(None),
+        epoch @ 0.. => Ok(Some(Epoch(epoch))),
+        _ => Err(DecodeError::Impossible { field: FORMAT }),
+    }
+}
+
+fn read_configurations(reader: &mut Reader<'_>) -> Result<Vec<Configuration>, DecodeError> {
+    let count = reader.count(FORMAT, CONFIGURATION_BYTES_MIN)?;
+    let mut configurations: Vec<Configuration> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let epoch = Epoch(reader.i32(FORMAT)?);
+        let ack_quorum = reader.u16(FORMAT)?;
+        let nodes = reader.count(FORMAT, NODE_BYTES)?;
+        let mut replicas = Vec::with_capacity(nodes);
+        for _ in 0..nodes {
+            replicas.push(NodeId(reader.i32(FORMAT)?));
+        }
+        let rises = configurations.last().is_none_or(|last| last.epoch < epoch);
+        let is_twice = |(index, node): (usize, &NodeId)| replicas[..index].contains(node);
+        let possible = rises
+            && epoch >= Epoch(0)
+            && (1..=nodes).contains(&usize::from(ack_quorum))
+            && replicas.iter().all(|node| node.0 >= 0)
+            && !replicas.iter().enumerate().any(is_twice);
+        if !possible {
+            return Err(DecodeError::Impossible { field: FORMAT });
+        }
+        configurations.push(Configuration {
+            epoch,
+            replicas,
+            ack_quorum,
+        });
+    }
+    Ok(configurations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound() -> History {
+        History {
+            promised: Some(Epoch(7)),
+            accepted: Some(Epoch(6)),
+            unsettled: vec![
+                Configuration {
+                    epoch: Epoch(3),
+                    replicas: vec![NodeId(1), NodeId(2), NodeId(3)],
+                    ack_quorum: 2,
+                },
+                Configuration {
+                    epoch: Epoch(5),
+                    replicas: vec![NodeId(4)],
+                    ack_quorum: 1,
+                },
+            ],
+            ..History::new(ProducerLimits::default())
+        }
+    }
+
+    fn restore(bytes: &[u8]) -> Result<History, DecodeError> {
+        History::restore(Duration::ZERO, ProducerLimits::default(), bytes)
+    }
+
+    #[test]
+    fn promises_and_configurations_read_back() {
+        let bytes = bound().snapshot(Duration::ZERO, Offset::ZERO);
+        assert_eq!(restore(&bytes), Ok(bound()));
+        for length in 0..bytes.len() {
+            assert!(restore(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        let none = History::new(ProducerLimits::default());
+        assert_eq!(restore(&none.snapshot(Duration::ZERO, Offset::ZERO)), Ok(none));
+    }
+
+    #[test]
+    fn configurations_that_cannot_be_are_refused() {
+        type Forge = fn(&mut History);
+        let forgeries: [Forge; 7] = [
+            |history| history.promised = Some(Epoch(-2)),
+            |history| history.unsettled[1].epoch = Epoch(3),
+            |history| history.unsettled[0].epoch = Epoch(-1),
+            |history| history.unsettled[0].ack_quorum = 0,
+            |history| history.unsettled[0].ack_quorum = 4,
+            |history| history.unsettled[0].replicas[2] = NodeId(1),
+            |history| history.unsettled[0].replicas[2] = NodeId(-3),
+        ];
+        for (index, forge) in forgeries.into_iter().enumerate() {
+            let mut forged = bound();
+            forge(&mut forged);
+            let read = restore(&forged.snapshot(Duration::ZERO, Offset::ZERO));
+            assert_eq!(read, Err(DecodeError::Impossible { field: FORMAT }), "{index}");
+        }
+    }
+
+    #[test]
+    fn other_versions_are_refused() {
+        let mut bytes = bound().snapshot(Duration::ZERO, Offset::ZERO).to_vec();
+        for version in [0, 1, 2, 4] {
+            bytes[0] = version;
+            let refused = restore(&bytes).expect_err("it is not of this version");
+            assert!(matches!(refused, DecodeError::UnknownVersion { .. }), "{refused}");
+        }
     }
 }

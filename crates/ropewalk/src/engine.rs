@@ -267,6 +267,7 @@ impl State {
             age_ms: whole_ms(settings.segment_age()),
         };
         self.store.open_partition(id, rolling);
+        self.store.commit_to(id, leader.tail());
         self.partitions.insert(id, Partition { leader, settings });
         Ok(())
     }

@@ -142,6 +142,7 @@ impl State {
                 .handle_durable(self.node, next_offset)
                 .expect("the journal flushes only what this leader appended");
             while leader.next_action().is_some() {}
+            self.store.commit_to(id, leader.tail());
         }
     }
 }

@@ -223,7 +223,7 @@ impl Check<'_> {
                 position: chunk.position,
                 what,
             };
-            let gaps = segment.generation > 0;
+            let gaps = segment.sparse;
             let checked = read_piece(&file, &[chunk])
                 .and_then(|piece| check_chunk(&chunk, next, gaps, &piece.to_vec()).map_err(damaged));
             match checked {

@@ -14,25 +14,28 @@ use bytes::Bytes;
 use platform::disk::Disk;
 use record::{PartitionId, TopicId};
 
-use crate::checksum::JournalIdentity;
+use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::compaction::Cleaned;
 use crate::encoding::{Decoder, Encoder};
 use crate::fault::{Doing, Fault};
 use crate::journal::ReplayStart;
 use crate::segment::{AdoptedFile, Segment, SegmentName};
 
-/// The version that is written. Version 1 has no adopted files, and neither 1 nor 2 knows of compaction.
-const FORMAT_VERSION: u32 = 3;
+/// The version that is written and read.
+const FORMAT_VERSION: u32 = 4;
 const MAGIC: [u8; 8] = *b"RWCHKPNT";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8;
 /// The directory of all journals' checkpoints.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// A guard against reading something that cannot be a checkpoint: far above 100,000 partitions.
 const FILE_BYTES_MAX: usize = 1 << 30;
-const SEGMENT_BYTES: usize = 8 * 5 + 4;
-const PARTITION_BYTES_MIN: usize = 20 + 8 + 8 + 8 + 4 + 4;
+const SEGMENT_BYTES_MIN: usize = 8 * 5 + 4 * 4;
+/// Bits of a segment's flags: it is complete; offsets may be missing in it.
+const SEALED: u32 = 1;
+const SPARSE: u32 = 2;
+const PARTITION_BYTES_MIN: usize = 20 + 8 + 8 + 8 + 4 + 4 + 4;
 const CLEANED_BYTES: usize = 8 + 8 + 8;
-const REMOVAL_BYTES: usize = 20 + 8;
+const REMOVAL_BYTES_MIN: usize = 20 + 8 + 4 + 4;
 
 /// A partition as of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,15 +122,31 @@ impl Checkpoint {
         if identity.checksum(&[&header[..16], payload]) != checksum {
             return Err(damaged("it does not match its checksum, or is another journal's"));
         }
-        match u32::from_le_bytes(header[8..12].try_into().expect("four bytes")) {
-            version @ 1..=FORMAT_VERSION => {
-                let checkpoint = decode(version, payload)
-                    .ok_or_else(|| damaged("its checksum holds but its content does not"))?;
-                checkpoint.verify().map_err(|what| damaged(&what))?;
-                Ok(Some(checkpoint))
-            }
-            version => Err(Fault::UnknownVersion { file, version }),
+        let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+        if version != FORMAT_VERSION {
+            return Err(Fault::UnknownVersion {
+                file,
+                version,
+                known: FORMAT_VERSION,
+            });
         }
+        if header[12..16] != [0; 4] {
+            return Err(damaged("its header has fields that this version does not know"));
+        }
+        let (directory, payload) = payload
+            .split_first_chunk::<16>()
+            .ok_or_else(|| damaged("it names no directory"))?;
+        if DirectoryId(*directory) != identity.directory {
+            return Err(damaged(&format!(
+                "it was written for directory {}, and this is directory {}",
+                DirectoryId(*directory),
+                identity.directory
+            )));
+        }
+        let checkpoint =
+            decode(payload).ok_or_else(|| damaged("its checksum holds but its content does not"))?;
+        checkpoint.verify().map_err(|what| damaged(&what))?;
+        Ok(Some(checkpoint))
     }
 
     /// Replaces the checkpoint on disk; durable on return. Blocks.
@@ -144,7 +163,7 @@ impl Checkpoint {
         disk: &Arc<dyn Disk>,
         identity: &JournalIdentity,
     ) -> io::Result<()> {
-        let payload = self.encode();
+        let payload = self.encode(&identity.directory);
         let file_bytes = HEADER_BYTES + payload.len();
         if file_bytes > bytes_max {
             return Err(io::Error::other(format!(
@@ -164,8 +183,10 @@ impl Checkpoint {
         disk.replace(&path, &bytes)
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut encoder = Encoder { bytes: Vec::new() };
+    fn encode(&self, directory: &DirectoryId) -> Vec<u8> {
+        let mut encoder = Encoder {
+            bytes: directory.0.to_vec(),
+        };
         encoder.u64(self.replay.file_sequence);
         encoder.u64(self.replay.position);
         encoder.u64(self.replay.frame);
@@ -183,8 +204,11 @@ impl Checkpoint {
                 encoder.u64(segment.end);
                 encoder.i64(segment.max_timestamp_ms);
                 encoder.i64(segment.created_ms);
-                encoder.u32(u32::from(segment.sealed));
+                let sealed = if segment.sealed { SEALED } else { 0 };
+                let sparse = if segment.sparse { SPARSE } else { 0 };
+                encoder.u32(sealed | sparse);
                 encoder.u32(segment.generation);
+                encoder.u32(segment.aborted);
                 encode_adopted(&mut encoder, segment.adopted.as_ref());
             }
             encoder.u32(partition.cleaned.len() as u32);
@@ -221,7 +245,7 @@ fn encode_adopted(encoder: &mut Encoder, adopted: Option<&AdoptedFile>) {
     }
 }
 
-fn decode(version: u32, payload: &[u8]) -> Option<Checkpoint> {
+fn decode(payload: &[u8]) -> Option<Checkpoint> {
     let mut decoder = Decoder { rest: payload };
     let replay = ReplayStart {
         file_sequence: decoder.u64()?,
@@ -230,11 +254,11 @@ fn decode(version: u32, payload: &[u8]) -> Option<Checkpoint> {
     };
     let count = decoder.count(PARTITION_BYTES_MIN)?;
     let partitions = (0..count)
-        .map(|_| decode_partition(version, &mut decoder))
+        .map(|_| decode_partition(&mut decoder))
         .collect::<Option<Vec<_>>>()?;
-    let count = decoder.count(REMOVAL_BYTES)?;
+    let count = decoder.count(REMOVAL_BYTES_MIN)?;
     let removals = (0..count)
-        .map(|_| decode_removal(version, &mut decoder))
+        .map(|_| decode_removal(&mut decoder))
         .collect::<Option<Vec<_>>>()?;
     decoder.rest.is_empty().then_some(Checkpoint {
         replay,
@@ -251,23 +275,18 @@ fn decode_id(decoder: &mut Decoder<'_>) -> Option<PartitionId> {
     })
 }
 
-fn decode_partition(version: u32, decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
+fn decode_partition(decoder: &mut Decoder<'_>) -> Option<PartitionCheckpoint> {
     let id = decode_id(decoder)?;
     let (log_start, laid_out, state_next) = (decoder.i64()?, decoder.i64()?, decoder.i64()?);
     let state = Bytes::copy_from_slice(decoder.blob()?);
-    let count = decoder.count(SEGMENT_BYTES)?;
+    let count = decoder.count(SEGMENT_BYTES_MIN)?;
     let segments = (0..count)
-        .map(|_| decode_segment(version, decoder))
+        .map(|_| decode_segment(decoder))
         .collect::<Option<Vec<_>>>()?;
-    let cleaned = match version {
-        1 | 2 => Vec::new(),
-        _ => {
-            let count = decoder.count(CLEANED_BYTES)?;
-            (0..count)
-                .map(|_| decode_cleaned(decoder))
-                .collect::<Option<Vec<_>>>()?
-        }
-    };
+    let count = decoder.count(CLEANED_BYTES)?;
+    let cleaned = (0..count)
+        .map(|_| decode_cleaned(decoder))
+        .collect::<Option<Vec<_>>>()?;
     Some(PartitionCheckpoint {
         id,
         log_start,
@@ -279,28 +298,25 @@ fn decode_partition(version: u32, decoder: &mut Decoder<'_>) -> Option<Partition
     })
 }
 
-fn decode_segment(version: u32, decoder: &mut Decoder<'_>) -> Option<Segment> {
-    Some(Segment {
-        first: decoder.i64()?,
-        next: decoder.i64()?,
-        end: decoder.u64()?,
-        max_timestamp_ms: decoder.i64()?,
-        created_ms: decoder.i64()?,
-        sealed: match decoder.u32()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        },
-        generation: decode_generation(version, decoder)?,
-        adopted: decode_adopted(version, decoder)?,
-    })
-}
-
-fn decode_generation(version: u32, decoder: &mut Decoder<'_>) -> Option<u32> {
-    match version {
-        1 | 2 => Some(0),
-        _ => decoder.u32(),
+fn decode_segment(decoder: &mut Decoder<'_>) -> Option<Segment> {
+    let (first, next, end) = (decoder.i64()?, decoder.i64()?, decoder.u64()?);
+    let (max_timestamp_ms, created_ms) = (decoder.i64()?, decoder.i64()?);
+    let flags = decoder.u32()?;
+    if flags & !(SEALED | SPARSE) != 0 {
+        return None;
     }
+    Some(Segment {
+        first,
+        next,
+        end,
+        max_timestamp_ms,
+        created_ms,
+        sealed: flags & SEALED != 0,
+        sparse: flags & SPARSE != 0,
+        generation: decoder.u32()?,
+        aborted: decoder.u32()?,
+        adopted: decode_adopted(decoder)?,
+    })
 }
 
 fn decode_cleaned(decoder: &mut Decoder<'_>) -> Option<Cleaned> {
@@ -311,10 +327,7 @@ fn decode_cleaned(decoder: &mut Decoder<'_>) -> Option<Cleaned> {
     })
 }
 
-fn decode_adopted(version: u32, decoder: &mut Decoder<'_>) -> Option<Option<AdoptedFile>> {
-    if version == 1 {
-        return Some(None);
-    }
+fn decode_adopted(decoder: &mut Decoder<'_>) -> Option<Option<AdoptedFile>> {
     match decoder.u32()? {
         0 => Some(None),
         1 => Some(Some(AdoptedFile {
@@ -327,10 +340,10 @@ fn decode_adopted(version: u32, decoder: &mut Decoder<'_>) -> Option<Option<Adop
     }
 }
 
-fn decode_removal(version: u32, decoder: &mut Decoder<'_>) -> Option<Removal> {
+fn decode_removal(decoder: &mut Decoder<'_>) -> Option<Removal> {
     let partition = decode_id(decoder)?;
     let first = decoder.i64()?;
-    let generation = decode_generation(version, decoder)?;
+    let generation = decoder.u32()?;
     let segment = match first {
         -1 => None,
         0.. => Some(SegmentName { first, generation }),
@@ -340,7 +353,7 @@ fn decode_removal(version: u32, decoder: &mut Decoder<'_>) -> Option<Removal> {
     Some(Removal {
         partition,
         segment,
-        adopted: decode_adopted(version, decoder)?,
+        adopted: decode_adopted(decoder)?,
     })
 }
 

@@ -3,6 +3,8 @@
 //! A block that is intact but stands in the wrong place (another node's disk, a swapped file, a stale journal
 //! file) must fail its check like a damaged one. So the identity is hashed first, the bytes after it.
 
+use std::fmt;
+
 use crc_fast::{CrcAlgorithm, Digest};
 use record::{ClusterId, PartitionId};
 
@@ -36,11 +38,23 @@ pub(crate) fn turned_bit(difference: u64, length: usize) -> Option<u64> {
     None
 }
 
+/// A data directory, drawn at random when it is made: a node that gets an empty disk gets another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectoryId(pub [u8; 16]);
+
+impl fmt::Display for DirectoryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
 /// Whose journal a journal file belongs to. A node's journals are numbered from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalIdentity {
     /// The cluster.
     pub cluster: ClusterId,
+    /// The directory that it is in. The checkpoint has it as a field; it is under no checksum of the journal's.
+    pub directory: DirectoryId,
     /// The node in it.
     pub node: i32,
     /// The journal's number on that node.
@@ -102,9 +116,7 @@ impl SegmentIdentity {
         identity[36..44].copy_from_slice(&self.segment.first.to_le_bytes());
         identity[44..52].copy_from_slice(&position.to_le_bytes());
         identity[52..].copy_from_slice(&self.segment.generation.to_le_bytes());
-        // The format of what layout writes (version 1) knows no generation.
-        let length = if self.segment.generation == 0 { 52 } else { 56 };
-        checksum(&identity[..length], &[bytes])
+        checksum(&identity, &[bytes])
     }
 }
 
@@ -116,6 +128,7 @@ mod tests {
     fn a_turned_bit_is_found_wherever_it_is() {
         let identity = JournalIdentity {
             cluster: ClusterId([7; 16]),
+            directory: DirectoryId([9; 16]),
             node: 1,
             journal: 2,
         };
@@ -141,6 +154,7 @@ mod tests {
     fn the_same_bytes_of_another_owner_have_another_checksum() {
         let identity = JournalIdentity {
             cluster: ClusterId([7; 16]),
+            directory: DirectoryId([9; 16]),
             node: 1,
             journal: 2,
         };

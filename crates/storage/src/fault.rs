@@ -26,16 +26,29 @@ pub enum Fault {
         /// What is wrong.
         what: String,
     },
-    /// The file was written by a version that this one does not know.
-    #[error(
-        "{file} has format version {version}, which this version of ropewalk does not know; nothing was changed"
-    )]
+    /// The file was written by a version of ropewalk that this one cannot read.
+    #[error("{file} has format version {version}{}; nothing was changed", remedy(*version, *known))]
     UnknownVersion {
         /// The file.
         file: String,
         /// Its version.
         version: u32,
+        /// The version that is read here.
+        known: u32,
     },
+}
+
+/// What to do with a file or a directory of another version than the `known` one.
+pub(crate) fn remedy(version: u32, known: u32) -> String {
+    match version < known {
+        true => format!(
+            ", from before the first release, and this version of ropewalk reads version {known} only: keep the directory for the \
+             version that wrote it, and start this one with an empty directory"
+        ),
+        false => format!(
+            ", and this version of ropewalk reads version {known} only: use the version that wrote it, or a newer one"
+        ),
+    }
 }
 
 impl Fault {

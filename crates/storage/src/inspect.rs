@@ -11,9 +11,11 @@ use record::{Epoch, Offset, PartitionId};
 use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
-use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader};
+use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader, NONE, Witness};
 use crate::journal::{FrameLocation, directory, scan, survey};
-use crate::segment::{Chunk, Segment, open_segment, path, read_piece, read_table};
+use crate::segment::{
+    Chunk, RECORDS_UNKNOWN, Segment, TIME_UNKNOWN, open_segment, path, read_piece, read_table,
+};
 
 /// A frame of the journal: what one flush made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub enum EntryListing {
         next: Offset,
         /// Its size in bytes.
         bytes: u32,
+        /// It ends a transaction by aborting it, which begins at this offset.
+        aborts: Option<Offset>,
     },
     /// A prefix was given up.
     Trim {
@@ -58,16 +62,49 @@ pub enum EntryListing {
         /// This one.
         partition: PartitionId,
     },
+    /// A suffix was cut off.
+    Accept {
+        /// Of this partition,
+        partition: PartitionId,
+        /// everything from this offset on.
+        first: Offset,
+        /// The log is that of this epoch's leader from then on; of none, if it was only cut.
+        epoch: Option<Epoch>,
+        /// The epoch of the record before, if there is one.
+        epoch_before: Option<Epoch>,
+    },
+    /// Nothing of an older epoch is appended any more.
+    Promise {
+        /// To this partition,
+        partition: PartitionId,
+        /// than this one,
+        epoch: Epoch,
+        /// as was promised to this node.
+        candidate: i64,
+    },
+    /// A log begins.
+    Base {
+        /// This partition's,
+        partition: PartitionId,
+        /// at this offset.
+        first: Offset,
+    },
+    /// How far another node's journal was durable.
+    Witness(Witness),
 }
 
 impl EntryListing {
-    /// Whose entry it is.
+    /// Whose entry it is, if it is of a partition.
     #[must_use]
-    pub fn partition(&self) -> PartitionId {
+    pub fn partition(&self) -> Option<PartitionId> {
         match *self {
             EntryListing::Batch { partition, .. }
             | EntryListing::Trim { partition, .. }
-            | EntryListing::Delete { partition } => partition,
+            | EntryListing::Delete { partition }
+            | EntryListing::Accept { partition, .. }
+            | EntryListing::Promise { partition, .. }
+            | EntryListing::Base { partition, .. } => Some(partition),
+            EntryListing::Witness(_) => None,
         }
     }
 }
@@ -89,8 +126,12 @@ pub struct SegmentListing {
     pub bytes: u64,
     /// Complete: never written again.
     pub sealed: bool,
-    /// How often it was compacted; offsets may be missing then.
+    /// How often it was compacted.
     pub compactions: u32,
+    /// Offsets may be missing in it.
+    pub sparse: bool,
+    /// The transactions that are aborted in it.
+    pub aborted: u32,
     /// The greatest timestamp in it.
     pub max_timestamp_ms: i64,
     /// When it was begun.
@@ -114,6 +155,10 @@ pub struct ChunkListing {
     pub bytes: u32,
     /// The greatest timestamp in it.
     pub max_timestamp_ms: i64,
+    /// The least timestamp in it, if that is known.
+    pub min_timestamp_ms: Option<i64>,
+    /// How many records it holds, if that is known.
+    pub records: Option<u32>,
     /// CRC-64/NVME of its identity and its bytes.
     pub checksum: u64,
 }
@@ -173,18 +218,35 @@ fn list_entry(entry: &Entry) -> EntryListing {
     let header = entry.header;
     let partition = header.partition;
     match header.kind {
-        EntryKind::Batch => EntryListing::Batch {
+        EntryKind::Batch | EntryKind::AbortBatch => EntryListing::Batch {
             partition,
             epoch: header.epoch,
             first: header.first,
             next: header.next,
             bytes: header.payload_bytes,
+            aborts: (header.aborts != NONE).then_some(Offset(header.aborts)),
         },
         EntryKind::Trim => EntryListing::Trim {
             partition,
             log_start: header.first,
         },
         EntryKind::Delete => EntryListing::Delete { partition },
+        EntryKind::Accept => EntryListing::Accept {
+            partition,
+            first: header.first,
+            epoch: (header.epoch >= Epoch(0)).then_some(header.epoch),
+            epoch_before: header.epoch_before(),
+        },
+        EntryKind::Promise => EntryListing::Promise {
+            partition,
+            epoch: header.epoch,
+            candidate: header.first.0,
+        },
+        EntryKind::Base => EntryListing::Base {
+            partition,
+            first: header.first,
+        },
+        EntryKind::Witness => EntryListing::Witness(header.witness()),
     }
 }
 
@@ -226,6 +288,8 @@ fn list_segment(
         bytes: segment.stored_bytes(),
         sealed: segment.sealed,
         compactions: segment.generation,
+        sparse: segment.sparse,
+        aborted: segment.aborted,
         max_timestamp_ms: segment.max_timestamp_ms,
         created_ms: segment.created_ms,
         chunks: chunks.iter().map(list_chunk).collect(),
@@ -252,13 +316,13 @@ pub fn stored_batches(
         .into_iter()
         .flat_map(|checkpoint| checkpoint.partitions);
     let segments = logs.filter(|log| log.id == id).flat_map(|log| log.segments);
-    let (mut stored, mut reached) = (Vec::new(), i64::MIN);
+    let (mut stored, mut reached) = (Vec::new(), 0);
     for segment in segments {
         let file = open_segment(disk, identity, &id, &segment)?;
         for chunk in read_table(&file, &segment)? {
             let piece = read_piece(&file, &[chunk])?;
             let stretches = piece.stretches_from(i64::MIN).iter();
-            stored.extend(stretches.map(|stretch| stretch.content.clone()));
+            stored.extend(stretches.map(|stretch| (i64::MIN, stretch.content.clone())));
         }
         reached = segment.next;
     }
@@ -268,13 +332,19 @@ pub fn stored_batches(
             payload_start,
         } in entries
         {
-            if header.kind == EntryKind::Batch && header.partition == id && header.first.0 >= reached {
-                stored.push(frame.slice(*payload_start..payload_start + header.payload_bytes as usize));
+            if header.partition != id {
+                continue;
+            }
+            if header.kind == EntryKind::Accept {
+                stored.retain(|(first, _)| *first < header.first.0);
+            } else if header.kind.is_batch() && header.first.0 >= reached {
+                let payload = *payload_start..payload_start + header.payload_bytes as usize;
+                stored.push((header.first.0, frame.slice(payload)));
             }
         }
         Ok(())
     })?;
-    Ok(stored)
+    Ok(stored.into_iter().map(|(_, bytes)| bytes).collect())
 }
 
 fn list_chunk(chunk: &Chunk) -> ChunkListing {
@@ -284,6 +354,8 @@ fn list_chunk(chunk: &Chunk) -> ChunkListing {
         position: chunk.position,
         bytes: chunk.length,
         max_timestamp_ms: chunk.max_timestamp_ms,
+        min_timestamp_ms: (chunk.min_timestamp_ms != TIME_UNKNOWN).then_some(chunk.min_timestamp_ms),
+        records: (chunk.records != RECORDS_UNKNOWN).then_some(chunk.records),
         checksum: chunk.checksum,
     }
 }

@@ -2,7 +2,7 @@
 //! they are read from, and recovery.
 //!
 //! Everything is synchronous and owned by one thread. What must block is a job: *planned on the owner's thread, run on
-//! any, applied on the owner's thread*. Nothing here knows topics' names, clients, or what is committed.
+//! any, applied on the owner's thread*. Nothing here knows topics' names or clients, nor decides what is committed.
 
 mod batch_bytes;
 mod check;
@@ -24,13 +24,14 @@ mod trouble;
 
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check, stray_directories};
-pub use checksum::JournalIdentity;
+pub use checksum::{DirectoryId, JournalIdentity};
 pub use clock_file::{read_last_ran, write_last_ran};
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
 pub use inspect::{
     ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
 };
+pub use journal::frame::Witness;
 pub use journal::{Flush, JournalSizes, PrepareFile, Reserve, StageError};
 pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
 pub use partition::SegmentRolling;

@@ -1,4 +1,4 @@
-//! The file that says whose directory this is: `node.toml`, written once when the directory is made.
+//! The file that says whose directory this is: `node.toml`, made with the directory.
 //!
 //! Every checksum covers this identity, so a directory without it, or with another one, is never written to.
 
@@ -9,10 +9,21 @@ use platform::disk::{Disk, RealDisk};
 use platform::random::random_bytes;
 use record::ClusterId;
 
-use crate::checksum::JournalIdentity;
+use crate::checksum::{DirectoryId, JournalIdentity};
+use crate::fault;
 
 const NAME: &str = "node.toml";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+const KEYS: [&str; 6] = [
+    "format",
+    "cluster",
+    "directory",
+    "node",
+    "last_incarnation",
+    "journals",
+];
+/// Where no incarnation was proposed yet.
+const NO_INCARNATION: i64 = -1;
 const BYTES_MAX: usize = 64 << 10;
 /// What the file system itself has in the root of a volume (ext4).
 const LOST_AND_FOUND: &str = "lost+found";
@@ -22,8 +33,12 @@ const LOST_AND_FOUND: &str = "lost+found";
 pub struct NodeIdentity {
     /// The cluster.
     pub cluster: ClusterId,
-    /// The node in it.
+    /// The directory: drawn at random when it was made.
+    pub directory: DirectoryId,
+    /// The node in the cluster.
     pub node: i32,
+    /// The last incarnation that the node proposed of itself; none has been proposed while a node is a cluster of one.
+    pub last_incarnation: Option<u64>,
     /// How many journals it has. Fixed: partitions are spread over them by number.
     pub journals: usize,
 }
@@ -33,11 +48,14 @@ impl NodeIdentity {
     pub fn journal_identities(&self) -> impl Iterator<Item = JournalIdentity> + use<> {
         let NodeIdentity {
             cluster,
+            directory,
             node,
             journals,
+            ..
         } = *self;
         (0..journals as u32).map(move |journal| JournalIdentity {
             cluster,
+            directory,
             node,
             journal,
         })
@@ -102,10 +120,8 @@ pub enum DirectoryError {
         /// The directory.
         directory: String,
     },
-    /// Written by a newer version.
-    #[error(
-        "{directory} has format {format}; this version of ropewalk knows format {FORMAT} only, and changed nothing"
-    )]
+    /// Written by another version.
+    #[error("{directory} has format {format}{}; nothing was changed", fault::remedy(*format, FORMAT))]
     UnknownFormat {
         /// The directory.
         directory: String,
@@ -184,7 +200,9 @@ pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdent
             }
             let identity = NodeIdentity {
                 cluster: ClusterId(random_bytes()),
+                directory: DirectoryId(random_bytes()),
                 node,
+                last_incarnation: None,
                 journals,
             };
             disk.replace(Path::new(NAME), encode(&identity).as_bytes())
@@ -198,11 +216,18 @@ pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdent
 fn encode(identity: &NodeIdentity) -> String {
     let NodeIdentity {
         cluster,
+        directory,
         node,
+        last_incarnation,
         journals,
     } = identity;
+    let last_incarnation = match last_incarnation {
+        Some(incarnation) => incarnation.to_string(),
+        None => NO_INCARNATION.to_string(),
+    };
     format!(
-        "# Identifies this directory. Written once; do not edit.\nformat = {FORMAT}\ncluster = \"{cluster}\"\nnode = {node}\njournals = {journals}\n"
+        "# Identifies this directory. Do not edit.\nformat = {FORMAT}\ncluster = \"{cluster}\"\ndirectory = \"{directory}\"\nnode = {node}\n\
+         last_incarnation = {last_incarnation}\njournals = {journals}\n"
     )
 }
 
@@ -224,15 +249,25 @@ fn decode(bytes: &[u8], directory: &str) -> Result<NodeIdentity, DirectoryError>
             format,
         });
     }
-    let cluster = table
-        .get("cluster")
-        .and_then(toml::Value::as_str)
-        .and_then(decode_hex)
-        .ok_or_else(|| damaged("cluster is not 32 hexadecimal digits"))?;
+    if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(damaged(&format!("format {FORMAT} has no {unknown}")));
+    }
+    let id = |key: &str| {
+        let text = table.get(key).and_then(toml::Value::as_str);
+        text.and_then(decode_hex)
+            .ok_or_else(|| damaged(&format!("{key} is not 32 hexadecimal digits")))
+    };
+    let last_incarnation = match number("last_incarnation") {
+        Some(NO_INCARNATION) => None,
+        Some(incarnation @ 0..) => Some(incarnation as u64),
+        _ => return Err(damaged("last_incarnation is neither -1 nor a number of a start")),
+    };
     let node = number("node").and_then(|node| i32::try_from(node).ok());
     let journals = number("journals").and_then(|journals| usize::try_from(journals).ok());
     Ok(NodeIdentity {
-        cluster: ClusterId(cluster),
+        cluster: ClusterId(id("cluster")?),
+        directory: DirectoryId(id("directory")?),
+        last_incarnation,
         node: node.ok_or_else(|| damaged("node is not a number of a node"))?,
         journals: journals
             .filter(|journals| *journals > 0)

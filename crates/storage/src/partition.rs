@@ -1,18 +1,21 @@
 //! What the store keeps in memory of one partition: where its batches are, from the oldest segment to the staged end.
 //!
 //! ```text
-//!   log_start            laid_out                 next
-//!      |---- segments ------|---- journal only -----|
+//!   log_start            laid_out      committed      next
+//!      |---- segments ------|------ journal only -------|
 //!                    |------- tail: batches with a frame -------|     (some may already be in segments)
 //! ```
+//! What is not committed may be cut off; so it is never in a segment.
+//!
 //! Offsets here are plain `i64`: this is below the boundary where `Offset` gives them their type.
 
 use std::collections::VecDeque;
 
-use record::PartitionId;
+use record::{BatchHeader, PartitionId};
 
 use crate::compaction::Cleaned;
-use crate::segment::{Segment, SegmentName};
+use crate::journal::frame::NONE;
+use crate::segment::{AbortedRange, Segment, SegmentName};
 
 /// A tail has room for so many batches at least once it had any.
 const TAIL_FEW: usize = 16;
@@ -53,6 +56,8 @@ pub(crate) struct PartitionLog {
     pub(crate) log_start: i64,
     /// The offset after the last staged record.
     pub(crate) next: i64,
+    /// Records before this are never cut off: the store was told that they are committed.
+    pub(crate) committed: i64,
     /// Segments hold what lies before this and has not been trimmed.
     pub(crate) laid_out: i64,
     pub(crate) segments: Vec<Segment>,
@@ -65,6 +70,14 @@ pub(crate) struct PartitionLog {
     /// The last segment's end was written, or found whole, since the store was opened.
     pub(crate) end_is_known: bool,
     pub(crate) tail: VecDeque<TailBatch>,
+    /// The transactions that batches in the journal only abort, in the order of their markers.
+    pub(crate) aborted: VecDeque<AbortedRange>,
+    /// Offsets before this may be missing in the tail: the last batch that came with a gap before it ends here.
+    pub(crate) gaps_before: i64,
+    /// Frames before this one may hold batches of the partition that were cut off, or entries that cut it off.
+    pub(crate) cuts_before: u64,
+    /// The journal holds a promise for it, or that a leader's log was accepted: it has a line in the checkpoint even if it is empty.
+    pub(crate) has_vows: bool,
     pub(crate) rolling: SegmentRolling,
     /// It stands in the queue for layout, exactly once.
     pub(crate) queued: bool,
@@ -76,6 +89,7 @@ impl PartitionLog {
             id,
             log_start: 0,
             next: 0,
+            committed: 0,
             laid_out: 0,
             segments: Vec::new(),
             recorded: 0,
@@ -83,6 +97,10 @@ impl PartitionLog {
             unswept: false,
             end_is_known: false,
             tail: VecDeque::new(),
+            aborted: VecDeque::new(),
+            gaps_before: 0,
+            cuts_before: 0,
+            has_vows: false,
             rolling,
             queued: false,
         }
@@ -97,6 +115,70 @@ impl PartitionLog {
         assert!(batch.next > batch.first, "a batch holds at least one record");
         self.next = batch.next;
         self.tail.push_back(batch);
+    }
+
+    /// Adds a staged batch at the end. Returns whether the partition is to be queued for layout: it did not wait for it yet.
+    pub(crate) fn push_staged(&mut self, batch: TailBatch, resident_from: u64) -> bool {
+        self.forget_laid_out(resident_from);
+        self.push(batch);
+        !std::mem::replace(&mut self.queued, true)
+    }
+
+    /// Notes what else is known of the batch that was pushed last: the transaction that it aborts, and whether offsets are missing
+    /// before it.
+    pub(crate) fn note_kind(&mut self, header: &BatchHeader, aborts: i64) {
+        let batch = self.tail.back().expect("one was pushed");
+        if header.base_offset.0 > batch.first {
+            self.gaps_before = batch.next;
+        }
+        if aborts != NONE {
+            self.aborted.push_back(AbortedRange {
+                producer_id: header.producer_id,
+                first: aborts,
+                marker: header.base_offset.0,
+            });
+        }
+    }
+
+    /// The batches that are not committed: those that begin at the committed tail or behind it.
+    pub(crate) fn uncommitted(&self) -> impl Iterator<Item = &TailBatch> {
+        let first = self.tail.partition_point(|batch| batch.first < self.committed);
+        self.tail.range(first..)
+    }
+
+    /// Cuts off what lies at `first` and above, by an entry in that frame.
+    ///
+    /// # Errors
+    /// What stands in the way: nothing has changed then.
+    pub(crate) fn cut(&mut self, first: i64, frame: u64) -> Result<(), String> {
+        let kept = self.tail.partition_point(|batch| batch.first < first);
+        let reaches = self
+            .tail
+            .get(kept.wrapping_sub(1))
+            .map_or(first, |last| last.next);
+        if first > self.next || first < self.laid_out || reaches > first {
+            return Err(format!(
+                "{} is cut off at offset {first}, and spans {}..{} with offset {} laid out and a batch that ends at {reaches}",
+                self.id, self.log_start, self.next, self.laid_out
+            ));
+        }
+        self.cuts_before = frame + 1;
+        self.tail.truncate(kept);
+        self.next = first;
+        self.gaps_before = self.gaps_before.min(first);
+        let aborted = self.aborted.partition_point(|range| range.marker < first);
+        self.aborted.truncate(aborted);
+        Ok(())
+    }
+
+    /// Has an empty log begin at `first`: what came before is on other nodes, or nowhere.
+    pub(crate) fn begin_at(&mut self, first: i64) {
+        assert!(
+            self.next == 0 && self.tail.is_empty(),
+            "only an empty log begins anew"
+        );
+        (self.log_start, self.next, self.laid_out) = (first, first, first);
+        (self.committed, self.recorded) = (first, first);
     }
 
     /// The index in `tail` of the batch that holds `offset`, if any does.
@@ -160,6 +242,13 @@ impl PartitionLog {
             && batch.frame < resident_from
         {
             self.tail.pop_front();
+        }
+        while self
+            .aborted
+            .front()
+            .is_some_and(|range| range.marker < self.laid_out)
+        {
+            self.aborted.pop_front();
         }
         self.give_memory_back();
     }

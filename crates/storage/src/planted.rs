@@ -54,6 +54,18 @@ pub(crate) enum Bug {
     GapsLeftInIndex,
     /// A run that was written while its segment was trimmed away is recorded in that segment.
     RunInTrimmedSegment,
+    /// Batches that are not committed are laid out.
+    UncommittedLaidOut,
+    /// A flush reports batches durable that were cut off.
+    CutBatchReported,
+    /// A journal file becomes a segment though batches of the partition in it were cut off.
+    CutFileAdopted,
+    /// A promise for an empty partition is not in the checkpoint.
+    EmptyPromiseForgotten,
+    /// Batches are carried in another frame than the entry that cuts them off.
+    CarriedInTwoFrames,
+    /// Recovery hands out batches that were cut off.
+    CutBatchReplayed,
 }
 
 /// Whether `bug` is planted: never.

@@ -11,8 +11,8 @@ use platform::process::process_usage;
 use platform::random::SeededRandom;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, JournalIdentity, JournalSizes,
-    SegmentRolling, Store, StoreConfig,
+    Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, DirectoryId, JournalIdentity,
+    JournalSizes, SegmentRolling, Store, StoreConfig,
 };
 
 const ID: PartitionId = PartitionId {
@@ -22,6 +22,7 @@ const ID: PartitionId = PartitionId {
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId([1; 16]),
+        directory: DirectoryId([5; 16]),
         node: 1,
         journal: 0,
     },
@@ -77,7 +78,10 @@ fn append(store: &mut Store, number: i64, batch: &Bytes) {
 fn flush(store: &mut Store) {
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
-        store.flushed(flush, result).expect("the disk works");
+        let durable = store.flushed(flush, result).expect("the disk works");
+        durable
+            .into_iter()
+            .for_each(|(id, next)| store.commit_to(id, next));
         prepare(store);
     }
 }

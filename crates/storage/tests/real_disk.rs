@@ -6,11 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::{Disk, RealDisk};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Offset, PartitionId, TopicId};
-use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, Read, SegmentRolling, Store, StoreConfig};
+use storage::{
+    Append, BatchBytes, DirectoryId, JournalIdentity, JournalSizes, Read, SegmentRolling, Store, StoreConfig,
+};
 
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId([1; 16]),
+        directory: DirectoryId([5; 16]),
         node: 1,
         journal: 0,
     },
@@ -60,7 +63,10 @@ fn append(store: &mut Store, number: i64) -> Bytes {
 fn flush(store: &mut Store) {
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
-        store.flushed(flush, result).expect("the disk works");
+        let durable = store.flushed(flush, result).expect("the disk works");
+        durable
+            .into_iter()
+            .for_each(|(id, next)| store.commit_to(id, next));
     }
 }
 

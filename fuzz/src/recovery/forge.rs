@@ -9,7 +9,10 @@ use super::rig::IDENTITY;
 
 const BLOCK_BYTES: usize = 4_096;
 const TRAILER_BYTES: usize = 128;
-const TABLE_ENTRY_BYTES: usize = 40;
+const TABLE_ENTRY_BYTES: usize = 56;
+const ABORTED_BYTES: usize = 24;
+/// Of segments that were not compacted.
+const GENERATION: [u8; 4] = [0; 4];
 /// In the header of a journal file; the checksum stands at the same place in a frame's header.
 const SEQUENCE_AT: usize = 16;
 const SALT_AT: usize = 40;
@@ -69,27 +72,37 @@ fn seal_segment(identity: &[u8; 44], bytes: &mut [u8]) {
         }
         let chunk_count =
             u32::from_le_bytes(bytes[trailer + 12..][..4].try_into().expect("four bytes")) as usize;
+        let aborted_count =
+            u32::from_le_bytes(bytes[trailer + 48..][..4].try_into().expect("four bytes")) as usize;
         let table = get(bytes, trailer + 16) as usize;
-        let table_end = chunk_count
+        let chunks_end = chunk_count
             .checked_mul(TABLE_ENTRY_BYTES)
             .and_then(|length| table.checked_add(length));
-        if let Some(table_end) = table_end.filter(|table_end| *table_end <= trailer) {
-            for entry in (table..table_end).step_by(TABLE_ENTRY_BYTES) {
+        let ends = chunks_end.and_then(|end| Some((end, end.checked_add(aborted_count * ABORTED_BYTES)?)));
+        if let Some((chunks_end, table_end)) = ends.filter(|(_, table_end)| *table_end <= trailer) {
+            for entry in (table..chunks_end).step_by(TABLE_ENTRY_BYTES) {
                 let position = get(bytes, entry + 8) as usize;
                 let length =
                     u32::from_le_bytes(bytes[entry + 16..][..4].try_into().expect("four bytes")) as usize;
                 if let Some(chunk) = bytes.get(position..).and_then(|rest| rest.get(..length)) {
-                    let sum = sum(identity, &[&(position as u64).to_le_bytes(), chunk]);
+                    let sum = sum(identity, &[&(position as u64).to_le_bytes(), &GENERATION, chunk]);
                     put(bytes, entry + 32, sum);
                 }
             }
             let sum = sum(
                 identity,
-                &[&(table as u64).to_le_bytes(), &bytes[table..table_end]],
+                &[
+                    &(table as u64).to_le_bytes(),
+                    &GENERATION,
+                    &bytes[table..table_end],
+                ],
             );
             put(bytes, trailer + 24, sum);
         }
-        let sum = sum(identity, &[&(end as u64).to_le_bytes(), &bytes[trailer..end - 8]]);
+        let sum = sum(
+            identity,
+            &[&(end as u64).to_le_bytes(), &GENERATION, &bytes[trailer..end - 8]],
+        );
         put(bytes, end - 8, sum);
     }
 }

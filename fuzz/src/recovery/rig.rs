@@ -6,10 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::{Disk, SimulatedDisk};
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Offset, PartitionId};
-use storage::{Append, Fault, JournalIdentity, JournalSizes, SegmentRolling, StageError, Store, StoreConfig};
+use storage::{
+    Append, DirectoryId, Fault, JournalIdentity, JournalSizes, SegmentRolling, StageError, Store, StoreConfig,
+};
 
 pub(super) const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId([3; 16]),
+    directory: DirectoryId([5; 16]),
     node: 1,
     journal: 0,
 };
@@ -38,6 +41,7 @@ pub(super) fn open(disk: &SimulatedDisk) -> Result<Store, Fault> {
     let (mut store, recovered) = Store::open(disk, CONFIG)?;
     for partition in &recovered.partitions {
         store.open_partition(partition.id, ROLLING);
+        store.commit_to(partition.id, partition.next);
     }
     Ok(store)
 }
@@ -86,10 +90,25 @@ fn two_records(value_bytes: usize, first: i64) -> Bytes {
     builder.build()
 }
 
-pub(super) fn flush(store: &mut Store) {
+pub(super) fn open_partition(store: &mut Store, id: PartitionId) {
+    store.open_partition(id, ROLLING);
+}
+
+/// Flushes, and commits nothing.
+pub(super) fn flush_only(store: &mut Store) {
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
         store.flushed(flush, result).expect("nothing fails on this disk");
+    }
+}
+
+pub(super) fn flush(store: &mut Store) {
+    while let Some(flush) = store.next_flush() {
+        let result = flush.run();
+        let durable = store.flushed(flush, result).expect("nothing fails on this disk");
+        durable
+            .into_iter()
+            .for_each(|(id, next)| store.commit_to(id, next));
     }
 }
 

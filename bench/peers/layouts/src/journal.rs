@@ -16,8 +16,8 @@ use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, Lock, RealDisk};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
-    Append, BatchBytes, JournalIdentity, JournalSizes, Read, Reserve, SegmentRolling, StageError, Store,
-    StoreConfig,
+    Append, BatchBytes, DirectoryId, JournalIdentity, JournalSizes, Read, Reserve, SegmentRolling,
+    StageError, Store, StoreConfig,
 };
 
 use crate::layout::{Layout, Run, Visit};
@@ -31,6 +31,7 @@ const READ_BYTES: usize = MIB;
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId(*b"storage layouts\0"),
+        directory: DirectoryId([5; 16]),
         node: 1,
         journal: 0,
     },
@@ -64,6 +65,7 @@ impl Journal {
         let (mut store, recovered) = Store::open(disk, config)?;
         for partition in &recovered.partitions {
             store.open_partition(partition.id, SegmentRolling::default());
+            store.commit_to(partition.id, partition.next);
         }
         Ok(Journal {
             background: Background::start(store)?,
@@ -107,7 +109,9 @@ impl Journal {
             drop(held);
             let result = flush.run();
             held = self.background.hold();
-            held.store.flushed(flush, result)?;
+            for (id, next) in held.store.flushed(flush, result)? {
+                held.store.commit_to(id, next);
+            }
         }
         self.background.flushed(&mut held);
         Ok(held)

@@ -12,8 +12,10 @@ use super::{ProducerId, ProducerLimits, Producers, RECENT_BATCHES_MAX, WrittenBa
 use crate::encoding::{DecodeError, Reader, Writer};
 
 const FIELD: &str = "producers";
-/// Id, epoch, silence, next sequence, the number of batches.
-const ENTRY_BYTES_MIN: usize = 8 + 2 + 8 + 4 + 1;
+/// Id, epoch, silence, next sequence, what follows, the number of batches.
+const ENTRY_BYTES_MIN: usize = 8 + 2 + 8 + 4 + 1 + 1;
+/// A producer without a transaction and without sequences of a twin's: nothing of these follows.
+const NOTHING_FOLLOWS: u8 = 0;
 const BATCH_BYTES: usize = 4 + 4 + 8 + 8;
 /// Bytes that a producer takes in a checkpoint, at most.
 pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize = ENTRY_BYTES_MIN + RECENT_BATCHES_MAX * BATCH_BYTES;
@@ -33,6 +35,7 @@ impl Producers {
             writer.i16(entry.epoch);
             writer.u64(u64::try_from(silence_ns).unwrap_or(u64::MAX));
             writer.i32(entry.next_sequence);
+            writer.u8(NOTHING_FOLLOWS);
             let recent = entry.recent.as_slice();
             writer.u8(u8::try_from(recent.len()).expect("at most five"));
             for batch in recent {
@@ -44,23 +47,19 @@ impl Producers {
         }
     }
 
-    /// Reads what `write` wrote, in this version of it or in the first, which does not say whose batches are all remembered.
-    /// Should the limits have shrunk, all stay until they cannot retry any more. They belong to no client's address.
+    /// Reads what `write` wrote. Should the limits have shrunk, all stay until they cannot retry any more. They belong to no client's address.
     pub(crate) fn read(
         now: Duration,
         limits: ProducerLimits,
-        version: u8,
         reader: &mut Reader<'_>,
     ) -> Result<Producers, DecodeError> {
         let mut producers = Producers::new(limits);
         producers.latest = now;
-        if version > 1 {
-            producers.complete_from = match reader.i64(FIELD)? {
-                COMPLETE_FROM_UNKNOWN => None,
-                id @ 0.. => Some(ProducerId(id)),
-                _ => return Err(DecodeError::Impossible { field: FIELD }),
-            };
-        }
+        producers.complete_from = match reader.i64(FIELD)? {
+            COMPLETE_FROM_UNKNOWN => None,
+            id @ 0.. => Some(ProducerId(id)),
+            _ => return Err(DecodeError::Impossible { field: FIELD }),
+        };
         for _ in 0..reader.count(FIELD, ENTRY_BYTES_MIN)? {
             let id = ProducerId(reader.i64(FIELD)?);
             let mut entry = read_entry(now, reader)?;
@@ -80,6 +79,13 @@ fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<Entry, DecodeErr
     let mut entry = Entry::new(reader.i16(FIELD)?, None);
     entry.last_used = now.saturating_sub(Duration::from_nanos(reader.u64(FIELD)?));
     entry.next_sequence = reader.i32(FIELD)?;
+    let follows = reader.u8(FIELD)?;
+    if follows != NOTHING_FOLLOWS {
+        return Err(DecodeError::UnknownKind {
+            field: "part of a producer",
+            value: follows,
+        });
+    }
     let batches = usize::from(reader.u8(FIELD)?);
     if batches > RECENT_BATCHES_MAX || entry.epoch < 0 || entry.next_sequence < 0 {
         return Err(DecodeError::Impossible { field: FIELD });

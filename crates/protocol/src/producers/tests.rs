@@ -51,8 +51,8 @@ fn written(producers: &Producers, now: Duration) -> bytes::Bytes {
 }
 
 fn read(now: Duration, limits: ProducerLimits, bytes: &[u8]) -> Result<Producers, crate::DecodeError> {
-    let (version, mut reader) = Reader::open_any(bytes, "producers", 2)?;
-    let producers = Producers::read(now, limits, version, &mut reader)?;
+    let mut reader = Reader::open(bytes, "producers", 2)?;
+    let producers = Producers::read(now, limits, &mut reader)?;
     reader.close()?;
     Ok(producers)
 }
@@ -192,8 +192,8 @@ fn a_snapshot_of_the_first_version_says_of_nobody_that_it_is_new() {
     assert_eq!(restored, producers);
     let missing = Err(SequenceError::OutOfOrder { expected: 0, got: 3 });
     assert_eq!(restored.check(stamp(9, 0, 3), 1, &at(SECOND)), missing);
-    let first_version = [&[1], &bytes[9..]].concat();
-    let mut restored = read(SECOND, limits(5), &first_version).expect("as it was written once");
+    let unknown = [&bytes[..1], &(-1i64).to_be_bytes(), &bytes[9..]].concat();
+    let mut restored = read(SECOND, limits(5), &unknown).expect("it is not known of any id");
     assert_eq!(
         restored.check(stamp(9, 0, 3), 1, &at(SECOND)),
         Ok(Sequence::First)
@@ -214,6 +214,23 @@ fn a_snapshot_takes_no_more_than_is_promised() {
         written(&producers, SECOND).len() - empty,
         PRODUCER_SNAPSHOT_BYTES_MAX
     );
+}
+
+#[test]
+fn what_follows_a_producer_and_is_not_known_is_refused() {
+    let mut producers = Producers::new(limits(5));
+    producers.note(SECOND, stamp(1, 0, 0), batch(0, 1, 0));
+    let mut bytes = written(&producers, SECOND).to_vec();
+    // Version, complete from, count; id, epoch, silence, next sequence.
+    let at = 1 + 8 + 4 + 8 + 2 + 8 + 4;
+    for follows in 1..=255 {
+        bytes[at] = follows;
+        let refused = read(SECOND, limits(5), &bytes);
+        assert!(
+            matches!(refused, Err(crate::DecodeError::UnknownKind { value, .. }) if value == follows),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]

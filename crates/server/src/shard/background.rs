@@ -166,19 +166,20 @@ impl Shard {
         let outcome = self.store.borrow_mut().flushed(flush, result);
         match outcome {
             Ok(durable) => {
-                let store = self.store.borrow();
+                let mut store = self.store.borrow_mut();
                 self.answered.borrow_mut().settle(|frame| store.is_durable(frame));
-                drop(store);
                 let mut partitions = self.partitions.borrow_mut();
                 for (id, next_offset) in durable {
-                    // A partition may have been deleted while its last batch was on its way.
+                    // A partition may have been deleted while its last batch was on its way: nothing of it holds layout up.
                     let Some(partition) = partitions.get_mut(&id) else {
+                        store.commit_to(id, next_offset);
                         continue;
                     };
                     partition
                         .leader
                         .handle_durable(self.settings.node, next_offset)
                         .expect("the journal flushes only what this leader appended");
+                    store.commit_to(id, partition.leader.tail());
                     partition.act();
                 }
             }

@@ -279,9 +279,10 @@ impl Shard {
         // On opening, everything that was found is committed; nobody waits for that.
         while leader.next_action().is_some() {}
         self.producer_room.note(0, &mut leader);
-        self.store
-            .borrow_mut()
-            .open_partition(id, partition::rolling(&topic));
+        let mut store = self.store.borrow_mut();
+        store.open_partition(id, partition::rolling(&topic));
+        store.commit_to(id, leader.tail());
+        drop(store);
         self.partitions
             .borrow_mut()
             .insert(id, Box::new(Partition::new(leader, topic)));
@@ -301,7 +302,15 @@ impl Shard {
 
     /// Says whether the journal had room for that.
     fn give_up_files(&self, id: PartitionId) -> bool {
-        let deleted = self.store.borrow_mut().delete_partition(id);
+        let mut store = self.store.borrow_mut();
+        let deleted = store.delete_partition(id);
+        if deleted.is_err()
+            && let Some((_, next)) = store.bounds(id)
+        {
+            // It has no leader any more that could say so, and must not hold up the layout that makes room.
+            store.commit_to(id, next);
+        }
+        drop(store);
         match deleted {
             Ok(()) => {
                 self.note_success(Work::Deletion);

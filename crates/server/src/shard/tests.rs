@@ -11,7 +11,7 @@ use platform::clock::SystemClock;
 use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use protocol::metadata::{ConfigChange, TopicConfig};
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
-use storage::{JournalIdentity, JournalSizes, Reserve, StoreConfig};
+use storage::{Append, DirectoryId, JournalIdentity, JournalSizes, Reserve, SegmentRolling, StoreConfig};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
@@ -21,6 +21,7 @@ use super::*;
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId([1; 16]),
+        directory: DirectoryId([5; 16]),
         node: 1,
         journal: 0,
     },
@@ -586,7 +587,22 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         next: Offset(1),
         state: bytes::Bytes::new(),
         replay: vec![BatchHeader::read(&batch).expect("it was just built")],
+        promised: None,
+        accepted: None,
     };
+    let append = Append {
+        epoch: Epoch(3),
+        first: Offset(0),
+        next: Offset(1),
+        max_timestamp_ms: 0,
+        append_time_ms: None,
+        reserve: Reserve::Keep,
+    };
+    let mut store = shard.store.borrow_mut();
+    store.open_partition(id, SegmentRolling::default());
+    let staged = store.append(id, &append, &mut bytes::Bytes::from(batch).into());
+    staged.expect("there is room");
+    drop(store);
     let open = |epoch| shard.open_partition(id, Some(epoch), topic("fsync"), Some(&recovered));
     let refused = open(Epoch(3)).expect_err("the log has come to it already");
     let expected = format!("{id}: the metadata opens epoch 3, which is used already");

@@ -95,10 +95,14 @@ fn another_nodes_directory_and_newer_formats_are_refused_unchanged() {
 
     let file = node.directory().join("node.toml");
     let sound = fs::read_to_string(&file).expect("the node has a file");
-    let newer = sound.replace("format = 1", "format = 999");
+    let newer = sound.replace("format = 2", "format = 999");
     assert_ne!(sound, newer);
+    let older = sound.replace("format = 2", "format = 1");
+    let unknown = format!("{sound}rack = 3\n");
     let damaged = [
-        (newer.as_str(), "999"),
+        (newer.as_str(), "use the version that wrote it"),
+        (older.as_str(), "start this one with an empty directory"),
+        (unknown.as_str(), "has no rack"),
         ("", "format"),
         ("format = \"one\"", "format"),
         ("not toml at all [", "understood"),

@@ -7,6 +7,7 @@ use super::*;
 
 const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId([1; 16]),
+    directory: DirectoryId([5; 16]),
     node: 2,
     journal: 3,
 };
@@ -14,7 +15,7 @@ const IDENTITY: JournalIdentity = JournalIdentity {
 #[test]
 fn a_checkpoint_that_could_not_be_read_is_not_written() {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
-    let file_bytes = HEADER_BYTES + checkpoint().encode().len();
+    let file_bytes = HEADER_BYTES + checkpoint().encode(&IDENTITY.directory).len();
     let refused = checkpoint().write_up_to(file_bytes - 1, &disk, &IDENTITY);
     assert!(refused.is_err_and(|error| error.to_string().contains("producers.per_partition_max")));
     let read = || Checkpoint::read(&disk, &IDENTITY).expect("the disk works");
@@ -41,6 +42,8 @@ fn checkpoint() -> Checkpoint {
                 max_timestamp_ms: -1,
                 created_ms: 77,
                 sealed: index + 1 < segments,
+                sparse: index == 0,
+                aborted: index as u32,
                 generation: if index == 0 && segments > 1 { 4 } else { 0 },
                 adopted: (number == 1 && index == 1).then_some(AdoptedFile {
                     number: 12,
@@ -110,23 +113,64 @@ fn it_reads_back() {
 }
 
 #[test]
+fn the_checkpoint_of_another_directory_is_refused_and_says_so() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    checkpoint().write(&disk, &IDENTITY).expect("nothing fails");
+    let other = JournalIdentity {
+        directory: DirectoryId([6; 16]),
+        ..IDENTITY
+    };
+    let refused = Checkpoint::read(&disk, &other).expect_err("it is not of this directory");
+    let (written, read) = ("05".repeat(16), "06".repeat(16));
+    let what = format!("written for directory {written}, and this is directory {read}");
+    assert!(refused.to_string().contains(&what), "{refused}");
+}
+
+#[test]
+fn reserved_bytes_of_the_header_are_refused() {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
+    checkpoint().write(&disk, &IDENTITY).expect("nothing fails");
+    let path = path(&IDENTITY);
+    let mut bytes = disk
+        .read_whole(&path, FILE_BYTES_MAX)
+        .expect("just written")
+        .to_vec();
+    bytes[15] = 1;
+    let checksum = IDENTITY.checksum(&[&bytes[..16], &bytes[HEADER_BYTES..]]);
+    bytes[16..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    disk.replace(&path, &bytes).expect("nothing fails");
+    let refused = Checkpoint::read(&disk, &IDENTITY).expect_err("nobody knows what it means");
+    assert!(
+        refused
+            .to_string()
+            .contains("fields that this version does not know"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn content_that_does_not_add_up_is_none() {
-    let encoded = checkpoint().encode();
-    assert_eq!(decode(FORMAT_VERSION, &encoded), Some(checkpoint()));
+    let encoded = checkpoint().encode(&IDENTITY.directory).split_off(16);
+    assert_eq!(decode(&encoded), Some(checkpoint()));
     for length in 0..encoded.len() {
-        assert_eq!(decode(FORMAT_VERSION, &encoded[..length]), None, "{length} bytes");
+        assert_eq!(decode(&encoded[..length]), None, "{length} bytes");
     }
-    assert_eq!(decode(FORMAT_VERSION, &[&encoded[..], b"x"].concat()), None);
+    assert_eq!(decode(&[&encoded[..], b"x"].concat()), None);
+    // The flags of the first segment there is, of the second partition.
+    let flags = encoded.windows(8).position(|bytes| bytes == 77i64.to_le_bytes());
+    let mut flagged = encoded.clone();
+    flagged[flags.expect("when it was begun") + 8] |= 4;
+    assert_eq!(decode(&flagged), None);
     // A count of more partitions than the bytes could hold is not believed, whatever it says.
     let mut many = encoded;
     many[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(decode(FORMAT_VERSION, &many), None);
+    assert_eq!(decode(&many), None);
 }
 
 /// One change that no store makes.
 type Forge = fn(&mut Checkpoint);
 
-const FORGERIES: [(&str, Forge); 26] = [
+const FORGERIES: [(&str, Forge); 27] = [
     ("a position in the header", |forged| forged.replay.position = 0),
     ("a position between blocks", |forged| forged.replay.position += 1),
     ("a position beyond all files", |forged| {
@@ -190,6 +234,9 @@ const FORGERIES: [(&str, Forge); 26] = [
     }),
     ("a compacted segment that is open", |forged| {
         forged.partitions[1].segments[2].generation = 1
+    }),
+    ("a compacted segment that misses no offsets", |forged| {
+        forged.partitions[1].segments[0].sparse = false
     }),
     ("a compacted segment that is a journal file", |forged| {
         forged.partitions[1].segments[1].generation = 1

@@ -162,6 +162,11 @@ impl PartitionCheckpoint {
                     "the segment of offset {first} was compacted, but is open or a journal file"
                 ));
             }
+            if segment.generation > 0 && !segment.sparse {
+                return Err(format!(
+                    "the segment of offset {first} was compacted, but is said to miss no offsets"
+                ));
+            }
             if !segment.sealed && index + 1 < self.segments.len() {
                 return Err(format!("the segment of offset {first} is open, but not the last"));
             }

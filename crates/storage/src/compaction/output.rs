@@ -8,7 +8,7 @@ use record::BatchHeader;
 use super::source::Place;
 use crate::fault::{Doing, Failed, Fault};
 use crate::planted::{Bug, planted};
-use crate::segment::{Batch, Chunk, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
+use crate::segment::{Batch, Index, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
 
 /// Batches are gathered up to this size: what one run holds in memory, twice while it is written.
 const RUN_BYTES: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub(super) struct Output {
     disk_reserve_bytes: u64,
     file: SegmentFile,
     segment: Segment,
-    chunks: Vec<Chunk>,
+    index: Index,
     gathered: Vec<Batch>,
     gathered_bytes: usize,
 }
@@ -63,11 +63,13 @@ impl Output {
             segment: Segment {
                 end: 0,
                 max_timestamp_ms: i64::MIN,
+                sparse: true,
                 sealed: true,
+                aborted: 0,
                 adopted: None,
                 ..segment
             },
-            chunks: Vec::new(),
+            index: Index::default(),
             gathered: Vec::new(),
             gathered_bytes: 0,
         })
@@ -125,14 +127,15 @@ impl Output {
         let run = Run {
             identity: self.file.identity,
             start: self.segment.end,
-            seal: seal.then_some(&self.chunks[..]),
+            seal: seal.then_some(&self.index),
+            aborted: &[],
         };
         let (chunks, end) =
             write_run(&*self.file.file, &run, &batches).map_err(|failed| failed.at(&self.file.path))?;
         self.segment.end = end;
         let newest = batches.iter().map(|batch| batch.max_timestamp_ms).max();
         self.segment.max_timestamp_ms = self.segment.max_timestamp_ms.max(newest.unwrap_or(i64::MIN));
-        self.chunks.extend(chunks);
+        self.index.chunks.extend(chunks);
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 use record::PartitionId;
 
-use super::Journal;
+use super::frame::FRAME_HEADER_BYTES;
+use super::{Journal, Reserve};
+use crate::slab::round_up_to_block;
 
 /// A journal file that takes no more frames, all of which are durable.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +35,15 @@ impl Journal {
     pub(crate) fn first_frame_beside(&self, frame: u64) -> u64 {
         let record = self.record(frame).expect("it is sealed and not released");
         self.first_frame_from(record.location.file_sequence)
+    }
+
+    /// Whether entries of so many bytes have a place now as one frame.
+    pub(crate) fn has_place_together(&self, bytes: u64) -> bool {
+        let frame_bytes = round_up_to_block(FRAME_HEADER_BYTES + bytes as usize) as u64;
+        let pending_bytes = round_up_to_block(self.slab.filled()) as u64;
+        let reserve = Reserve::UseHalf;
+        frame_bytes <= self.files.frame_bytes_max(reserve)
+            && self.files.has_place_after(pending_bytes, frame_bytes, reserve)
     }
 
     /// Whether a checkpoint that has recovery begin with `frame` would free a file.

@@ -3,21 +3,21 @@
 //! ```text
 //! file   | header block | frame | frame | … | what an earlier use left behind
 //! frame  | header 64 B | entry | entry | … | zeros up to a whole block |
-//! entry  | header 56 B | payload: one record batch, or nothing |
+//! entry  | header 64 B | payload: one record batch, or nothing |
 //! ```
 //! A frame is what one flush makes durable. All integers are little-endian. Nothing here trusts a length
 //! before the checksum over it held.
 
 use record::{Epoch, Offset, PartitionId, TopicId};
 
-use crate::checksum::{FrameIdentity, JournalIdentity, turned_bit};
+use crate::checksum::{DirectoryId, FrameIdentity, JournalIdentity, turned_bit};
 use crate::planted::{Bug, planted};
 
 /// The version of the journal's layout that this code writes and reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 pub(crate) const FILE_HEADER_BYTES: usize = platform::disk::BLOCK_BYTES;
 pub(crate) const FRAME_HEADER_BYTES: usize = 64;
-pub(crate) const ENTRY_HEADER_BYTES: usize = 56;
+pub(crate) const ENTRY_HEADER_BYTES: usize = 64;
 
 const FILE_MAGIC: [u8; 8] = *b"RWJOURNL";
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"RWFR");
@@ -88,6 +88,8 @@ pub(crate) struct FrameHeader {
     /// Bytes of entries after the header, without the padding.
     pub(crate) body_bytes: u32,
     pub(crate) entry_count: u32,
+    /// Something stands in the reserved bytes: the frame was written by a version that has a use for them.
+    pub(crate) has_unknown: bool,
     body_checksum: u64,
 }
 
@@ -128,6 +130,7 @@ impl FrameHeader {
             file_sequence: get_u64(header, 8),
             frame_sequence: get_u64(header, 16),
             entry_count: get_u32(header, 24),
+            has_unknown: get_u32(header, 28) != 0 || get_u64(header, 40) != 0,
             body_checksum: get_u64(header, 32),
         })
     }
@@ -169,52 +172,156 @@ impl FrameHeader {
 /// What an entry does to its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
-    /// Appends the record batch that is its payload at `first`, up to `next`.
+    /// Appends the record batch that is its payload at `first`, up to `next`. Offsets may be missing before the batch's own first
+    /// one, where compaction took them: a copy of a compacted log has gaps, too.
     Batch,
-    /// Gives up everything below `first`; no payload.
+    /// Gives up everything below `first`.
     Trim,
-    /// Gives up the partition for ever; no payload.
+    /// Gives up the partition for ever.
     Delete,
+    /// Cuts off everything from `first` on; with an epoch of at least 0 the log is that of this epoch's leader from then on.
+    Accept,
+    /// Promises to append nothing of an older epoch than `epoch`.
+    Promise,
+    /// Has a log in which nothing was written begin at `first`.
+    Base,
+    /// Says how far another node's journal was durable. It is of no partition: see `Witness`.
+    Witness,
+    /// As `Batch`; the batch ends a transaction by aborting it.
+    AbortBatch,
 }
 
-/// The header of an entry.
+impl EntryKind {
+    /// All kinds and their bytes.
+    pub(crate) const ALL: [(EntryKind, u8); 8] = [
+        (EntryKind::Batch, 1),
+        (EntryKind::Trim, 2),
+        (EntryKind::Delete, 3),
+        (EntryKind::Accept, 4),
+        (EntryKind::Promise, 5),
+        (EntryKind::Base, 6),
+        (EntryKind::Witness, 7),
+        (EntryKind::AbortBatch, 8),
+    ];
+
+    /// Whether the payload is a record batch. All other kinds have none.
+    pub(crate) fn is_batch(self) -> bool {
+        matches!(self, EntryKind::Batch | EntryKind::AbortBatch)
+    }
+
+    fn byte(self) -> u8 {
+        let found = EntryKind::ALL.iter().find(|(kind, _)| *kind == self);
+        found.expect("every kind has a byte").1
+    }
+}
+
+/// Where a field of an entry holds nothing.
+pub(crate) const NONE: i64 = -1;
+
+/// The header of an entry. The fields of the format that have no use yet, the lane of the batch's sequence and its position in
+/// an order, are written as none and refused as anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryHeader {
     pub(crate) kind: EntryKind,
     pub(crate) partition: PartitionId,
+    /// Of a batch its leader's, of `Accept` and `Promise` the epoch that they are for, else 0.
     pub(crate) epoch: Epoch,
+    /// Of a promise the node that it was given to.
     pub(crate) first: Offset,
+    /// Of a batch the offset after its last record; of `Accept` the epoch of the record before `first`, or -1 if there is
+    /// none; else as `first`.
     pub(crate) next: Offset,
     pub(crate) payload_bytes: u32,
+    /// The first offset of the transaction that an `AbortBatch` ends; else none.
+    pub(crate) aborts: i64,
+}
+
+/// How far a journal of another node was durable once, as that node has acknowledged to this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Witness {
+    /// The node.
+    pub node: i32,
+    /// Its directory.
+    pub directory: DirectoryId,
+    /// Its journal.
+    pub journal: u32,
+    /// The last frame of it that was durable.
+    pub frame: u64,
 }
 
 impl EntryHeader {
+    /// The header of an entry without a payload.
+    pub(crate) fn bare(kind: EntryKind, partition: PartitionId, epoch: Epoch, first: Offset) -> EntryHeader {
+        EntryHeader {
+            kind,
+            partition,
+            epoch,
+            first,
+            next: first,
+            payload_bytes: 0,
+            aborts: NONE,
+        }
+    }
+
+    /// The header that says what a witness says.
+    pub(crate) fn of_witness(witness: &Witness) -> EntryHeader {
+        let partition = PartitionId {
+            topic: TopicId(witness.directory.0),
+            index: witness.journal as i32,
+        };
+        let frame = Offset(witness.frame as i64);
+        EntryHeader::bare(EntryKind::Witness, partition, Epoch(witness.node), frame)
+    }
+
+    /// What an entry of that kind says.
+    pub(crate) fn witness(&self) -> Witness {
+        Witness {
+            node: self.epoch.0,
+            directory: DirectoryId(self.partition.topic.0),
+            journal: self.partition.index as u32,
+            frame: self.first.0 as u64,
+        }
+    }
+
+    /// Of an `Accept`: the epoch of the record before `first`, if there is one.
+    pub(crate) fn epoch_before(&self) -> Option<Epoch> {
+        (self.next.0 != NONE).then_some(Epoch(self.next.0 as i32))
+    }
+
+    /// The offset up to which the partition's log reaches behind this entry, if that is what it changes.
+    pub(crate) fn log_end(&self) -> Option<i64> {
+        match self.kind {
+            EntryKind::Batch | EntryKind::AbortBatch => Some(self.next.0),
+            EntryKind::Accept | EntryKind::Base => Some(self.first.0),
+            EntryKind::Trim | EntryKind::Delete | EntryKind::Promise | EntryKind::Witness => None,
+        }
+    }
+
     pub(crate) fn encode(&self) -> [u8; ENTRY_HEADER_BYTES] {
         let mut bytes = [0u8; ENTRY_HEADER_BYTES];
-        bytes[0] = match self.kind {
-            EntryKind::Batch => 1,
-            EntryKind::Trim => 2,
-            EntryKind::Delete => 3,
-        };
+        bytes[0] = self.kind.byte();
         put_u32(&mut bytes, 4, self.payload_bytes);
         bytes[8..24].copy_from_slice(&self.partition.topic.0);
         put_u32(&mut bytes, 24, self.partition.index as u32);
         put_u32(&mut bytes, 28, self.epoch.0 as u32);
         put_u64(&mut bytes, 32, self.first.0 as u64);
         put_u64(&mut bytes, 40, self.next.0 as u64);
+        put_u64(&mut bytes, 48, NONE as u64);
+        put_u64(&mut bytes, 56, self.aborts as u64);
         bytes
     }
 
-    /// Reads an entry header and says how many bytes the whole entry takes; `None` if the bytes are no entry.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<EntryHeader> {
+    /// Reads the entry at the start of `bytes`.
+    ///
+    /// # Errors
+    /// What is wrong with it: it is cut short, or says what this version does not know.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<EntryHeader, String> {
         if bytes.len() < ENTRY_HEADER_BYTES {
-            return None;
+            return Err(format!("an entry has {} bytes", bytes.len()));
         }
-        let kind = match bytes[0] {
-            1 => EntryKind::Batch,
-            2 => EntryKind::Trim,
-            3 => EntryKind::Delete,
-            _ => return None,
+        let known = EntryKind::ALL.iter().find(|(_, byte)| *byte == bytes[0]);
+        let Some((kind, _)) = known.copied() else {
+            return Err(format!("there is no kind {} of entries", bytes[0]));
         };
         let header = EntryHeader {
             kind,
@@ -226,8 +333,42 @@ impl EntryHeader {
             epoch: Epoch(get_u32(bytes, 28) as i32),
             first: Offset(get_u64(bytes, 32) as i64),
             next: Offset(get_u64(bytes, 40) as i64),
+            aborts: get_u64(bytes, 56) as i64,
         };
-        (bytes.len() - ENTRY_HEADER_BYTES >= header.payload_bytes as usize).then_some(header)
+        if bytes[1..4] != [0; 3] || get_u64(bytes, 48) as i64 != NONE {
+            return Err("an entry has flags or a position, which this version does not know".into());
+        }
+        if bytes.len() - ENTRY_HEADER_BYTES < header.payload_bytes as usize {
+            return Err(format!("an entry's {} bytes are not there", header.payload_bytes));
+        }
+        match header.agrees_with_kind() {
+            true => Ok(header),
+            false => Err(format!(
+                "an entry of kind {kind:?} has fields that such an entry has not"
+            )),
+        }
+    }
+
+    /// Whether the fields are those that an entry of its kind can have.
+    fn agrees_with_kind(&self) -> bool {
+        let EntryHeader {
+            epoch, first, next, ..
+        } = *self;
+        let fields_agree = match self.kind {
+            EntryKind::Batch | EntryKind::AbortBatch => next > first && first.0 >= 0,
+            EntryKind::Trim | EntryKind::Delete | EntryKind::Base => epoch.0 == 0 && next == first,
+            // Of no record's epoch, or of that of a record that was there before the epoch that is accepted.
+            EntryKind::Accept => {
+                epoch.0 >= -1 && next.0 >= NONE && (epoch.0 == -1 || next.0 <= i64::from(epoch.0))
+            }
+            EntryKind::Promise => epoch.0 >= 0 && next == first,
+            EntryKind::Witness => next == first,
+        };
+        let aborts_agree = match self.kind {
+            EntryKind::AbortBatch => (0..=first.0).contains(&self.aborts),
+            _ => self.aborts == NONE,
+        };
+        fields_agree && aborts_agree && first.0 >= 0 && (self.kind.is_batch() || self.payload_bytes == 0)
     }
 }
 
@@ -239,8 +380,15 @@ pub(crate) struct Entry {
     pub(crate) payload_start: usize,
 }
 
-/// The entries of a frame whose checksums held; `None` if the body does not consist of exactly `entry_count` entries.
-pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Option<Vec<Entry>> {
+/// The entries of a frame whose checksums held.
+///
+/// # Errors
+/// What is wrong with the first that is not an entry, or that the body does not consist of exactly `entry_count`; or the header
+/// says what this version does not know.
+pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Result<Vec<Entry>, String> {
+    if header.has_unknown {
+        return Err("its header has fields that this version does not know".into());
+    }
     let mut entries = Vec::new();
     let mut at = 0;
     while at < body.len() {
@@ -252,7 +400,14 @@ pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Option<Vec<Entry>> {
             payload_start,
         });
     }
-    (entries.len() == header.entry_count as usize).then_some(entries)
+    match entries.len() == header.entry_count as usize {
+        true => Ok(entries),
+        false => Err(format!(
+            "it has {} entries, not {}",
+            entries.len(),
+            header.entry_count
+        )),
+    }
 }
 
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {

@@ -40,6 +40,7 @@ impl Journal {
         location.complete(self.identity, 1, memory.frame_mut());
         let bytes = memory.into_padded_frame();
         let memory = FrameMemory::of(&bytes);
+        self.is_closed = false;
         self.push_sealed(location, bytes, memory, vec![(header.partition, header.next.0)]);
         staged
     }

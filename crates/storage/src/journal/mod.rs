@@ -89,7 +89,7 @@ struct FrameRecord {
     location: FrameLocation,
     bytes: Bytes,
     memory: FrameMemory,
-    /// The furthest offset of each partition in the frame, in order of first appearance in a row.
+    /// Where the log of each partition in the frame ends behind it; of one that others stand between, more than once.
     appended: Vec<(PartitionId, i64)>,
 }
 

@@ -25,7 +25,8 @@ use platform::disk::{BLOCK_BYTES, Disk, File};
 use super::FrameLocation;
 use super::files::{COMPLETE, FoundFiles, JournalFile, directory, file_name};
 use super::frame::{
-    Entry, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader, entries,
+    Entry, FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FileHeader, FileHeaderError, FrameHeader,
+    entries,
 };
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
@@ -209,6 +210,7 @@ impl<'a> Scan<'a> {
             Err(FileHeaderError::UnknownVersion(version)) => Err(Fault::UnknownVersion {
                 file: self.path(&name),
                 version,
+                known: FORMAT_VERSION,
             }),
             Err(FileHeaderError::Invalid) => {
                 Err(self.damaged(&name, 0, "its header is damaged, or another journal's".into()))
@@ -314,8 +316,13 @@ impl<'a> Scan<'a> {
             position,
             total_bytes: frame.len() as u32,
         };
-        let entries = entries(header, body)
-            .ok_or_else(|| self.damaged(&file.name, position, "the frame's entries do not add up".into()))?;
+        let entries = entries(header, body).map_err(|what| {
+            self.damaged(
+                &file.name,
+                position,
+                format!("the frame's entries do not add up: {what}"),
+            )
+        })?;
         visit(&location, frame, &entries).map_err(|what| self.damaged(&file.name, position, what))?;
         Ok(location)
     }

@@ -6,10 +6,11 @@ use record::PartitionId;
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
 use super::{FrameLocation, FrameRecord, Journal, Reserve, StageError, Staged};
+use crate::planted::{Bug, planted};
 use crate::slab::{FrameMemory, Slab, round_up_to_block};
 
 impl Journal {
-    /// Copies an entry into the frame being built. `next` is noted as the partition's furthest offset in the frame.
+    /// Copies an entry into the frame being built. Where the partition's log ends behind it is noted for the flush.
     pub(crate) fn stage(
         &mut self,
         header: &EntryHeader,
@@ -29,11 +30,43 @@ impl Journal {
         self.slab.append(payload);
         self.pending_entries += 1;
         self.pending_majority.count(header.partition, entry_bytes as u64);
-        self.note_appended(header.partition, header.next.0);
+        if let Some(next) = header.log_end() {
+            self.note_appended(header.partition, next);
+        }
         Ok(Staged {
             frame: self.pending_frame(),
             start: u32::try_from(start).expect("a slab is below 4 GiB"),
         })
+    }
+
+    /// Copies entries into one frame: after a crash all of them count, or none.
+    pub(crate) fn stage_together(
+        &mut self,
+        entries: &[(EntryHeader, Bytes)],
+        reserve: Reserve,
+    ) -> Result<Vec<Staged>, StageError> {
+        if let Some(reason) = &self.dead {
+            return Err(StageError::Dead(reason.clone()));
+        }
+        let sizes = entries
+            .iter()
+            .map(|(_, payload)| ENTRY_HEADER_BYTES + payload.len());
+        let bytes = sizes.sum();
+        let alone = self.make_room_behind(bytes, reserve)?;
+        self.begin_frame_of(FRAME_HEADER_BYTES + bytes, alone);
+        let mut staged = Vec::with_capacity(entries.len());
+        for (header, payload) in entries {
+            staged.push(self.stage(header, payload, reserve)?);
+            if planted(Bug::CarriedInTwoFrames) && staged.len() == 1 {
+                self.seal();
+            }
+        }
+        let is_one = staged.windows(2).all(|pair| pair[0].frame == pair[1].frame);
+        assert!(
+            is_one || planted(Bug::CarriedInTwoFrames),
+            "room was made for one frame"
+        );
+        Ok(staged)
     }
 
     /// The bytes of a payload staged in the frame being built, to patch offsets and times before anyone sees them.
@@ -45,9 +78,21 @@ impl Journal {
         &mut self.slab.frame_mut()[staged.start as usize..staged.start as usize + length]
     }
 
+    /// Has no flush that is still to come report more of a partition than what is left of it.
+    pub(crate) fn note_cut(&mut self, partition: PartitionId, first: i64) {
+        let waiting = self.durable_before - self.first_record;
+        let frames = self.records.iter_mut().skip(waiting as usize);
+        let appended = frames
+            .map(|record| &mut record.appended)
+            .chain([&mut self.pending_appended]);
+        for (_, next) in appended.flatten().filter(|(id, _)| *id == partition) {
+            *next = first.min(*next);
+        }
+    }
+
     fn note_appended(&mut self, partition: PartitionId, next: i64) {
         match self.pending_appended.last_mut() {
-            Some(last) if last.0 == partition => last.1 = last.1.max(next),
+            Some(last) if last.0 == partition => last.1 = next,
             _ => self.pending_appended.push((partition, next)),
         }
     }
@@ -115,6 +160,7 @@ impl Journal {
         location.complete(self.identity, entries, self.slab.frame_mut());
         let appended = std::mem::take(&mut self.pending_appended);
         let bytes = self.slab.cut_frame();
+        self.is_closed = entries == 0;
         self.push_sealed(location, bytes, self.slab.memory(), appended);
     }
 
@@ -132,7 +178,6 @@ impl Journal {
         memory: FrameMemory,
         appended: Vec<(PartitionId, i64)>,
     ) {
-        self.is_closed = appended.is_empty();
         self.resident_bytes += bytes.len();
         self.sealed_bytes += location.total_bytes as usize;
         self.records.push_back(FrameRecord {

@@ -11,10 +11,11 @@ use super::files::{Files, FoundFiles, directory};
 use super::frame::*;
 use super::majority::Majority;
 use super::{JournalSizes, Reserve};
-use crate::checksum::{FrameIdentity, JournalIdentity};
+use crate::checksum::{DirectoryId, FrameIdentity, JournalIdentity};
 
 const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId([1; 16]),
+    directory: DirectoryId([5; 16]),
     node: 2,
     journal: 3,
 };
@@ -24,28 +25,46 @@ const FRAMES: FrameIdentity = FrameIdentity {
     salt: 55,
 };
 
+/// An entry that says something in every field that its kind has.
 fn entry(kind: EntryKind, payload_bytes: u32) -> EntryHeader {
-    EntryHeader {
-        kind,
-        partition: PartitionId {
-            topic: TopicId([4; 16]),
-            index: 5,
+    let partition = PartitionId {
+        topic: TopicId([4; 16]),
+        index: 5,
+    };
+    let epoch = match kind {
+        EntryKind::Trim | EntryKind::Delete | EntryKind::Base => Epoch(0),
+        _ => Epoch(6),
+    };
+    let bare = EntryHeader::bare(kind, partition, epoch, Offset(70));
+    match kind {
+        EntryKind::Batch => EntryHeader {
+            next: Offset(77),
+            payload_bytes,
+            ..bare
         },
-        epoch: Epoch(6),
-        first: Offset(70),
-        next: Offset(77),
-        payload_bytes,
+        EntryKind::AbortBatch => EntryHeader {
+            next: Offset(71),
+            payload_bytes,
+            aborts: 33,
+            ..bare
+        },
+        EntryKind::Accept => EntryHeader {
+            next: Offset(5),
+            ..bare
+        },
+        _ => bare,
     }
 }
 
 /// A frame with one entry of each kind.
 fn frame() -> Vec<u8> {
     let mut frame = vec![0; FRAME_HEADER_BYTES];
-    frame.extend(entry(EntryKind::Batch, 3).encode());
-    frame.extend(b"abc");
-    frame.extend(entry(EntryKind::Trim, 0).encode());
-    frame.extend(entry(EntryKind::Delete, 0).encode());
-    FrameHeader::complete(&mut frame, &FRAMES, 8, 9, 3);
+    for (kind, _) in EntryKind::ALL {
+        let payload = if kind.is_batch() { &b"abc"[..] } else { b"" };
+        frame.extend(entry(kind, payload.len() as u32).encode());
+        frame.extend(payload);
+    }
+    FrameHeader::complete(&mut frame, &FRAMES, 8, 9, EntryKind::ALL.len() as u32);
     frame
 }
 
@@ -106,14 +125,15 @@ fn a_frame_reads_back_with_its_entries() {
     let header = FrameHeader::decode(&frame, &FRAMES).expect("it is whole");
     assert_eq!(
         (header.file_sequence, header.frame_sequence, header.entry_count),
-        (8, 9, 3)
+        (8, 9, 8)
     );
     let body = &frame[FRAME_HEADER_BYTES..];
     assert!(header.body_holds(body, &FRAMES));
     let found = entries(&header, body).expect("they add up");
-    let kinds: Vec<_> = found.iter().map(|entry| entry.header.kind).collect();
-    assert_eq!(kinds, [EntryKind::Batch, EntryKind::Trim, EntryKind::Delete]);
-    assert_eq!(found[0].header, entry(EntryKind::Batch, 3));
+    for (found, (kind, _)) in found.iter().zip(EntryKind::ALL) {
+        let payload_bytes = if kind.is_batch() { 3 } else { 0 };
+        assert_eq!(found.header, entry(kind, payload_bytes));
+    }
     assert_eq!(&frame[found[0].payload_start..][..3], b"abc");
 }
 
@@ -153,7 +173,7 @@ fn two_turned_bits_are_not_mended() {
 fn a_frame_of_another_place_in_history_is_not_this_one() {
     let frame = frame();
     let mut moved = frame.clone();
-    FrameHeader::complete(&mut moved, &FRAMES, 8, 10, 3);
+    FrameHeader::complete(&mut moved, &FRAMES, 8, 10, 8);
     // The new header before the old body: the body's checksum is of another frame.
     let mut mixed = frame;
     mixed[..FRAME_HEADER_BYTES].copy_from_slice(&moved[..FRAME_HEADER_BYTES]);
@@ -172,14 +192,98 @@ fn entries_that_do_not_add_up_are_none() {
     let header = FrameHeader::decode(&frame, &FRAMES).expect("it is whole");
     let body = &frame[FRAME_HEADER_BYTES..];
     for length in 0..body.len() {
-        assert!(entries(&header, &body[..length]).is_none(), "{length} bytes");
+        assert!(entries(&header, &body[..length]).is_err(), "{length} bytes");
     }
-    let mut unknown = body.to_vec();
-    unknown[0] = 4;
-    assert!(entries(&header, &unknown).is_none(), "an unknown kind");
     let mut long = body.to_vec();
     put_u32(&mut long, 4, u32::MAX);
-    assert!(entries(&header, &long).is_none(), "a length beyond the body");
+    assert!(entries(&header, &long).is_err(), "a length beyond the body");
+    let mut unknown = header;
+    unknown.has_unknown = true;
+    assert!(entries(&unknown, body).is_err(), "unknown fields of the frame");
+}
+
+#[test]
+fn entries_that_say_what_this_version_does_not_know_are_refused() {
+    for byte in (0..=255).filter(|byte| !(1..=8).contains(byte)) {
+        let mut unknown = entry(EntryKind::Batch, 0).encode();
+        unknown[0] = byte;
+        let refused = EntryHeader::decode(&unknown).expect_err("there is no such kind");
+        assert!(refused.contains(&format!("kind {byte}")), "{refused}");
+    }
+    for (kind, _) in EntryKind::ALL {
+        let header = entry(kind, 0);
+        assert_eq!(EntryHeader::decode(&header.encode()), Ok(header));
+        // Flags, reserved bytes, the position.
+        for bit in (8..32).chain(8 * 48..8 * 56) {
+            let mut unknown = header.encode();
+            unknown[bit / 8] ^= 1 << (bit % 8);
+            assert!(EntryHeader::decode(&unknown).is_err(), "bit {bit} of {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn entries_with_fields_of_other_kinds_are_refused() {
+    let refused = |header: EntryHeader| {
+        let bytes = [&header.encode()[..], &[0; 9]].concat();
+        assert!(EntryHeader::decode(&bytes).is_err(), "{header:?}");
+    };
+    for (kind, _) in EntryKind::ALL {
+        let header = entry(kind, 0);
+        refused(EntryHeader {
+            first: Offset(-70),
+            ..header
+        });
+        if !kind.is_batch() {
+            refused(EntryHeader {
+                payload_bytes: 9,
+                ..header
+            });
+        }
+        if kind != EntryKind::AbortBatch {
+            refused(EntryHeader { aborts: 4, ..header });
+        }
+        let other_next = match kind {
+            EntryKind::Batch | EntryKind::AbortBatch => Offset(70),
+            // The record before the cut is of a later epoch than the one that is accepted.
+            EntryKind::Accept => Offset(7),
+            _ => Offset(71),
+        };
+        refused(EntryHeader {
+            next: other_next,
+            ..header
+        });
+    }
+    for aborts in [-1, 71] {
+        refused(EntryHeader {
+            aborts,
+            ..entry(EntryKind::AbortBatch, 0)
+        });
+    }
+    refused(EntryHeader {
+        epoch: Epoch(-1),
+        ..entry(EntryKind::Promise, 0)
+    });
+    refused(EntryHeader {
+        epoch: Epoch(-2),
+        ..entry(EntryKind::Accept, 0)
+    });
+    refused(EntryHeader {
+        epoch: Epoch(1),
+        ..entry(EntryKind::Trim, 0)
+    });
+}
+
+#[test]
+fn a_witness_reads_back() {
+    let witness = Witness {
+        node: 7,
+        directory: DirectoryId([9; 16]),
+        journal: 2,
+        frame: 1 << 40,
+    };
+    let header = EntryHeader::decode(&EntryHeader::of_witness(&witness).encode());
+    assert_eq!(header.expect("it is one").witness(), witness);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::Chunk;
 use super::piece::Stretch;
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
-use crate::journal::frame::{EntryKind, FRAME_HEADER_BYTES, FrameHeader, entries};
+use crate::journal::frame::{FRAME_HEADER_BYTES, FrameHeader, entries};
 use crate::journal::{directory, file_name};
 
 /// The journal file that a segment adopted. The checkpoint keeps it; the journal has no use of it any more.
@@ -125,8 +125,8 @@ impl AdoptedFrames {
         {
             return None;
         }
-        for entry in entries(&header, body)? {
-            let is_wanted = entry.header.kind == EntryKind::Batch
+        for entry in entries(&header, body).ok()? {
+            let is_wanted = entry.header.kind.is_batch()
                 && entry.header.partition == self.partition
                 && entry.header.first.0 == *next
                 && entry.header.next.0 <= chunk.next;

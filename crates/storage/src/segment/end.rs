@@ -66,7 +66,7 @@ pub(crate) fn verify_end(file: &SegmentFile, segment: &Segment) -> Result<(), Fa
             None => file.read(position, length),
         }
     })?;
-    let next = table.last().map(|chunk| chunk.next);
+    let next = table.chunks.last().map(|chunk| chunk.next);
     if next != Some(segment.next) || trailer.previous_end >= end {
         let trailer_at = end - TRAILER_BYTES as u64;
         let what = "another run ends here than was recorded";

@@ -19,8 +19,8 @@ use record::{ClusterId, PartitionId};
 pub(crate) use adopted::AdoptedFile;
 pub(crate) use end::{open_segment, verify_end};
 pub(crate) use piece::{PIECE_BYTES, Piece, pieces_of};
-pub(crate) use read::{SegmentFile, read_piece, read_table};
-pub(crate) use table::Chunk;
+pub(crate) use read::{SegmentFile, read_index, read_piece, read_table};
+pub(crate) use table::{AbortedRange, Chunk, Index, RECORDS_UNKNOWN, TIME_UNKNOWN};
 pub(crate) use write::{Batch, Run, write_run};
 
 use crate::checksum::SegmentIdentity;
@@ -68,13 +68,17 @@ impl fmt::Display for SegmentName {
 pub(crate) struct Segment {
     /// The first offset, which names the file.
     pub(crate) first: i64,
-    /// See `SegmentName`. Of a compacted segment offsets may be missing, but for the one before `next`.
+    /// See `SegmentName`.
     pub(crate) generation: u32,
+    /// Offsets may be missing in it, but for the one before `next`: it was compacted, or its batches came from a log that was.
+    pub(crate) sparse: bool,
     /// The offset after the last one.
     pub(crate) next: i64,
     /// The file's bytes that count.
     pub(crate) end: u64,
     pub(crate) max_timestamp_ms: i64,
+    /// How many transactions its index lists as aborted.
+    pub(crate) aborted: u32,
     /// Wall time of its creation, for rolling by age.
     pub(crate) created_ms: i64,
     /// Complete: never written again.
@@ -89,9 +93,11 @@ impl Segment {
         Segment {
             first,
             generation: 0,
+            sparse: false,
             next: first,
             end: 0,
             max_timestamp_ms: i64::MIN,
+            aborted: 0,
             created_ms,
             sealed: false,
             adopted: None,

@@ -8,7 +8,9 @@ use platform::disk::File;
 use super::Segment;
 use super::adopted::AdoptedFrames;
 use super::piece::{Piece, Stretch};
-use super::table::{Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, TrailerError, decode_table};
+use super::table::{
+    ABORTED_BYTES, Chunk, ENTRY_BYTES, FORMAT_VERSION, Index, TRAILER_BYTES, Trailer, TrailerError,
+};
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Fault};
 use crate::planted::{Bug, planted};
@@ -94,9 +96,15 @@ impl SegmentFile {
                 let position = end - TRAILER_BYTES as u64;
                 self.damaged(position, "the run's trailer does not match its checksum".into())
             }
+            TrailerError::UnknownFields => {
+                let position = end - TRAILER_BYTES as u64;
+                let what = "the run's trailer has fields that this version does not know";
+                self.damaged(position, what.into())
+            }
             TrailerError::UnknownVersion(version) => Fault::UnknownVersion {
                 file: self.path.clone(),
                 version,
+                known: FORMAT_VERSION,
             },
         })
     }
@@ -107,9 +115,10 @@ impl SegmentFile {
         trailer: &Trailer,
         end: u64,
         read: impl FnOnce(u64, usize) -> Result<Bytes, Fault>,
-    ) -> Result<Vec<Chunk>, Fault> {
+    ) -> Result<Index, Fault> {
         let position = trailer.table_position;
-        let length = trailer.chunk_count as usize * ENTRY_BYTES;
+        let chunk_count = trailer.chunk_count as usize;
+        let length = chunk_count * ENTRY_BYTES + trailer.aborted_count as usize * ABORTED_BYTES;
         let table_end = position.checked_add((length + TRAILER_BYTES) as u64);
         if table_end.is_none_or(|table_end| table_end > end) {
             return Err(self.damaged(position, "the table does not fit before its trailer".into()));
@@ -118,12 +127,22 @@ impl SegmentFile {
         if self.identity.checksum(position, &bytes) != trailer.table_checksum {
             return Err(self.damaged(position, "the table does not match its checksum".into()));
         }
-        Ok(decode_table(&bytes))
+        Index::decode(&bytes, chunk_count).ok_or_else(|| {
+            self.damaged(
+                position,
+                "the table has fields that this version does not know".into(),
+            )
+        })
     }
 }
 
-/// All chunks of the segment, in order and without gaps between them: the runs are followed back from the end.
+/// All chunks of the segment, in order and without gaps between them.
 pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Chunk>, Fault> {
+    Ok(read_index(file, segment)?.chunks)
+}
+
+/// The whole index of the segment: the runs are followed back from the end.
+pub(crate) fn read_index(file: &SegmentFile, segment: &Segment) -> Result<Index, Fault> {
     let mut tables = Vec::new();
     let mut end = segment.end;
     while end > 0 {
@@ -135,7 +154,12 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
         tables.push(file.table(&trailer, end, read)?);
         end = trailer.previous_end;
     }
-    let mut chunks: Vec<Chunk> = tables.into_iter().rev().flatten().collect();
+    let mut index = Index::default();
+    for table in tables.into_iter().rev() {
+        index.chunks.extend(table.chunks);
+        index.aborted.extend(table.aborted);
+    }
+    let Index { chunks, aborted } = &mut index;
     let covers = chunks.first().is_some_and(|chunk| chunk.first >= segment.first)
         && chunks.last().is_some_and(|chunk| chunk.next == segment.next)
         && chunks
@@ -150,10 +174,21 @@ pub(crate) fn read_table(file: &SegmentFile, segment: &Segment) -> Result<Vec<Ch
             ),
         ));
     }
-    if segment.generation > 0 && !planted(Bug::GapsLeftInIndex) {
-        close_gaps(&mut chunks, segment.first);
+    let agrees = aborted.len() == segment.aborted as usize
+        && aborted.is_sorted_by_key(|range| range.marker)
+        && aborted.iter().all(|range| {
+            (0..=range.marker).contains(&range.first)
+                && (segment.first..segment.next).contains(&range.marker)
+                && range.producer_id >= 0
+        });
+    if !agrees {
+        let what = format!("the tables do not list {} aborted transactions", segment.aborted);
+        return Err(file.damaged(segment.end, what));
     }
-    Ok(chunks)
+    if segment.sparse && !planted(Bug::GapsLeftInIndex) {
+        close_gaps(chunks, segment.first);
+    }
+    Ok(index)
 }
 
 /// Has each chunk begin where the one before ends: a reader at an offset that compaction took finds what comes next, and

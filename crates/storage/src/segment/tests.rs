@@ -52,31 +52,34 @@ fn new_file(disk: &SimulatedDisk) -> SegmentFile {
 /// Writes runs of batches, the last one sealing; gives back the segment as the checkpoint would know it, and all chunks.
 fn write(file: &SegmentFile, runs: &[&[usize]], seal: bool) -> (Segment, Vec<Chunk>) {
     let (mut next, mut end) = (FIRST, 0);
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for (index, sizes) in runs.iter().enumerate() {
+    let mut index = Index::default();
+    for (number, sizes) in runs.iter().enumerate() {
         let batches = batches(next, sizes);
-        let sealing = seal && index + 1 == runs.len();
+        let sealing = seal && number + 1 == runs.len();
         let run = Run {
             identity: identity(),
             start: end,
-            seal: sealing.then_some(&*chunks),
+            seal: sealing.then_some(&index),
+            aborted: &[],
         };
         let (written, new_end) = write_run(&*file.file, &run, &batches).expect("nothing fails");
         assert!(new_end.is_multiple_of(BLOCK_BYTES as u64) && new_end > end);
-        chunks.extend(written);
+        index.chunks.extend(written);
         (next, end) = (next + 10 * sizes.len() as i64, new_end);
     }
     let segment = Segment {
         first: FIRST,
         generation: 0,
+        sparse: false,
         next,
         end,
         max_timestamp_ms: 0,
+        aborted: 0,
         created_ms: 0,
         sealed: seal,
         adopted: None,
     };
-    (segment, chunks)
+    (segment, index.chunks)
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn every_turned_bit_of_the_index_and_every_byte_of_the_data_shows() {
                 .into_iter()
                 .rfind(|start| *start <= byte)
                 .expect("runs begin at zero");
-        let data_and_table = if byte < starts[1] { 500 + 40 } else { 100 + 40 };
+        let data_and_table = if byte < starts[1] { 500 + 56 } else { 100 + 56 };
         let is_padding = in_run >= data_and_table && in_run < (BLOCK_BYTES - TRAILER_BYTES) as u64;
         assert_eq!(read.is_ok(), is_padding, "byte {byte}");
         if let Err(fault) = read {
@@ -198,6 +201,7 @@ fn the_same_bytes_elsewhere_are_not_believed() {
     let trailer = Trailer {
         table_position: 0,
         chunk_count: 1,
+        aborted_count: 0,
         table_checksum: 0,
         previous_end: 0,
         next: 1,
@@ -262,6 +266,7 @@ fn an_unknown_version_says_which() {
     let trailer = Trailer {
         table_position: 0,
         chunk_count: 1,
+        aborted_count: 0,
         table_checksum: 0,
         previous_end: 0,
         next: 1,
@@ -274,6 +279,146 @@ fn an_unknown_version_says_which() {
         Trailer::decode(&bytes, &ours, 4_096),
         Err(TrailerError::UnknownVersion(9))
     );
+    bytes[8] = 3;
+    for at in 52..TRAILER_BYTES - 8 {
+        bytes[at] = 1;
+        let checksum = ours.checksum(4_096, &bytes[..TRAILER_BYTES - 8]);
+        bytes[TRAILER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(
+            Trailer::decode(&bytes, &ours, 4_096),
+            Err(TrailerError::UnknownFields),
+            "byte {at}"
+        );
+        bytes[at] = 0;
+    }
+}
+
+#[test]
+fn what_a_table_does_not_know_is_refused() {
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let (_, chunks) = write(&file, &[&[300, 200]], true);
+    let index = Index {
+        chunks,
+        aborted: Vec::new(),
+    };
+    let mut bytes = index.encode();
+    assert_eq!(Index::decode(&bytes, 1), Some(index));
+    bytes[52] = 1;
+    assert_eq!(Index::decode(&bytes, 1), None);
+}
+
+#[test]
+fn aborted_transactions_read_back_and_must_be_of_the_segment() {
+    let ranges = |last: i64| {
+        let range = |marker: i64| AbortedRange {
+            producer_id: 7,
+            first: marker - 7,
+            marker,
+        };
+        [range(FIRST + 3), range(last)]
+    };
+    let disk = SimulatedDisk::new();
+    let file = new_file(&disk);
+    let mut index = Index::default();
+    let mut end = 0;
+    for (number, aborted) in [
+        ranges(FIRST + 9),
+        ranges(FIRST + 19).map(|range| AbortedRange {
+            marker: range.marker.max(FIRST + 10),
+            ..range
+        }),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let run = Run {
+            identity: identity(),
+            start: end,
+            seal: (number == 1).then_some(&index),
+            aborted,
+        };
+        let written = write_run(&*file.file, &run, &batches(FIRST + 10 * number as i64, &[100]));
+        let (chunks, new_end) = written.expect("nothing fails");
+        index.chunks.extend(chunks);
+        index.aborted.extend(aborted);
+        end = new_end;
+    }
+    let segment = Segment {
+        next: FIRST + 20,
+        end,
+        aborted: 4,
+        ..Segment::new(FIRST, 0)
+    };
+    assert_eq!(read_index(&file, &segment).expect("nothing is damaged"), index);
+    // Another number of them was recorded, or they are not in these offsets.
+    for other in [
+        Segment {
+            aborted: 3,
+            ..segment
+        },
+        Segment {
+            aborted: 0,
+            ..segment
+        },
+    ] {
+        let read = read_index(&file, &other);
+        assert!(matches!(read, Err(Fault::Damaged { .. })), "{read:?}");
+    }
+    let run = Run {
+        identity: identity(),
+        start: 0,
+        seal: Some(&Index::default()),
+        aborted: &ranges(FIRST + 10),
+    };
+    let (_, end) = write_run(&*file.file, &run, &batches(FIRST, &[100])).expect("nothing fails");
+    let beyond = Segment {
+        next: FIRST + 10,
+        end,
+        aborted: 2,
+        ..segment
+    };
+    assert!(matches!(read_index(&file, &beyond), Err(Fault::Damaged { .. })));
+}
+
+#[test]
+fn a_table_tells_how_many_records_there_are_and_the_least_of_their_times() {
+    let record = |timestamp_ms: i64, count: i64| {
+        let mut builder = record::BatchBuilder::new(record::Compression::None);
+        for record in 0..count {
+            builder.append(timestamp_ms + record, None, Some(b"v"), &[]);
+        }
+        builder.build()
+    };
+    let batch = |first, bytes: Bytes, count| Batch {
+        first,
+        next: first + count,
+        max_timestamp_ms: 0,
+        bytes,
+    };
+    let chunk = |batches: &[Batch]| {
+        let disk = SimulatedDisk::new();
+        let file = new_file(&disk);
+        let run = Run {
+            identity: identity(),
+            start: 0,
+            seal: None,
+            aborted: &[],
+        };
+        let (chunks, _) = write_run(&*file.file, &run, batches).expect("nothing fails");
+        (chunks[0].records, chunks[0].min_timestamp_ms)
+    };
+    let single = batch(FIRST, record(70, 1), 1);
+    let earlier = batch(FIRST + 1, record(60, 1), 1);
+    assert_eq!(chunk(&[single.clone(), earlier.clone()]), (2, 60));
+    // The least time of several records is not in their header.
+    let three = batch(FIRST + 2, record(50, 3), 3);
+    assert_eq!(chunk(&[single.clone(), earlier, three]), (5, TIME_UNKNOWN));
+    let other = batches(FIRST + 1, &[9]).remove(0);
+    assert_eq!(chunk(&[single, other]), (RECORDS_UNKNOWN, TIME_UNKNOWN));
+    let mut appended = record(50, 3).to_vec();
+    record::set_log_append_time(&mut appended, 90);
+    assert_eq!(chunk(&[batch(FIRST, appended.into(), 3)]), (3, 90));
 }
 
 #[test]
@@ -322,6 +467,7 @@ fn a_chunk_ends_before_its_span_is_beyond_what_the_table_can_say() {
             identity: identity(),
             start: 0,
             seal: None,
+            aborted: &[],
         };
         let sparse = [(FIRST, 1), (FIRST + far, 1), (FIRST + 2 * far, bytes - 2)].map(batch);
         let (chunks, _) = write_run(&*file.file, &run, &sparse).expect("nothing fails");

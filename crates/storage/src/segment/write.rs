@@ -4,8 +4,12 @@
 
 use bytes::Bytes;
 use platform::disk::{BLOCK_BYTES, File};
+use record::{BatchHeader, TimestampType};
 
-use super::table::{CHUNK_BYTES, Chunk, ENTRY_BYTES, TRAILER_BYTES, Trailer, encode_table};
+use super::table::{
+    ABORTED_BYTES, AbortedRange, CHUNK_BYTES, Chunk, ENTRY_BYTES, Index, RECORDS_UNKNOWN, TIME_UNKNOWN,
+    TRAILER_BYTES, Trailer,
+};
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Failed};
 use crate::planted::{Bug, planted};
@@ -25,13 +29,34 @@ pub(crate) struct Batch {
     pub(crate) bytes: Bytes,
 }
 
+impl Batch {
+    /// How many records it holds, and the least of their times, as far as its header tells.
+    fn summary(&self) -> (u32, i64) {
+        let Ok(header) = BatchHeader::read(&self.bytes) else {
+            return (RECORDS_UNKNOWN, TIME_UNKNOWN);
+        };
+        let least = match header.attributes.timestamp_type() {
+            TimestampType::LogAppendTime => header.max_timestamp_ms,
+            // The first record's is not the least one.
+            TimestampType::CreateTime if header.record_count == 1 => header.base_timestamp_ms,
+            TimestampType::CreateTime => TIME_UNKNOWN,
+        };
+        (
+            u32::try_from(header.record_count).unwrap_or(RECORDS_UNKNOWN),
+            least,
+        )
+    }
+}
+
 /// Where a run goes and what it must point to.
 pub(crate) struct Run<'a> {
     pub(crate) identity: SegmentIdentity,
     /// The end of the segment so far, where the run begins.
     pub(crate) start: u64,
-    /// For the run that seals the segment: all chunks before it.
-    pub(crate) seal: Option<&'a [Chunk]>,
+    /// For the run that seals the segment: what the runs before it hold.
+    pub(crate) seal: Option<&'a Index>,
+    /// The transactions that batches of the run abort, in the order of their markers.
+    pub(crate) aborted: &'a [AbortedRange],
 }
 
 /// Writes the run of `batches` and syncs the file. Returns the run's chunks and the segment's new end.
@@ -53,26 +78,26 @@ pub(crate) fn write_run(
 
 fn assemble(run: &Run<'_>, batches: &[Batch]) -> (Bytes, Vec<Chunk>, u64) {
     let data_bytes: usize = batches.iter().map(|batch| batch.bytes.len()).sum();
-    let earlier = run.seal.unwrap_or_default();
-    let chunks_max = earlier.len() + chunks_max(batches, data_bytes);
-    let mut slab = Slab::new(round_up_to_block(
-        data_bytes + chunks_max * ENTRY_BYTES + TRAILER_BYTES,
-    ));
+    let mut index = run.seal.cloned().unwrap_or_default();
+    let chunks_max = index.chunks.len() + chunks_max(batches, data_bytes);
+    index.aborted.extend_from_slice(run.aborted);
+    let table_bytes_max = chunks_max * ENTRY_BYTES + index.aborted.len() * ABORTED_BYTES;
+    let mut slab = Slab::new(round_up_to_block(data_bytes + table_bytes_max + TRAILER_BYTES));
     let chunks = append_chunks(&mut slab, run, batches);
-
-    let all: Vec<Chunk> = earlier.iter().chain(&chunks).copied().collect();
+    index.chunks.extend_from_slice(&chunks);
     let table_position = run.start + slab.filled() as u64;
-    let table = encode_table(&all);
+    let table = index.encode();
     slab.append(&table);
     let total = round_up_to_block(slab.filled() + TRAILER_BYTES);
     slab.append(&[0; BLOCK_BYTES][..total - TRAILER_BYTES - slab.filled()]);
     let end = run.start + total as u64;
     let trailer = Trailer {
         table_position,
-        chunk_count: all.len() as u32,
+        chunk_count: index.chunks.len() as u32,
+        aborted_count: index.aborted.len() as u32,
         table_checksum: run.identity.checksum(table_position, &table),
         previous_end: if run.seal.is_some() { 0 } else { run.start },
-        next: all.last().map_or(0, |chunk| chunk.next),
+        next: index.chunks.last().map_or(0, |chunk| chunk.next),
     };
     slab.append(&trailer.encode(&run.identity, end));
     (slab.cut_frame(), chunks, end)
@@ -94,8 +119,9 @@ fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk
     let mut rest = batches;
     while let Some(first) = rest.first() {
         let start = slab.filled();
-        let mut max_timestamp_ms = i64::MIN;
+        let (mut min_timestamp_ms, mut max_timestamp_ms) = (i64::MAX, i64::MIN);
         let mut next = first.first;
+        let mut records = 0;
         while let Some((batch, behind)) = rest.split_first()
             && slab.filled() - start < CHUNK_BYTES
             && batch.next - first.first <= CHUNK_SPAN_MAX
@@ -107,6 +133,10 @@ fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk
             slab.append(&batch.bytes);
             next = batch.next;
             max_timestamp_ms = max_timestamp_ms.max(batch.max_timestamp_ms);
+            let (batch_records, least) = batch.summary();
+            // Whatever is unknown of a batch is unknown of the chunk.
+            records = batch_records.saturating_add(records);
+            min_timestamp_ms = min_timestamp_ms.min(least);
             rest = behind;
         }
         let position = run.start + start as u64;
@@ -116,6 +146,8 @@ fn append_chunks(slab: &mut Slab, run: &Run<'_>, batches: &[Batch]) -> Vec<Chunk
             position,
             length: (slab.filled() - start) as u32,
             max_timestamp_ms,
+            min_timestamp_ms,
+            records,
             checksum: run.identity.checksum(position, &slab.frame()[start..]),
         });
     }

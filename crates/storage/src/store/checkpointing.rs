@@ -38,7 +38,7 @@ impl Store {
     pub fn checkpoint_is_due(&self) -> bool {
         self.round
             .as_ref()
-            .is_some_and(|round| round.waiting.is_empty() && !round.stepping && !round.checkpointing)
+            .is_some_and(|round| round.is_over() && !round.stepping && !round.checkpointing)
     }
 
     /// Takes the checkpoint that ends the round. `state` gives what each partition's owner wants kept, and the offset
@@ -72,8 +72,10 @@ impl Store {
                 state,
             }
         };
-        // Empty partitions need no line: they are known by name, and nothing is stored of them.
-        let mut kept: Vec<&PartitionLog> = self.partitions.values().filter(|log| log.next > 0).collect();
+        // Empty partitions need no line, unless something was promised for them: they are known by name, and nothing is stored of them.
+        let is_kept =
+            |log: &&PartitionLog| log.next > 0 || (log.has_vows && !planted(Bug::EmptyPromiseForgotten));
+        let mut kept: Vec<&PartitionLog> = self.partitions.values().filter(is_kept).collect();
         kept.sort_unstable_by_key(|log| log.id);
         let partitions: Vec<PartitionCheckpoint> = kept.into_iter().map(partition).collect();
         self.checkpoint_bytes = partitions.iter().map(PartitionCheckpoint::memory_bytes).sum();

@@ -1,8 +1,10 @@
 //! Layout: in the background, what the journal made durable is written into per-partition segments.
 //!
-//! A round covers everything durable when it began. Its steps append one run each, a few MiB of one partition. When
+//! A round covers everything durable when it began, up to the first batch that is not committed. Its steps append one run each, a few MiB of one partition. When
 //! all are done a checkpoint records them, and the journal's files are free for reuse. Whatever goes wrong in
 //! between, the journal still has everything: the round is given up and a later one starts over.
+//!
+//! If such batches hold the journal when it is half full, the round begins by carrying them (`carrying`).
 //!
 //! Layout that is behind, so that memory has let go of what it is to copy, ends a round with the first journal file that it has to
 //! read back, and reads each frame once for all partitions in it: reading it for each of them would put layout further behind.
@@ -25,7 +27,8 @@ use super::Store;
 use crate::fault::Fault;
 use crate::journal::{FrameBatches, Staged};
 use crate::partition::PartitionLog;
-use crate::segment::{Chunk, Segment};
+use crate::planted::{Bug, planted};
+use crate::segment::{AbortedRange, Chunk, Segment};
 use step::{Adoption, LaidOut, PlannedBatch, Target};
 
 /// The most that one step lays out: bounds the memory it pins and the time the owner's thread spends planning it.
@@ -42,6 +45,8 @@ const CHECKPOINT_IN_JOURNAL_TIMES: u64 = 4;
 pub(super) struct Round {
     /// Frames before this one are laid out when the round is done.
     pub(super) before_frame: u64,
+    /// Partitions whose suffixes are to be carried, before anything is laid out.
+    pub(super) carrying: VecDeque<PartitionId>,
     /// Partitions still to be looked at.
     pub(super) waiting: VecDeque<PartitionId>,
     /// Frames that were read back for one partition and are mostly others', for the steps of those.
@@ -55,6 +60,21 @@ pub(super) struct Round {
     pub(super) stepping: bool,
     /// The checkpoint that ends the round is out.
     pub(super) checkpointing: bool,
+}
+
+impl Round {
+    /// Whether no step is left to be planned.
+    pub(super) fn is_over(&self) -> bool {
+        self.carrying.is_empty() && self.waiting.is_empty()
+    }
+}
+
+/// The transactions that batches in the journal only abort, of those before `next`.
+fn aborted_before(log: &PartitionLog, next: i64) -> Vec<AbortedRange> {
+    let ranges = log.aborted.iter().copied();
+    ranges
+        .filter(|range| (log.laid_out..next).contains(&range.marker))
+        .collect()
 }
 
 impl Store {
@@ -95,8 +115,11 @@ impl Store {
     }
 
     fn begin_round(&mut self, end: u64) -> bool {
-        let is_wanted = self.has_unreleased_before(end) || self.compaction_unrecorded;
-        if self.round.is_some() || self.journal.dead().is_some() || !is_wanted {
+        if self.round.is_some() || self.journal.dead().is_some() {
+            return false;
+        }
+        let (carrying, end) = self.to_carry(self.committed_before(), end);
+        if !(self.has_unreleased_before(end) || self.compaction_unrecorded) {
             return false;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
@@ -110,10 +133,14 @@ impl Store {
             }
             false => 0,
         };
-        self.laid_out_before = before_frame;
+        let carrying = VecDeque::from(carrying);
+        if carrying.is_empty() {
+            self.laid_out_before = before_frame;
+        }
         let waiting = std::mem::take(&mut self.unlaid);
         self.round = Some(Round {
             before_frame,
+            carrying,
             waiting,
             recalled: HashMap::new(),
             bytes,
@@ -161,6 +188,12 @@ impl Store {
     pub fn next_layout(&mut self, now_ms: i64) -> Option<LayoutJob> {
         loop {
             let round = self.round.as_mut().filter(|round| !round.stepping)?;
+            if let Some(id) = round.carrying.front().copied() {
+                if let Some(job) = self.next_carry(id, now_ms) {
+                    return Some(job);
+                }
+                continue;
+            }
             let id = *round.waiting.front()?;
             let before_frame = round.before_frame;
             if let Some(log) = self.partitions.get(&id)
@@ -179,11 +212,39 @@ impl Store {
         }
     }
 
+    /// The step that carries a partition's suffix, if there is any left. The last one lets layout begin.
+    fn next_carry(&mut self, id: PartitionId, now_ms: i64) -> Option<LayoutJob> {
+        let log = self.partitions.get(&id);
+        let job = log.and_then(|log| {
+            let carry = self.plan_carry(log)?;
+            Some(LayoutJob {
+                carry: Some(carry),
+                ..self.step(log, Segment::new(log.next, now_ms), None)
+            })
+        });
+        let round = self.round.as_mut().expect("it carries");
+        round.stepping = job.is_some();
+        if job.is_none() {
+            round.carrying.pop_front();
+            if round.carrying.is_empty() {
+                self.laid_out_before = round.before_frame;
+            }
+        }
+        job
+    }
+
     fn plan_step(&self, log: &PartitionLog, before_frame: u64, now_ms: i64) -> Option<LayoutJob> {
         let start = log.tail.partition_point(|batch| batch.next <= log.laid_out);
         if let Some(adoption) = self.plan_adoption(log, start, before_frame) {
-            let first = adoption.chunks[0].first;
-            return Some(self.step(log, Segment::new(first, now_ms), Some(adoption)));
+            let (first, last) = (
+                adoption.chunks[0].first,
+                adoption.chunks[adoption.chunks.len() - 1],
+            );
+            return Some(LayoutJob {
+                aborted: aborted_before(log, last.next),
+                sparse: first < log.gaps_before,
+                ..self.step(log, Segment::new(first, now_ms), Some(adoption))
+            });
         }
         let (mut batches, mut frames) = (Vec::new(), Vec::<FrameBatches>::new());
         let (mut bytes, mut read_bytes) = (0, 0);
@@ -200,6 +261,10 @@ impl Store {
                 }
                 file_end = self.file_end(batch.frame);
             }
+            assert!(
+                batch.first < log.committed || planted(Bug::UncommittedLaidOut),
+                "a round ends before what is not committed"
+            );
             bytes += length;
             let staged = Staged {
                 frame: batch.frame,
@@ -232,7 +297,7 @@ impl Store {
                 resident,
             });
         }
-        let first = batches.first()?.first;
+        let (first, next) = (batches.first()?.first, batches.last()?.next);
         let fresh = Segment::new(first, now_ms);
         let target = |segment: Segment| Target {
             segment,
@@ -243,6 +308,8 @@ impl Store {
         Some(LayoutJob {
             open: open.copied().map(target),
             fresh: target(fresh),
+            aborted: aborted_before(log, next),
+            sparse: first < log.gaps_before,
             batches,
             frames,
             ..self.step(log, fresh, None)
@@ -271,6 +338,9 @@ impl Store {
             is_first: log.segments.is_empty(),
             batches: Vec::new(),
             frames: Vec::new(),
+            aborted: Vec::new(),
+            sparse: false,
+            carry: None,
             adoption,
         }
     }
@@ -284,6 +354,9 @@ impl Store {
         let round = self.round.as_mut().expect("a step belongs to a round");
         assert!(round.stepping, "a step ends once");
         round.stepping = false;
+        if job.carry.is_some() {
+            return self.carried(job, result);
+        }
         let others_wait = round.waiting.len() > 1;
         let Some(log) = self.partitions.get_mut(&job.partition) else {
             return Ok(());
@@ -326,6 +399,29 @@ impl Store {
             log_start,
             self.journal.staged_before().saturating_sub(1),
         );
+        Ok(())
+    }
+
+    fn carried(&mut self, job: LayoutJob, result: Result<LaidOut, StepFailed>) -> Result<(), Fault> {
+        let done = match result {
+            Ok(done) => done,
+            Err(StepFailed(failure)) => {
+                self.give_up_round();
+                return Err(self.fault_of(failure));
+            }
+        };
+        match self.carry(&job, done.carried) {
+            // What is appended from now on is behind the round's end.
+            Ok(()) => {
+                let round = self.round.as_mut().expect("its step ended");
+                round.carrying.pop_front();
+                if round.carrying.is_empty() {
+                    self.laid_out_before = round.before_frame;
+                }
+            }
+            // Another round tries again, when there is room.
+            Err(_) => self.give_up_round(),
+        }
         Ok(())
     }
 

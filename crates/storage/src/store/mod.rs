@@ -1,10 +1,12 @@
 //! The store: all partitions of one core over one journal.
 //!
 //! An append is staged in memory here and durable once its flush came back. The store numbers nothing and
-//! commits nothing: its owner does, and asks here for bytes only up to where readers may see.
+//! commits nothing: its owner does, says so here, and asks for bytes only up to where readers may see.
 
+mod carrying;
 mod checkpointing;
 mod compacting;
+mod cutting;
 mod layout;
 mod load;
 mod open;
@@ -37,7 +39,7 @@ pub use removal::{AgeLimit, REMOVAL_PAUSE, RemovalJob, Removed};
 use crate::batch_bytes::BatchBytes;
 use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
-use crate::journal::frame::{EntryHeader, EntryKind};
+use crate::journal::frame::{EntryHeader, EntryKind, NONE};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Reserve, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use compacting::{Compaction, Superseded};
@@ -214,6 +216,7 @@ impl Store {
             first: append.first,
             next: append.next,
             payload_bytes: u32::try_from(batch.len()).expect("a request is below 4 GiB"),
+            aborts: NONE,
         };
         let staged = match batch {
             BatchBytes::Shared(bytes) => {
@@ -228,18 +231,17 @@ impl Store {
                 self.journal.stage_frame(&header, batch.take_memory())
             }
         };
-        if !std::mem::replace(&mut log.queued, true) {
-            self.unlaid.push_back(id);
-        }
-        log.forget_laid_out(self.journal.resident_from());
-        log.push(TailBatch {
+        let tail_batch = TailBatch {
             first: append.first.0,
             next: append.next.0,
             max_timestamp_ms: append.append_time_ms.unwrap_or(append.max_timestamp_ms),
             frame: staged.frame,
             start: staged.start,
             length: header.payload_bytes,
-        });
+        };
+        if log.push_staged(tail_batch, self.journal.resident_from()) {
+            self.unlaid.push_back(id);
+        }
         self.bytes_since_round += u64::from(header.payload_bytes);
         Ok(())
     }
@@ -256,8 +258,8 @@ impl Store {
         self.journal.stage_closing_frame()
     }
 
-    /// Applies a flush's outcome: the partitions that became durable and up to where (a partition may be named twice,
-    /// with growing offsets).
+    /// Applies a flush's outcome: the partitions that became durable and up to where. A partition may be named twice, with growing
+    /// offsets unless it was cut in between: the last one counts.
     ///
     /// # Errors
     /// `Dead` if the flush failed. Nothing is appended here any more; what was staged and not flushed is of unknown

@@ -1,22 +1,23 @@
 //! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::Disk;
 use quick_cache::unsync::Cache;
-use record::{BatchHeader, Offset, PartitionId};
+use record::{BatchHeader, Epoch, Offset, PartitionId};
 
 use super::pieces::{ByteWeight, piece_cache};
 use super::read_ahead::ReadAhead;
 use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_BYTES_MAX, TABLE_SHARE};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
-use crate::checksum::JournalIdentity;
+use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::{Doing, Fault};
-use crate::journal::frame::{Entry, EntryHeader, EntryKind};
+use crate::journal::frame::{Entry, EntryHeader, EntryKind, NONE, Witness};
 use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use crate::planted::{Bug, planted};
 
 /// What recovery found, for the owner to build its own state from.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub struct Recovered {
     pub cut_bytes: u64,
     /// The last frame had a turned bit, which was put right.
     pub mended: bool,
+    /// How far other nodes' journals were durable: of each the latest that the journal still says.
+    pub witnesses: Vec<Witness>,
 }
 
 /// One partition as recovered.
@@ -46,6 +49,24 @@ pub struct RecoveredPartition {
     pub state: Bytes,
     /// The headers of all batches that `state` does not reflect, in order.
     pub replay: Vec<BatchHeader>,
+    /// The greatest epoch that the journal promises to wait for, which `state` may reflect already.
+    pub promised: Option<Epoch>,
+    /// The greatest epoch whose log the journal accepts, which `state` may reflect already.
+    pub accepted: Option<Epoch>,
+}
+
+impl RecoveredPartition {
+    fn new(id: PartitionId) -> RecoveredPartition {
+        RecoveredPartition {
+            id,
+            log_start: Offset::ZERO,
+            next: Offset::ZERO,
+            state: Bytes::new(),
+            replay: Vec::new(),
+            promised: None,
+            accepted: None,
+        }
+    }
 }
 
 /// What the checkpoint and the journal add up to.
@@ -54,8 +75,11 @@ pub(crate) struct Replay {
     recovered: HashMap<PartitionId, RecoveredPartition>,
     state_next: HashMap<PartitionId, i64>,
     pub(crate) removals: VecDeque<(Removal, u64)>,
-    /// Partitions seen in the journal whose beginning is nowhere: a later entry must say that they were deleted.
-    headless: HashMap<PartitionId, i64>,
+    /// Partitions of which entries go on behind where their log ends here, and at which offset. What is between was laid out, and they were
+    /// deleted since, or it was carried: a later entry must say so.
+    detached: HashMap<PartitionId, i64>,
+    /// By node, directory and journal.
+    witnesses: BTreeMap<(i32, DirectoryId, u32), Witness>,
 }
 
 /// Called with each batch of the journal and its entry; an error message stops the recovery as damage.
@@ -104,6 +128,7 @@ impl Store {
                 .sum(),
             cut_bytes: scanned.cut_bytes,
             mended: scanned.mended.is_some(),
+            witnesses: replay.witnesses.values().copied().collect(),
             partitions: Vec::new(),
         };
         let journal =
@@ -113,6 +138,14 @@ impl Store {
                     .at(disk.root().join("journals").display().to_string())
             })?;
         recovered.partitions = replay.recovered.into_values().collect();
+        // All that was ever written of it was cut off.
+        let is_nothing = |id: &PartitionId| {
+            let log = &replay.logs[id];
+            log.next == 0 && !log.has_vows
+        };
+        recovered
+            .partitions
+            .retain(|partition| !is_nothing(&partition.id));
         recovered.partitions.sort_by_key(|partition| partition.id);
         let unlaid = queue_for_layout(&mut replay.logs);
         let segments = replay.logs.values().flat_map(|log| &log.segments);
@@ -181,7 +214,8 @@ impl Replay {
             recovered: HashMap::new(),
             state_next: HashMap::new(),
             removals: VecDeque::new(),
-            headless: HashMap::new(),
+            detached: HashMap::new(),
+            witnesses: BTreeMap::new(),
         };
         let Some(checkpoint) = checkpoint else {
             return replay;
@@ -199,6 +233,8 @@ impl Replay {
         log.log_start = partition.log_start;
         log.laid_out = partition.laid_out;
         log.next = partition.laid_out;
+        log.committed = partition.laid_out;
+        log.has_vows = partition.state_next == 0;
         log.segments = partition.segments;
         log.recorded = partition.laid_out;
         log.cleaned = partition.cleaned;
@@ -211,25 +247,85 @@ impl Replay {
             log_start: Offset(log.log_start),
             next: Offset(log.next),
             state: partition.state,
-            replay: Vec::new(),
+            ..RecoveredPartition::new(id)
         };
         self.recovered.insert(id, recovered);
         self.logs.insert(id, log);
     }
 
     fn apply(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
-        match entry.header.kind {
-            EntryKind::Batch => self.apply_batch(location, frame, entry),
-            EntryKind::Trim => self.apply_trim(
-                entry.header.partition,
-                entry.header.first.0,
-                location.frame_sequence,
-            ),
-            EntryKind::Delete => {
-                self.apply_delete(entry.header.partition, location.frame_sequence);
-                Ok(())
+        let (header, at) = (&entry.header, location.frame_sequence);
+        match header.kind {
+            EntryKind::Batch | EntryKind::AbortBatch => return self.apply_batch(location, frame, entry),
+            EntryKind::Trim => return self.apply_trim(header.partition, header.first.0, at),
+            EntryKind::Delete => self.apply_delete(header.partition, at),
+            EntryKind::Accept => return self.apply_accept(header, at),
+            EntryKind::Promise => {
+                let (log, recovered) = self.log_of(header.partition);
+                log.has_vows = true;
+                recovered.promised = recovered.promised.max(Some(header.epoch));
+            }
+            EntryKind::Base => return self.apply_base(header.partition, header.first.0),
+            EntryKind::Witness => {
+                let witness = header.witness();
+                let key = (witness.node, witness.directory, witness.journal);
+                let known = self.witnesses.entry(key).or_insert(witness);
+                known.frame = known.frame.max(witness.frame);
             }
         }
+        Ok(())
+    }
+
+    /// A partition's log, made if there is none, and what is to be told of it.
+    fn log_of(&mut self, id: PartitionId) -> (&mut PartitionLog, &mut RecoveredPartition) {
+        let log = self.logs.entry(id);
+        let recovered = self.recovered.entry(id);
+        (
+            log.or_insert_with(|| PartitionLog::new(id, SegmentRolling::default())),
+            recovered.or_insert_with(|| RecoveredPartition::new(id)),
+        )
+    }
+
+    /// Whether an entry at `offset` is behind the log's end here. That is noted.
+    fn is_detached(&mut self, id: PartitionId, offset: i64) -> bool {
+        let is_detached = offset > self.logs.get(&id).map_or(0, |log| log.next);
+        if is_detached {
+            self.detached.entry(id).or_insert(offset);
+        }
+        is_detached
+    }
+
+    fn apply_accept(&mut self, header: &EntryHeader, frame: u64) -> Result<(), String> {
+        let (id, first) = (header.partition, header.first.0);
+        let (log, recovered) = self.log_of(id);
+        if header.epoch >= Epoch(0) {
+            log.has_vows = true;
+            recovered.accepted = recovered.accepted.max(Some(header.epoch));
+        }
+        if self.is_detached(id, first) {
+            return Ok(());
+        }
+        self.detached.remove(&id);
+        let (log, recovered) = self.log_of(id);
+        log.cut(first, frame)?;
+        recovered.next = header.first;
+        if !planted(Bug::CutBatchReplayed) {
+            recovered.replay.retain(|batch| batch.base_offset < header.first);
+        }
+        Ok(())
+    }
+
+    fn apply_base(&mut self, id: PartitionId, first: i64) -> Result<(), String> {
+        let (log, recovered) = self.log_of(id);
+        match log.next {
+            0 => log.begin_at(first),
+            // Imported segments end here, and the checkpoint names them.
+            next if next == first && log.tail.is_empty() => {}
+            next => return Err(format!("{id} is to begin at offset {first}, but ends at {next}")),
+        }
+        recovered.log_start = Offset(log.log_start);
+        recovered.next = Offset(log.next);
+        Ok(())
     }
 
     fn apply_batch(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
@@ -237,7 +333,8 @@ impl Replay {
         let payload = &frame[entry.payload_start..entry.payload_start + entry.header.payload_bytes as usize];
         let header =
             BatchHeader::read(payload).map_err(|error| format!("a batch of {id} is not one: {error}"))?;
-        if header.base_offset.0 != first
+        // Compaction may have taken what came before its own first offset.
+        if header.base_offset.0 < first
             || header.next_offset().0 != next
             || header.length_bytes != payload.len()
         {
@@ -245,17 +342,16 @@ impl Replay {
                 "a batch of {id} at offset {first} does not say so itself"
             ));
         }
-        if next <= first {
-            return Err(format!("a batch of {id} at offset {first} holds no records"));
-        }
-        if !self.logs.contains_key(&id) && first > 0 {
-            self.headless.insert(id, first);
+        if self.is_detached(id, first) {
             return Ok(());
         }
-        let log = self
-            .logs
-            .entry(id)
-            .or_insert_with(|| PartitionLog::new(id, SegmentRolling::default()));
+        if entry.header.aborts != NONE && header.producer_id < 0 {
+            return Err(format!(
+                "a batch of {id} at offset {first} aborts a transaction of nobody's"
+            ));
+        }
+        let state_next = self.state_next.get(&id).copied().unwrap_or(0);
+        let (log, recovered) = self.log_of(id);
         if first != log.next {
             return Err(format!(
                 "{id} goes on at offset {first} where {} is expected",
@@ -270,25 +366,20 @@ impl Replay {
             start: entry.payload_start as u32,
             length: entry.header.payload_bytes,
         });
-        let recovered = self.recovered.entry(id).or_insert_with(|| RecoveredPartition {
-            id,
-            log_start: Offset::ZERO,
-            next: Offset::ZERO,
-            state: Bytes::new(),
-            replay: Vec::new(),
-        });
+        log.note_kind(&header, entry.header.aborts);
         recovered.next = Offset(next);
-        if first >= self.state_next.get(&id).copied().unwrap_or(0) {
+        if first >= state_next {
             recovered.replay.push(header);
         }
         Ok(())
     }
 
     fn apply_trim(&mut self, id: PartitionId, log_start: i64, frame: u64) -> Result<(), String> {
+        let is_unknown = self.logs.get(&id).is_none_or(|log| log.next == 0);
+        if is_unknown && self.is_detached(id, log_start) {
+            return Ok(());
+        }
         let Some(log) = self.logs.get_mut(&id) else {
-            if log_start > 0 {
-                self.headless.insert(id, log_start);
-            }
             return Ok(());
         };
         if log_start > log.next {
@@ -316,7 +407,7 @@ impl Replay {
     fn apply_delete(&mut self, id: PartitionId, frame: u64) {
         let log = self.logs.remove(&id);
         self.recovered.remove(&id);
-        self.headless.remove(&id);
+        self.detached.remove(&id);
         let segments = log.iter().flat_map(|log| &log.segments);
         let files = segments.filter_map(|segment| segment.adopted.map(Some));
         for adopted in files.chain([None]) {
@@ -339,10 +430,12 @@ impl Replay {
                 what,
             }
         };
-        if let Some((id, first)) = self.headless.iter().min() {
-            return Err(damaged(format!(
-                "{id} begins at offset {first}, and what came before is gone"
-            )));
+        if let Some((id, first)) = self.detached.iter().min() {
+            let next = self.logs.get(id).map_or(0, |log| log.next);
+            return Err(damaged(match next {
+                0 => format!("{id} begins at offset {first}, and what came before is gone"),
+                next => format!("{id} goes on at offset {first} where {next} is expected"),
+            }));
         }
         for (id, state_next) in &self.state_next {
             let next = self.logs.get(id).map_or(*state_next, |log| log.next);
@@ -390,7 +483,7 @@ mod tests {
 
     #[test]
     fn the_index_of_the_largest_segment_has_room_whatever_share_a_journal_has() {
-        const OF_A_GIBIBYTE: u64 = 768 << 10;
+        const OF_A_GIBIBYTE: u64 = 896 << 10;
         for journals in [1, 16, 64] {
             assert!(
                 table_cache_bytes((64 << 20) / journals) > OF_A_GIBIBYTE,

@@ -201,6 +201,11 @@ impl Store {
         );
         assert!(log_start <= next, "a log cannot start behind its end");
         let frame = self.stage_bare(EntryKind::Trim, id, log_start)?;
+        // What is given up was committed, and with a part of a batch all of it.
+        let log = &self.partitions[&id];
+        let batch = log.tail_index(log_start.0).map(|index| log.tail[index]);
+        let whole = batch.filter(|batch| batch.first < log_start.0);
+        self.commit_to(id, Offset(whole.map_or(log_start.0, |batch| batch.next)));
         self.give_up_below(id, log_start.0, frame);
         Ok(frame)
     }
@@ -209,7 +214,9 @@ impl Store {
     /// may be writing to the open one: that one goes when the step is back. Nobody comes back to it for another's step.
     pub(super) fn give_up_below(&mut self, id: PartitionId, log_start: i64, frame: u64) {
         let round = self.round.as_ref();
-        let stepping = round.is_some_and(|round| round.stepping && round.waiting.front() == Some(&id));
+        let stepping = round.is_some_and(|round| {
+            round.stepping && round.carrying.is_empty() && round.waiting.front() == Some(&id)
+        });
         let Some(log) = self.partitions.get_mut(&id) else {
             return;
         };
@@ -270,14 +277,7 @@ impl Store {
         partition: PartitionId,
         first: Offset,
     ) -> Result<u64, StageError> {
-        let header = EntryHeader {
-            kind,
-            partition,
-            epoch: Epoch(0),
-            first,
-            next: first,
-            payload_bytes: 0,
-        };
+        let header = EntryHeader::bare(kind, partition, Epoch(0), first);
         // What is deleted is gone for good; a trim may give up next to nothing, and come again.
         let reserve = match kind {
             EntryKind::Delete => Reserve::Use,

@@ -8,6 +8,7 @@ mod compaction;
 mod compaction_beside;
 mod corruption;
 mod crashes;
+mod cutting;
 mod failures;
 mod forgeries;
 mod full_disks;

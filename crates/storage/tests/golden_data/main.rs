@@ -1,14 +1,18 @@
-//! Data of each released format, as it was written then, can be opened and read in full. Never write these files anew for
-//! a format that was released: a new format gets a new folder beside the old ones.
+//! Data of each format, as it was written then, can be opened and read in full. Never write these files anew: a new format gets a
+//! new folder beside the old ones.
 //!
-//! `testdata/format-1` is a whole node's store in small: journal files that were used again, a sealed segment and an open
-//! one, all codecs, a trim, a deletion, and batches that are in the journal only. `testdata/format-2` has adopted journal
-//! files besides: segments with entries of other partitions in them, and two that are still to be removed. `testdata/format-3` has
-//! compacted segments, one of them made of adopted files, tombstones of two passes, and what they superseded still to be removed.
+//! `testdata/format-4` has one folder for each kind of history, each a whole node's store in small. `plain`: journal files that were
+//! used again, a sealed segment and an open one, all codecs, a trim, a deletion, and batches that are in the journal only. `adopted`:
+//! journal files that became segments, with entries of other partitions in them, and two that are still to be removed.
+//! `compacted`: compacted segments, one of them made of adopted files, tombstones of two passes, and what they superseded still to
+//! be removed. `replicated`: all kinds of entries, logs that begin elsewhere than at 0, have gaps and were cut off. Of `testdata/format-3`,
+//! which is not read any more, a checkpoint and a journal file are left: they are refused.
 
-mod format_1;
-mod format_2;
-mod format_3;
+mod adopted;
+mod compacted;
+mod older;
+mod plain;
+mod replicated;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +22,13 @@ use platform::disk::{Disk, RealDisk, SimulatedDisk};
 use record::{
     BatchBuilder, ClusterId, Compression, Epoch, Limits, PartitionId, Record, TopicId, batches, records,
 };
-use storage::{Append, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store, StoreConfig};
+use storage::{
+    Append, DirectoryId, JournalIdentity, JournalSizes, Read, Recovered, SegmentRolling, Store, StoreConfig,
+};
 
 const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId(*b"golden cluster 1"),
+    directory: DirectoryId([5; 16]),
     node: 7,
     journal: 0,
 };
@@ -29,14 +36,14 @@ const CONFIG: StoreConfig = StoreConfig {
     identity: IDENTITY,
     journal: JournalSizes {
         file_bytes: 20 << 10,
-        files_max: 3,
+        files_max: 5,
     },
     layout_trigger_bytes: 8 << 10,
     tail_cache_bytes: 8 << 10,
     chunk_cache_bytes: 64 << 10,
     superseded_bytes_max: 64 << 20,
 };
-/// Of format 2: files that three frames of two blocks fill.
+/// Files that three frames of two blocks fill.
 const ROOMY: StoreConfig = StoreConfig {
     journal: JournalSizes {
         file_bytes: 28 << 10,
@@ -85,7 +92,7 @@ fn partition(number: u8) -> PartitionId {
 
 /// The record at an offset; a run of bytes makes it worth compressing.
 fn value(number: u8, offset: i64) -> String {
-    format!("record {offset} of partition {number} {}", "=".repeat(80))
+    format!("record {offset} of partition {number} {}", "=".repeat(79))
 }
 
 fn assert_golden(number: u8, record: &Record) {
@@ -115,6 +122,7 @@ fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> (Store, Recovered) {
     let (mut store, recovered) = Store::open(disk, config).expect("nothing is damaged");
     for partition in &recovered.partitions {
         store.open_partition(partition.id, rolling(partition.id));
+        store.commit_to(partition.id, partition.next);
     }
     (store, recovered)
 }
@@ -171,7 +179,10 @@ fn append_batch(store: &mut Store, number: u8, records: i64, build: impl FnOnce(
 fn flush(store: &mut Store) {
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
-        store.flushed(flush, result).expect("nothing fails");
+        let durable = store.flushed(flush, result).expect("nothing fails");
+        durable
+            .into_iter()
+            .for_each(|(id, next)| store.commit_to(id, next));
         prepare(store);
     }
 }
@@ -255,9 +266,13 @@ fn save(disk: &SimulatedDisk, folder: &str) {
 
 #[test]
 fn each_format_has_its_version() {
-    for (files, version) in [(format_1::FILES, 1), (format_2::FILES, 2), (format_3::FILES, 3)] {
+    for files in [plain::FILES, adopted::FILES, compacted::FILES, replicated::FILES] {
         let (path, checkpoint) = files[0];
         assert!(path.starts_with("checkpoints/"));
-        assert_eq!(checkpoint[8..12], u32::to_le_bytes(version));
+        assert_eq!(checkpoint[8..12], u32::to_le_bytes(4));
+        let journals = files.iter().filter(|(path, _)| path.starts_with("journals/"));
+        for (path, journal) in journals {
+            assert_eq!(journal[8..12], u32::to_le_bytes(2), "{path}");
+        }
     }
 }

@@ -8,7 +8,9 @@ use protocol::ProducerLimits;
 use protocol::leader::NodeId;
 use protocol::metadata::{ConfigChange, TopicConfig, TopicSettings};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, TopicId};
-use storage::{Append, BatchBytes, JournalIdentity, JournalSizes, SegmentRolling, Store, StoreConfig};
+use storage::{
+    Append, BatchBytes, DirectoryId, JournalIdentity, JournalSizes, SegmentRolling, Store, StoreConfig,
+};
 
 use tokio::task::LocalSet;
 use tokio::time::Instant;
@@ -24,6 +26,7 @@ const ID: PartitionId = PartitionId {
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId([1; 16]),
+        directory: DirectoryId([5; 16]),
         node: 1,
         journal: 0,
     },
@@ -73,7 +76,10 @@ fn fill(disk: &Arc<dyn Disk>) {
     }
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
-        store.flushed(flush, result).expect("the disk works");
+        let durable = store.flushed(flush, result).expect("the disk works");
+        durable
+            .into_iter()
+            .for_each(|(id, next)| store.commit_to(id, next));
     }
     store.begin_layout();
     while let Some(job) = store.next_layout(1_000) {

@@ -81,6 +81,8 @@ impl Store {
             segment.sealed
                 && segment.next <= end
                 && !is_journals
+                // What a transaction left is neither a key's latest record nor free to go.
+                && segment.aborted == 0
                 && (policy.min_lag_ms == 0 || segment.max_timestamp_ms <= youngest_ms)
         };
         let count = log.segments.iter().take_while(is_cleanable).count();

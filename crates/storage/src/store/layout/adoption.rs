@@ -4,8 +4,9 @@
 //! topics whose segments may be as large; what of a file is other partitions' is copied as ever.
 
 use crate::partition::PartitionLog;
+use crate::planted::{Bug, planted};
 use crate::segment::table::CHUNK_BYTES;
-use crate::segment::{AdoptedFile, Chunk};
+use crate::segment::{AdoptedFile, Chunk, RECORDS_UNKNOWN, TIME_UNKNOWN};
 use crate::store::Store;
 
 use super::step::Adoption;
@@ -54,7 +55,9 @@ impl Store {
         let file = self
             .journal
             .complete_file(log.tail.get(index)?.frame, before_frame)?;
-        if log.rolling.bytes < file.file_bytes {
+        // By the index of a file the first batch at an offset is found, and not the one that came in its place.
+        let has_cuts = file.frames_begin < log.cuts_before && !planted(Bug::CutFileAdopted);
+        if log.rolling.bytes < file.file_bytes || has_cuts {
             return None;
         }
         let own = log
@@ -114,6 +117,9 @@ impl Store {
                     position: location.position,
                     length: location.total_bytes,
                     max_timestamp_ms: batch.max_timestamp_ms,
+                    // The batches are not looked into.
+                    min_timestamp_ms: TIME_UNKNOWN,
+                    records: RECORDS_UNKNOWN,
                     // Its frames have checksums of their own.
                     checksum: 0,
                 }),

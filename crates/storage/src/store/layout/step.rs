@@ -15,9 +15,10 @@ use crate::fault::{Doing, Failed, Fault};
 use crate::journal::{FrameBatches, RereadError};
 use crate::planted::{Bug, planted};
 use crate::segment::{
-    AdoptedFile, Batch, Chunk, PARTITIONS, Run, Segment, SegmentFile, directory, open_segment, path,
-    read_table, verify_end, write_run,
+    AbortedRange, AdoptedFile, Batch, Chunk, Index, PARTITIONS, Run, Segment, SegmentFile, directory,
+    open_segment, path, read_index, verify_end, write_run,
 };
+use crate::store::carrying::{Carried, CarryPlan};
 
 /// One step: to be run anywhere, then given to `laid_out`. Blocks.
 pub struct LayoutJob {
@@ -34,7 +35,13 @@ pub struct LayoutJob {
     pub(super) is_first: bool,
     pub(super) batches: Vec<PlannedBatch>,
     pub(super) frames: Vec<FrameBatches>,
-    /// Instead of all these: a journal file that becomes the segment.
+    /// The transactions that these batches abort, or those of the journal file.
+    pub(super) aborted: Vec<AbortedRange>,
+    /// Offsets may be missing before some of these batches.
+    pub(super) sparse: bool,
+    /// Instead of all these: batches to be gathered and staged anew.
+    pub(in crate::store) carry: Option<CarryPlan>,
+    /// Or a journal file that becomes the segment.
     pub(super) adoption: Option<Adoption>,
 }
 
@@ -65,6 +72,8 @@ pub struct LaidOut {
     pub(super) chunks: Vec<Chunk>,
     /// Frames that it read back and that are mostly other partitions', by their sequences.
     pub(in crate::store) recalled: Vec<(u64, Bytes)>,
+    /// What was gathered to be staged anew.
+    pub(in crate::store) carried: Vec<Carried>,
     /// Why the open segment was not gone on with, if it was not.
     pub(super) left_open: Option<Fault>,
 }
@@ -92,6 +101,19 @@ impl From<RereadError> for StepFailed {
     }
 }
 
+impl LaidOut {
+    /// A step of which nothing is to be told but the segment.
+    fn of(segment: Segment) -> LaidOut {
+        LaidOut {
+            segment,
+            chunks: Vec::new(),
+            recalled: Vec::new(),
+            carried: Vec::new(),
+            left_open: None,
+        }
+    }
+}
+
 impl LayoutJob {
     /// The partition it lays out.
     pub fn partition(&self) -> PartitionId {
@@ -105,6 +127,13 @@ impl LayoutJob {
     pub fn run(&self) -> Result<LaidOut, StepFailed> {
         if let Some(adoption) = &self.adoption {
             return Ok(self.adopt(adoption)?);
+        }
+        if let Some(plan) = &self.carry {
+            let frames = FrameBatches::read_frames(&plan.frames, &self.journal)?;
+            return Ok(LaidOut {
+                carried: plan.gather(&frames),
+                ..LaidOut::of(self.fresh.segment)
+            });
         }
         let frames = FrameBatches::read_frames(&self.frames, &self.journal)?;
         let laid_out = self.copy(&self.gather(&frames))?;
@@ -133,7 +162,7 @@ impl LayoutJob {
             }
         };
         let file = self.create_file(left_open.is_some())?;
-        let laid_out = self.write(&self.fresh, &file, &[], batches)?;
+        let laid_out = self.write(&self.fresh, &file, &Index::default(), batches)?;
         Ok(LaidOut {
             left_open,
             ..laid_out
@@ -143,10 +172,15 @@ impl LayoutJob {
     /// Writes the index of a journal file. The checkpoint that records it makes the file the segment's.
     fn adopt(&self, adoption: &Adoption) -> Result<LaidOut, Fault> {
         let file = self.create_file(false)?;
+        let index = Index {
+            chunks: adoption.chunks.clone(),
+            aborted: Vec::new(),
+        };
         let run = Run {
             identity: file.identity,
             start: 0,
-            seal: Some(&adoption.chunks),
+            seal: Some(&index),
+            aborted: &self.aborted,
         };
         let (_, end) = write_run(&*file.file, &run, &[]).map_err(|failed| failed.at(&file.path))?;
         self.sync_name(&file)?;
@@ -160,15 +194,12 @@ impl LayoutJob {
                 .max()
                 .unwrap_or(i64::MIN),
             sealed: true,
+            sparse: self.sparse,
+            aborted: self.aborted.len() as u32,
             adopted: Some(adoption.file),
             ..self.fresh.segment
         };
-        Ok(LaidOut {
-            segment,
-            chunks: Vec::new(),
-            recalled: Vec::new(),
-            left_open: None,
-        })
+        Ok(LaidOut::of(segment))
     }
 
     /// Makes the name of a new file durable.
@@ -181,34 +212,35 @@ impl LayoutJob {
             .map_err(|error| Doing::Syncing.failed(error).at(&file.path))
     }
 
-    /// The open segment and, if the run is to seal it, all its chunks. It is found whole, or this fails.
+    /// The open segment and, if the run is to seal it, its index. It is found whole, or this fails.
     ///
     /// A whole look follows the runs back one by one. That is done once in a segment's life, when its last table needs it
     /// anyway. The cheaper look at its last block is for ends that another process left: an end that this process wrote
     /// was synced without an error, and to doubt it before every run would add a read to each.
-    fn go_on(&self, open: &Target) -> Result<(SegmentFile, Vec<Chunk>), Fault> {
+    fn go_on(&self, open: &Target) -> Result<(SegmentFile, Index), Fault> {
         let file = open_segment(&self.disk, &self.journal, &self.partition, &open.segment)?;
         if open.seal {
-            let earlier = read_table(&file, &open.segment)?;
+            let earlier = read_index(&file, &open.segment)?;
             return Ok((file, earlier));
         }
         if !self.end_is_known && !planted(Bug::AppendedBehindDamage) {
             verify_end(&file, &open.segment)?;
         }
-        Ok((file, Vec::new()))
+        Ok((file, Index::default()))
     }
 
     fn write(
         &self,
         target: &Target,
         file: &SegmentFile,
-        earlier: &[Chunk],
+        earlier: &Index,
         batches: &[Batch],
     ) -> Result<LaidOut, Fault> {
         let run = Run {
             identity: file.identity,
             start: target.segment.end,
             seal: target.seal.then_some(earlier),
+            aborted: &self.aborted,
         };
         let (chunks, end) = write_run(&*file.file, &run, batches).map_err(|failed| failed.at(&file.path))?;
         if target.segment.end == 0 {
@@ -225,13 +257,13 @@ impl LayoutJob {
             end,
             max_timestamp_ms: target.segment.max_timestamp_ms.max(newest),
             sealed: target.seal,
+            sparse: target.segment.sparse || self.sparse,
+            aborted: target.segment.aborted + self.aborted.len() as u32,
             ..target.segment
         };
         Ok(LaidOut {
-            segment,
             chunks,
-            recalled: Vec::new(),
-            left_open: None,
+            ..LaidOut::of(segment)
         })
     }
 

@@ -10,7 +10,7 @@ use record::ClusterId;
 use super::history::History;
 use super::rig::{Rig, config, copy, open, open_as, partition, read_all, write_file};
 use super::workload::{Driver, draw};
-use crate::checksum::JournalIdentity;
+use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::Fault;
 use crate::inspect::{FrameListing, list_frames};
 use crate::store::{ReadError, StoreConfig};
@@ -387,9 +387,15 @@ fn the_files_of_another_owner_are_refused_and_left_alone() {
             node: 9,
             ..ours.identity
         },
+        JournalIdentity {
+            directory: DirectoryId([9; 16]),
+            ..ours.identity
+        },
     ];
     for identity in others {
-        for with_checkpoint in [true, false] {
+        // Only the checkpoint names the directory.
+        let without = identity.directory == ours.identity.directory;
+        for with_checkpoint in [true, !without] {
             let disk = copy(&victim.disk);
             if !with_checkpoint {
                 disk.remove(Path::new("checkpoints/000.checkpoint"))
@@ -427,32 +433,39 @@ fn unknown_versions_are_refused_and_left_alone() {
     let victim = Victim::new(17, 130);
     let identity = config().identity;
     // Where the version stands, what is summed up, and where the checksum stands.
-    let checkpoint = |bytes: &mut [u8]| {
-        bytes[8] = 9;
+    let checkpoint = |bytes: &mut [u8], version: u8| {
+        bytes[8] = version;
         let checksum = identity.checksum(&[&bytes[..16], &bytes[24..]]);
         bytes[16..24].copy_from_slice(&checksum.to_le_bytes());
     };
-    let journal = |bytes: &mut [u8]| {
-        bytes[8] = 9;
+    let journal = |bytes: &mut [u8], version: u8| {
+        bytes[8] = version;
         let checksum = identity.checksum(&[&bytes[..48]]);
         bytes[48..56].copy_from_slice(&checksum.to_le_bytes());
     };
-    type Age<'a> = &'a dyn Fn(&mut [u8]);
-    let cases: [(PathBuf, Age<'_>); 2] = [
-        ("checkpoints/000.checkpoint".into(), &checkpoint),
-        (victim.paths("journal").remove(0), &journal),
+    type Age<'a> = &'a dyn Fn(&mut [u8], u8);
+    let cases: [(PathBuf, u8, Age<'_>); 2] = [
+        ("checkpoints/000.checkpoint".into(), 4, &checkpoint),
+        (victim.paths("journal").remove(0), 2, &journal),
     ];
-    for (path, age) in cases {
-        let disk = copy(&victim.disk);
-        let mut bytes = disk.file_bytes(&path).expect("it is there");
-        age(&mut bytes);
-        write_file(&disk, &path, &bytes);
-        let before = disk.operation_count();
-        let fault = open(&disk).map(|_| ()).expect_err("nobody knows version 9");
-        assert!(
-            matches!(&fault, Fault::UnknownVersion { version: 9, file } if Path::new(file).ends_with(&path)),
-            "{fault}"
-        );
-        assert_eq!(disk.operation_count(), before, "nothing was written");
+    for (path, ours, age) in cases {
+        for (other, remedy) in [
+            (ours - 1, "start this one with an empty directory"),
+            (ours + 1, "use the version that wrote it"),
+        ] {
+            let disk = copy(&victim.disk);
+            let mut bytes = disk.file_bytes(&path).expect("it is there");
+            age(&mut bytes, other);
+            write_file(&disk, &path, &bytes);
+            let before = disk.operation_count();
+            let fault = open(&disk).map(|_| ()).expect_err("it is of another version");
+            assert!(
+                matches!(&fault, Fault::UnknownVersion { version, known, file }
+                    if Path::new(file).ends_with(&path) && (*version, *known) == (u32::from(other), u32::from(ours))),
+                "{fault}"
+            );
+            assert!(fault.to_string().contains(remedy), "{fault}");
+            assert_eq!(disk.operation_count(), before, "nothing was written");
+        }
     }
 }

@@ -7,7 +7,9 @@ use record::PartitionId;
 use super::history::History;
 use super::returning::assert_accounted;
 use super::rig::{batch, config, open, partition, rolling, stage};
-use super::workload::{CompactionCounts, Driver, Op, draw, draw_compacting, draw_returns, with_compaction};
+use super::workload::{
+    CompactionCounts, Driver, Op, draw, draw_compacting, draw_replicated, draw_returns, with_compaction,
+};
 use crate::store::StoreConfig;
 
 #[derive(Debug, Default)]
@@ -19,6 +21,7 @@ pub(super) struct Counts {
     reused_files: usize,
     removed_files: usize,
     returned_files: usize,
+    carries: usize,
     deleted_partitions: usize,
     compacted: CompactionCounts,
 }
@@ -48,6 +51,7 @@ impl Counts {
         self.reused_files += other.reused_files;
         self.removed_files += other.removed_files;
         self.returned_files += other.returned_files;
+        self.carries += other.carries;
         self.deleted_partitions += other.deleted_partitions;
         self.compacted.passes += other.compacted.passes;
         self.compacted.rewritten += other.compacted.rewritten;
@@ -81,6 +85,12 @@ pub(super) fn enumerate(seed: u64, steps: usize, limit: usize, sector_tears: boo
 pub(super) fn enumerate_compacting(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
     let ops = draw_compacting(seed, steps);
     enumerate_run(config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
+/// The same of a run in which logs are cut, lag, and begin elsewhere.
+pub(super) fn enumerate_replicated(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = draw_replicated(seed, steps);
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
 }
 
 /// The same for a workload in which journal files become segments and journal files again.
@@ -119,6 +129,7 @@ fn enumerate_run(
     };
     counts.add_operations(&disk);
     counts.returned_files += driver.returned_files;
+    counts.carries += driver.carries;
     for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
         let at = crashed.crash_point().expect("a crash state knows its point");
         let acknowledged = driver.history.acknowledged_at(at.completed);
@@ -208,7 +219,7 @@ fn append_more(
 fn flush(store: &mut crate::store::Store) -> Result<(), String> {
     while let Some(flush) = store.next_flush() {
         let result = flush.run();
-        store.flushed(flush, result).map_err(|error| error.to_string())?;
+        super::rig::flushed(store, flush, result).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -261,6 +272,30 @@ fn every_crash_state_of_a_compacting_run_recovers() {
         passes >= 10 && rewritten >= 10 && records_removed >= 30 && tombstones_removed >= 5,
         "the runs reach what they are for: {total:?}"
     );
+}
+
+#[test]
+fn every_crash_state_of_a_replica_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=9 {
+        total.add(&enumerate_replicated(seed, 130, 8).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    let reached = [total.torn, total.checkpoints, total.reused_files, total.carries];
+    assert!(
+        reached.into_iter().all(|count| count >= 20),
+        "the runs reach what they are for: {total:?}"
+    );
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to recovery"]
+fn every_crash_state_of_many_replicas_recovers() {
+    let mut total = Counts::default();
+    for seed in 100..200 {
+        total.add(&enumerate_replicated(seed, 150, 24).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
 }
 
 #[test]

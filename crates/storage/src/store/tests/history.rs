@@ -8,7 +8,7 @@ use bytes::Bytes;
 use record::PartitionId;
 
 use super::compacted::{Checked, compare_compacted};
-use super::rig::read_all;
+use super::rig::read_log;
 use crate::store::{Recovered, Store};
 
 pub(super) enum Event {
@@ -24,17 +24,46 @@ pub(super) enum Event {
     Delete {
         partition: PartitionId,
     },
-    /// A frame with nothing in it.
+    Cut {
+        partition: PartitionId,
+        first: i64,
+        /// -1 if it was only cut.
+        accepted: i32,
+    },
+    Promise {
+        partition: PartitionId,
+        epoch: i32,
+    },
+    Base {
+        partition: PartitionId,
+        first: i64,
+    },
+    /// A frame with nothing of a partition in it.
     Close,
 }
 
 /// One partition's log as it should be.
-#[derive(Clone, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
+    /// -1 if there is none.
+    pub(super) promised: i32,
+    pub(super) accepted: i32,
     pub(super) log_start: i64,
     pub(super) next: i64,
     /// The end offset and the bytes of each batch that is not wholly trimmed.
     pub(super) batches: Vec<(i64, Bytes)>,
+}
+
+impl Default for Expected {
+    fn default() -> Expected {
+        Expected {
+            promised: -1,
+            accepted: -1,
+            log_start: 0,
+            next: 0,
+            batches: Vec::new(),
+        }
+    }
 }
 
 pub(super) type State = BTreeMap<PartitionId, Expected>;
@@ -43,6 +72,8 @@ pub(super) type State = BTreeMap<PartitionId, Expected>;
 pub(super) struct History {
     /// The store compacts: of each key at least the latest record must be there, and nothing that was not appended.
     pub(super) compacted: bool,
+    /// Logs may have gaps, and begin anywhere.
+    pub(super) replicated: bool,
     /// With the frame that each is part of.
     events: Vec<(u64, Event)>,
     /// After so many operations of the disk, so many frames had been acknowledged.
@@ -118,22 +149,23 @@ impl History {
             ));
         }
         let state = self.state_after(frames);
-        let ids: Vec<_> = recovered
-            .partitions
-            .iter()
-            .map(|partition| partition.id)
-            .collect();
+        // One that was cut off wholly may be told of or not.
+        let found = || {
+            let partitions = recovered.partitions.iter();
+            partitions.filter(|found| found.next.0 > 0 || state.contains_key(&found.id))
+        };
+        let ids: Vec<_> = found().map(|partition| partition.id).collect();
         if !ids.iter().eq(state.keys()) {
             return Err(format!(
                 "partitions {ids:?} recovered instead of {:?}",
                 state.keys()
             ));
         }
-        for (partition, expected) in recovered.partitions.iter().zip(state.values()) {
-            check_replay(partition, expected)?;
+        for (partition, expected) in found().zip(state.values()) {
+            check_replay(partition, expected, self.replicated)?;
         }
         let compared = match self.compacted {
-            false => compare(store, &state)?,
+            false => compare_with(store, &state, self.replicated)?,
             true => compare_compacted(store, &state, &mut self.checked.borrow_mut())?,
         };
         Ok((frames, compared))
@@ -142,6 +174,10 @@ impl History {
 
 /// Compares everything that can be read with a state.
 pub(super) fn compare(store: &mut Store, state: &State) -> Result<usize, String> {
+    compare_with(store, state, false)
+}
+
+fn compare_with(store: &mut Store, state: &State, gaps: bool) -> Result<usize, String> {
     let mut compared = 0;
     for (id, expected) in state {
         let bounds = store.bounds(*id).map(|(log_start, next)| (log_start.0, next.0));
@@ -151,7 +187,7 @@ pub(super) fn compare(store: &mut Store, state: &State) -> Result<usize, String>
                 expected.log_start, expected.next
             ));
         }
-        let read = read_all(store, *id, 4_000).map_err(|error| format!("reading {id}: {error}"))?;
+        let read = read_log(store, *id, 4_000, gaps).map_err(|error| format!("reading {id}: {error}"))?;
         if read != expected.bytes() {
             return Err(format!("{id} holds other bytes than were appended"));
         }
@@ -171,12 +207,32 @@ impl Expected {
 }
 
 /// The owner's state must reflect only records that are there, and the batches after it must be handed out without a gap.
-fn check_replay(partition: &crate::store::RecoveredPartition, expected: &Expected) -> Result<(), String> {
+fn check_replay(
+    partition: &crate::store::RecoveredPartition,
+    expected: &Expected,
+    gaps: bool,
+) -> Result<(), String> {
     let id = partition.id;
-    let mut reached = match <[u8; 8]>::try_from(&*partition.state) {
-        Ok(next) => i64::from_le_bytes(next),
-        Err(_) => 0,
+    let state = &partition.state;
+    let mut reached = match state.first_chunk::<8>() {
+        Some(next) => i64::from_le_bytes(*next),
+        None if gaps => partition
+            .replay
+            .first()
+            .map_or(partition.next.0, |header| header.base_offset.0),
+        None => 0,
     };
+    let vow = |at: usize, found: Option<record::Epoch>| {
+        let stated = state.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        let stated = stated.map_or(-1, i32::from_le_bytes);
+        stated.max(found.map_or(-1, |epoch| epoch.0))
+    };
+    let vows = (vow(8, partition.promised), vow(12, partition.accepted));
+    if vows != (expected.promised, expected.accepted) {
+        return Err(format!(
+            "{id} has promised and accepted {vows:?}, but is {expected:?}"
+        ));
+    }
     if reached > expected.next {
         return Err(format!(
             "{id} has a state of records up to {reached}, but ends at {}",
@@ -184,7 +240,7 @@ fn check_replay(partition: &crate::store::RecoveredPartition, expected: &Expecte
         ));
     }
     for header in &partition.replay {
-        if header.base_offset.0 != reached {
+        if header.base_offset.0 < reached || (header.base_offset.0 > reached && !gaps) {
             return Err(format!(
                 "{id} replays from {} where {reached} is expected",
                 header.base_offset
@@ -221,11 +277,30 @@ fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
                     log.batches.retain(|(next, _)| *next > log_start);
                 }
             }
+            Event::Cut {
+                partition,
+                first,
+                accepted,
+            } => {
+                let log = state.entry(*partition).or_default();
+                log.next = *first;
+                log.batches.retain(|(next, _)| next <= first);
+                log.accepted = log.accepted.max(*accepted);
+            }
+            Event::Promise { partition, epoch } => {
+                let log = state.entry(*partition).or_default();
+                log.promised = log.promised.max(*epoch);
+            }
+            Event::Base { partition, first } => {
+                let log = state.entry(*partition).or_default();
+                (log.log_start, log.next) = (*first, *first);
+            }
             Event::Close => {}
             Event::Delete { partition } => {
                 state.remove(partition);
             }
         }
     }
+    state.retain(|_, log| log.next > 0 || (log.promised, log.accepted) != (-1, -1));
     state
 }

@@ -19,11 +19,11 @@ fn what_arrives_during_a_flush_rides_in_the_next() {
     rig.append(2, 10);
     assert!(rig.store.next_flush().is_none(), "one flush at a time");
     let result = first.run();
-    let durable = rig.store.flushed(first, result).expect("the disk works");
+    let durable = super::rig::flushed(&mut rig.store, first, result).expect("the disk works");
     assert_eq!(durable, [(partition(0), Offset(1)), (partition(1), Offset(1))]);
     let second = rig.store.next_flush().expect("something came meanwhile");
     let result = second.run();
-    let durable = rig.store.flushed(second, result).expect("the disk works");
+    let durable = super::rig::flushed(&mut rig.store, second, result).expect("the disk works");
     assert_eq!(durable, [(partition(0), Offset(2)), (partition(2), Offset(1))]);
     assert!(rig.store.next_flush().is_none(), "nothing is left");
     assert_eq!(rig.store.status().unflushed_bytes, 0);
@@ -107,6 +107,7 @@ fn after_a_round_frames_are_counted_anew_unless_it_was_given_up() {
     let failed = Fault::UnknownVersion {
         file: "a file".to_owned(),
         version: 9,
+        known: 3,
     };
     rig.store
         .laid_out(job, Err(failed.into()))

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::adoption::trim_what_was_just_adopted;
 use super::compaction_beside::trim_what_a_pass_reads;
 use super::corruption::{Victim, swap_twins};
-use super::crashes::{enumerate, enumerate_compacting, enumerate_returns};
+use super::crashes::{enumerate, enumerate_compacting, enumerate_replicated, enumerate_returns};
+use super::cutting::{adopt_what_was_cut, cut_before_the_flush, promise_on_an_empty_partition, replay_a_cut};
 use super::failures::{kill, sweep};
 use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
@@ -26,6 +27,14 @@ fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
             eprintln!("{bug:?} is caught by a panic: {why}");
         }
     }
+}
+
+/// Whether `test` panics with `bug` planted in what it tests.
+fn panics(bug: Bug, test: fn()) {
+    catches(bug, || {
+        test();
+        Ok(())
+    });
 }
 
 /// The same runs as in `crashes`, until one of them fails.
@@ -171,6 +180,40 @@ fn gaps_left_in_an_index_are_caught() {
 #[test]
 fn an_unfit_file_that_is_forgotten_is_caught() {
     catches(Bug::UnfitFileForgotten, fail_to_prepare_a_free_file);
+}
+
+#[test]
+fn uncommitted_batches_that_are_laid_out_are_caught() {
+    catches(Bug::UncommittedLaidOut, || {
+        (1..=4).try_for_each(|seed| enumerate_replicated(seed, 130, 6).map(|_| ()))
+    });
+}
+
+#[test]
+fn batches_reported_durable_after_their_cut_are_caught() {
+    panics(Bug::CutBatchReported, cut_before_the_flush);
+}
+
+#[test]
+fn an_adopted_file_with_a_cut_is_caught() {
+    panics(Bug::CutFileAdopted, adopt_what_was_cut);
+}
+
+#[test]
+fn a_promise_for_an_empty_partition_that_is_forgotten_is_caught() {
+    panics(Bug::EmptyPromiseForgotten, promise_on_an_empty_partition);
+}
+
+#[test]
+fn batches_carried_in_two_frames_are_caught() {
+    catches(Bug::CarriedInTwoFrames, || {
+        (1..=12).try_for_each(|seed| enumerate_replicated(seed, 200, 8).map(|_| ()))
+    });
+}
+
+#[test]
+fn cut_batches_that_are_replayed_are_caught() {
+    panics(Bug::CutBatchReplayed, replay_a_cut);
 }
 
 #[test]

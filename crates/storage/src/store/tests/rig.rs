@@ -1,5 +1,6 @@
 //! A small store on a simulated disk, and the jobs around it run in place.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use record::{
 };
 
 use crate::batch_bytes::{BatchBytes, BatchMemory};
-use crate::checksum::JournalIdentity;
+use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::Fault;
-use crate::journal::{JournalSizes, StageError};
+use crate::journal::{Flush, JournalSizes, StageError};
 use crate::partition::SegmentRolling;
-use crate::store::{Append, Read, ReadError, Recovered, Store, StoreConfig};
+use crate::store::{Append, CheckpointJob, Read, ReadError, Recovered, Store, StoreConfig};
 
 pub(crate) const ROLLING: SegmentRolling = SegmentRolling {
     bytes: 8 << 10,
@@ -37,6 +38,7 @@ pub(crate) fn config() -> StoreConfig {
     StoreConfig {
         identity: JournalIdentity {
             cluster: ClusterId([3; 16]),
+            directory: DirectoryId([5; 16]),
             node: 1,
             journal: 0,
         },
@@ -99,8 +101,22 @@ pub(crate) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Stor
     let (mut store, recovered) = Store::open(disk, config)?;
     for partition in &recovered.partitions {
         store.open_partition(partition.id, rolling(partition.id));
+        store.commit_to(partition.id, partition.next);
     }
     Ok((store, recovered))
+}
+
+/// Applies a flush's outcome as a node that is its own ack quorum: what is durable is committed.
+pub(crate) fn flushed(
+    store: &mut Store,
+    flush: Flush,
+    result: std::io::Result<()>,
+) -> Result<Vec<(PartitionId, Offset)>, StageError> {
+    let durable = store.flushed(flush, result)?;
+    for (id, next) in &durable {
+        store.commit_to(*id, *next);
+    }
+    Ok(durable)
 }
 
 /// A copy of the disk as it is when nothing is on its way.
@@ -160,7 +176,7 @@ impl Rig {
             return false;
         };
         let result = flush.run();
-        self.store.flushed(flush, result).expect("the disk works");
+        flushed(&mut self.store, flush, result).expect("the disk works");
         true
     }
 
@@ -303,10 +319,12 @@ pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
     Ok(stored.into())
 }
 
-/// Takes a checkpoint whose states say up to where they reach, which includes what is only staged.
-pub(crate) fn begin_checkpoint(store: &mut Store) -> crate::store::CheckpointJob {
-    let next: std::collections::HashMap<_, _> =
-        store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
+/// Takes a checkpoint whose states say up to where they reach, which includes what is only staged: it is committed by that.
+pub(crate) fn begin_checkpoint(store: &mut Store) -> CheckpointJob {
+    for log in store.partitions.values_mut() {
+        log.committed = log.next;
+    }
+    let next: HashMap<_, _> = store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
     store.begin_checkpoint(&mut |id| {
         let next = next[&id];
         Some((Bytes::copy_from_slice(&next.to_le_bytes()), Offset(next)))

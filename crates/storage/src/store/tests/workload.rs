@@ -3,20 +3,23 @@
 
 mod compacting;
 mod drawing;
+mod replicating;
 
 use platform::disk::SimulatedDisk;
 use record::{Offset, PartitionId};
 
 use super::history::{Event, History};
 use super::returning::assert_accounted;
-use super::rig::{batch, begin_checkpoint, config, keyed_batch, open_as, partition, rolling, stage};
+use super::rig::{batch, config, keyed_batch, open_as, partition, rolling, stage};
 use crate::fault::Fault;
 use crate::journal::{Flush, PrepareFile, StageError};
 use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 use compacting::Compacting;
 pub(super) use compacting::{CompactionCounts, EAGER, order};
-pub(super) use drawing::{draw, draw_compacting, draw_returns, with_compaction};
+pub(super) use drawing::{draw, draw_compacting, draw_replicated, draw_returns, with_compaction};
+pub(super) use replicating::Replicate;
+use replicating::Replicating;
 
 pub(super) const PARTITIONS: u8 = 4;
 
@@ -39,6 +42,12 @@ pub(super) enum Op {
     },
     /// Plans the next step of compaction, runs the one that was planned, or applies the one that was run.
     Compact,
+    /// Does what only a replica of a cluster does.
+    Replicate {
+        partition: u8,
+        what: Replicate,
+        eighths: u8,
+    },
     /// The journal falls silent.
     Close,
     /// Ends the process when all is flushed, and starts it again.
@@ -60,6 +69,7 @@ pub(super) struct Driver {
     generations: [u8; PARTITIONS as usize],
     flush: Option<Flush>,
     job: Option<Job>,
+    replicating: Replicating,
     compacting: Option<Compacting>,
     pub(super) compacted: CompactionCounts,
     now_ms: i64,
@@ -67,6 +77,8 @@ pub(super) struct Driver {
     /// Errors are expected; then an append may also be refused.
     pub(super) errors_expected: bool,
     pub(super) errors: usize,
+    /// Suffixes that were staged anew.
+    pub(super) carries: usize,
     /// Journal files that were segments and are the journal's again.
     pub(super) returned_files: usize,
     /// After how many operations of the disk a flush failed.
@@ -87,12 +99,14 @@ impl Driver {
             generations: [0; PARTITIONS as usize],
             flush: None,
             job: None,
+            replicating: Replicating::default(),
             compacting: None,
             compacted: CompactionCounts::default(),
             now_ms: 1_000,
             fill: 0,
             errors_expected: false,
             errors: 0,
+            carries: 0,
             returned_files: 0,
             died_at: None,
         })
@@ -102,6 +116,7 @@ impl Driver {
     pub(super) fn for_ops(disk: &SimulatedDisk, config: StoreConfig, ops: &[Op]) -> Result<Driver, Fault> {
         let mut driver = Driver::with(disk, config)?;
         driver.history.compacted = ops.iter().any(|op| matches!(op, Op::Compact));
+        driver.history.replicated = ops.iter().any(|op| matches!(op, Op::Replicate { .. }));
         Ok(driver)
     }
 
@@ -130,6 +145,11 @@ impl Driver {
             Op::Trim { partition, eighths } => self.trim(partition, i64::from(eighths)),
             Op::Delete { partition } => self.delete(partition),
             Op::Compact => self.compact(),
+            Op::Replicate {
+                partition,
+                what,
+                eighths,
+            } => self.replicate(partition, what, i64::from(eighths)),
             Op::Close => self.close(),
             Op::Restart => self.restart(),
         }
@@ -194,10 +214,15 @@ impl Driver {
 
     /// Tries until the background has made room.
     fn with_room<T>(&mut self, mut stage: impl FnMut(&mut Store) -> Result<T, StageError>) -> Option<T> {
-        for _ in 0..6 {
+        for round in 0..6 {
             match stage(&mut self.store) {
                 Ok(staged) => return Some(staged),
-                Err(StageError::Full) => self.settle(),
+                Err(StageError::Full) => {
+                    if round == 2 {
+                        self.release_all();
+                    }
+                    self.settle();
+                }
                 Err(StageError::Dead(_)) if self.died_at.is_some() => return None,
                 Err(error) => panic!("{error}"),
             }
@@ -256,9 +281,11 @@ impl Driver {
         };
         let result = flush.run();
         match self.store.flushed(flush, result) {
-            Ok(_) => self
-                .history
-                .acknowledge(self.disk.operation_count(), self.store.journal.durable_before()),
+            Ok(durable) => {
+                self.commit(durable);
+                self.history
+                    .acknowledge(self.disk.operation_count(), self.store.journal.durable_before());
+            }
             Err(error) => {
                 assert!(self.errors_expected, "{error}");
                 assert!(
@@ -304,7 +331,7 @@ impl Driver {
             return Some(Job::Layout(Box::new(job)));
         }
         if self.store.checkpoint_is_due() {
-            return Some(Job::Checkpoint(begin_checkpoint(&mut self.store)));
+            return Some(Job::Checkpoint(self.begin_checkpoint()));
         }
         self.store.next_removal().map(Job::Removal)
     }
@@ -319,9 +346,14 @@ impl Driver {
             }
             Job::Layout(job) => {
                 let result = job.run();
-                self.store
-                    .laid_out(*job, result)
-                    .map_err(|error| error.to_string())
+                let staged_before = self.store.staged_before();
+                let laid_out = self.store.laid_out(*job, result);
+                if self.store.staged_before() > staged_before {
+                    // A suffix was carried: the frame changes nothing.
+                    self.note(Event::Close);
+                    self.carries += 1;
+                }
+                laid_out.map_err(|error| error.to_string())
             }
             Job::Checkpoint(job) if !self.store.checkpoint_may_run(&job) => {
                 self.job = Some(Job::Checkpoint(job));
@@ -360,6 +392,7 @@ impl Driver {
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job, self.compacting) = (None, None, None);
+        self.replicating.held.clear();
         let (mut store, recovered) =
             open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self

@@ -2,7 +2,7 @@
 
 use platform::random::SeededRandom;
 
-use super::{Op, PARTITIONS};
+use super::{Op, PARTITIONS, Replicate};
 
 /// `count` steps drawn from a seed. Every third seed fills whole journal files with one partition's batches.
 pub(in super::super) fn draw(seed: u64, count: usize) -> Vec<Op> {
@@ -61,6 +61,35 @@ pub(in super::super) fn with_compaction(seed: u64, ops: Vec<Op>) -> Vec<Op> {
         .flat_map(|op| {
             let steps = random.below(4) as usize;
             std::iter::once(op).chain(std::iter::repeat_n(Op::Compact, steps))
+        })
+        .collect()
+}
+
+/// The steps of `draw` or `draw_returns`, with those of replicas among them.
+pub(in super::super) fn draw_replicated(seed: u64, count: usize) -> Vec<Op> {
+    let ops = match seed.is_multiple_of(3) {
+        true => draw_returns(seed, count),
+        false => draw(seed, count),
+    };
+    let mut random = SeededRandom::new(seed ^ 0x7e);
+    let replicate = |random: &mut SeededRandom| Op::Replicate {
+        partition: random.below(u64::from(PARTITIONS)) as u8,
+        what: match random.below(12) {
+            0..3 => Replicate::Hold,
+            3..5 => Replicate::Cut,
+            5..7 => Replicate::Accept,
+            7 => Replicate::Promise,
+            8..10 => Replicate::Copy,
+            10 => Replicate::Begin,
+            _ => Replicate::Witness,
+        },
+        eighths: random.below(9) as u8,
+    };
+    ops.into_iter()
+        .flat_map(|op| {
+            let steps = random.below(5).saturating_sub(2) as usize;
+            let replicated: Vec<Op> = (0..steps).map(|_| replicate(&mut random)).collect();
+            std::iter::once(op).chain(replicated)
         })
         .collect()
 }
