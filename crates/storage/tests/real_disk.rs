@@ -121,6 +121,9 @@ fn a_store_lives_on_a_real_disk() {
     let mut appended = Vec::new();
     for _ in 0..4 {
         let (mut store, recovered) = Store::open(disk.clone(), CONFIG).expect("nothing is damaged");
+        for found in &recovered.partitions {
+            store.commit_to(found.id, found.next);
+        }
         assert_eq!((recovered.cut_bytes, recovered.mended), (0, false));
         store.open_partition(ID, rolling);
         assert_eq!(read_from(&mut store, Offset(0)), appended.concat());
@@ -133,7 +136,10 @@ fn a_store_lives_on_a_real_disk() {
         flush(&mut store);
         assert_eq!(read_from(&mut store, Offset(0)), appended.concat());
     }
-    let (mut store, _) = Store::open(disk.clone(), CONFIG).expect("nothing is damaged");
+    let (mut store, recovered) = Store::open(disk.clone(), CONFIG).expect("nothing is damaged");
+    for found in &recovered.partitions {
+        store.commit_to(found.id, found.next);
+    }
     store.open_partition(ID, rolling);
     store.trim(ID, Offset(300)).expect("there is room");
     lay_out(&mut store);
