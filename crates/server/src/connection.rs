@@ -9,6 +9,7 @@
 mod arriving;
 mod frames;
 mod in_flight;
+mod pieces;
 mod timing;
 mod write;
 

@@ -9,13 +9,13 @@ use std::rc::Rc;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_wire::lone_batch_position;
 use storage::{BatchMemory, SharedMemory};
-use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use super::ConnectionError;
 use super::arriving::Arriving;
 use super::in_flight::InFlight;
+use super::pieces;
 use crate::api;
 use crate::budget::Room;
 use crate::core::Core;
@@ -167,11 +167,12 @@ impl Frames {
     ) -> Result<Option<Received>, ConnectionError> {
         self.buffer.advance(PREFIX_BYTES);
         let here = self.buffer.len().min(memory.missing());
-        memory.rest().put_slice(&self.buffer.split_to(here));
+        pieces::copy(&self.buffer.split_to(here), &mut memory.rest()).await;
         // The next one's head is as small as this one's: what is read with it has to be copied.
         self.read_bytes = READ_BYTES_MIN;
         while memory.missing() > 0 {
-            let read = arriving.wait(self.input.read_buf(&mut memory.rest())).await?;
+            let mut rest = memory.rest();
+            let read = arriving.wait(pieces::receive(&mut self.input, &mut rest)).await?;
             if read == 0 {
                 return Ok(None);
             }
@@ -214,8 +215,8 @@ impl Frames {
         }
         let missing = length - self.buffer.len();
         let room = missing.max(self.read_bytes);
-        self.buffer.reserve(room);
-        let read = self.input.read_buf(&mut (&mut self.buffer).limit(room)).await?;
+        pieces::make_room(&mut self.buffer, room).await;
+        let read = pieces::receive(&mut self.input, &mut (&mut self.buffer).limit(room)).await?;
         if read == 0 {
             return Ok(false);
         }
