@@ -23,7 +23,7 @@ use crate::answer_budget::Held;
 use crate::config::LimitSettings;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::fetch_session::Consumer;
+use crate::fetch_session::{Asked, Consumer, FIRST_WITH_TOPIC_IDS, list};
 
 use answer::{respond, tell_leaders};
 use decision::{Decision, decide};
@@ -64,9 +64,11 @@ pub(crate) async fn fetch(
 ) -> Fetched {
     let limits = &core.facts.config.limits;
     let now = Instant::now();
-    let named: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+    let wanted = request.topics.iter().map(|topic| topic.partitions.len());
+    let forgotten = request.forgotten_topics_data.iter();
+    let forgotten = forgotten.map(|topic| topic.partitions.len());
     // Not all of them can be there.
-    if named > limits.partitions.max(PARTITIONS_MIN) {
+    if wanted.sum::<usize>().max(forgotten.sum()) > limits.partitions.max(PARTITIONS_MIN) {
         return refused(ErrorCode::InvalidRequest);
     }
     let wish = Wish::of(&request, limits, now);
@@ -75,12 +77,20 @@ pub(crate) async fn fetch(
         session: &connection.session,
         address: connection.peer.ip(),
     };
-    let opened = core.sessions.borrow_mut().open(consumer, request, version, now);
+    let asked = Asked {
+        session: request.session_id,
+        epoch: request.session_epoch,
+        names_ids: version >= FIRST_WITH_TOPIC_IDS,
+        wanted: list(request.topics).await,
+        forgotten: request.forgotten_topics_data,
+    };
+    let is_long = asked.wanted.len() > OPENED_IN_ONE_TURN;
+    let opened = core.sessions.borrow_mut().open(consumer, asked, now);
     let opened = match opened {
         Ok(opened) => opened,
         Err(code) => return refused(code),
     };
-    if named > OPENED_IN_ONE_TURN {
+    if is_long {
         yield_now().await;
     }
     let (outcomes, planned) = plan(&core, &opened.wanted, version).await;

@@ -14,14 +14,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use kafka_wire::ErrorCode;
-use kafka_wire::fetch::FetchRequest;
+use kafka_wire::fetch::ForgottenTopic;
 use tokio::time::Instant;
 
 use crate::seats::Full;
-use session::list;
 use shares::Shares;
 
-pub(crate) use session::{FetchSession, Told, Wanted};
+pub(crate) use session::{FetchSession, Told, Wanted, list};
 pub(crate) use shares::SessionRoom;
 
 /// A session that has not been used for so long makes way for another (Kafka's
@@ -55,6 +54,17 @@ pub(crate) struct Consumer<'a> {
     /// Its session, or zero.
     pub(crate) session: &'a Cell<i32>,
     pub(crate) address: IpAddr,
+}
+
+/// What a request says, and the session that it says it to.
+pub(crate) struct Asked {
+    /// The session that it names, and the step of that.
+    pub(crate) session: i32,
+    pub(crate) epoch: i32,
+    /// Says whether its topics are named by their ids.
+    pub(crate) names_ids: bool,
+    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) forgotten: Vec<ForgottenTopic>,
 }
 
 pub(crate) struct FetchSessions {
@@ -93,19 +103,22 @@ impl FetchSessions {
     pub(crate) fn open(
         &mut self,
         consumer: Consumer<'_>,
-        request: FetchRequest,
-        version: i16,
+        asked: Asked,
         now: Instant,
     ) -> Result<Opened, ErrorCode> {
         let own = consumer.session;
-        let names_ids = version >= FIRST_WITH_TOPIC_IDS;
-        let (id, epoch) = (request.session_id, request.session_epoch);
+        let Asked {
+            session: id,
+            epoch,
+            names_ids,
+            ..
+        } = asked;
         if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
             // A new one takes the place of whichever there was.
             if epoch == INITIAL_EPOCH || id == own.get() {
                 self.take(own.take());
             }
-            let wanted = list(request);
+            let wanted = asked.wanted;
             let mut session = 0;
             if epoch == INITIAL_EPOCH {
                 session = self.begin(&wanted, consumer.address, names_ids, now);
@@ -123,7 +136,7 @@ impl FetchSessions {
             .filter(|_| id == own.get())
             .ok_or(ErrorCode::FetchSessionIdNotFound)?;
         session.step(epoch, names_ids, now)?;
-        if !self.update(id, request, now) {
+        if !self.update(id, asked, now) {
             self.take(own.take());
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
@@ -167,10 +180,10 @@ impl FetchSessions {
     }
 
     /// Takes over what a request changes of a session; false if that is more than it may keep.
-    fn update(&mut self, id: i32, request: FetchRequest, now: Instant) -> bool {
+    fn update(&mut self, id: i32, asked: Asked, now: Instant) -> bool {
         let session = self.sessions.get_mut(&id).expect("the caller has found it");
         let (address, before) = (session.address, session.bytes);
-        let fits = session.update(request);
+        let fits = session.update(&asked.forgotten, asked.wanted);
         let after = session.bytes;
         let of_bytes = |bytes| SessionRoom { sessions: 0, bytes };
         if after <= before {

@@ -2,17 +2,20 @@
 //!
 //! Stored for long: so it keeps no names that its topics cannot have, and knows what it takes of its core's memory.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::net::IpAddr;
 
-use kafka_wire::fetch::{FetchPartition, FetchRequest};
+use kafka_wire::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_wire::{ErrorCode, Text};
 use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 use record::TopicId;
 use tokio::time::Instant;
 
 use super::shares::SessionRoom;
+use crate::slices::Slices;
 
+/// Partitions that are listed before others have their turn.
+pub(super) const LISTED_IN_ONE_TURN: usize = 2_000;
 /// Partitions that one session keeps at most, whether they exist or not.
 pub(super) const PARTITIONS_MAX: usize = 10_000;
 
@@ -24,7 +27,7 @@ pub(super) const PARTITION_BYTES: usize =
     2 * size_of::<Wanted>() + 2 * size_of::<((TopicKey, i32), usize)>() + 48;
 
 /// A topic as the request names it: by its name, from version 13 on by its id.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicKey {
     pub(crate) name: Text,
     pub(crate) id: TopicId,
@@ -145,19 +148,18 @@ impl FetchSession {
     }
 
     /// Takes over what a request changes; false if that is more than a session keeps.
-    pub(super) fn update(&mut self, request: FetchRequest) -> bool {
-        for topic in &request.forgotten_topics_data {
-            for index in &topic.partitions {
-                self.forget(
-                    &TopicKey {
-                        name: topic.topic.clone(),
-                        id: topic.topic_id,
-                    },
-                    *index,
-                );
-            }
+    pub(super) fn update(&mut self, forgotten: &[ForgottenTopic], wanted: Vec<Wanted>) -> bool {
+        for topic in forgotten {
+            let key = TopicKey {
+                name: topic.topic.clone(),
+                id: topic.topic_id,
+            };
+            topic
+                .partitions
+                .iter()
+                .for_each(|index| self.forget(&key, *index));
         }
-        list(request).into_iter().all(|wanted| self.put(wanted))
+        wanted.into_iter().all(|wanted| self.put(wanted))
     }
 
     /// Adds or changes a partition; false if the session has no place for it.
@@ -209,33 +211,33 @@ fn is_overlong(wanted: &Wanted) -> bool {
 }
 
 /// The partitions that a request names, each once: of what it says of one several times the last holds, as in Kafka.
-pub(super) fn list(request: FetchRequest) -> Vec<Wanted> {
-    let count = request.topics.iter().map(|topic| topic.partitions.len()).sum();
-    let partitions = request.topics.into_iter().flat_map(|topic| {
+pub(crate) async fn list(topics: Vec<FetchTopic>) -> Vec<Wanted> {
+    let mut slices = Slices::of(LISTED_IN_ONE_TURN);
+    let count = topics.iter().map(|topic| topic.partitions.len()).sum();
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(count);
+    // A hash table of so many is made anew as it grows, or touched all over from the first on, all in one turn.
+    let mut places: BTreeMap<TopicKey, BTreeMap<i32, usize>> = BTreeMap::new();
+    for topic in topics {
         let key = TopicKey {
             name: topic.topic,
             id: topic.topic_id,
         };
-        topic
-            .partitions
-            .into_iter()
-            .map(move |partition| (key.clone(), partition))
-    });
-    // A table that grows is made anew, all in one turn.
-    let mut places: HashMap<(TopicKey, i32), usize> = HashMap::with_capacity(count);
-    let mut wanted: Vec<Wanted> = Vec::with_capacity(count);
-    for (topic, partition) in partitions {
-        match places.entry((topic.clone(), partition.partition)) {
-            Entry::Occupied(place) => wanted[*place.get()].partition = partition,
-            Entry::Vacant(place) => {
-                place.insert(wanted.len());
-                wanted.push(Wanted {
-                    topic,
-                    partition,
-                    told: None,
-                });
+        let places = places.entry(key.clone()).or_default();
+        for partition in topic.partitions {
+            match places.entry(partition.partition) {
+                Entry::Occupied(place) => wanted[*place.get()].partition = partition,
+                Entry::Vacant(place) => {
+                    place.insert(wanted.len());
+                    wanted.push(Wanted {
+                        topic: key.clone(),
+                        partition,
+                        told: None,
+                    });
+                }
             }
+            slices.did(1).await;
         }
+        slices.did(1).await;
     }
     wanted
 }

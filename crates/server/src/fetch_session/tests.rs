@@ -1,9 +1,12 @@
 //! How many sessions there are, and how much one keeps.
 
-use kafka_wire::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use kafka_wire::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 
-use super::session::{PARTITION_BYTES, PARTITIONS_MAX, SESSION_BYTES};
+use super::session::{LISTED_IN_ONE_TURN, PARTITION_BYTES, PARTITIONS_MAX, SESSION_BYTES};
 use super::*;
 
 /// A version in which topics are named by their names.
@@ -50,15 +53,37 @@ fn open(
     request: FetchRequest,
     version: i16,
 ) -> Result<Opened, ErrorCode> {
-    sessions.open(at(own, 1), request, version, Instant::now())
+    sessions.open(at(own, 1), asked(request, version), Instant::now())
+}
+
+/// The partitions of a request, and the turns that it took to list them.
+fn listed(topics: Vec<FetchTopic>) -> (Vec<Wanted>, usize) {
+    let mut list = pin!(list(topics));
+    let mut context = Context::from_waker(Waker::noop());
+    for turn in 1.. {
+        if let Poll::Ready(wanted) = list.as_mut().poll(&mut context) {
+            return (wanted, turn);
+        }
+    }
+    unreachable!("each turn lists some");
+}
+
+/// What a request says.
+fn asked(request: FetchRequest, version: i16) -> Asked {
+    Asked {
+        session: request.session_id,
+        epoch: request.session_epoch,
+        names_ids: version >= FIRST_WITH_TOPIC_IDS,
+        wanted: listed(request.topics).0,
+        forgotten: request.forgotten_topics_data,
+    }
 }
 
 /// Says whether a consumer gets a session for its partitions of one topic.
 fn begins(sessions: &mut FetchSessions, consumer: Consumer<'_>, partitions: &[i32], now: Instant) -> bool {
     let opened = sessions.open(
         consumer,
-        fetch((0, INITIAL_EPOCH), "orders", partitions),
-        NAMES,
+        asked(fetch((0, INITIAL_EPOCH), "orders", partitions), NAMES),
         now,
     );
     let opened = opened.expect("it is served");
@@ -86,9 +111,17 @@ fn sessions_take_no_more_bytes_than_they_may() {
     assert!(!begun(&mut sessions, 4, 3), "there is no more");
     // Nor may one grow, but it may change.
     let id = cells[0].get();
-    let changed = sessions.open(at(&cells[0], 1), fetch((id, 1), "orders", &[5]), NAMES, now);
+    let changed = sessions.open(
+        at(&cells[0], 1),
+        asked(fetch((id, 1), "orders", &[5]), NAMES),
+        now,
+    );
     assert!(changed.is_ok());
-    let grown = sessions.open(at(&cells[0], 1), fetch((id, 2), "orders", &[1_000]), NAMES, now);
+    let grown = sessions.open(
+        at(&cells[0], 1),
+        asked(fetch((id, 2), "orders", &[1_000]), NAMES),
+        now,
+    );
     assert_eq!(grown.err(), Some(ErrorCode::FetchSessionIdNotFound));
     assert!(begun(&mut sessions, 4, 3), "its room is free again");
     for cell in &cells {
@@ -112,8 +145,7 @@ fn only_sessions_that_nobody_uses_make_way() {
     let later = began_at + IDLE_MIN;
     let used = sessions.open(
         at(&first, 1),
-        fetch((first.get(), 1), "orders", &[]),
-        NAMES,
+        asked(fetch((first.get(), 1), "orders", &[]), NAMES),
         later,
     );
     assert!(used.is_ok());
@@ -130,8 +162,7 @@ fn only_sessions_that_nobody_uses_make_way() {
     assert!(begins(&mut sessions, at(&third, 3), &[0], later));
     let gone = sessions.open(
         at(&second, 2),
-        fetch((second.get(), 1), "orders", &[]),
-        NAMES,
+        asked(fetch((second.get(), 1), "orders", &[]), NAMES),
         later,
     );
     assert_eq!(gone.err(), Some(ErrorCode::FetchSessionIdNotFound));
@@ -387,6 +418,22 @@ fn a_partition_that_is_named_often_is_wanted_once() {
     let opened = open(&mut sessions, &own, request, NAMES).expect("no session is asked for");
     assert_eq!(wanted(&opened), [2, 1]);
     assert_eq!(opened.wanted[0].partition.fetch_offset, 7, "the last word holds");
+}
+
+#[test]
+fn very_many_partitions_are_listed_in_many_turns() {
+    let named: Vec<i32> = (0..90_000).collect();
+    let of_one_topic = fetch((0, FINAL_EPOCH), "orders", &named).topics;
+    let topics = named.iter().map(|number| FetchTopic {
+        topic: format!("orders-{number}").into(),
+        partitions: vec![FetchPartition::default()],
+        ..FetchTopic::default()
+    });
+    for topics in [of_one_topic, topics.collect()] {
+        let (wanted, turns) = listed(topics);
+        assert_eq!(wanted.len(), named.len());
+        assert!(turns >= named.len() / LISTED_IN_ONE_TURN, "{turns} turns");
+    }
 }
 
 #[test]
