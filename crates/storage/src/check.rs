@@ -87,7 +87,7 @@ pub fn check(
     let replay = replay.unwrap_or_else(|| Replay::new(checkpoint));
     let removed = replay.removals.iter().map(|(removal, _)| removal.partition);
     check.report.known = replay.logs.keys().copied().chain(removed).collect();
-    let mut logs: Vec<&PartitionLog> = replay.logs.values().collect();
+    let mut logs: Vec<&PartitionLog> = replay.logs.values().map(Box::as_ref).collect();
     logs.sort_unstable_by_key(|log| log.id);
     let bytes_total = logs.iter().map(|log| log.segment_bytes()).sum();
     for log in logs {

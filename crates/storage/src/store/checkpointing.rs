@@ -75,14 +75,15 @@ impl Store {
         // Empty partitions need no line, unless something was promised for them: they are known by name, and nothing is stored of them.
         let is_kept =
             |log: &&PartitionLog| log.next > 0 || (log.has_vows && !planted(Bug::EmptyPromiseForgotten));
-        let mut kept: Vec<&PartitionLog> = self.partitions.values().filter(is_kept).collect();
+        let all = self.partitions.values().map(Box::as_ref);
+        let mut kept: Vec<&PartitionLog> = all.filter(is_kept).collect();
         kept.sort_unstable_by_key(|log| log.id);
         let partitions: Vec<PartitionCheckpoint> = kept.into_iter().map(partition).collect();
         self.checkpoint_bytes = partitions.iter().map(PartitionCheckpoint::memory_bytes).sum();
         let removals = self
             .removals
             .iter()
-            .map(|(removal, _)| *removal)
+            .map(|(removal, _)| **removal)
             .chain(self.removing)
             .chain(self.superseded.iter().map(|superseded| superseded.removal))
             .collect();
@@ -130,7 +131,7 @@ impl Store {
         self.forget_laid_out();
         let staged = self.journal.staged_before().saturating_sub(1);
         self.removals
-            .extend(given_up.into_iter().map(|removal| (removal, staged)));
+            .extend(given_up.into_iter().map(|removal| (Box::new(removal), staged)));
         self.give_back(&job.checkpoint);
         Ok(())
     }

@@ -183,7 +183,7 @@ impl Store {
             return;
         };
         let unfinished = pass.and_then(|pass| pass.unfinished());
-        let unfinished = unfinished.map(|name| (removal(partition, name), 0));
+        let unfinished = unfinished.map(|name| (Box::new(removal(partition, name)), 0));
         self.removals.extend(unfinished);
         self.compaction_unrecorded |= !self.superseded.is_empty();
     }
@@ -296,7 +296,7 @@ impl Store {
         });
         let Some(range) = range else {
             // Trimmed while it was written: the file is nobody's.
-            self.removals.push_back((removal(id, new.name()), 0));
+            self.removals.push_back((Box::new(removal(id, new.name())), 0));
             return None;
         };
         assert!(
@@ -319,7 +319,7 @@ impl Store {
                 ..removal(id, segment.name())
             };
             match planted(Bug::SupersededRemovedEarly) {
-                true => self.removals.push_back((removal, 0)),
+                true => self.removals.push_back((Box::new(removal), 0)),
                 false => self.superseded.push(Superseded {
                     removal,
                     bytes: segment.stored_bytes(),
@@ -343,12 +343,12 @@ impl Store {
         let may_go = |superseded: &mut Superseded| checkpoint.removals.contains(&superseded.removal);
         let gone = self.superseded.extract_if(.., may_go);
         self.removals
-            .extend(gone.map(|superseded| (superseded.removal, 0)));
+            .extend(gone.map(|superseded| (Box::new(superseded.removal), 0)));
     }
 
     /// The names that files of a partition may have: of its segments, and of what is still to be removed.
     fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
-        let waiting = self.removals.iter().map(|(removal, _)| removal);
+        let waiting = self.removals.iter().map(|(removal, _)| removal.as_ref());
         let superseded = self.superseded.iter().map(|superseded| &superseded.removal);
         let removals = waiting.chain(&self.removing).chain(superseded);
         let removed = removals.filter(|removal| removal.partition == log.id);

@@ -132,7 +132,8 @@ pub struct Store {
     disk: Arc<dyn Disk>,
     config: StoreConfig,
     journal: Journal,
-    partitions: HashMap<PartitionId, PartitionLog>,
+    /// Each in its own place: a table that grows moves what is in it, all at once.
+    partitions: HashMap<PartitionId, Box<PartitionLog>>,
     /// Partitions with batches in the journal only, in the order of their first such batch.
     unlaid: VecDeque<PartitionId>,
     round: Option<Round>,
@@ -147,7 +148,8 @@ pub struct Store {
     /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
     /// ask recovery to begin there.
     laid_out_before: u64,
-    removals: VecDeque<(Removal, u64)>,
+    /// Each in its own place, too.
+    removals: VecDeque<(Box<Removal>, u64)>,
     removing: Option<Removal>,
     /// Segments that compaction has put others in the place of: they go once a checkpoint that does not name them is durable.
     superseded: Vec<Superseded>,
@@ -171,7 +173,7 @@ impl Store {
     pub fn open_partition(&mut self, id: PartitionId, rolling: SegmentRolling) {
         self.partitions
             .entry(id)
-            .or_insert_with(|| PartitionLog::new(id, rolling))
+            .or_insert_with(|| Box::new(PartitionLog::new(id, rolling)))
             .rolling = rolling;
     }
 

@@ -71,10 +71,10 @@ impl RecoveredPartition {
 
 /// What the checkpoint and the journal add up to.
 pub(crate) struct Replay {
-    pub(crate) logs: HashMap<PartitionId, PartitionLog>,
+    pub(crate) logs: HashMap<PartitionId, Box<PartitionLog>>,
     recovered: HashMap<PartitionId, RecoveredPartition>,
     state_next: HashMap<PartitionId, i64>,
-    pub(crate) removals: VecDeque<(Removal, u64)>,
+    pub(crate) removals: VecDeque<(Box<Removal>, u64)>,
     /// Partitions of which entries go on behind where their log ends here, and at which offset. What is between was laid out, and they were
     /// deleted since, or it was carried: a later entry must say so.
     detached: HashMap<PartitionId, i64>,
@@ -193,7 +193,7 @@ fn table_cache_bytes(chunk_cache_bytes: u64) -> u64 {
 }
 
 /// All partitions with batches in the journal only, in the order of their first such batch.
-fn queue_for_layout(logs: &mut HashMap<PartitionId, PartitionLog>) -> VecDeque<PartitionId> {
+fn queue_for_layout(logs: &mut HashMap<PartitionId, Box<PartitionLog>>) -> VecDeque<PartitionId> {
     let mut waiting: Vec<_> = logs
         .values_mut()
         .filter(|log| log.needs_layout())
@@ -220,7 +220,8 @@ impl Replay {
         let Some(checkpoint) = checkpoint else {
             return replay;
         };
-        replay.removals = checkpoint.removals.iter().map(|removal| (*removal, 0)).collect();
+        let removals = checkpoint.removals.iter();
+        replay.removals = removals.map(|removal| (Box::new(*removal), 0)).collect();
         for partition in checkpoint.partitions {
             replay.add(partition);
         }
@@ -229,7 +230,7 @@ impl Replay {
 
     fn add(&mut self, partition: PartitionCheckpoint) {
         let id = partition.id;
-        let mut log = PartitionLog::new(id, SegmentRolling::default());
+        let mut log = Box::new(PartitionLog::new(id, SegmentRolling::default()));
         log.log_start = partition.log_start;
         log.laid_out = partition.laid_out;
         log.next = partition.laid_out;
@@ -281,7 +282,7 @@ impl Replay {
         let log = self.logs.entry(id);
         let recovered = self.recovered.entry(id);
         (
-            log.or_insert_with(|| PartitionLog::new(id, SegmentRolling::default())),
+            log.or_insert_with(|| Box::new(PartitionLog::new(id, SegmentRolling::default()))),
             recovered.or_insert_with(|| RecoveredPartition::new(id)),
         )
     }
@@ -389,14 +390,12 @@ impl Replay {
             ));
         }
         for segment in log.trim(log_start, false) {
-            self.removals.push_back((
-                Removal {
-                    partition: id,
-                    segment: Some(segment.name()),
-                    adopted: segment.adopted,
-                },
-                frame,
-            ));
+            let removal = Removal {
+                partition: id,
+                segment: Some(segment.name()),
+                adopted: segment.adopted,
+            };
+            self.removals.push_back((Box::new(removal), frame));
         }
         if let Some(recovered) = self.recovered.get_mut(&id) {
             recovered.log_start = Offset(log.log_start);
@@ -416,7 +415,7 @@ impl Replay {
                 segment: None,
                 adopted,
             };
-            self.removals.push_back((removal, frame));
+            self.removals.push_back((Box::new(removal), frame));
         }
     }
 

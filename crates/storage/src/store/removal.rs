@@ -226,7 +226,7 @@ impl Store {
                 segment: Some(segment.name()),
                 adopted: self.forget_segment(id, &segment),
             };
-            self.removals.push_back((removal, frame));
+            self.removals.push_back((Box::new(removal), frame));
         }
     }
 
@@ -266,7 +266,7 @@ impl Store {
                 segment: None,
                 adopted,
             };
-            self.removals.push_back((removal, frame));
+            self.removals.push_back((Box::new(removal), frame));
         }
         Ok(())
     }
@@ -349,7 +349,8 @@ impl Store {
     }
 
     fn next_given_up(&mut self) -> Option<Doomed> {
-        let (removal, frame) = *self.removals.front()?;
+        let (removal, frame) = self.removals.front()?;
+        let (removal, frame) = (**removal, *frame);
         if !self.is_durable(frame) && !planted(Bug::RemovedBeforeTrimIsDurable) {
             return None;
         }
@@ -372,13 +373,13 @@ impl Store {
                     self.settle_adopted(adopted, removed.kept);
                 }
                 if removed.is_part {
-                    self.removals.push_front((removal, 0));
+                    self.removals.push_front((Box::new(removal), 0));
                 }
                 Ok(())
             }
             (Doomed::GivenUp { removal, .. }, Err(error)) => {
                 self.removing = None;
-                self.removals.push_back((removal, 0));
+                self.removals.push_back((Box::new(removal), 0));
                 Err(error)
             }
             (Doomed::Surplus(_) | Doomed::Unnamed(_), Ok(removed)) => {

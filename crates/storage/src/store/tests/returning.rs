@@ -19,7 +19,7 @@ use crate::store::{Located, Read, Store};
 pub(super) fn assert_accounted(store: &Store, disk: &SimulatedDisk) {
     let segments = store.partitions.values().flat_map(|log| &log.segments);
     let adopted = segments.filter_map(|segment| segment.adopted);
-    let waiting = store.removals.iter().map(|(removal, _)| removal);
+    let waiting = store.removals.iter().map(|(removal, _)| removal.as_ref());
     let superseded = store.superseded.iter().map(|superseded| &superseded.removal);
     let removed = waiting.chain(superseded).filter_map(|removal| removal.adopted);
     let held = adopted
