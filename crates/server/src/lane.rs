@@ -37,6 +37,16 @@ impl Lane {
         })
     }
 
+    /// Lets go of something behind what was asked for before.
+    pub(crate) fn let_go(&self, what: impl Send + 'static) {
+        self.hand_on(Box::new(move || drop(what)));
+    }
+
+    fn hand_on(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("it is there until it is dropped");
+        jobs.send(job).expect("no job has panicked");
+    }
+
     /// Runs `work` behind what was asked for before, and returns its outcome. If the future is dropped before the work is begun, so
     /// is the work.
     ///
@@ -49,8 +59,7 @@ impl Lane {
                 let _ = reply.send(work());
             }
         };
-        let jobs = self.jobs.as_ref().expect("it is there until it is dropped");
-        jobs.send(Box::new(job)).expect("no job has panicked");
+        self.hand_on(Box::new(job));
         outcome.await.expect("no job panics")
     }
 }
@@ -91,6 +100,21 @@ mod tests {
         assert!(busy.await);
         assert_eq!(wanted.await, 0, "it is the first that was begun");
         assert_eq!(begun.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn what_is_let_go_of_goes_on_the_thread_of_the_lane() {
+        struct Tells(mpsc::Sender<std::thread::ThreadId>);
+        impl Drop for Tells {
+            fn drop(&mut self) {
+                let _ = self.0.send(std::thread::current().id());
+            }
+        }
+        let lane = Lane::start("lane".into()).expect("a thread");
+        let (tell, told) = mpsc::channel();
+        lane.let_go(Tells(tell));
+        let gone_on = told.recv().expect("it goes");
+        assert_ne!(gone_on, std::thread::current().id());
     }
 
     #[tokio::test]

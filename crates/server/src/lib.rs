@@ -25,6 +25,7 @@ mod http;
 mod idle_poll;
 mod lane;
 mod latency;
+mod long;
 mod mailbox;
 mod maintenance;
 mod metrics;

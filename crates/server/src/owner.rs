@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::iter::Flatten;
 use std::rc::Rc;
+use std::vec;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -13,20 +15,20 @@ use futures_util::stream;
 use kafka_wire::ErrorCode;
 use protocol::metadata::Metadata;
 use record::PartitionId;
+use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::stopping_code;
 use crate::shard::Shard;
-use crate::slices::Slices;
 
 /// Partitions that one request has a core look at side by side. It bounds the memory that one request can make a core
 /// take; trims still share flushes.
 const AT_ONCE_PER_CORE: usize = 64;
 /// Partitions that a core looks at before others have their turn.
 const IN_ONE_TURN: usize = 1_024;
-/// Questions and answers that are handed on before others have their turn.
-const HANDED_ON_IN_ONE_TURN: usize = 10_000;
+/// Questions that are on their way together. They are made and handed on in one turn.
+const ASKED_TOGETHER: usize = 5_000;
 
 /// A partition of a topic by name, as most requests name it.
 pub(crate) fn find_partition(metadata: &Metadata, topic: &str, index: i32) -> Result<PartitionId, ErrorCode> {
@@ -55,9 +57,37 @@ impl<Q> Default for Questions<Q> {
     }
 }
 
-/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so. `room` is
-/// that of the request, which is taken as long as any of the questions is left.
+/// Answers in the order of their questions. Not one list: it would be moved as it grows.
+pub(crate) type Answers<A> = Flatten<vec::IntoIter<Vec<Result<A, ErrorCode>>>>;
+
+/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so. Questions are
+/// made as they are asked, some thousands at a time, so that very many are made in no one's turn. `room` is that of the request, which
+/// is taken as long as any of the questions is left.
 pub(crate) async fn ask_owners<Q, A, F>(
+    core: &Rc<Core>,
+    room: &SharedRoom,
+    questions: impl IntoIterator<Item = Result<(PartitionId, Q), ErrorCode>>,
+    work: impl Fn(Rc<Shard>, PartitionId, Q) -> F + Clone + Send + 'static,
+) -> Answers<A>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Result<A, ErrorCode>> + 'static,
+{
+    let mut questions = questions.into_iter();
+    let mut answers = Vec::new();
+    loop {
+        let some: Vec<_> = questions.by_ref().take(ASKED_TOGETHER).collect();
+        let is_rest = some.len() < ASKED_TOGETHER;
+        answers.push(ask_together(core, room, some, work.clone()).await);
+        if is_rest {
+            return answers.into_iter().flatten();
+        }
+        yield_now().await;
+    }
+}
+
+async fn ask_together<Q, A, F>(
     core: &Rc<Core>,
     room: &SharedRoom,
     questions: Vec<Result<(PartitionId, Q), ErrorCode>>,
@@ -70,9 +100,7 @@ where
 {
     let mut answers = Vec::with_capacity(questions.len());
     let mut by_core: BTreeMap<usize, Questions<Q>> = BTreeMap::new();
-    let mut slices = Slices::of(HANDED_ON_IN_ONE_TURN);
     for (place, question) in questions.into_iter().enumerate() {
-        slices.did(1).await;
         // Stands unless the owner answers: then the node is stopping.
         answers.push(Err(question
             .as_ref()
@@ -96,7 +124,6 @@ where
     for (places, answered) in join_all(calls).await {
         for (place, answer) in places.into_iter().zip(answered.into_iter().flatten()) {
             answers[place] = answer;
-            slices.did(1).await;
         }
     }
     answers
@@ -120,7 +147,7 @@ where
         answers.push(answer);
         // What is known at once is never waited for: others have their turn all the same.
         if answers.len().is_multiple_of(IN_ONE_TURN) {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     }
     answers

@@ -45,6 +45,6 @@ pub(crate) async fn stands_of(
     let look = |shard: Rc<Shard>, id, ()| async move {
         Stands::of(&shard, id).map_err(|refusal| read_code(&refusal))
     };
-    let found = ask_owners(core, &None, questions.collect(), look).await;
-    found.into_iter().map(Result::ok).collect()
+    let found = ask_owners(core, &None, questions, look).await;
+    found.map(Result::ok).collect()
 }

@@ -7,11 +7,13 @@ use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
 use protocol::metadata::is_internal;
 use record::{Offset, PartitionId};
 
+use super::gather::gather;
 use super::topic_change::patience;
 use crate::append_path::FLUSH_PATIENCE_MIN;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::append_code;
+use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{AppendRefusal, Shard, Trimmed};
 
@@ -26,14 +28,14 @@ pub(super) async fn handle(
     _version: i16,
     room: SharedRoom,
 ) -> DeleteRecordsResponse {
-    let mut questions = Vec::new();
-    core.with_metadata(|metadata| {
-        for topic in &request.topics {
-            for wanted in &topic.partitions {
-                let found = find_partition(metadata, &topic.name, wanted.partition_index);
-                questions.push(found.map(|partition| (partition, wanted.offset)));
-            }
-        }
+    let topics = Long::of(&core, request.topics, &room);
+    let named = topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(move |wanted| (&topic.name, wanted))
+    });
+    let questions = named.map(|(topic, wanted)| {
+        let found = core.with_metadata(|metadata| find_partition(metadata, topic, wanted.partition_index));
+        found.map(|partition| (partition, wanted.offset))
     });
     let deadline = tokio::time::Instant::now() + patience(request.timeout_ms).max(FLUSH_PATIENCE_MIN);
     let work = move |shard, partition, offset| async move {
@@ -42,27 +44,28 @@ pub(super) async fn handle(
             Err(_) => Err(ErrorCode::RequestTimedOut),
         }
     };
-    let mut trimmed = ask_owners(&core, &room, questions, work).await.into_iter();
+    let mut trimmed = ask_owners(&core, &room, questions, work).await;
     let now = core.facts.clock.monotonic();
-    let topics = request.topics.into_iter().map(|topic| {
-        let results = topic.partitions.iter().zip(&mut trimmed);
-        let partitions = results
-            .map(|(wanted, trimmed)| {
-                let index = wanted.partition_index;
-                if let Ok(trimmed) = trimmed {
-                    core.facts.change_log.tell_trim(now, &topic.name, index, trimmed);
-                }
-                told(index, trimmed.map_err(|code| code_for(&topic.name, code)))
-            })
-            .collect();
-        DeleteRecordsTopicResult {
-            name: topic.name,
+    let topics = gather(
+        &core,
+        &topics,
+        |topic| &topic.partitions,
+        |topic, wanted| {
+            let index = wanted.partition_index;
+            let trimmed = trimmed.next().expect("one question, one answer");
+            if let Ok(trimmed) = trimmed {
+                core.facts.change_log.tell_trim(now, &topic.name, index, trimmed);
+            }
+            told(index, trimmed.map_err(|code| code_for(&topic.name, code)))
+        },
+        |topic, partitions| DeleteRecordsTopicResult {
+            name: topic.name.clone(),
             partitions,
-        }
-    });
+        },
+    );
     DeleteRecordsResponse {
         throttle_time_ms: 0,
-        topics: topics.collect(),
+        topics: topics.await,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A short request may have a long answer. One resource is always told. More take room for what is told of them, and wait
 //! for some before they begin; what finds none beside the others is refused with an error at which clients ask again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use kafka_wire::describe_configs::{
@@ -17,15 +17,18 @@ use record::TopicId;
 use super::broker_configs;
 use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
+use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::groups::own_config;
+use crate::long::Long;
 use crate::slices::Slices;
 
 /// What a result, a config and a synonym take in the frame beside their texts, at most.
 const FRAMED_BYTES: usize = 32;
 
-/// Resources that are told before others have their turn.
-const RESOURCES_IN_ONE_TURN: usize = 100;
+/// Work that is done before others have their turn: to look up a key is one, to tell of a resource is more.
+const WORK_IN_ONE_TURN: usize = 5_000;
+const WORK_OF_A_RESOURCE: usize = 50;
 
 /// What a request wants told beside names and values.
 #[derive(Debug, Clone, Copy)]
@@ -38,31 +41,32 @@ pub(crate) async fn handle(
     core: Rc<Core>,
     request: DescribeConfigsRequest,
     _version: i16,
-) -> DescribeConfigsResponse {
+    room: SharedRoom,
+) -> (DescribeConfigsResponse, usize) {
+    let resources = Long::of(&core, request.resources, &room);
     let detail = Detail {
         synonyms: request.include_synonyms,
         documentation: request.include_documentation,
     };
     // One answer about many grows at a time, and only while there is room.
     let mut turn = None;
-    while request.resources.len() > 1 && turn.is_none() {
+    while resources.len() > 1 && turn.is_none() {
         core.answers.room().await;
         turn = Some(core.answers.turn().await).filter(|_| !core.answers.is_used_up());
     }
     // Until the response is there; whoever writes it holds what its frame takes from then on.
     let mut held = core.answers.hold(0);
-    let mut seen = HashSet::new();
-    let mut slices = Slices::of(RESOURCES_IN_ONE_TURN);
-    let mut results = Vec::with_capacity(request.resources.len());
-    for resource in request.resources {
-        // Naming one resource a million times must not multiply the answer.
-        let is_first = seen.insert((resource.resource_type, resource.resource_name.clone()));
+    let mut slices = Slices::of(WORK_IN_ONE_TURN);
+    let mut results = Long::with_capacity(&core, resources.len());
+    let count = resources.len();
+    let (resources, firsts) = resources.look(count, firsts).await;
+    for (resource, is_first) in resources.iter().zip(firsts) {
         let described = match is_first {
             true if held.bytes() > 0 && core.answers.is_used_up() => Err(Refusal::new(
                 ErrorCode::ThrottlingQuotaExceeded,
                 "this answer has no room for more now; ask again for the rest, or for less of each",
             )),
-            true => describe(&core, &resource, detail),
+            true => describe(&core, resource, detail, &mut slices).await,
             false => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 "Each resource must appear at most once.",
@@ -71,17 +75,22 @@ pub(crate) async fn handle(
         let result = told(resource, described);
         held.grow(taken_bytes(&result));
         results.push(result);
-        slices.did(1).await;
+        slices.did(WORK_OF_A_RESOURCE).await;
     }
-    DescribeConfigsResponse {
+    let response = DescribeConfigsResponse {
         throttle_time_ms: 0,
-        results,
-    }
+        results: results.take(),
+    };
+    (response, held.bytes())
 }
 
-/// Memory that an answer takes, in bytes.
-pub(super) fn told_bytes(told: &DescribeConfigsResponse) -> usize {
-    told.results.iter().map(taken_bytes).sum()
+/// Says of each resource whether it is named for the first time: naming one a million times must not multiply the answer.
+fn firsts(resources: &[DescribeConfigsResource]) -> Vec<bool> {
+    let mut seen = HashSet::with_capacity(resources.len());
+    let keys = resources
+        .iter()
+        .map(|resource| (resource.resource_type, &resource.resource_name));
+    keys.map(|key| seen.insert(key)).collect()
 }
 
 /// What telling of a resource takes: as it is told, and in the frame.
@@ -106,7 +115,7 @@ fn taken_bytes(result: &DescribeConfigsResult) -> usize {
 }
 
 fn told(
-    resource: DescribeConfigsResource,
+    resource: &DescribeConfigsResource,
     described: Result<Vec<DescribeConfigsResourceResult>, Refusal>,
 ) -> DescribeConfigsResult {
     let (error_code, error_message, configs) = match described {
@@ -117,15 +126,16 @@ fn told(
         error_code: error_code.code(),
         error_message,
         resource_type: resource.resource_type,
-        resource_name: resource.resource_name,
+        resource_name: resource.resource_name.clone(),
         configs,
     }
 }
 
-fn describe(
+async fn describe(
     core: &Core,
     resource: &DescribeConfigsResource,
     detail: Detail,
+    slices: &mut Slices,
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
     let target = target(core, resource.resource_type, &resource.resource_name)?;
     let mut configs = match target {
@@ -139,8 +149,13 @@ fn describe(
         .as_ref()
         .filter(|keys| !keys.is_empty())
     {
-        let keys: HashSet<&Text> = keys.iter().collect();
-        configs.retain(|config| keys.contains(&config.name));
+        let names = configs.iter().map(|config| (config.name.clone(), false));
+        let mut wanted: HashMap<Text, bool> = names.collect();
+        for key in keys {
+            wanted.get_mut(key).into_iter().for_each(|wanted| *wanted = true);
+            slices.did(1).await;
+        }
+        configs.retain(|config| wanted[&config.name]);
     }
     Ok(configs)
 }

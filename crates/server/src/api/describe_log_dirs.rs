@@ -12,12 +12,12 @@ use kafka_wire::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use kafka_wire::{DescribeLogDirsRequest, DescribeLogDirsResponse, ErrorCode, Text};
-use protocol::metadata::{Metadata, Topic};
+use protocol::metadata::Topic;
 use record::PartitionId;
-use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
 use crate::owner::ask_owners;
 use crate::slices::Slices;
 
@@ -40,38 +40,35 @@ pub(super) async fn handle(
     _version: i16,
     room: SharedRoom,
     client: IpAddr,
-) -> DescribeLogDirsResponse {
+) -> (DescribeLogDirsResponse, usize) {
     // All partitions of the node, for a request of a few bytes. Held until the response is there; whoever writes it holds what its
     // frame takes from then on.
-    let _held = core
+    let held = core
         .answers
         .reserve(client, gathered_bytes(&core, &request))
         .await;
-    let wanted = match &request.topics {
+    let wanted = match request.topics {
         None => all(&core).await,
-        Some(topics) => core.with_metadata(|metadata| named(metadata, topics)),
+        Some(topics) => named(&core, &Long::of(&core, topics, &room)).await,
     };
-    yield_now().await;
     let questions = wanted.values().flatten().map(|id| Ok((*id, ())));
     let size = |shard: Rc<crate::shard::Shard>, id, ()| async move {
         shard
             .partition_bytes(id)
             .ok_or(ErrorCode::UnknownTopicOrPartition)
     };
-    let mut sizes = ask_owners(&core, &room, questions.collect(), size)
-        .await
-        .into_iter();
-    let topics = wanted.into_iter().map(|(name, partitions)| DescribeLogDirsTopic {
-        name,
-        partitions: partitions
-            .iter()
-            .zip(&mut sizes)
-            // One that was deleted meanwhile takes no room.
-            .filter_map(|(id, size)| Some(told(id.index, size.ok()?)))
-            .collect(),
-    });
-    yield_now().await;
-    let topics = topics.collect();
+    let mut sizes = ask_owners(&core, &room, questions, size).await;
+    let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
+    let mut topics = Vec::with_capacity(wanted.len());
+    for (name, ids) in wanted {
+        let entries = 1 + ids.len();
+        let sizes = ids.iter().zip(&mut sizes);
+        // One that was deleted meanwhile takes no room.
+        let partitions = sizes.filter_map(|(id, size)| Some(told(id.index, size.ok()?)));
+        let partitions = partitions.collect();
+        topics.push(DescribeLogDirsTopic { name, partitions });
+        slices.did(entries).await;
+    }
     let (total_bytes, usable_bytes) = disk_bytes(&core).await;
     let root = core.disk.root();
     let directory = DescribeLogDirsResult {
@@ -81,18 +78,11 @@ pub(super) async fn handle(
         usable_bytes,
         ..DescribeLogDirsResult::default()
     };
-    DescribeLogDirsResponse {
+    let response = DescribeLogDirsResponse {
         results: vec![directory],
         ..DescribeLogDirsResponse::default()
-    }
-}
-
-/// Memory that an answer takes, in bytes.
-pub(super) fn told_bytes(told: &DescribeLogDirsResponse) -> usize {
-    let topics = told.results.iter().flat_map(|result| &result.topics);
-    topics
-        .map(|topic| TOPIC_BYTES + topic.partitions.len() * PARTITION_BYTES)
-        .sum()
+    };
+    (response, held.bytes())
 }
 
 /// Memory that gathering the answer takes.
@@ -121,24 +111,32 @@ async fn all(core: &Core) -> BTreeMap<Text, Partitions> {
 }
 
 /// What is named and is there, each once: naming it a million times must not multiply the answer.
-fn named(metadata: &Metadata, topics: &[DescribableLogDirTopic]) -> BTreeMap<Text, Partitions> {
-    let mut indexes: BTreeMap<Text, BTreeSet<i32>> = BTreeMap::new();
+async fn named(core: &Core, topics: &[DescribableLogDirTopic]) -> BTreeMap<Text, Partitions> {
+    let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
+    let mut indexes: BTreeMap<&Text, BTreeSet<i32>> = BTreeMap::new();
     for topic in topics {
-        indexes
-            .entry(topic.topic.clone())
-            .or_default()
-            .extend(&topic.partitions);
+        slices.did(1).await;
+        let name = &topic.topic;
+        let count = core.with_metadata(|metadata| metadata.topic_named(name).map(Topic::partition_count));
+        let Some(count) = count else {
+            continue;
+        };
+        let there = indexes.entry(name).or_default();
+        for index in &topic.partitions {
+            if (0..count).contains(index) {
+                there.insert(*index);
+            }
+            slices.did(1).await;
+        }
     }
-    let found = indexes.into_iter().filter_map(|(name, indexes)| {
-        let topic = metadata.topic_named(&name)?;
-        let existing = indexes.range(0..topic.partition_count());
-        let partitions = existing.map(|index| PartitionId {
-            topic: topic.id,
-            index: *index,
-        });
-        Some((name, partitions.collect()))
-    });
-    found.collect()
+    let mut named = BTreeMap::new();
+    for (name, indexes) in indexes {
+        let topic = core.with_metadata(|metadata| metadata.topic_named(name).map(|topic| topic.id));
+        slices.did(1 + indexes.len()).await;
+        let ids = |topic| indexes.into_iter().map(move |index| PartitionId { topic, index });
+        named.extend(topic.map(|topic| (name.clone(), ids(topic).collect())));
+    }
+    named
 }
 
 fn told(partition_index: i32, bytes: u64) -> DescribeLogDirsPartition {

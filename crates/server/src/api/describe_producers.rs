@@ -12,8 +12,10 @@ use protocol::producers::WrittenBatch;
 use protocol::{Leader, ProducerId};
 use record::PartitionId;
 
+use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::Shard;
 
@@ -32,29 +34,32 @@ pub(super) async fn handle(
     room: SharedRoom,
     client: IpAddr,
 ) -> DescribeProducersResponse {
-    let mut seen = HashSet::new();
-    let mut questions = Vec::new();
-    core.with_metadata(|metadata| {
-        for topic in &request.topics {
-            for index in &topic.partition_indexes {
-                let found = find_partition(metadata, &topic.name, *index);
-                // Naming a partition a million times must not multiply the answer.
-                questions.push(found.and_then(|id| match seen.insert(id) {
-                    true => Ok((id, ())),
-                    false => Err(ErrorCode::InvalidRequest),
-                }));
+    let topics = Long::of(&core, request.topics, &room);
+    let questions = || {
+        let (core, mut seen) = (&core, HashSet::new());
+        let named = topics.iter().flat_map(|topic| {
+            let indexes = topic.partition_indexes.iter();
+            indexes.map(move |index| (&topic.name, *index))
+        });
+        named.map(move |(topic, index)| {
+            let id = core.with_metadata(|metadata| find_partition(metadata, topic, index))?;
+            // Naming a partition a million times must not multiply the answer.
+            match seen.insert(id) {
+                true => Ok((id, ())),
+                false => Err(ErrorCode::InvalidRequest),
             }
-        }
-    });
+        })
+    };
     // All producers of a partition, for a request of a few bytes: they are counted before they are told of. What is counted is held
     // until the response is there; whoever writes it holds what its frame takes from then on.
     let count = |shard: Rc<Shard>, id: PartitionId, ()| async move {
         let count = shard.with_leader(id, |leader| leader.producers().len());
         count.ok_or(ErrorCode::UnknownTopicOrPartition)
     };
-    let counts = ask_owners(&core, &room, questions.clone(), count).await;
-    let producers_told = counts.iter().flatten().sum::<usize>().min(PRODUCERS_MAX);
-    let gathered_bytes = questions.len() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
+    let counts = ask_owners(&core, &room, questions(), count).await;
+    let producers_told = counts.flatten().sum::<usize>().min(PRODUCERS_MAX);
+    let partitions = topics.iter().map(|topic| topic.partition_indexes.len());
+    let gathered_bytes = partitions.sum::<usize>() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
     let _held = core.answers.reserve(client, gathered_bytes).await;
     let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
@@ -65,19 +70,20 @@ pub(super) async fn handle(
                 .unwrap_or(Err(ErrorCode::UnknownTopicOrPartition))
         }
     };
-    let mut described = ask_owners(&core, &room, questions, work).await.into_iter();
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        partitions: topic
-            .partition_indexes
-            .iter()
-            .zip(&mut described)
-            .map(|(index, described)| told(*index, described))
-            .collect(),
-    });
+    let mut described = ask_owners(&core, &room, questions(), work).await;
+    let topics = gather(
+        &core,
+        &topics,
+        |topic| &topic.partition_indexes,
+        |_, index| told(*index, described.next().expect("one question, one answer")),
+        |topic, partitions| TopicResponse {
+            name: topic.name.clone(),
+            partitions,
+        },
+    );
     DescribeProducersResponse {
         throttle_time_ms: 0,
-        topics: topics.collect(),
+        topics: topics.await,
     }
 }
 

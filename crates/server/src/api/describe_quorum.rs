@@ -7,7 +7,10 @@ use kafka_wire::{DescribeQuorumRequest, DescribeQuorumResponse, ErrorCode, Text}
 use protocol::Leader;
 use protocol::metadata::METADATA_NAME;
 
+use super::gather::gather;
+use crate::budget::SharedRoom;
 use crate::core::{Core, METADATA_PARTITION};
+use crate::long::Long;
 use crate::owner::ask_owners;
 use crate::shard::Shard;
 
@@ -25,17 +28,18 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeQuorumRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> DescribeQuorumResponse {
     if !is_about_metadata(&request.topics) {
-        return refused(request.topics);
+        return refused(&core, request.topics, &room).await;
     }
-    let question = vec![Ok((METADATA_PARTITION, ()))];
+    let question = [Ok((METADATA_PARTITION, ()))];
     let work = |shard: Rc<Shard>, id, ()| async move {
         shard
             .with_leader(id, extent)
             .ok_or(ErrorCode::UnknownTopicOrPartition)
     };
-    let answered = ask_owners(&core, &None, question, work).await.pop();
+    let answered = ask_owners(&core, &None, question, work).await.next();
     match answered.expect("one question, one answer") {
         Ok(extent) => told(&core, &extent),
         Err(code) => DescribeQuorumResponse {
@@ -55,7 +59,7 @@ fn is_about_metadata(topics: &[TopicRequest]) -> bool {
     }
 }
 
-fn refused(topics: Vec<TopicRequest>) -> DescribeQuorumResponse {
+async fn refused(core: &Rc<Core>, topics: Vec<TopicRequest>, room: &SharedRoom) -> DescribeQuorumResponse {
     let partition = |index: i32| PartitionData {
         partition_index: index,
         error_code: ErrorCode::UnknownTopicOrPartition.code(),
@@ -65,16 +69,19 @@ fn refused(topics: Vec<TopicRequest>) -> DescribeQuorumResponse {
         leader_id: -1,
         ..PartitionData::default()
     };
-    let topics = topics.into_iter().map(|topic| TopicData {
-        topic_name: topic.topic_name,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|asked| partition(asked.partition_index))
-            .collect(),
-    });
+    let topics = Long::of(core, topics, room);
+    let topics = gather(
+        core,
+        &topics,
+        |topic| &topic.partitions,
+        |_, asked| partition(asked.partition_index),
+        |topic, partitions| TopicData {
+            topic_name: topic.topic_name.clone(),
+            partitions,
+        },
+    );
     DescribeQuorumResponse {
-        topics: topics.collect(),
+        topics: topics.await,
         ..DescribeQuorumResponse::default()
     }
 }

@@ -3,21 +3,25 @@
 //! Topics come by name. A page holds as many partitions as the client wants and the node allows; if there are more, it ends
 //! with a cursor, from which the next page goes on.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::describe_topic_partitions::{
-    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, TopicRequest,
 };
 use kafka_wire::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ErrorCode, Text};
 use protocol::metadata::{Metadata, Topic, check_topic_name, is_internal};
 
 use super::authorized::ON_TOPIC;
+use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
+use crate::slices::Slices;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
 const PAGE_PARTITIONS_MAX: i32 = 2_000;
+/// Names that are looked up before others have their turn.
+const NAMES_IN_ONE_TURN: usize = 2_000;
 /// Memory that telling of a partition takes, as it is told and in the frame.
 const PARTITION_BYTES: usize = 384;
 
@@ -25,85 +29,99 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeTopicPartitionsRequest,
     _version: i16,
+    room: SharedRoom,
     client: IpAddr,
 ) -> DescribeTopicPartitionsResponse {
     let limit = request.response_partition_limit.clamp(1, PAGE_PARTITIONS_MAX);
-    let names: BTreeSet<&Text> = request.topics.iter().map(|topic| &topic.name).collect();
-    if !request
-        .cursor
-        .as_ref()
-        .is_none_or(|cursor| is_sound(cursor, &names))
-    {
-        return refused(&names);
-    }
+    let count = request.topics.len();
+    let topics = Long::of(&core, request.topics, &room);
+    let (topics, names) = topics.look(count, in_order).await;
+    drop(topics);
+    let names = Long::of(&core, names, &room);
     let cursor = request.cursor;
+    if !cursor.as_ref().is_none_or(|cursor| is_sound(cursor, &names)) {
+        return refused(&core, &names).await;
+    }
     let first = cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
     let partitions = core.with_metadata(|metadata| metadata.partition_count().min(limit as usize));
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
     let _held = core.answers.reserve(client, partitions * PARTITION_BYTES).await;
-    core.with_metadata(|metadata| {
-        let mut page = Page::new(metadata, cursor.as_ref(), limit as usize);
-        match names.is_empty() {
-            true => page.fill(metadata.topics_from(first), |page, topic| page.add(topic)),
-            false => {
-                let named = names.iter().skip_while(|name| name.as_str() < first);
-                page.fill(named, |page, name| match metadata.topic_named(name) {
-                    Some(topic) => page.add(topic),
-                    None => page.add_unknown(name),
-                });
-            }
+    let mut page = Page {
+        cursor: cursor.as_ref(),
+        room: limit as usize,
+        topics: Long::with_capacity(&core, names.len()),
+        next_cursor: None,
+    };
+    if names.is_empty() {
+        core.with_metadata(|metadata| {
+            let mut topics = metadata.topics_from(first);
+            topics.all(|topic| page.add(metadata, topic))
+        });
+    }
+    let mut slices = Slices::of(NAMES_IN_ONE_TURN);
+    for name in names
+        .iter()
+        .skip(names.partition_point(|name| name.as_str() < first))
+    {
+        let more_may_come = core.with_metadata(|metadata| match metadata.topic_named(name) {
+            Some(topic) => page.add(metadata, topic),
+            None => page.add_unknown(name),
+        });
+        if !more_may_come {
+            break;
         }
-        page.response
-    })
+        slices.did(1).await;
+    }
+    DescribeTopicPartitionsResponse {
+        topics: page.topics.take(),
+        next_cursor: page.next_cursor,
+        ..DescribeTopicPartitionsResponse::default()
+    }
+}
+
+/// Names that are asked for in order, each once.
+fn in_order(topics: &[TopicRequest]) -> Vec<Text> {
+    let mut names: Vec<Text> = topics.iter().map(|topic| topic.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// A cursor that points into the topics that are asked for. One that was deleted since is no error where all are.
-fn is_sound(cursor: &Cursor, names: &BTreeSet<&Text>) -> bool {
-    cursor.partition_index >= 0 && (names.is_empty() || names.contains(&cursor.topic_name))
+fn is_sound(cursor: &Cursor, names: &[Text]) -> bool {
+    let is_named = || names.binary_search(&cursor.topic_name).is_ok();
+    cursor.partition_index >= 0 && (names.is_empty() || is_named())
 }
 
 /// The answer has no place for an error but beside a topic.
-fn refused(names: &BTreeSet<&Text>) -> DescribeTopicPartitionsResponse {
-    let topics = names.iter().map(|name| DescribeTopicPartitionsResponseTopic {
-        error_code: ErrorCode::InvalidRequest.code(),
-        name: Some((*name).clone()),
-        ..DescribeTopicPartitionsResponseTopic::default()
-    });
+async fn refused(core: &Rc<Core>, names: &[Text]) -> DescribeTopicPartitionsResponse {
+    let mut topics = Long::with_capacity(core, names.len());
+    let mut slices = Slices::of(NAMES_IN_ONE_TURN);
+    for name in names {
+        topics.push(DescribeTopicPartitionsResponseTopic {
+            error_code: ErrorCode::InvalidRequest.code(),
+            name: Some(name.clone()),
+            ..DescribeTopicPartitionsResponseTopic::default()
+        });
+        slices.did(1).await;
+    }
     DescribeTopicPartitionsResponse {
-        topics: topics.collect(),
+        topics: topics.take(),
         ..DescribeTopicPartitionsResponse::default()
     }
 }
 
 struct Page<'a> {
-    metadata: &'a Metadata,
     cursor: Option<&'a Cursor>,
     /// Partitions that still have room.
     room: usize,
-    response: DescribeTopicPartitionsResponse,
+    topics: Long<DescribeTopicPartitionsResponseTopic>,
+    next_cursor: Option<Cursor>,
 }
 
-impl<'a> Page<'a> {
-    fn new(metadata: &'a Metadata, cursor: Option<&'a Cursor>, room: usize) -> Page<'a> {
-        Page {
-            metadata,
-            cursor,
-            room,
-            response: DescribeTopicPartitionsResponse::default(),
-        }
-    }
-
-    /// Adds one after the other as long as more may come.
-    fn fill<T>(&mut self, topics: impl Iterator<Item = T>, add: impl Fn(&mut Page<'a>, T) -> bool) {
-        for topic in topics {
-            if !add(self, topic) {
-                return;
-            }
-        }
-    }
-
+impl Page<'_> {
     /// Adds a topic, as much of it as there is room for. Says whether more may come.
-    fn add(&mut self, topic: &Topic) -> bool {
+    fn add(&mut self, metadata: &Metadata, topic: &Topic) -> bool {
         let begins_at = self
             .cursor
             .filter(|cursor| cursor.topic_name.as_str() == &*topic.name)
@@ -113,13 +131,13 @@ impl<'a> Page<'a> {
         if self.room == 0 {
             return self.end(topic, begins_at);
         }
-        let partitions: Vec<_> = partitions(self.metadata, topic)
+        let partitions: Vec<_> = partitions(metadata, topic)
             .skip(begins_at)
             .take(self.room)
             .collect();
         let ends_at = begins_at + partitions.len();
         self.room -= partitions.len();
-        self.response.topics.push(DescribeTopicPartitionsResponseTopic {
+        self.topics.push(DescribeTopicPartitionsResponseTopic {
             name: Some(Text::from(&*topic.name)),
             topic_id: topic.id,
             is_internal: is_internal(&topic.name),
@@ -131,7 +149,7 @@ impl<'a> Page<'a> {
     }
 
     fn end(&mut self, topic: &Topic, partition: usize) -> bool {
-        self.response.next_cursor = Some(Cursor {
+        self.next_cursor = Some(Cursor {
             topic_name: Text::from(&*topic.name),
             partition_index: partition as i32,
         });
@@ -143,7 +161,7 @@ impl<'a> Page<'a> {
             Ok(()) => ErrorCode::UnknownTopicOrPartition,
             Err(_) => ErrorCode::InvalidTopicException,
         };
-        self.response.topics.push(DescribeTopicPartitionsResponseTopic {
+        self.topics.push(DescribeTopicPartitionsResponseTopic {
             error_code: error.code(),
             name: Some(name.clone()),
             is_internal: is_internal(name),

@@ -6,7 +6,10 @@ use kafka_wire::elect_leaders::{PartitionResult, ReplicaElectionResult};
 use kafka_wire::{ElectLeadersRequest, ElectLeadersResponse, ErrorCode, Text};
 use protocol::metadata::Metadata;
 
+use super::gather::gather;
+use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
 use crate::owner::find_partition;
 
 /// The replica named first shall lead.
@@ -18,6 +21,7 @@ pub(super) async fn handle(
     core: Rc<Core>,
     request: ElectLeadersRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> ElectLeadersResponse {
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
         return ElectLeadersResponse {
@@ -26,20 +30,19 @@ pub(super) async fn handle(
         };
     }
     // When all are asked for, Kafka tells of those that were elected: none needs it.
-    let topics = request.topic_partitions.unwrap_or_default();
-    let results = core.with_metadata(|metadata| {
-        let results = topics.into_iter().map(|topic| ReplicaElectionResult {
-            partition_result: topic
-                .partitions
-                .iter()
-                .map(|index| elected(metadata, &topic.topic, *index))
-                .collect(),
-            topic: topic.topic,
-        });
-        results.collect()
-    });
+    let topics = Long::of(&core, request.topic_partitions.unwrap_or_default(), &room);
+    let results = gather(
+        &core,
+        &topics,
+        |topic| &topic.partitions,
+        |topic, index| core.with_metadata(|metadata| elected(metadata, &topic.topic, *index)),
+        |topic, partition_result| ReplicaElectionResult {
+            topic: topic.topic.clone(),
+            partition_result,
+        },
+    );
     ElectLeadersResponse {
-        replica_election_results: results,
+        replica_election_results: results.await,
         ..ElectLeadersResponse::default()
     }
 }

@@ -3,24 +3,29 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use kafka_wire::list_config_resources::ConfigResource;
 use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
 
 use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
 use crate::core::Core;
+use crate::long::Long;
+use crate::slices::Slices;
 
 /// From here on a request says which sorts it means.
 const FIRST_WITH_SORTS: i16 = 1;
 /// Memory that telling of a topic takes, as it is told and in the frame: its name may have 249 letters.
 const TOPIC_BYTES: usize = 560;
+/// Names that are told before others have their turn.
+const NAMES_IN_ONE_TURN: usize = 5_000;
 
 pub(super) async fn handle(
     core: Rc<Core>,
     request: ListConfigResourcesRequest,
     version: i16,
     client: IpAddr,
-) -> ListConfigResourcesResponse {
+) -> (ListConfigResourcesResponse, usize) {
     let sorts: BTreeSet<i8> = match request.resource_types.as_slice() {
         _ if version < FIRST_WITH_SORTS => BTreeSet::new(),
         [] => [TOPIC, BROKER].into(),
@@ -28,44 +33,43 @@ pub(super) async fn handle(
     };
     let known = |sort: &i8| [TOPIC, BROKER].contains(sort) || NOT_SERVED.contains(sort);
     if !sorts.iter().all(known) {
-        return ListConfigResourcesResponse {
+        let refused = ListConfigResourcesResponse {
             error_code: ErrorCode::UnsupportedVersion.code(),
             ..ListConfigResourcesResponse::default()
         };
+        return (refused, 0);
     }
     let topics = core.with_metadata(|metadata| metadata.topics().len());
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let _held = core.answers.reserve(client, topics * TOPIC_BYTES).await;
-    let mut config_resources = Vec::with_capacity(topics);
-    for sort in sorts {
-        config_resources.extend(resources(&core, sort).await);
+    let held = core.answers.reserve(client, topics * TOPIC_BYTES).await;
+    let mut config_resources = Long::with_capacity(&core, topics);
+    let mut slices = Slices::of(NAMES_IN_ONE_TURN);
+    for resource_type in sorts {
+        for name in names(&core, resource_type).await {
+            config_resources.push(ConfigResource {
+                resource_name: Text::from(&*name),
+                resource_type,
+            });
+            slices.did(1).await;
+        }
     }
-    ListConfigResourcesResponse {
-        config_resources,
+    let response = ListConfigResourcesResponse {
+        config_resources: config_resources.take(),
         ..ListConfigResourcesResponse::default()
-    }
-}
-
-/// Memory that an answer takes, in bytes.
-pub(super) fn told_bytes(told: &ListConfigResourcesResponse) -> usize {
-    told.config_resources.len() * TOPIC_BYTES
-}
-
-async fn resources(core: &Core, resource_type: i8) -> Vec<ConfigResource> {
-    let resource = |resource_name: Text| ConfigResource {
-        resource_name,
-        resource_type,
     };
+    (response, held.bytes())
+}
+
+/// Names of all resources of a sort.
+async fn names(core: &Core, resource_type: i8) -> Vec<Arc<str>> {
     match resource_type {
         TOPIC => {
             let topics = core.all_topics().await.into_iter();
-            topics.map(|(name, _)| resource(Text::from(&*name))).collect()
+            topics.map(|(name, _)| name).collect()
         }
         BROKER => core.with_metadata(|metadata| {
             let nodes = metadata.nodes();
-            nodes
-                .map(|(id, _)| resource(Text::from(id.0.to_string())))
-                .collect()
+            nodes.map(|(id, _)| id.0.to_string().into()).collect()
         }),
         _ => Vec::new(),
     }

@@ -4,27 +4,26 @@
 //! a batch that may hold the answer, and those off the core, since decompressing takes long. Only committed records
 //! from the log start on are found.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::list_offsets::{
-    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopic, ListOffsetsTopicResponse,
 };
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 
+use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
+use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{ReadRefusal, Shard, Watch, Watcher};
-use crate::slices::Slices;
 
-/// Questions that are made ready before others have their turn.
-const QUESTIONS_IN_ONE_TURN: usize = 5_000;
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
 /// How long the newest record may take to be committed. A flush takes far less.
@@ -94,63 +93,68 @@ pub(super) async fn handle(
     version: i16,
     room: SharedRoom,
 ) -> ListOffsetsResponse {
-    let questions = questions(&core, &request, version).await;
-    let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
-    let mut found = ask_owners(&core, &room, questions, work).await.into_iter();
-    let topics = request.topics.into_iter().map(|topic| ListOffsetsTopicResponse {
-        name: topic.name,
-        partitions: topic
-            .partitions
-            .iter()
-            .zip(&mut found)
-            .map(|(wanted, found)| told(wanted, found))
-            .collect(),
+    let topics = Long::of(&core, request.topics, &room);
+    let count = topics.iter().map(|topic| topic.partitions.len()).sum();
+    let (topics, twice) = topics.look(count, named_twice).await;
+    let named = topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(move |wanted| (&topic.name, wanted))
     });
+    let questions = named.zip(&twice).map(|((topic, wanted), twice)| match twice {
+        true => Err(ErrorCode::InvalidRequest),
+        false => question(&core, topic, wanted, version),
+    });
+    let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
+    let mut found = ask_owners(&core, &room, questions, work).await;
+    let topics = gather(
+        &core,
+        &topics,
+        |topic| &topic.partitions,
+        |_, wanted| told(wanted, found.next().expect("one question, one answer")),
+        |topic, partitions| ListOffsetsTopicResponse {
+            name: topic.name.clone(),
+            partitions,
+        },
+    );
     ListOffsetsResponse {
         throttle_time_ms: 0,
-        topics: topics.collect(),
+        topics: topics.await,
     }
+}
+
+/// Says of each partition whether the request names it more than once.
+fn named_twice(topics: &[ListOffsetsTopic]) -> Vec<bool> {
+    let count = topics.iter().map(|topic| topic.partitions.len()).sum();
+    let named = topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(move |wanted| (&topic.name, wanted.partition_index))
+    });
+    let mut places = HashMap::with_capacity(count);
+    let mut twice = vec![false; count];
+    for (place, named) in named.enumerate() {
+        let first = *places.entry(named).or_insert(place);
+        if first < place {
+            twice[first] = true;
+            twice[place] = true;
+        }
+    }
+    twice
 }
 
 /// A partition with what is asked of it and the epoch that the client believes in.
 type Question = (PartitionId, (Query, Option<Epoch>));
 
-async fn questions(
+fn question(
     core: &Core,
-    request: &ListOffsetsRequest,
+    topic: &str,
+    wanted: &ListOffsetsPartition,
     version: i16,
-) -> Vec<Result<Question, ErrorCode>> {
-    let named = || {
-        request
-            .topics
-            .iter()
-            .flat_map(|topic| topic.partitions.iter().map(move |wanted| (topic, wanted)))
-    };
-    let mut seen = HashSet::with_capacity(named().count());
-    let mut twice = HashSet::new();
-    let mut slices = Slices::of(QUESTIONS_IN_ONE_TURN);
-    for (topic, wanted) in named() {
-        slices.did(1).await;
-        if !seen.insert((&topic.name, wanted.partition_index)) {
-            twice.insert((&topic.name, wanted.partition_index));
-        }
-    }
-    let question = |(topic, wanted): (&kafka_wire::list_offsets::ListOffsetsTopic, &ListOffsetsPartition)| {
-        if twice.contains(&(&topic.name, wanted.partition_index)) {
-            return Err(ErrorCode::InvalidRequest);
-        }
-        let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
-        let index = wanted.partition_index;
-        let partition = core.with_metadata(|metadata| find_partition(metadata, &topic.name, index))?;
-        let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
-        Ok((partition, (query, epoch)))
-    };
-    let mut questions = Vec::with_capacity(seen.len());
-    for named in named() {
-        questions.push(question(named));
-        slices.did(1).await;
-    }
-    questions
+) -> Result<Question, ErrorCode> {
+    let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
+    let index = wanted.partition_index;
+    let partition = core.with_metadata(|metadata| find_partition(metadata, topic, index))?;
+    let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
+    Ok((partition, (query, epoch)))
 }
 
 fn told(wanted: &ListOffsetsPartition, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {

@@ -23,6 +23,7 @@ use super::topic_change::{Planner, Refusal, change, conclude};
 use crate::answer_budget::Held;
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
 use crate::slices::Slices;
 
 /// From here on an empty list of topics means none, not all.
@@ -36,107 +37,105 @@ const CREATION_PATIENCE: Duration = Duration::from_secs(10);
 const CREATED_AT_ONCE_MAX: usize = 1_000;
 
 /// Names and partitions that are dealt with before others have their turn.
-const ENTRIES_IN_ONE_TURN: usize = 5_000;
+const ENTRIES_IN_ONE_TURN: usize = 2_000;
 /// Memory that a topic and a partition take in an answer and in its frame, in bytes.
 const TOPIC_BYTES: usize = 256;
 const PARTITION_BYTES: usize = 192;
 
-/// A topic as the request names it. No two are the same: naming one a million times must not multiply the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A topic as the request names it.
 enum Named {
     Name(Text),
     Id(TopicId),
 }
 
+/// How topics are told of, and to whom.
+struct Manner {
+    client: IpAddr,
+    operations: i32,
+    /// Names that are not there may come into being.
+    creates: bool,
+    /// Those that could not, and why.
+    refused: HashMap<Text, ErrorCode>,
+}
+
+/// Also says what the answer takes with its frame, in bytes.
 pub(super) async fn handle(
     core: Rc<Core>,
     request: MetadataRequest,
     version: i16,
     room: SharedRoom,
     client: IpAddr,
-) -> MetadataResponse {
-    let (mut topics, _held) = tell(&core, &request, version, room, client).await;
-    let operations = if_asked(request.include_topic_authorized_operations, ON_TOPIC);
-    // An id that no topic has stands for nothing.
-    for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
-        topic.topic_authorized_operations = operations;
-    }
-    MetadataResponse {
+) -> (MetadataResponse, usize) {
+    let manner = Manner {
+        client,
+        operations: if_asked(request.include_topic_authorized_operations, ON_TOPIC),
+        creates: request.allow_auto_topic_creation && core.facts.config.topics.auto_create,
+        refused: HashMap::new(),
+    };
+    let (topics, held) = tell(&core, request.topics, version, room, manner).await;
+    let response = MetadataResponse {
         brokers: core.with_metadata(brokers),
         cluster_id: Some(Text::from(core.facts.cluster.to_string())),
         controller_id: core.facts.node.0,
         topics,
         cluster_authorized_operations: if_asked(request.include_cluster_authorized_operations, ON_CLUSTER),
         ..MetadataResponse::default()
-    }
-}
-
-/// Memory that an answer takes with its frame, in bytes.
-pub(super) fn told_bytes(told: &MetadataResponse) -> usize {
-    let topics = told.topics.iter();
-    topics
-        .map(|topic| TOPIC_BYTES + topic.partitions.len() * PARTITION_BYTES)
-        .sum()
+    };
+    (response, held.bytes())
 }
 
 /// The topics that are asked for, and the room that they take until the response is there; whoever writes that holds what its frame
 /// takes from then on.
 async fn tell(
     core: &Rc<Core>,
-    request: &MetadataRequest,
+    wanted: Option<Vec<MetadataRequestTopic>>,
     version: i16,
     room: SharedRoom,
-    client: IpAddr,
-) -> (Vec<MetadataResponseTopic>, Option<Held>) {
-    let wanted = match &request.topics {
-        Some(topics) if version < FIRST_WITH_NULL_FOR_ALL && topics.is_empty() => None,
-        wanted => wanted.as_deref(),
+    mut manner: Manner,
+) -> (Vec<MetadataResponseTopic>, Held) {
+    let wanted = wanted.filter(|topics| version >= FIRST_WITH_NULL_FOR_ALL || !topics.is_empty());
+    let Some(topics) = wanted else {
+        let (mut told, held) = look_up_all(core, &all(core).await, &manner).await;
+        // A topic that was deleted meanwhile is not there.
+        told.retain(|topic| topic.name.is_some());
+        return (told, held);
     };
-    match wanted {
-        None => {
-            let all = core.all_topics().await.into_iter().map(|(_, id)| Named::Id(id));
-            let all = all.collect();
-            let (mut told, held) = look_up_all(core, client, all, &HashMap::new()).await;
-            // A topic that was deleted meanwhile is not there.
-            told.retain(|topic| topic.name.is_some());
-            (told, Some(held))
-        }
-        Some(topics) if !are_well_named(topics, version) => (topics.iter().map(ill_named).collect(), None),
-        Some(topics) => {
-            let named = distinct(topics).await;
-            let refused = match request.allow_auto_topic_creation && core.facts.config.topics.auto_create {
-                true => create(core, &named, room).await,
-                false => HashMap::new(),
-            };
-            let (told, held) = look_up_all(core, client, named, &refused).await;
-            (told, Some(held))
-        }
+    let topics = Long::of(core, topics, &room);
+    if !are_well_named(&topics, version).await {
+        return tell_ill_named(core, &topics, &manner).await;
     }
+    let count = topics.len();
+    let (topics, named) = topics.look(count, distinct).await;
+    drop(topics);
+    let named = Long::of(core, named, &None);
+    if manner.creates {
+        manner.refused = create(core, &named, room).await;
+    }
+    look_up_all(core, &named, &manner).await
 }
 
 /// Tells of each topic that is named, when there is room for that.
 async fn look_up_all(
-    core: &Core,
-    client: IpAddr,
-    named: Vec<Named>,
-    refused: &HashMap<Text, ErrorCode>,
+    core: &Rc<Core>,
+    named: &[Named],
+    manner: &Manner,
 ) -> (Vec<MetadataResponseTopic>, Held) {
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut bytes = 0;
-    for named in &named {
+    for named in named {
         bytes +=
             TOPIC_BYTES + PARTITION_BYTES * core.with_metadata(|metadata| partition_count(metadata, named));
         slices.did(1).await;
     }
-    let held = core.answers.reserve(client, bytes).await;
-    let mut told = Vec::with_capacity(named.len());
+    let held = core.answers.reserve(manner.client, bytes).await;
+    let mut told = Long::with_capacity(core, named.len());
     for named in named {
-        let topic = core.with_metadata(|metadata| look_up(metadata, named, refused));
+        let topic = core.with_metadata(|metadata| look_up(metadata, named, manner));
         let entries = 1 + topic.partitions.len();
         told.push(topic);
         slices.did(entries).await;
     }
-    (told, held)
+    (told.take(), held)
 }
 
 fn partition_count(metadata: &Metadata, named: &Named) -> usize {
@@ -151,40 +150,75 @@ fn find<'a>(metadata: &'a Metadata, named: &Named) -> Option<&'a Topic> {
 }
 
 /// Versions 10 and 11 have fields for ids and null names that must not be used yet.
-fn are_well_named(topics: &[MetadataRequestTopic], version: i16) -> bool {
-    topics.iter().all(|topic| match topic.name {
-        Some(_) => version >= FIRST_WITH_TOPIC_IDS || topic.topic_id == TopicId::default(),
-        None => version >= FIRST_WITH_TOPIC_IDS && topic.topic_id != TopicId::default(),
-    })
-}
-
-fn ill_named(topic: &MetadataRequestTopic) -> MetadataResponseTopic {
-    MetadataResponseTopic {
-        error_code: ErrorCode::InvalidRequest.code(),
-        name: Some(topic.name.clone().unwrap_or_default()),
-        topic_id: topic.topic_id,
-        ..MetadataResponseTopic::default()
-    }
-}
-
-async fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
+async fn are_well_named(topics: &[MetadataRequestTopic], version: i16) -> bool {
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
-    let mut seen = HashSet::with_capacity(topics.len());
-    let mut distinct = Vec::with_capacity(topics.len());
     for topic in topics {
-        let named = match &topic.name {
-            Some(name) if topic.topic_id == TopicId::default() => Named::Name(name.clone()),
-            _ => Named::Id(topic.topic_id),
+        let is_well_named = match topic.name {
+            Some(_) => version >= FIRST_WITH_TOPIC_IDS || topic.topic_id == TopicId::default(),
+            None => version >= FIRST_WITH_TOPIC_IDS && topic.topic_id != TopicId::default(),
         };
-        if seen.insert(named.clone()) {
-            distinct.push(named);
+        if !is_well_named {
+            return false;
         }
         slices.did(1).await;
     }
-    distinct
+    true
 }
 
-/// Names that could be topics' but are not.
+async fn tell_ill_named(
+    core: &Rc<Core>,
+    topics: &[MetadataRequestTopic],
+    manner: &Manner,
+) -> (Vec<MetadataResponseTopic>, Held) {
+    let held = core
+        .answers
+        .reserve(manner.client, topics.len() * TOPIC_BYTES)
+        .await;
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut told = Long::with_capacity(core, topics.len());
+    for topic in topics {
+        told.push(MetadataResponseTopic {
+            error_code: ErrorCode::InvalidRequest.code(),
+            name: Some(topic.name.clone().unwrap_or_default()),
+            topic_id: topic.topic_id,
+            topic_authorized_operations: manner.operations,
+            ..MetadataResponseTopic::default()
+        });
+        slices.did(1).await;
+    }
+    (told.take(), held)
+}
+
+async fn all(core: &Rc<Core>) -> Long<Named> {
+    let topics = core.all_topics().await;
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut all = Long::with_capacity(core, topics.len());
+    for (_, id) in topics {
+        all.push(Named::Id(id));
+        slices.did(1).await;
+    }
+    all
+}
+
+/// Each topic once: naming one a million times must not multiply the answer.
+fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
+    let mut seen = HashSet::with_capacity(topics.len());
+    let keys = topics.iter().map(|topic| {
+        let name = topic.name.as_ref();
+        (
+            name.filter(|_| topic.topic_id == TopicId::default()),
+            topic.topic_id,
+        )
+    });
+    let distinct = keys.filter(|key| seen.insert(*key));
+    let named = distinct.map(|(name, id)| match name {
+        Some(name) => Named::Name(name.clone()),
+        None => Named::Id(id),
+    });
+    named.collect()
+}
+
+/// Names that could be topics' but are not: as many as one request can bring into being.
 async fn missing(core: &Core, named: &[Named]) -> Vec<Text> {
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut missing = Vec::new();
@@ -195,6 +229,9 @@ async fn missing(core: &Core, named: &[Named]) -> Vec<Text> {
             && check_new_name(name).is_ok()
         {
             missing.push(name.clone());
+            if missing.len() == CREATED_AT_ONCE_MAX {
+                break;
+            }
         }
         slices.did(1).await;
     }
@@ -203,12 +240,8 @@ async fn missing(core: &Core, named: &[Named]) -> Vec<Text> {
 
 /// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
 async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<Text, ErrorCode> {
-    let mut names = missing(core, named).await;
-    let later = names.split_off(names.len().min(CREATED_AT_ONCE_MAX));
-    let mut refused: HashMap<Text, ErrorCode> = later
-        .into_iter()
-        .map(|name| (name, ErrorCode::LeaderNotAvailable))
-        .collect();
+    let names = missing(core, named).await;
+    let mut refused = HashMap::new();
     if names.is_empty() {
         return refused;
     }
@@ -244,29 +277,36 @@ async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<T
     refused
 }
 
-fn look_up(metadata: &Metadata, named: Named, refused: &HashMap<Text, ErrorCode>) -> MetadataResponseTopic {
+fn look_up(metadata: &Metadata, named: &Named, manner: &Manner) -> MetadataResponseTopic {
     // Whoever was slower to create a topic finds it here: that is no error.
-    if let Some(topic) = find(metadata, &named) {
-        return told(metadata, topic);
+    if let Some(topic) = find(metadata, named) {
+        return MetadataResponseTopic {
+            topic_authorized_operations: manner.operations,
+            ..told(metadata, topic)
+        };
     }
     match named {
         Named::Name(name) => {
-            let error = match refused.get(&name) {
+            let error = match manner.refused.get(name) {
                 Some(code) => *code,
-                None if check_topic_name(&name).is_err() => ErrorCode::InvalidTopicException,
+                None if check_topic_name(name).is_err() => ErrorCode::InvalidTopicException,
+                // It comes when the client asks again.
+                None if manner.creates && check_new_name(name).is_ok() => ErrorCode::LeaderNotAvailable,
                 None => ErrorCode::UnknownTopicOrPartition,
             };
             MetadataResponseTopic {
                 error_code: error.code(),
-                is_internal: is_internal(&name),
-                name: Some(name),
+                is_internal: is_internal(name),
+                name: Some(name.clone()),
+                topic_authorized_operations: manner.operations,
                 ..MetadataResponseTopic::default()
             }
         }
+        // It stands for nothing.
         Named::Id(topic_id) => MetadataResponseTopic {
             error_code: ErrorCode::UnknownTopicId.code(),
             name: None,
-            topic_id,
+            topic_id: *topic_id,
             ..MetadataResponseTopic::default()
         },
     }

@@ -19,6 +19,7 @@ mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod elect_leaders;
+mod gather;
 mod groups;
 mod init_producer_id;
 mod list_config_resources;
@@ -102,7 +103,7 @@ pub(crate) fn start(
         ApiKey::Produce => call.produce(),
         ApiKey::Fetch => call.fetch(room.is_some()),
         ApiKey::ListOffsets => call.answer_sharing(list_offsets::handle, room),
-        ApiKey::Metadata => call.answer_all(metadata::handle, room, metadata::told_bytes),
+        ApiKey::Metadata => call.answer_all(metadata::handle, room),
         ApiKey::ApiVersions => Ok(Started::Answer(call.api_versions())),
         ApiKey::CreateTopics => call.answer_sharing(create_topics::handle, room),
         ApiKey::DeleteTopics => call.answer_sharing(delete_topics::handle, room),
@@ -110,7 +111,9 @@ pub(crate) fn start(
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
         ApiKey::OffsetForLeaderEpoch => call.answer_sharing(offset_for_leader_epoch::handle, room),
         ApiKey::DescribeConfigs => {
-            call.answer_weighing(describe_configs::handle, describe_configs::told_bytes)
+            let handle =
+                |core, request, version, room, _| describe_configs::handle(core, request, version, room);
+            call.answer_all(handle, room)
         }
         ApiKey::CreatePartitions => call.answer_sharing(create_partitions::handle, room),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
@@ -122,7 +125,11 @@ pub(crate) fn start(
         ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
         ApiKey::OffsetDelete => call.answer(groups::offset_delete),
         ApiKey::DescribeGroups => call.answer(groups::describe_groups),
-        ApiKey::ListGroups => call.answer_weighing(groups::list_groups, groups::list_bytes),
+        ApiKey::ListGroups => call.answer_weighing(|core, request, version| async move {
+            let told = groups::list_groups(core, request, version).await;
+            let bytes = groups::list_bytes(&told);
+            (told, bytes)
+        }),
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
         ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
         ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
@@ -131,24 +138,25 @@ pub(crate) fn start(
         ApiKey::ListConfigResources => {
             let handle =
                 move |core, request, version| list_config_resources::handle(core, request, version, client);
-            call.answer_weighing(handle, list_config_resources::told_bytes)
+            call.answer_weighing(handle)
         }
-        ApiKey::DescribeLogDirs => {
-            call.answer_all(describe_log_dirs::handle, room, describe_log_dirs::told_bytes)
-        }
+        ApiKey::DescribeLogDirs => call.answer_all(describe_log_dirs::handle, room),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => call.answer(move |core, request, version| {
-            describe_topic_partitions::handle(core, request, version, client)
-        }),
+        ApiKey::DescribeTopicPartitions => {
+            let handle = move |core, request, version, room| {
+                describe_topic_partitions::handle(core, request, version, room, client)
+            };
+            call.answer_sharing(handle, room)
+        }
         ApiKey::DescribeProducers => {
             let handle = move |core, request, version, room| {
                 describe_producers::handle(core, request, version, room, client)
             };
             call.answer_sharing(handle, room)
         }
-        ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
+        ApiKey::DescribeQuorum => call.answer_sharing(describe_quorum::handle, room),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
-        ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
+        ApiKey::ElectLeaders => call.answer_sharing(elect_leaders::handle, room),
     }
 }
 
@@ -244,27 +252,29 @@ impl Call<'_> {
         R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        self.answer_weighing(handle, |_| 0)
+        self.answer_weighing(move |core, request, version| {
+            let response = handle(core, request, version);
+            async move { (response.await, 0) }
+        })
     }
 
-    /// The same for what may have a long answer, however short it is; `bytes` says what that takes as it is told and in the frame.
+    /// The same for what may have a long answer, however short it is. With the response comes what that takes in bytes, as it is
+    /// told and in the frame.
     fn answer_weighing<R, F>(
         self,
         handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
-        bytes: impl Fn(&R::Response) -> usize + 'static,
     ) -> Result<Started, ConnectionError>
     where
         R: Request + Send + 'static,
         R::Response: Encode + Send + 'static,
-        F: Future<Output = R::Response> + 'static,
+        F: Future<Output = (R::Response, usize)> + 'static,
     {
         let encode = self.encoder::<R::Response>();
         let (core, form) = (self.core.clone(), Form::of(&self.header));
         let is_wide = wide::is_wide(&self.reader);
         let answer = move |request: R| -> Answer {
             Box::pin(async move {
-                let response = handle(core.clone(), request, form.version).await;
-                let bytes = bytes(&response);
+                let (response, bytes) = handle(core.clone(), request, form.version).await;
                 let frame = match is_wide || wide::is_long(bytes) {
                     true => wide::encode(&core, form, response, bytes).await,
                     false => encode(&response),
@@ -315,18 +325,14 @@ impl Call<'_> {
         self,
         handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom, IpAddr) -> F + 'static,
         room: &SharedRoom,
-        bytes: impl Fn(&R::Response) -> usize + 'static,
     ) -> Result<Started, ConnectionError>
     where
         R: Request + Send + 'static,
         R::Response: Encode + Send + 'static,
-        F: Future<Output = R::Response> + 'static,
+        F: Future<Output = (R::Response, usize)> + 'static,
     {
         let (room, client) = (room.clone(), self.connection.peer.ip());
-        self.answer_weighing(
-            move |core, request, version| handle(core, request, version, room, client),
-            bytes,
-        )
+        self.answer_weighing(move |core, request, version| handle(core, request, version, room, client))
     }
 
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are

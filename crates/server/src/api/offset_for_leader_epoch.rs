@@ -7,9 +7,11 @@ use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest, OffsetForLeaderEpochRes
 use protocol::EpochEnd;
 use record::{Epoch, PartitionId};
 
+use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
+use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 use crate::shard::{ReadRefusal, Shard};
 
@@ -25,40 +27,36 @@ pub(super) async fn handle(
     _version: i16,
     room: SharedRoom,
 ) -> OffsetForLeaderEpochResponse {
-    let mut questions = Vec::new();
-    core.with_metadata(|metadata| {
-        for topic in &request.topics {
-            for wanted in &topic.partitions {
-                let current =
-                    (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
-                let question = Question {
-                    current,
-                    asked: Epoch(wanted.leader_epoch),
-                };
-                let found = find_partition(metadata, &topic.topic, wanted.partition);
-                questions.push(found.map(|partition| (partition, question)));
-            }
-        }
+    let topics = Long::of(&core, request.topics, &room);
+    let named = topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(move |wanted| (&topic.topic, wanted))
+    });
+    let questions = named.map(|(topic, wanted)| {
+        let found = core.with_metadata(|metadata| find_partition(metadata, topic, wanted.partition));
+        let question = Question {
+            current: (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch)),
+            asked: Epoch(wanted.leader_epoch),
+        };
+        found.map(|partition| (partition, question))
     });
     let work = |shard, partition, question| async move {
         epoch_end(&shard, partition, &question).map_err(|refusal| read_code(&refusal))
     };
-    let mut ends = ask_owners(&core, &room, questions, work).await.into_iter();
-    let topics = request
-        .topics
-        .into_iter()
-        .map(|topic| OffsetForLeaderTopicResult {
-            topic: topic.topic,
-            partitions: topic
-                .partitions
-                .iter()
-                .zip(&mut ends)
-                .map(|(wanted, end)| told(wanted.partition, end))
-                .collect(),
-        });
+    let mut ends = ask_owners(&core, &room, questions, work).await;
+    let topics = gather(
+        &core,
+        &topics,
+        |topic| &topic.partitions,
+        |_, wanted| told(wanted.partition, ends.next().expect("one question, one answer")),
+        |topic, partitions| OffsetForLeaderTopicResult {
+            topic: topic.topic.clone(),
+            partitions,
+        },
+    );
     OffsetForLeaderEpochResponse {
         throttle_time_ms: 0,
-        topics: topics.collect(),
+        topics: topics.await,
     }
 }
 

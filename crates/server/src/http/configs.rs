@@ -222,9 +222,8 @@ async fn describe(
                 include_synonyms: false,
                 include_documentation: true,
             };
-            describe_configs::handle(core, request, DESCRIBE_VERSION)
-                .await
-                .results
+            let (told, _) = describe_configs::handle(core, request, DESCRIBE_VERSION, None).await;
+            told.results
         })
         .await?;
     let described = described

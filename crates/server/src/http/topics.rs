@@ -1,5 +1,6 @@
 //! Topics: list, create, describe, grow, delete. Changes take the way of Kafka's own requests.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -14,9 +15,11 @@ use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::yield_now;
 
 use crate::api::{create_partitions, create_topics, delete_topics};
 use crate::config::plain_value;
+use crate::core::Core;
 use crate::groups::topic_settings;
 use crate::stands::stands_of;
 
@@ -33,6 +36,9 @@ use super::uri::Query;
 /// What a description of a new topic may have: in bytes, and in configs.
 const BODY_BYTES_MAX: usize = 64 << 10;
 const CONFIGS_MAX: usize = 256;
+/// Topics and partitions that are looked up before others have their turn.
+const TOPICS_IN_ONE_TURN: usize = 500;
+const PARTITIONS_IN_ONE_TURN: i32 = 1_000;
 /// A version of Kafka's requests in which topics go by name and counts may be left out.
 const CREATE_VERSION: i16 = 5;
 const GROW_VERSION: i16 = 3;
@@ -70,20 +76,30 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let asked = paging.clone();
-    let found = app
-        .cores
-        .ask_metadata(move |core| async move {
-            core.with_metadata(|metadata| {
-                let ahead = metadata.topics().filter(|topic| asked.is_ahead(&topic.name));
-                let listed = ahead.take(asked.wanted());
-                listed
-                    .map(|topic| Listed::of(metadata, topic))
-                    .collect::<Vec<_>>()
-            })
-        })
-        .await?;
+    let found = app.cores.ask_metadata(move |core| look_up(core, asked)).await?;
     let (topics, next) = paging.cut(found, |topic| &topic.name);
     held_json(&app, &line, &json!({ "topics": topics, "next": next }))
+}
+
+/// The topics of a page, and one more if there is one; in slices, so that one that comes or goes meanwhile may be missing.
+async fn look_up(core: Rc<Core>, paging: Paging) -> Vec<Listed> {
+    let mut listed: Vec<Listed> = Vec::new();
+    let mut told_until = paging.after.clone();
+    loop {
+        let count = (paging.wanted() - listed.len()).min(TOPICS_IN_ONE_TURN);
+        // The name right behind the last one.
+        let from = told_until.map_or(String::new(), |name| name + "\0");
+        let before = listed.len();
+        core.with_metadata(|metadata| {
+            let some = metadata.topics_from(&from).take(count);
+            listed.extend(some.map(|topic| Listed::of(metadata, topic)));
+        });
+        if listed.len() - before < TOPICS_IN_ONE_TURN {
+            return listed;
+        }
+        told_until = listed.last().map(|last| last.name.clone());
+        yield_now().await;
+    }
 }
 
 /// What a client says of a topic that it wants.
@@ -159,7 +175,7 @@ pub(super) async fn describe(
 /// A partition as its topic's description has it.
 #[derive(Debug, Serialize)]
 struct Described {
-    partition: usize,
+    partition: i32,
     leader: i32,
     epoch: i32,
     /// Missing if its core does not tell.
@@ -170,12 +186,25 @@ struct Described {
 async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
     let wanted = name.to_owned();
     let described = app.cores.ask_metadata(move |core| async move {
-        let found = core.with_metadata(|metadata| {
+        let listed = core.with_metadata(|metadata| {
             let topic = metadata.topic_named(&wanted)?;
-            Some((Listed::of(metadata, topic), partitions(metadata, topic)))
+            Some((topic.id, Listed::of(metadata, topic)))
         });
-        let (listed, (ids, mut partitions)) = found?;
-        let stands = stands_of(&core, ids.into_iter().map(Ok)).await;
+        let (id, listed) = listed?;
+        let mut partitions = Vec::with_capacity(listed.partitions as usize);
+        for first in (0..listed.partitions).step_by(PARTITIONS_IN_ONE_TURN as usize) {
+            let next = listed.partitions.min(first + PARTITIONS_IN_ONE_TURN);
+            // One that was deleted meanwhile is not there.
+            let some = core.with_metadata(|metadata| {
+                let some =
+                    (first..next).map(|index| Described::of(metadata, PartitionId { topic: id, index }));
+                some.collect::<Option<Vec<_>>>()
+            });
+            partitions.extend(some?);
+            yield_now().await;
+        }
+        let ids = (0..listed.partitions).map(|index| Ok(PartitionId { topic: id, index }));
+        let stands = stands_of(&core, ids).await;
         for (partition, stands) in partitions.iter_mut().zip(stands) {
             partition.first_offset = stands.map(|stands| stands.log_start.0);
             partition.tail = stands.map(|stands| stands.tail.0);
@@ -191,22 +220,17 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
     }))
 }
 
-fn partitions(metadata: &Metadata, topic: &Topic) -> (Vec<PartitionId>, Vec<Described>) {
-    let described = metadata.partitions(topic).enumerate().map(|(partition, state)| {
-        let id = PartitionId {
-            topic: topic.id,
-            index: partition as i32,
-        };
-        let described = Described {
-            partition,
+impl Described {
+    fn of(metadata: &Metadata, id: PartitionId) -> Option<Described> {
+        let state = metadata.partition(id)?;
+        Some(Described {
+            partition: id.index,
             leader: state.leader.0,
             epoch: state.epoch.0,
             first_offset: None,
             tail: None,
-        };
-        (id, described)
-    });
-    described.unzip()
+        })
+    }
 }
 
 /// What a client wants changed of a topic.

@@ -135,7 +135,7 @@ fn told(node: &Node, config: &'static str) -> String {
         ..DescribeConfigsRequest::default()
     };
     let described = node.mailboxes.call(0, |core| async move {
-        let described = describe_configs::handle(core, request, 4).await;
+        let (described, _) = describe_configs::handle(core, request, 4, None).await;
         described.results[0].configs[0].value.clone()
     });
     let value = wait(described).expect("the core runs");

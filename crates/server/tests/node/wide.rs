@@ -1,10 +1,21 @@
 //! Requests of very many entries, which are taken apart beside the core: they are answered as others are, and in their order.
 
 use bytes::Bytes;
-use kafka_wire::{ErrorCode, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, Text};
+use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_wire::describe_configs::DescribeConfigsResource;
+use kafka_wire::describe_log_dirs::DescribableLogDirTopic;
+use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_wire::{
+    DeleteRecordsRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeProducersRequest,
+    DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, Text, describe_producers,
+    describe_topic_partitions, elect_leaders,
+};
 use record::TopicId;
 
-use crate::ask::named;
+use crate::ask::configs::{TOPIC, all_of};
+use crate::ask::{LATEST, named};
 use crate::support::groups::{commit_request, patiently};
 use crate::support::{TestNode, Wire};
 
@@ -94,4 +105,213 @@ fn a_wide_request_that_is_malformed_ends_its_connection_alone() {
     wire.expect_hang_up();
     wire = node.connect();
     assert_eq!(wire.call(9, &named(&[])).topics.len(), 0);
+}
+
+/// Entries of which each takes little, and all of them together far more than a turn of a core. That no turn was long is checked by
+/// the node of a test when it is gone.
+const VERY_MANY: i32 = 200_000;
+
+fn very_many_names() -> Vec<String> {
+    (0..VERY_MANY)
+        .map(|index| format!("no-such-topic-{index}"))
+        .collect()
+}
+
+/// One partition of each of very many topics, and very many partitions of one, of which the first three are there.
+fn places() -> Vec<(Text, Vec<i32>)> {
+    let names = very_many_names().into_iter();
+    let mut places: Vec<(Text, Vec<i32>)> = names.map(|name| (name.into(), vec![0])).collect();
+    places.push(("orders".into(), (0..VERY_MANY).collect()));
+    places
+}
+
+/// Checks what was told of `places`: a code of each partition.
+fn check(told: impl Iterator<Item = (Text, Vec<(i32, i16)>)>, there: i16) {
+    let mut topics = 0;
+    for ((name, partitions), (told_name, told)) in places().into_iter().zip(told) {
+        assert_eq!(name, told_name);
+        let unknown = ErrorCode::UnknownTopicOrPartition.code();
+        let code = |index: i32| match name.as_str() == "orders" && index < 3 {
+            true => there,
+            false => unknown,
+        };
+        let expected = partitions.into_iter().map(|index| (index, code(index)));
+        assert!(expected.eq(told), "{name}");
+        topics += 1;
+    }
+    assert_eq!(topics, VERY_MANY + 1);
+}
+
+fn start() -> (TestNode, Wire) {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 3, &[]);
+    (node, wire)
+}
+
+#[test]
+fn very_many_names_keep_nobody_waiting() {
+    let (node, mut wire) = start();
+    let names = very_many_names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for allow_auto_topic_creation in [false, true] {
+        let request = MetadataRequest {
+            allow_auto_topic_creation,
+            ..named(&names)
+        };
+        // Nobody waits for one of the answers.
+        let mut gone = node.connect();
+        let frame = gone.frame(9, &request);
+        gone.send(&frame);
+        assert_eq!(wire.call(9, &request).topics.len(), names.len());
+    }
+    let topic = |name: &&str| describe_topic_partitions::TopicRequest {
+        name: Text::from(*name),
+    };
+    let request = DescribeTopicPartitionsRequest {
+        topics: names.iter().map(topic).collect(),
+        response_partition_limit: 10,
+        ..DescribeTopicPartitionsRequest::default()
+    };
+    let told = wire.call(0, &request).topics;
+    assert!(told.is_sorted_by_key(|topic| topic.name.clone()));
+}
+
+#[test]
+fn offsets_of_very_many_partitions_keep_nobody_waiting() {
+    let (node, mut wire) = start();
+    let topic = |(name, partitions): (Text, Vec<i32>)| ListOffsetsTopic {
+        name,
+        partitions: partitions
+            .into_iter()
+            .map(|partition_index| ListOffsetsPartition {
+                partition_index,
+                timestamp: LATEST,
+                ..ListOffsetsPartition::default()
+            })
+            .collect(),
+    };
+    let request = ListOffsetsRequest {
+        topics: places().into_iter().map(topic).collect(),
+        ..ListOffsetsRequest::default()
+    };
+    let mut gone = node.connect();
+    let frame = gone.frame(6, &request);
+    gone.send(&frame);
+    let told = wire.call(6, &request).topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let codes = partitions.map(|told| (told.partition_index, told.error_code));
+        (topic.name, codes.collect())
+    });
+    check(told, 0);
+}
+
+#[test]
+fn ends_of_epochs_of_very_many_partitions_keep_nobody_waiting() {
+    let (_node, mut wire) = start();
+    let topic = |(topic, partitions): (Text, Vec<i32>)| OffsetForLeaderTopic {
+        topic,
+        partitions: partitions
+            .into_iter()
+            .map(|partition| OffsetForLeaderPartition {
+                partition,
+                ..OffsetForLeaderPartition::default()
+            })
+            .collect(),
+    };
+    let request = OffsetForLeaderEpochRequest {
+        topics: places().into_iter().map(topic).collect(),
+        ..OffsetForLeaderEpochRequest::default()
+    };
+    let told = wire.call(4, &request).topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let codes = partitions.map(|told| (told.partition, told.error_code));
+        (topic.topic, codes.collect())
+    });
+    check(told, 0);
+}
+
+#[test]
+fn trims_of_very_many_partitions_keep_nobody_waiting() {
+    let (_node, mut wire) = start();
+    let topic = |(name, partitions): (Text, Vec<i32>)| DeleteRecordsTopic {
+        name,
+        partitions: partitions
+            .into_iter()
+            .map(|partition_index| DeleteRecordsPartition {
+                partition_index,
+                offset: 0,
+            })
+            .collect(),
+    };
+    let request = DeleteRecordsRequest {
+        topics: places().into_iter().map(topic).collect(),
+        timeout_ms: 60_000,
+    };
+    let told = wire.call(2, &request).topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let codes = partitions.map(|told| (told.partition_index, told.error_code));
+        (topic.name, codes.collect())
+    });
+    check(told, 0);
+}
+
+#[test]
+fn descriptions_of_very_many_partitions_keep_nobody_waiting() {
+    let (_node, mut wire) = start();
+    let topic = |(name, partition_indexes): (Text, Vec<i32>)| describe_producers::TopicRequest {
+        name,
+        partition_indexes,
+    };
+    let request = DescribeProducersRequest {
+        topics: places().into_iter().map(topic).collect(),
+    };
+    let told = wire.call(0, &request).topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let codes = partitions.map(|told| (told.partition_index, told.error_code));
+        (topic.name, codes.collect())
+    });
+    check(told, 0);
+
+    let topic = |(topic, partitions): (Text, Vec<i32>)| elect_leaders::TopicPartitions { topic, partitions };
+    let request = ElectLeadersRequest {
+        topic_partitions: Some(places().into_iter().map(topic).collect()),
+        ..ElectLeadersRequest::default()
+    };
+    let results = wire.call(2, &request).replica_election_results;
+    let told = results.into_iter().map(|topic| {
+        let partitions = topic.partition_result.iter();
+        let codes = partitions.map(|told| (told.partition_id, told.error_code));
+        (topic.topic, codes.collect())
+    });
+    check(told, ErrorCode::ElectionNotNeeded.code());
+
+    let topic = |(topic, partitions): (Text, Vec<i32>)| DescribableLogDirTopic { topic, partitions };
+    let request = DescribeLogDirsRequest {
+        topics: Some(places().into_iter().map(topic).collect()),
+    };
+    let told = wire.call(2, &request).results.remove(0).topics.remove(0);
+    let indexes = told.partitions.iter().map(|told| told.partition_index);
+    assert!(indexes.eq(0..3));
+}
+
+#[test]
+fn very_many_names_of_configs_keep_nobody_waiting() {
+    let (_node, mut wire) = start();
+    let mut keys: Vec<Text> = very_many_names().into_iter().map(Text::from).collect();
+    keys.push("retention.ms".into());
+    let resource = DescribeConfigsResource {
+        configuration_keys: Some(keys),
+        ..all_of(TOPIC, "orders")
+    };
+    // The same again and again is told once.
+    let resources = (0..VERY_MANY).map(|_| all_of(TOPIC, "orders"));
+    let request = DescribeConfigsRequest {
+        resources: [resource].into_iter().chain(resources).collect(),
+        ..DescribeConfigsRequest::default()
+    };
+    let told = wire.call(4, &request).results;
+    assert_eq!((told.len(), told[0].configs.len()), (VERY_MANY as usize + 1, 1));
+    let twice = ErrorCode::InvalidRequest.code();
+    assert!(told[1..].iter().all(|told| told.error_code == twice));
 }

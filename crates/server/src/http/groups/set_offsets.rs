@@ -151,11 +151,11 @@ async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Opt
 /// The offsets that are meant, in order.
 async fn find_offsets(app: &App, starts: Vec<(PartitionId, Start)>) -> Result<Vec<Offset>, Problem> {
     let asked = app.cores.ask_metadata(move |core| async move {
-        let questions = starts.into_iter().map(Ok).collect();
+        let questions = starts.into_iter().map(Ok);
         let find = |shard: Rc<Shard>, id, start| async move { Ok(find_offset(&shard, id, start).await) };
         ask_owners(&core, &None, questions, find).await
     });
-    let found = asked.await?.into_iter().enumerate();
+    let found = asked.await?.enumerate();
     let offsets = found.map(|(entry, found)| {
         // No refusal but this one comes from the way there.
         let found = found.map_err(|_| Problem::from(Stopping))?;
