@@ -14,6 +14,7 @@
 //!          handle_topics(now, changes)               whenever topics are made, grow or go
 //!          handle_time(now)                          when `deadline()` has come, as long as it has; late is no harm
 //!          handle_persisted(now, id, Ok or Err)      in the order of the ids
+//!          handle_planned(now, planned)              what an `Action::Plan` has given
 //!          handle_wall_clock(now, milliseconds)      before each of these, or now and then
 //! always   while let Some(action) = next_action() { .. }   after each of these
 //! ```
@@ -50,9 +51,11 @@ mod waiting;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use assignment::Assignment;
+pub use consumer::{Planned, Planning};
 pub use consumer_protocol::{CONSUMER_TYPE, named_assignment};
 pub use contract::*;
 pub use records::GROUPS_TOPIC;
@@ -148,7 +151,7 @@ impl Coordinator {
             return;
         }
         if let Request::List(filter) = &request {
-            let answer = Answer::List(Ok(describe::list(self.groups.values(), filter)));
+            let answer = Answer::List(Ok(describe::list(&self.groups, filter)));
             self.cx.answer(ticket, answer);
             return;
         }
@@ -163,8 +166,7 @@ impl Coordinator {
         }
         self.at_group(&name, |group, cx| {
             if request.only_reads() {
-                let answer = group.read(cx, &request);
-                cx.answer(ticket, answer);
+                group.read(cx, ticket, &request);
             } else {
                 group.take(cx, ticket, request);
             }
@@ -175,9 +177,10 @@ impl Coordinator {
     /// [`Coordinator::handle_time`] gets to them.
     pub fn handle_topics(&mut self, now: Duration, changes: impl IntoIterator<Item = TopicChange>) {
         self.advance(now);
+        let topics = Arc::make_mut(&mut self.cx.topics);
         let gone: Vec<_> = changes
             .into_iter()
-            .filter_map(|change| self.cx.topics.apply(change))
+            .filter_map(|change| topics.apply(change))
             .collect();
         if self.loaded {
             self.rounds.begin(Errand {
@@ -227,6 +230,29 @@ impl Coordinator {
                 };
                 cx.wake_at(cx.now + pause);
             }
+        });
+    }
+
+    /// Takes what an [`Action::Plan`] has given.
+    pub fn handle_planned(&mut self, now: Duration, planned: Planned) {
+        self.advance(now);
+        self.cx.waiting_bytes -= planned.held_bytes();
+        if planned.only_reads() {
+            planned.tell(&mut self.cx);
+            return;
+        }
+        let name = Name::clone(planned.group());
+        self.at_group(&name, |group, cx| {
+            group.under_way = group
+                .under_way
+                .checked_sub(1)
+                .expect("every plan under way is counted");
+            group.closed = false;
+            group.take_plan(cx, planned);
+            group.forget_topics(cx);
+            // A timer that asked for this has no other moment to be woken at.
+            group.missed_wake = false;
+            cx.wake_at(cx.now);
         });
     }
 

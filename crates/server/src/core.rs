@@ -196,6 +196,8 @@ pub(crate) struct Core {
     pub(crate) answers: Rc<AnswerBudget>,
     /// Takes wide requests apart, and puts their answers together.
     pub(crate) codec: Lane,
+    /// Plans those changes of consumer groups that take longer than a turn may.
+    pub(crate) planner: Rc<Lane>,
     shards: HashMap<usize, Rc<Shard>>,
     recovered: RefCell<HashMap<PartitionId, RecoveredPartition>>,
 }
@@ -208,7 +210,7 @@ impl Core {
         long_turns: Arc<LongTurns>,
         topic_book: Rc<TopicBook>,
         (shards, recovered): (Vec<Rc<Shard>>, Vec<RecoveredPartition>),
-        codec: Lane,
+        (codec, planner): (Lane, Lane),
     ) -> Rc<Core> {
         let metadata = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
         Rc::new(Core {
@@ -232,6 +234,7 @@ impl Core {
             clock_is_held: Cell::new(false),
             topic_book,
             codec,
+            planner: Rc::new(planner),
         })
     }
 

@@ -123,7 +123,8 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         shards.push(shard);
         recovered.extend(found);
     }
-    let codec = Lane::start(format!("codec-{}", plan.index)).map_err(without_thread)?;
+    let start = |purpose: &str| Lane::start(format!("{purpose}-{}", plan.index)).map_err(without_thread);
+    let (codec, planner) = (start("codec")?, start("plan")?);
     Ok(Core::new(
         plan.index,
         facts.clone(),
@@ -131,7 +132,7 @@ fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
         plan.long_turns.clone(),
         topic_book,
         (shards, recovered),
-        codec,
+        (codec, planner),
     ))
 }
 

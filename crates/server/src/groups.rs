@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
 use platform::random::random_bytes;
-use protocol::groups::{Answer, GROUPS_TOPIC, Request, TopicChange};
+use protocol::groups::{
+    Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
+};
 use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic, fresh_topic_id};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
+use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
@@ -116,19 +118,39 @@ impl Core {
         self.ask_partition(topic.0, index, request, room).await
     }
 
-    /// Has every coordinator answer the request. Without a groups' topic there are none.
+    /// Lists the groups of all coordinators that the filters let through, in parts. Without a groups' topic there are none.
     ///
     /// # Errors
-    /// Some coordinator cannot be had now; the client asks again.
-    pub(crate) async fn ask_all_coordinators(
+    /// Some coordinator cannot be had now, and the client asks again; or what a coordinator says.
+    pub(crate) async fn list_groups(
         self: &Rc<Self>,
-        request: &Request,
-    ) -> Result<Vec<Answer>, ErrorCode> {
+        filters: &ListGroups,
+    ) -> Result<Result<Vec<ListedGroup>, GroupError>, ErrorCode> {
+        let mut groups = Vec::new();
         let Some((topic, count)) = self.find_groups_topic() else {
-            return Ok(Vec::new());
+            return Ok(Ok(groups));
         };
-        let asked = (0..count).map(|index| self.ask_partition(topic, index, request.clone(), None));
-        join_all(asked).await.into_iter().collect()
+        for index in 0..count {
+            let mut from = Some(Name::default());
+            while let Some(first) = from.take() {
+                let part = ListGroups {
+                    from: first,
+                    ..filters.clone()
+                };
+                let answer = self.ask_partition(topic, index, part.into(), None).await?;
+                match ListGroups::take(answer).expect("an answer is of its request's kind") {
+                    Ok(part) => {
+                        groups.extend(part.groups);
+                        from = part.next;
+                    }
+                    Err(error) => return Ok(Err(error)),
+                }
+                if from.is_some() {
+                    yield_now().await;
+                }
+            }
+        }
+        Ok(Ok(groups))
     }
 
     async fn ask_partition(
@@ -208,7 +230,14 @@ impl Core {
                     let topics = metadata.topics().map(there).collect();
                     let settings = settings(&self.facts.config.groups);
                     let change_log = self.facts.change_log.clone();
-                    GroupHost::open(partition, shard, settings, change_log, topics)
+                    GroupHost::open(
+                        partition,
+                        shard,
+                        self.planner.clone(),
+                        settings,
+                        change_log,
+                        topics,
+                    )
                 });
             }
         });

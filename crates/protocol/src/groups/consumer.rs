@@ -12,24 +12,29 @@ mod classic_face;
 mod committer;
 mod heartbeat;
 mod owners;
+mod planning;
 mod reconcile;
 mod room;
+mod roster;
 mod saying;
 mod subscription;
 mod target;
 mod timers;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Assignment;
 use super::context::Context;
 use super::contract::{GroupError, GroupState, Name};
 use super::records::{Change, ConsumerValue, CurrentValue, MemberValue, Progress, What};
-use owners::Owners;
 use room::said_bytes;
+use roster::Roster;
 use subscription::InUse;
-use target::Outlook;
+
+pub(crate) use planning::{Asker, Step};
+pub use planning::{Planned, Planning};
 
 /// The epoch of a static member that has left for a while.
 const AWAY_EPOCH: i32 = -2;
@@ -37,17 +42,15 @@ const AWAY_EPOCH: i32 = -2;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
-    epoch: i32,
-    topics_hash: i64,
-    target_epoch: i32,
-    pub(crate) members: BTreeMap<Name, Member>,
+    roster: Arc<Roster>,
     /// Static members: the member that has each instance id.
     instances: BTreeMap<Name, Name>,
     /// The bytes of what members say.
     said_bytes: usize,
+    /// The topics that members name, each as often as it is named.
+    named_topics: usize,
     /// The partitions that members have, give up and are to have.
     held_partitions: usize,
-    owners: Owners,
     /// Since when there are no members, milliseconds since 1970; the log does not tell that.
     pub(crate) empty_since_ms: Option<i64>,
     /// Whether there were members when a change was last looked at.
@@ -56,12 +59,14 @@ pub(crate) struct Consumer {
     expressions: BTreeMap<Name, InUse>,
     /// The version of the topics at which the wanted ones were last seen to be as they were when the epoch began.
     compared_version: Option<u64>,
+    /// How often they were to be compared anew, whatever their version.
+    looks: u64,
     /// Members that a change has touched since their timers were last set.
     touched: Vec<Name>,
 }
 
 /// A member.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) said: MemberValue,
     pub(crate) current: CurrentValue,
@@ -116,10 +121,11 @@ impl Consumer {
     pub(crate) fn apply(&mut self, change: What) {
         match change {
             What::Consumer(Some(ConsumerValue { epoch, topics_hash })) => {
-                self.epoch = epoch;
-                self.topics_hash = topics_hash;
+                let roster = self.roster_mut();
+                roster.epoch = epoch;
+                roster.topics_hash = topics_hash;
             }
-            What::TargetEpoch(epoch) => self.target_epoch = epoch.unwrap_or(0),
+            What::TargetEpoch(epoch) => self.roster_mut().target_epoch = epoch.unwrap_or(0),
             What::Member(name, Some(said)) => {
                 self.compared_version = None;
                 // Before what it said until now counts no more: that may be the same.
@@ -132,12 +138,13 @@ impl Consumer {
                     self.instances.insert(Name::clone(instance), Name::clone(&name));
                 }
                 self.said_bytes += said_bytes(&said);
+                self.named_topics += said.topics.len();
                 self.touch(name).said = said;
             }
             What::Member(name, None) => self.forget(&name),
             What::Target(name, Some(target)) => self.change(name, |member| member.target = target),
             What::Target(name, None) => {
-                if self.members.contains_key(&name) {
+                if self.roster.members.contains_key(&name) {
                     self.change(name, |member| member.target = Assignment::default());
                 }
             }
@@ -151,7 +158,12 @@ impl Consumer {
 
     fn touch(&mut self, name: Name) -> &mut Member {
         self.touched.push(Name::clone(&name));
-        self.members.entry(name).or_default()
+        self.roster_mut().members.entry(name).or_default()
+    }
+
+    /// The roster, to be changed. Nobody plans with it then; if somebody did after all, it would be with what was before.
+    fn roster_mut(&mut self) -> &mut Roster {
+        Arc::make_mut(&mut self.roster)
     }
 
     /// Changes what a member has or is to have.
@@ -166,17 +178,18 @@ impl Consumer {
     fn forget(&mut self, name: &Name) {
         self.release(name);
         self.release_saying(name);
-        if let Some(member) = self.members.remove(name) {
+        if let Some(member) = self.roster_mut().members.remove(name) {
             self.held_partitions -= member.partition_count();
         }
     }
 
     /// What the member said counts no more: its instance id is nobody's, nor has it an expression.
     fn release_saying(&mut self, name: &Name) {
-        let Some(member) = self.members.get(name) else {
+        let Some(member) = self.roster.members.get(name) else {
             return;
         };
         self.said_bytes -= said_bytes(&member.said);
+        self.named_topics -= member.said.topics.len();
         if let Some(instance) = &member.said.instance
             && self.instances.get(instance) == Some(name)
         {
@@ -193,8 +206,9 @@ impl Consumer {
     }
 
     fn set_current(&mut self, name: Name, current: CurrentValue) {
-        let before = self.members.get(&name).map(|member| &member.current);
-        self.owners.change(&name, before, &current);
+        let Roster { members, owners, .. } = self.roster_mut();
+        let before = members.get(&name).map(|member| &member.current);
+        owners.change(&name, before, &current);
         self.change(name, |member| {
             // There is as much time for everything that is to be given up.
             if member.current.revoking != current.revoking {
@@ -206,43 +220,23 @@ impl Consumer {
 
     /// What the member had is free.
     fn release(&mut self, name: &Name) {
-        if let Some(member) = self.members.get(name) {
-            self.owners.release(name, &member.current);
+        let Roster { members, owners, .. } = self.roster_mut();
+        if let Some(member) = members.get(name) {
+            owners.release(name, &member.current);
         }
     }
 
     pub(crate) fn state(&self) -> GroupState {
-        if self.members.is_empty() {
-            GroupState::Empty
-        } else if self.epoch > self.target_epoch {
-            GroupState::Assigning
-        } else if self.members.values().all(|member| self.is_reconciled(member)) {
-            GroupState::Stable
-        } else {
-            GroupState::Reconciling
-        }
+        self.roster.state()
     }
 
-    fn is_reconciled(&self, member: &Member) -> bool {
-        member.current.progress == Progress::Stable && member.current.epoch == self.target_epoch
-    }
-
-    pub(crate) fn epoch(&self) -> i32 {
-        self.epoch
-    }
-
-    /// The assignor in use.
-    pub(crate) fn assignor_name(&self) -> &'static str {
-        self.assignor(&Outlook::default()).name()
-    }
-
-    pub(crate) fn target_epoch(&self) -> i32 {
-        self.target_epoch
+    pub(crate) fn members(&self) -> &BTreeMap<Name, Member> {
+        &self.roster.members
     }
 
     /// Whether there is nothing to remember.
     pub(crate) fn is_hollow(&self) -> bool {
-        self.epoch == 0 && self.members.is_empty()
+        self.roster.is_hollow()
     }
 
     fn check_member(&self, name: &Name, instance: Option<&Name>) -> Result<&Member, GroupError> {
@@ -257,20 +251,12 @@ impl Consumer {
                 });
             }
         }
-        self.members.get(name).ok_or_else(unknown)
+        self.roster.members.get(name).ok_or_else(unknown)
     }
 
     /// The changes that take the group out of the log, members first.
     pub(crate) fn removals(&self, group: &Name) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for name in self.members.keys() {
-            changes.extend(removals_of(group, name));
-        }
-        if !self.is_hollow() {
-            changes.push(Change::of(group, What::TargetEpoch(None)));
-            changes.push(Change::of(group, What::Consumer(None)));
-        }
-        changes
+        self.roster.removals(group)
     }
 
     /// Every record that the log must hold for the group to come back as it is.
@@ -278,12 +264,14 @@ impl Consumer {
         if self.is_hollow() {
             return Vec::new();
         }
-        let (epoch, topics_hash) = (self.epoch, self.topics_hash);
+        let Roster {
+            epoch, topics_hash, ..
+        } = *self.roster;
         let mut whats = vec![
             What::Consumer(Some(ConsumerValue { epoch, topics_hash })),
-            What::TargetEpoch(Some(self.target_epoch)),
+            What::TargetEpoch(Some(self.roster.target_epoch)),
         ];
-        for (name, member) in &self.members {
+        for (name, member) in &self.roster.members {
             whats.push(What::Member(Name::clone(name), Some(member.said.clone())));
             whats.push(What::Target(Name::clone(name), Some(member.target.clone())));
             whats.push(What::Current(Name::clone(name), Some(member.current.clone())));
@@ -293,9 +281,9 @@ impl Consumer {
 
     /// Members have a full session to be heard of after a start. None is known to owe anything.
     pub(crate) fn handle_loaded(&mut self, cx: &mut Context) {
-        self.touched = self.members.keys().cloned().collect();
+        self.touched = self.roster.members.keys().cloned().collect();
         self.note_applied(cx);
-        for member in self.members.values_mut() {
+        for member in self.roster_mut().members.values_mut() {
             member.act_by = None;
         }
     }

@@ -3,10 +3,12 @@
 //! A group asks here for an answer, a durable change or a moment to be woken; it never reaches another group.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use record::whole_ms;
 
+use super::consumer::Planning;
 use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, StoredRecord, Ticket};
 use super::expressions::Expressions;
 use super::records::Change;
@@ -55,13 +57,14 @@ pub(crate) struct UnderWay {
 }
 
 /// Bytes that a change takes beside its record.
-const CHANGE_BYTES: usize = 256;
+pub(crate) const CHANGE_BYTES: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    pub(crate) topics: Topics,
+    /// Shared with what is planned beside the coordinator.
+    pub(crate) topics: Arc<Topics>,
     pub(crate) expressions: Expressions,
     /// The latest moment told.
     pub(crate) now: Duration,
@@ -93,7 +96,7 @@ impl Context {
     pub(crate) fn new(settings: Settings, unix_ms_at_zero: i64) -> Context {
         Context {
             settings,
-            topics: Topics::default(),
+            topics: Arc::default(),
             expressions: Expressions::default(),
             now: Duration::ZERO,
             held_bytes: 0,
@@ -146,11 +149,24 @@ impl Context {
     /// Asks for changes to be made durable. They hold once they are, not before.
     pub(crate) fn persist(&mut self, group: &Name, changes: Vec<Change>, gate: Gate, then: Then) {
         assert!(!changes.is_empty(), "nothing to persist is answered at once");
+        let records = changes.iter().map(Change::encode).collect();
+        self.persist_encoded(group, changes, records, gate, then);
+    }
+
+    /// The same for changes whose records are made already.
+    pub(crate) fn persist_encoded(
+        &mut self,
+        group: &Name,
+        changes: Vec<Change>,
+        records: Vec<StoredRecord>,
+        gate: Gate,
+        then: Then,
+    ) {
+        assert_eq!(changes.len(), records.len(), "each change has its record");
         let id = PersistId(self.next_persist);
         self.next_persist += 1;
         self.asked.changes += 1;
         self.asked.closes |= gate == Gate::Closed;
-        let records: Vec<StoredRecord> = changes.iter().map(Change::encode).collect();
         let bytes = records.iter().map(|record| CHANGE_BYTES + record.bytes()).sum();
         self.waiting_bytes += bytes;
         self.actions.push_back(Action::Persist { id, records });
@@ -162,6 +178,19 @@ impl Context {
             gate,
             bytes,
         });
+    }
+
+    /// Has the next change of the group at work planned beside the coordinator. The group's gate is closed meanwhile.
+    pub(crate) fn plan(&mut self, planning: Planning) {
+        self.asked.changes += 1;
+        self.asked.closes = true;
+        self.plan_beside(planning);
+    }
+
+    /// The same for what changes nothing.
+    pub(crate) fn plan_beside(&mut self, planning: Planning) {
+        self.waiting_bytes += planning.held_bytes();
+        self.actions.push_back(Action::Plan(Box::new(planning)));
     }
 
     /// Sees to it that the group at work is woken at this moment, or earlier.

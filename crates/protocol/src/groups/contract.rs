@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::consumer::Planning;
+
 pub use admin::{
     DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedClassicMember,
-    DescribedConsumer, DescribedConsumerMember, GroupState, GroupType, ListGroups, ListedGroup,
+    DescribedConsumer, DescribedConsumerMember, GroupState, GroupType, ListGroups, ListedGroup, ListedGroups,
     NamedPartitions,
 };
 pub use ask::Ask;
@@ -59,8 +61,11 @@ impl StoredRecord {
 }
 
 /// What the server must do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Action {
+    /// Plan a group's next change, on any thread: it takes longer than a call may. What it gives goes to `handle_planned`, in
+    /// any order among the groups.
+    Plan(Box<Planning>),
     /// Append these records to the groups' log, all or none of them, in the order of the actions; then say so by
     /// `handle_persisted`. Several may be under way; they are reported in the order of their ids.
     Persist {
@@ -135,7 +140,7 @@ pub enum Answer {
     /// To ConsumerGroupDescribe.
     DescribeConsumer(Result<DescribedConsumer, GroupError>),
     /// To ListGroups.
-    List(Result<Vec<ListedGroup>, GroupError>),
+    List(Result<ListedGroups, GroupError>),
     /// To DeleteGroups.
     DeleteGroup(Result<(), GroupError>),
 }

@@ -1,16 +1,19 @@
 //! What operators see of groups, and what everybody is told of a group that is not there. Changes nothing.
 
-use super::consumer::Consumer;
+use std::collections::BTreeMap;
+
+use super::MemberPresence;
+use super::consumer::{Asker, Step};
 use super::consumer_protocol::CONSUMER_TYPE;
 use super::context::Context;
 use super::contract::{
-    Answer, DescribedClassic, DescribedConsumer, DescribedConsumerMember, FetchedTopic, GroupError,
-    GroupState, GroupType, LeftMember, ListGroups, ListedGroup, Name, NamedPartitions, Request,
+    Answer, DescribedClassic, FetchedTopic, GroupError, GroupState, GroupType, LeftMember, ListGroups,
+    ListedGroup, ListedGroups, Name, Request, Ticket,
 };
 use super::group::{Group, Kind};
 use super::offsets::Offsets;
+use super::rounds::WORK_AT_ONCE;
 use super::topics::Topics;
-use super::{Assignment, MemberPresence};
 
 impl Group {
     pub(crate) fn describe_classic(&self, _cx: &Context) -> Result<DescribedClassic, GroupError> {
@@ -20,10 +23,17 @@ impl Group {
         }
     }
 
-    pub(crate) fn describe_consumer(&self, cx: &Context) -> Result<DescribedConsumer, GroupError> {
+    /// Answers ConsumerGroupDescribe, or has that planned if there is much to tell.
+    pub(crate) fn describe_consumer(&self, cx: &mut Context, ticket: Ticket) {
         match &self.kind {
-            Kind::Consumer(consumer) => Ok(describe_consumer(consumer, &cx.topics)),
-            Kind::Classic(_) => Err(self.not_found()),
+            Kind::Consumer(consumer) => {
+                let describing = consumer.planning(cx, &self.name, Step::Describe, Asker::Describing(ticket));
+                self.read_planned(cx, describing);
+            }
+            Kind::Classic(_) => {
+                let answer = Answer::DescribeConsumer(Err(self.not_found()));
+                cx.answer(ticket, answer);
+            }
         }
     }
 
@@ -41,65 +51,34 @@ impl Group {
     }
 }
 
-fn describe_consumer(consumer: &Consumer, topics: &Topics) -> DescribedConsumer {
-    let members = consumer
-        .members
-        .iter()
-        .map(|(name, member)| DescribedConsumerMember {
-            member: Name::clone(name),
-            instance: member.said.instance.clone(),
-            rack: member.said.rack.clone(),
-            client_id: Name::clone(&member.said.client_id),
-            client_host: Name::clone(&member.said.client_host),
-            epoch: member.current.epoch,
-            rebalance_timeout: member.said.rebalance_timeout,
-            topics: member.said.topics.clone(),
-            regex: member.said.regex.clone(),
-            assignment: named_partitions(topics, &member.current.assigned),
-            target: named_partitions(topics, &member.target),
-            is_classic: member.said.classic.is_some(),
-        })
-        .collect();
-    DescribedConsumer {
-        state: consumer.state(),
-        epoch: consumer.epoch(),
-        target_epoch: consumer.target_epoch(),
-        assignor: Name::from(consumer.assignor_name()),
-        members,
-    }
-}
-
-fn named_partitions(topics: &Topics, assignment: &Assignment) -> Vec<NamedPartitions> {
-    assignment
-        .topics()
-        .filter_map(|(id, indexes)| {
-            let (topic, _) = topics.with_id(id)?;
-            Some(NamedPartitions {
-                topic: Name::clone(topic),
-                id,
-                partitions: indexes.iter().copied().collect(),
-            })
-        })
-        .collect()
-}
-
-/// The groups that a filter lets through.
-pub(crate) fn list<'a>(groups: impl Iterator<Item = &'a Group>, filter: &ListGroups) -> Vec<ListedGroup> {
+/// The next groups that a filter lets through.
+pub(crate) fn list(groups: &BTreeMap<Name, Group>, filter: &ListGroups) -> ListedGroups {
     let passes = |wanted: &[Name], name: &str| {
         wanted.is_empty() || wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
     };
     // Looked for once, not once for each group: filters may be long.
     let states = GroupState::ALL.map(|state| (state, passes(&filter.states, state.name())));
     let types = GroupType::ALL.map(|kind| (kind, passes(&filter.types, kind.name())));
-    groups
-        .map(|group| ListedGroup {
-            group: Name::clone(&group.name),
-            protocol_type: group.protocol_type(),
-            state: group.state(),
-            group_type: group.group_type(),
-        })
-        .filter(|listed| states.contains(&(listed.state, true)) && types.contains(&(listed.group_type, true)))
-        .collect()
+    let mut listed = ListedGroups::default();
+    let mut work = 0;
+    for (name, group) in groups.range(Name::clone(&filter.from)..) {
+        if work >= WORK_AT_ONCE {
+            listed.next = Some(Name::clone(name));
+            break;
+        }
+        // Members are looked at to know the state.
+        work += 1 + group.member_count();
+        let (state, group_type) = (group.state(), group.group_type());
+        if states.contains(&(state, true)) && types.contains(&(group_type, true)) {
+            listed.groups.push(ListedGroup {
+                group: Name::clone(name),
+                protocol_type: group.protocol_type(),
+                state,
+                group_type,
+            });
+        }
+    }
+    listed
 }
 
 /// Whether a request makes a group that is not there.

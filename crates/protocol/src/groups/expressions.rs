@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson;
@@ -48,11 +49,20 @@ impl Drop for Hold {
     }
 }
 
+/// The topics that an expression matches.
+#[derive(Debug, Default)]
+pub(crate) struct Matching {
+    /// Sorted.
+    pub(crate) names: Vec<Name>,
+    /// The partitions that they had together when they were matched.
+    pub(crate) partitions: usize,
+}
+
 #[derive(Debug)]
 struct Expression {
     /// None if it cannot be compiled, which may be so of one that is stored: it matches nothing.
     compiled: Option<DFA>,
-    matching: Vec<Name>,
+    matching: Arc<Matching>,
     /// The version of the topics that it was last matched with.
     version: u64,
     /// Nobody new may have it: it cost too much then, and what it matches is from before.
@@ -64,7 +74,7 @@ impl Expression {
     fn of(compiled: Option<DFA>, topics: &Topics) -> Expression {
         let mut new = Expression {
             compiled,
-            matching: Vec::new(),
+            matching: Arc::default(),
             version: 0,
             is_refused: false,
             hold: Weak::new(),
@@ -82,14 +92,14 @@ impl Expression {
             .and_then(|compiled| matching(compiled, topics));
         self.is_refused = found.is_none();
         if let Some(found) = found {
-            self.matching = found;
+            self.matching = Arc::new(found);
         }
     }
 
     fn held_bytes(&self) -> usize {
         let compiled = self.compiled.as_ref();
         let compiled_bytes = compiled.map_or(0, |compiled| compiled.get_nfa().memory_usage());
-        EXPRESSION_BYTES + compiled_bytes + self.matching.len() * MATCH_BYTES
+        EXPRESSION_BYTES + compiled_bytes + self.matching.names.len() * MATCH_BYTES
     }
 }
 
@@ -170,9 +180,9 @@ impl Expressions {
     }
 
     /// The topics that an expression matched last; none if nobody has it.
-    pub(crate) fn topics(&self, regex: &Name) -> &[Name] {
+    pub(crate) fn matching(&self, regex: &Name) -> Arc<Matching> {
         let known = self.known.get(regex);
-        known.map(|known| known.matching.as_slice()).unwrap_or_default()
+        known.map(|known| Arc::clone(&known.matching)).unwrap_or_default()
     }
 
     fn insert(&mut self, regex: &Name, new: Expression) -> Rc<Hold> {
@@ -196,13 +206,14 @@ impl Expressions {
 }
 
 /// The topics whose whole names match, sorted; `None` if that costs too much.
-fn matching(compiled: &DFA, topics: &Topics) -> Option<Vec<Name>> {
+fn matching(compiled: &DFA, topics: &Topics) -> Option<Matching> {
     let mut states = compiled.create_cache();
-    let mut matching = Vec::new();
-    for (name, _) in topics.iter().filter(|(name, _)| &***name != GROUPS_TOPIC) {
+    let mut matching = Matching::default();
+    for (name, topic) in topics.iter().filter(|(name, _)| &***name != GROUPS_TOPIC) {
         let whole = Input::new(&**name).anchored(Anchored::Yes);
         if compiled.try_search_fwd(&mut states, &whole).ok()?.is_some() {
-            matching.push(Name::clone(name));
+            matching.names.push(Name::clone(name));
+            matching.partitions += topic.partitions();
         }
     }
     Some(matching)
@@ -335,7 +346,10 @@ mod tests {
         }
         let quoted = r"\Qorders.eu\E";
         let hold = learn(&mut expressions, &topics, quoted);
-        assert_eq!(expressions.topics(&Name::from(quoted)), [Name::from("orders.eu")]);
+        assert_eq!(
+            expressions.matching(&Name::from(quoted)).names,
+            [Name::from("orders.eu")]
+        );
         drop(hold);
     }
 
@@ -358,7 +372,7 @@ mod tests {
             assert_eq!(gone, None);
         }
         assert!(expressions.match_some(&topics, topics.version()));
-        let matched = |regex: &str| -> Vec<Name> { expressions.topics(&Name::from(regex)).to_vec() };
+        let matched = |regex: &str| -> Vec<Name> { expressions.matching(&Name::from(regex)).names.clone() };
         assert_eq!(matched("a.*"), ["a", "ab"].map(Name::from));
         assert_eq!(matched(".*b"), ["ab", "b"].map(Name::from));
         assert_eq!(expressions.held_bytes(), empty_bytes + 4 * MATCH_BYTES);

@@ -143,13 +143,14 @@ impl Group {
     }
 
     /// Answers a request that only reads.
-    pub(crate) fn read(&self, cx: &Context, request: &Request) -> Answer {
-        match request {
+    pub(crate) fn read(&self, cx: &mut Context, ticket: Ticket, request: &Request) {
+        let answer = match request {
+            Request::DescribeConsumer(_) => return self.describe_consumer(cx, ticket),
             Request::FetchOffsets(request) => Answer::FetchOffsets(self.fetch_offsets(&cx.topics, request)),
             Request::DescribeClassic(_) => Answer::DescribeClassic(self.describe_classic(cx)),
-            Request::DescribeConsumer(_) => Answer::DescribeConsumer(self.describe_consumer(cx)),
             other => unreachable!("{other:?} does not only read"),
-        }
+        };
+        cx.answer(ticket, answer);
     }
 
     /// Takes a durable change of this group while it runs: a classic group is ahead of its record already.
@@ -280,7 +281,7 @@ impl Group {
     pub(crate) fn member_count(&self) -> usize {
         match &self.kind {
             Kind::Classic(classic) => classic.member_count(),
-            Kind::Consumer(consumer) => consumer.members.len(),
+            Kind::Consumer(consumer) => consumer.members().len(),
         }
     }
 
@@ -304,7 +305,7 @@ impl Group {
     pub(crate) fn may_go(&self) -> bool {
         match &self.kind {
             Kind::Classic(classic) => classic.may_go(),
-            Kind::Consumer(consumer) => consumer.members.is_empty(),
+            Kind::Consumer(consumer) => consumer.members().is_empty(),
         }
     }
 

@@ -16,6 +16,7 @@ use record::TopicId;
 use super::context::Context;
 use super::contract::{Name, TopicPartition};
 use super::records::{Change, OffsetValue, What};
+use super::rounds::WORK_AT_ONCE;
 use super::settings::OFFSET_RECORD_BYTES;
 
 /// See the module.
@@ -106,8 +107,8 @@ impl Offsets {
     ) -> Removals {
         let mut removals = Removals::new(cx);
         for (partition, value) in self.iter() {
-            if goes(&partition, value) {
-                removals.add(group, partition);
+            if goes(&partition, value) && !removals.add(group, partition) {
+                break;
             }
         }
         removals
@@ -121,7 +122,8 @@ impl Offsets {
     }
 }
 
-/// Offsets that are to go: as many as fit into one batch of the groups' log. A large group has more than that.
+/// Offsets that are to go: as many as fit into one batch of the groups' log, and are taken away in one call. A large group has more
+/// than that.
 #[derive(Debug)]
 pub(crate) struct Removals {
     pub(crate) changes: Vec<Change>,
@@ -139,16 +141,18 @@ impl Removals {
         }
     }
 
-    /// Adds an offset if there is room, and the first one in any case.
-    fn add(&mut self, group: &Name, partition: TopicPartition) {
+    /// Adds an offset if there is room, and the first one in any case. Says whether there was.
+    fn add(&mut self, group: &Name, partition: TopicPartition) -> bool {
         let bytes = OFFSET_RECORD_BYTES + group.len() + partition.topic.len();
-        if bytes > self.bytes_left && !self.changes.is_empty() {
+        let has_room = bytes <= self.bytes_left && self.changes.len() < WORK_AT_ONCE;
+        if !has_room && !self.changes.is_empty() {
             self.are_cut = true;
-            return;
+            return false;
         }
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         self.changes
             .push(Change::of(group, What::Offset(partition, None)));
+        true
     }
 }
 

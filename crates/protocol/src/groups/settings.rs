@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
+use super::rounds::WORK_AT_ONCE;
 
 /// What stands behind the client's name in the id of a member: a hyphen and a UUID.
 const MEMBER_SUFFIX_BYTES: usize = 37;
@@ -59,6 +60,9 @@ pub struct Settings {
     pub commit_bytes_max: usize,
     /// Partitions that a group may have offsets of.
     pub offsets_max: usize,
+    /// What a change of a consumer group is planned with in one call: members, names of topics and partitions together. What
+    /// takes more is planned beside the coordinator.
+    pub planned_at_once_max: usize,
     /// (`group.min.session.timeout.ms`.)
     pub session_timeout_min: Duration,
     /// (`group.max.session.timeout.ms`.)
@@ -101,6 +105,7 @@ impl Default for Settings {
             offset_metadata_bytes_max: 4096,
             commit_bytes_max: 8 * 1024 * 1024,
             offsets_max: 100_000,
+            planned_at_once_max: WORK_AT_ONCE,
             session_timeout_min: Duration::from_secs(6),
             session_timeout_max: Duration::from_secs(30 * 60),
             initial_rebalance_delay: Duration::from_secs(3),

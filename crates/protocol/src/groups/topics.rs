@@ -26,7 +26,7 @@ pub enum TopicChange {
 }
 
 /// All topics.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Topics {
     by_name: BTreeMap<Name, Topic>,
     names: HashMap<TopicId, Name>,
@@ -38,6 +38,13 @@ pub(crate) struct Topics {
 pub(crate) struct Topic {
     pub(crate) id: TopicId,
     pub(crate) partition_count: i32,
+}
+
+impl Topic {
+    /// The number of its partitions, for sums.
+    pub(crate) fn partitions(self) -> usize {
+        usize::try_from(self.partition_count).unwrap_or(0)
+    }
 }
 
 impl Topics {

@@ -22,6 +22,7 @@ fn settle(stand: &mut Stand, batch_bytes_max: usize) {
     loop {
         while let Some(action) = stand.coordinator.next_action() {
             match action {
+                Action::Plan(planning) => stand.coordinator.handle_planned(stand.now, planning.run()),
                 Action::Persist { id, records } => {
                     let values = records.iter().filter_map(|record| record.value.as_ref());
                     let keys = records.iter().map(|record| &record.key);

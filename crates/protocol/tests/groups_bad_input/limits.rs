@@ -194,9 +194,10 @@ fn filters_that_name_nothing_let_nothing_through() {
         let list = ListGroups {
             states: names(states),
             types: names(types),
+            ..ListGroups::default()
         };
         match stand.ask(Request::List(list)) {
-            Answer::List(Ok(groups)) => groups.len(),
+            Answer::List(Ok(listed)) => listed.groups.len(),
             other => panic!("{other:?}"),
         }
     };

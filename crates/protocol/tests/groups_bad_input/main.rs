@@ -9,6 +9,7 @@ mod many_groups;
 mod members;
 mod offsets;
 mod patterns;
+mod planned_beside;
 mod room;
 mod shares;
 mod slow_log;
@@ -131,6 +132,7 @@ impl Stand {
         loop {
             while let Some(action) = self.coordinator.next_action() {
                 match action {
+                    Action::Plan(planning) => self.coordinator.handle_planned(self.now, planning.run()),
                     Action::Persist { id, records } => {
                         self.log.extend(records);
                         self.coordinator.handle_persisted(self.now, id, Ok(()));

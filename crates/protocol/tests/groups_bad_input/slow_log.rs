@@ -25,6 +25,7 @@ fn under_way(stand: &mut Stand) -> Vec<(PersistId, Vec<StoredRecord>)> {
     let mut changes = Vec::new();
     while let Some(action) = stand.coordinator.next_action() {
         match action {
+            Action::Plan(planning) => stand.coordinator.handle_planned(stand.now, planning.run()),
             Action::Persist { id, records } => changes.push((id, records)),
             Action::Answer { ticket, answer } => {
                 let other = stand.answers.insert(ticket, answer);

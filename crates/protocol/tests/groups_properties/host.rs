@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, Name, NotPersisted, PersistId, Request, Settings, StoredRecord, Ticket,
-    TopicChange,
+    Action, Answer, Coordinator, Name, NotPersisted, PersistId, Planning, Request, Settings, StoredRecord,
+    Ticket, TopicChange,
 };
 use record::TopicId;
 
@@ -19,6 +19,8 @@ pub(crate) struct Host {
     /// Names, ids, and how many partitions.
     pub(crate) topics: Vec<(Name, TopicId, i32)>,
     settings: Settings,
+    /// Changes that are to be planned beside the coordinator.
+    to_plan: Vec<Planning>,
     under_way: Vec<(PersistId, Vec<StoredRecord>)>,
     log: Vec<StoredRecord>,
     open_tickets: HashMap<Ticket, usize>,
@@ -27,13 +29,18 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(seed: u64, settings: Settings, topics: Vec<(Name, TopicId, i32)>) -> Host {
+    /// In every other history all changes of consumer groups are planned beside the coordinator.
+    pub(crate) fn new(seed: u64, mut settings: Settings, topics: Vec<(Name, TopicId, i32)>) -> Host {
+        if seed % 2 == 1 {
+            settings.planned_at_once_max = 0;
+        }
         let mut host = Host {
             now: Duration::ZERO,
             dice: Dice(seed),
             coordinator: Coordinator::new(settings.clone(), 0),
             topics,
             settings,
+            to_plan: Vec::new(),
             under_way: Vec::new(),
             log: Vec::new(),
             open_tickets: HashMap::new(),
@@ -95,6 +102,11 @@ impl Host {
     pub(crate) fn next_answer(&mut self) -> Option<(usize, Answer)> {
         while let Some(action) = self.coordinator.next_action() {
             match action {
+                // What is told later is of an earlier moment all the same.
+                Action::Plan(planning) if planning.only_reads() => {
+                    self.coordinator.handle_planned(self.now, planning.run());
+                }
+                Action::Plan(planning) => self.to_plan.push(*planning),
                 Action::Persist { id, records } => {
                     assert!(!records.is_empty());
                     self.under_way.push((id, records));
@@ -111,15 +123,21 @@ impl Host {
         None
     }
 
-    /// Whether the log has not taken all that it was given.
+    /// Whether something is not planned yet, or the log has not taken all that it was given.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.under_way.is_empty()
+        !(self.to_plan.is_empty() && self.under_way.is_empty())
     }
 
-    /// The log takes the first of what it was given, or refuses it once in so many times. What it took.
+    /// One of the changes that are to be planned is; or the log takes the first of what it was given, or refuses it once in so
+    /// many times. What it took.
     pub(crate) fn report(&mut self, refuses_one_in: u64) -> &[StoredRecord] {
         let before = self.log.len();
-        if self.is_behind() {
+        if !self.to_plan.is_empty() && (self.under_way.is_empty() || self.dice.one_in(2)) {
+            let count = u64::try_from(self.to_plan.len()).expect("few");
+            let which = usize::try_from(self.dice.roll(count)).expect("few");
+            let planned = self.to_plan.swap_remove(which).run();
+            self.coordinator.handle_planned(self.now, planned);
+        } else if !self.under_way.is_empty() {
             let (id, records) = self.under_way.remove(0);
             let result = if self.dice.one_in(refuses_one_in) {
                 Err(NotPersisted)
@@ -136,6 +154,7 @@ impl Host {
 
     /// The process dies and comes back. Answers that were owed are lost.
     pub(crate) fn restart(&mut self) {
+        self.to_plan.clear();
         self.under_way.clear();
         self.open_tickets.clear();
         self.check_replay();

@@ -72,6 +72,7 @@ impl Stage {
             "lists" => Request::List(ListGroups {
                 states: names(&words, "states"),
                 types: names(&words, "types"),
+                ..ListGroups::default()
             }),
             "subscribes" | "hears" | "quits" | "pauses" => {
                 Request::ConsumerHeartbeat(self.consumer_heartbeat(who, verb, group, &client, &words))

@@ -248,6 +248,7 @@ impl Stage {
     fn settle(&mut self) {
         while let Some(action) = self.coordinator.next_action() {
             match action {
+                Action::Plan(planning) => self.coordinator.handle_planned(self.now, planning.run()),
                 Action::Persist { id, records } => {
                     let line = self.stores(&records);
                     self.say(&line);

@@ -103,7 +103,7 @@ impl Stage {
                         group.assignor,
                     )
                 }
-                Answer::List(Ok(groups)) => list(groups.iter().map(|group| {
+                Answer::List(Ok(listed)) => list(listed.groups.iter().map(|group| {
                     format!(
                         "{} {} {} {}",
                         group.group,

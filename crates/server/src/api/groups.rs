@@ -10,6 +10,7 @@ mod membership;
 mod offsets;
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,15 +22,21 @@ use protocol::groups::{Ask, GroupError, Name};
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
+use crate::slices::Slices;
 
-pub(super) use consumer::consumer_group_heartbeat;
-pub(super) use describe::{consumer_group_describe, delete_groups, describe_groups, list_bytes, list_groups};
+pub(super) use consumer::{consumer_group_heartbeat, heard_bytes};
+pub(super) use describe::{
+    consumer_group_describe, delete_groups, describe_groups, described_bytes, described_consumer_bytes,
+    list_bytes, list_groups,
+};
 pub(super) use find_coordinator::find_coordinator;
 pub(super) use membership::{heartbeat, join_group, leave_group, sync_group};
-pub(super) use offsets::{offset_commit, offset_delete, offset_fetch};
+pub(super) use offsets::{fetched_bytes, offset_commit, offset_delete, offset_fetch};
 
 /// Groups that one request has coordinators look at side by side.
 const AT_ONCE: usize = 64;
+/// Answers that are taken before others have their turn: of a group that is not there it comes at once.
+const ANSWERS_IN_ONE_TURN: usize = 1_000;
 
 /// Who sent a request, as groups show their members.
 pub(super) struct Client {
@@ -103,7 +110,14 @@ async fn for_each<I, T, F>(items: Vec<I>, ask: impl FnMut(I) -> F) -> Vec<T>
 where
     F: Future<Output = T>,
 {
-    stream::iter(items).map(ask).buffered(AT_ONCE).collect().await
+    let mut slices = Slices::of(ANSWERS_IN_ONE_TURN);
+    let mut answers = Vec::with_capacity(items.len());
+    let mut asked = pin!(stream::iter(items).map(ask).buffered(AT_ONCE));
+    while let Some(answer) = asked.next().await {
+        answers.push(answer);
+        slices.did(1).await;
+    }
+    answers
 }
 
 fn name(text: &Text) -> Name {

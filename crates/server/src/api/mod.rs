@@ -122,17 +122,15 @@ pub(crate) fn start(
         ApiKey::Heartbeat => call.answer(groups::heartbeat),
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
         ApiKey::OffsetCommit => call.commit_offsets(),
-        ApiKey::OffsetFetch => call.answer(groups::offset_fetch),
+        ApiKey::OffsetFetch => call.answer_weighed_by(groups::offset_fetch, groups::fetched_bytes),
         ApiKey::OffsetDelete => call.answer(groups::offset_delete),
-        ApiKey::DescribeGroups => call.answer(groups::describe_groups),
-        ApiKey::ListGroups => call.answer_weighing(|core, request, version| async move {
-            let told = groups::list_groups(core, request, version).await;
-            let bytes = groups::list_bytes(&told);
-            (told, bytes)
-        }),
+        ApiKey::DescribeGroups => call.answer_weighed_by(groups::describe_groups, groups::described_bytes),
+        ApiKey::ListGroups => call.answer_weighed_by(groups::list_groups, groups::list_bytes),
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
-        ApiKey::ConsumerGroupHeartbeat => call.answer_member(groups::consumer_group_heartbeat),
-        ApiKey::ConsumerGroupDescribe => call.answer(groups::consumer_group_describe),
+        ApiKey::ConsumerGroupHeartbeat => call.heartbeat_of_consumer(),
+        ApiKey::ConsumerGroupDescribe => {
+            call.answer_weighed_by(groups::consumer_group_describe, groups::described_consumer_bytes)
+        }
         ApiKey::AlterConfigs => call.answer_sharing(alter_configs::replace, room),
         ApiKey::IncrementalAlterConfigs => call.answer_sharing(alter_configs::edit, room),
         ApiKey::ListConfigResources => {
@@ -286,6 +284,27 @@ impl Call<'_> {
         self.answer_decoded(answer)
     }
 
+    /// The same where `bytes` says that of a response.
+    fn answer_weighed_by<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        bytes: impl Fn(&R::Response) -> usize + 'static,
+    ) -> Result<Started, ConnectionError>
+    where
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        self.answer_weighing(move |core, request, version| {
+            let response = handle(core, request, version);
+            async move {
+                let response = response.await;
+                let bytes = bytes(&response);
+                (response, bytes)
+            }
+        })
+    }
+
     /// Takes the request apart, a wide one beside the core, and goes on with `answer`.
     fn answer_decoded<R>(
         mut self,
@@ -389,6 +408,14 @@ impl Call<'_> {
         self.answer_at_once(move |core, request, version| {
             groups::offset_commit(core, request, version, client)
         })
+    }
+
+    fn heartbeat_of_consumer(self) -> Result<Started, ConnectionError> {
+        let client = self.client();
+        self.answer_weighing(
+            move |core, request, version| groups::consumer_group_heartbeat(core, request, version, client),
+            groups::heard_bytes,
+        )
     }
 
     fn join_group(self, room: SharedRoom) -> Result<Started, ConnectionError> {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Request, Settings,
-    Ticket, TopicChange,
+    Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
+    Settings, Ticket, TopicChange,
 };
 use record::{PartitionId, Record, whole_ms};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
 use crate::change_log::ChangeLog;
+use crate::lane::Lane;
 use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 
 /// A batch on its way into the log, and the changes in it.
@@ -37,6 +38,7 @@ struct Waiting {
 pub(super) struct GroupHost {
     partition: PartitionId,
     shard: Rc<Shard>,
+    planner: Rc<Lane>,
     coordinator: RefCell<Coordinator>,
     change_log: Arc<ChangeLog>,
     waiting: RefCell<HashMap<Ticket, Waiting>>,
@@ -45,6 +47,8 @@ pub(super) struct GroupHost {
     /// Batches whose outcome is not known yet.
     under_way: Cell<usize>,
     appending: mpsc::UnboundedSender<Appending>,
+    /// Changes that are planned beside the core, one after the other.
+    planning: mpsc::UnboundedSender<Box<Planning>>,
     /// When the clock will wake the coordinator.
     wakes_at: Cell<Option<Duration>>,
     /// The clock is to look again.
@@ -59,6 +63,7 @@ impl GroupHost {
     pub(super) fn open(
         partition: PartitionId,
         shard: Rc<Shard>,
+        planner: Rc<Lane>,
         settings: Settings,
         change_log: Arc<ChangeLog>,
         topics: Vec<TopicChange>,
@@ -68,9 +73,11 @@ impl GroupHost {
         let mut coordinator = Coordinator::new(settings, unix_ms_at_zero);
         coordinator.handle_topics(now, topics);
         let (appending, appended) = mpsc::unbounded_channel();
+        let (planning, to_plan) = mpsc::unbounded_channel();
         let host = Rc::new(GroupHost {
             partition,
             shard,
+            planner,
             coordinator: RefCell::new(coordinator),
             change_log,
             waiting: RefCell::new(HashMap::new()),
@@ -78,6 +85,7 @@ impl GroupHost {
             gathering: RefCell::new(Gathering::new()),
             under_way: Cell::new(0),
             appending,
+            planning,
             wakes_at: Cell::new(None),
             look_again: Notify::new(),
             closed: Cell::new(false),
@@ -86,6 +94,7 @@ impl GroupHost {
         crate::turns::spawn(host.clone().load());
         crate::turns::spawn(host.clone().report(appended));
         crate::turns::spawn(host.clone().keep_time());
+        crate::turns::spawn(host.clone().plan(to_plan));
         host
     }
 
@@ -190,6 +199,8 @@ impl GroupHost {
             let action = self.coordinator.borrow_mut().next_action();
             match action {
                 None => break,
+                // The other end lives as long as this host does.
+                Some(Action::Plan(planning)) => drop(self.planning.send(planning)),
                 Some(Action::Answer { ticket, answer }) => {
                     let waiting = self.waiting.borrow_mut().remove(&ticket);
                     if let Some(waiting) = waiting {
@@ -229,6 +240,19 @@ impl GroupHost {
         self.shard.append(request);
         // The other end lives as long as this host does.
         let _ = self.appending.send(Appending { ids, outcome });
+    }
+
+    /// Has changes planned beside the core.
+    async fn plan(self: Rc<Self>, mut to_plan: mpsc::UnboundedReceiver<Box<Planning>>) {
+        while let Some(planning) = to_plan.recv().await {
+            let planned = self.planner.run(move || planning.run()).await;
+            if self.closed.get() {
+                return;
+            }
+            let now = self.tell_time();
+            self.coordinator.borrow_mut().handle_planned(now, planned);
+            self.act();
+        }
     }
 
     /// Tells the coordinator what became of its changes, in their order.

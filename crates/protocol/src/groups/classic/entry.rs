@@ -13,7 +13,7 @@ impl Group {
             Kind::Classic(classic) => {
                 self.members_changed |= classic.join(cx, &self.name, ticket, request);
             }
-            Kind::Consumer(consumer) if consumer.members.is_empty() => {
+            Kind::Consumer(consumer) if consumer.members().is_empty() => {
                 // One that a classic group refuses leaves this one as it is.
                 if let Err(error) = Classic::default().check_join(cx, &request) {
                     cx.answer(ticket, Answer::Join(Err(error)));

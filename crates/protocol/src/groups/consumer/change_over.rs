@@ -14,8 +14,9 @@ use super::super::records::{
     Change, ClassicFace, ClassicMemberValue, ClassicValue, ConsumerValue, CurrentValue, MemberValue,
     Progress, What,
 };
-use super::heartbeat::Plan;
+use super::planning::{Asker, Planning, View};
 use super::room::member_bytes;
+use super::roster::Roster;
 use super::{Consumer, Member};
 
 /// The first member of the consumer protocol joins a classic group: the group changes over and takes it in by one change,
@@ -25,7 +26,8 @@ pub(super) fn plan_change_over(
     cx: &mut Context,
     group: &Name,
     request: &ConsumerHeartbeat,
-) -> Result<Plan, GroupError> {
+    asker: Asker,
+) -> Result<Planning, GroupError> {
     if request.presence != MemberPresence::Joining {
         return Err(GroupError::UnknownMember {
             member: Name::clone(&request.member),
@@ -40,23 +42,13 @@ pub(super) fn plan_change_over(
     for change in &upgrade {
         consumer.apply(change.what.clone());
     }
-    let plan = consumer.plan_heartbeat(cx, group, request)?;
+    let step = consumer.begin_heartbeat(cx, group, request)?;
     let mut changes = Vec::new();
     if classic.stored.is_some() {
         changes.push(Change::of(group, What::Classic(None)));
     }
     changes.extend(upgrade);
-    changes.extend(plan.changes);
-    if !fit_the_log(cx, &changes) {
-        return Err(GroupError::LimitReached {
-            what: "bytes of a group that changes over",
-            max: log_bytes_max(cx),
-        });
-    }
-    Ok(Plan {
-        changes,
-        heard: plan.heard,
-    })
+    Ok(consumer.planning(cx, group, step, asker).behind(changes))
 }
 
 /// The members of a stable classic group of consumers as those of a group of the consumer protocol.
@@ -88,12 +80,9 @@ pub(super) fn log_bytes_max(cx: &Context) -> usize {
     cx.settings.classic_bytes_max + cx.settings.assignment_bytes_max
 }
 
-fn fit_the_log(cx: &Context, changes: &[Change]) -> bool {
-    let records = changes.iter().map(Change::encode);
-    let bytes: usize = records
-        .map(|record| record.key.len() + record.value.map_or(0, |value| value.len()))
-        .sum();
-    bytes <= log_bytes_max(cx)
+fn fit_the_log(bytes_max: usize, changes: &[Change]) -> bool {
+    let bytes = changes.iter().map(|change| change.encode().bytes());
+    bytes.sum::<usize>() <= bytes_max
 }
 
 /// A member as it is in the consumer protocol. A leader that gave a partition to two is not followed.
@@ -141,11 +130,19 @@ fn upgraded(
 }
 
 impl Consumer {
+    /// The changes that make this a classic group again, if only members of that protocol are there.
+    pub(super) fn plan_downgrade(&self, cx: &Context, group: &Name) -> Option<Vec<Change>> {
+        self.roster
+            .plan_downgrade(&self.view(cx), group, &BTreeSet::new())
+    }
+}
+
+impl Roster {
     /// The changes that make this a classic group again, if only members of that protocol stay and such a group has room
     /// for them. It has no leader in the log, which tells whoever replays it that the members must join again.
     pub(super) fn plan_downgrade(
         &self,
-        cx: &Context,
+        view: &View,
         group: &Name,
         gone: &BTreeSet<Name>,
     ) -> Option<Vec<Change>> {
@@ -159,7 +156,7 @@ impl Consumer {
             .iter()
             .map(|(name, member, _)| member_bytes(name, &member.said))
             .sum();
-        if said_bytes > cx.settings.classic_bytes_max {
+        if said_bytes > view.classic_bytes_max {
             return None;
         }
         let (_, _, first) = stay.first()?;
@@ -169,24 +166,24 @@ impl Consumer {
         })?;
         let members = stay
             .iter()
-            .map(|(name, member, face)| downgraded(cx, name, member, face, &protocol.name))
+            .map(|(name, member, face)| downgraded(view, name, member, face, &protocol.name))
             .collect();
         let value = ClassicValue {
             protocol_type: Name::from(CONSUMER_TYPE),
             generation: self.epoch,
             protocol: Some(Name::clone(&protocol.name)),
             leader: None,
-            state_since_ms: cx.unix_ms(),
+            state_since_ms: view.unix_ms,
             members,
         };
         let mut changes = vec![Change::of(group, What::Classic(Some(value)))];
         changes.extend(self.removals(group));
-        fit_the_log(cx, &changes).then_some(changes)
+        fit_the_log(view.log_bytes_max, &changes).then_some(changes)
     }
 }
 
 fn downgraded(
-    cx: &Context,
+    view: &View,
     name: &Name,
     member: &Member,
     face: &ClassicFace,
@@ -201,6 +198,6 @@ fn downgraded(
         rebalance_timeout: member.said.rebalance_timeout,
         session_timeout: face.session_timeout,
         metadata: metadata.map(|known| known.metadata.clone()).unwrap_or_default(),
-        assignment: consumer_protocol::write_assignment(&cx.topics, &member.current.assigned),
+        assignment: consumer_protocol::write_assignment(&view.topics, &member.current.assigned),
     }
 }

@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 
 use super::super::classic::as_stored;
 use super::super::consumer_protocol::{self, CONSUMER_TYPE, Subscription};
-use super::super::context::{Context, Gate, Then, uuid};
+use super::super::context::{Context, uuid};
 use super::super::contract::{
     Answer, GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Name, SyncGroup,
     Synced, Ticket,
 };
 use super::super::group::{Group, Kind};
 use super::super::records::{ClassicFace, CurrentValue, MemberValue, Progress};
-use super::heartbeat::{Plan, Sender};
+use super::heartbeat::Sender;
+use super::planning::{Asker, Step, Told};
 use super::{Consumer, Member};
 
 impl Group {
@@ -23,15 +24,13 @@ impl Group {
         let Kind::Consumer(consumer) = &mut self.kind else {
             unreachable!("called for groups of the consumer protocol");
         };
-        let (joined, changes) = match consumer.plan_join(cx, &self.name, request) {
-            Ok((joined, plan)) => (Ok(joined), plan.changes),
-            Err(error) => (Err(error), Vec::new()),
-        };
-        if changes.is_empty() {
-            cx.answer(ticket, Answer::Join(joined));
-        } else {
-            let then = Then::Answer(vec![(ticket, Answer::Join(joined))]);
-            cx.persist(&self.name, changes, Gate::Closed, then);
+        match consumer.begin_join(cx, &self.name, request) {
+            Err(error) => cx.answer(ticket, Answer::Join(Err(error))),
+            Ok((joined, step)) => {
+                let asker = Asker::Joining(ticket, Box::new(joined));
+                let planning = consumer.planning(cx, &self.name, step, asker);
+                self.plan(cx, planning);
+            }
         }
     }
 
@@ -59,45 +58,52 @@ impl Group {
         if gone.is_empty() {
             cx.answer(ticket, answer);
         } else {
-            let changes = consumer.plan_departure(cx, &self.name, gone);
-            let then = Then::Answer(vec![(ticket, answer)]);
-            cx.persist(&self.name, changes, Gate::Closed, then);
+            let step = Step::Departure {
+                gone,
+                told: Told::Nothing,
+            };
+            let planning = consumer.planning(cx, &self.name, step, Asker::Waiting(ticket, answer));
+            self.plan(cx, planning);
         }
     }
 }
 
 impl Consumer {
-    /// A member joins, or joins again: what changes by that, and what it learns.
-    fn plan_join(
+    /// A member joins, or joins again: what it learns, but for its generation, and what is to be planned.
+    fn begin_join(
         &mut self,
         cx: &mut Context,
         group: &Name,
         request: JoinGroup,
-    ) -> Result<(Joined, Plan), GroupError> {
+    ) -> Result<(Joined, Step), GroupError> {
         let (protocol, subscription) = self.read_join(cx, &request)?;
         let owned = subscription.owned_partitions(&cx.topics);
         let name = self.joining_name(&request)?;
         let replaces = self.find_replaced(&request, &name)?;
         let known_as = replaces.as_ref().unwrap_or(&name);
         let max = cx.settings.members_max;
-        if !self.members.contains_key(known_as) && self.members.len() >= max {
+        if !self.roster.members.contains_key(known_as) && self.roster.members.len() >= max {
             return Err(GroupError::GroupFull { max });
         }
         let said = said_by(request, subscription);
         let sender = self.sender_saying(known_as, Name::clone(&name), said, replaces.clone());
         self.check_saying(cx, group, &sender)?;
         self.note_join(cx, &name);
-        let plan = self.plan_presence(cx, group, Some(&owned), true, sender);
         let joined = Joined {
             member: name,
-            generation: plan.heard.epoch,
+            generation: 0,
             protocol_type: Some(Name::from(CONSUMER_TYPE)),
             protocol: Some(protocol),
             leader: Name::default(),
             skip_assignment: false,
             members: Vec::new(),
         };
-        Ok((joined, plan))
+        let step = Step::Presence {
+            sender: Box::new(sender),
+            owned: Some(owned),
+            tells_all: true,
+        };
+        Ok((joined, step))
     }
 
     /// The assignor that the joining member likes best, and what it says for that.
@@ -126,7 +132,8 @@ impl Consumer {
             .and_then(|instance| self.instances.get(instance));
         let joins_as = holder.unwrap_or(&request.member);
         let others = || {
-            self.members
+            self.roster
+                .members
                 .iter()
                 .filter(|(name, _)| *name != joins_as)
                 .filter_map(|(_, member)| member.said.classic.as_ref())
@@ -142,7 +149,7 @@ impl Consumer {
     /// One that joins again is alive, and is to come for its assignment next.
     fn note_join(&mut self, cx: &mut Context, name: &Name) {
         self.touch_session(cx, name);
-        if let Some(member) = self.members.get_mut(name) {
+        if let Some(member) = self.roster_mut().members.get_mut(name) {
             member.act_by = None;
             member.must_act(cx);
         }
@@ -183,14 +190,18 @@ impl Consumer {
     pub(crate) fn heartbeat(&mut self, cx: &mut Context, request: &Heartbeat) -> Result<(), GroupError> {
         let member = self.check_classic(&request.member, request.instance.as_ref(), request.generation)?;
         let must_join = match member.current.progress {
-            _ if member.current.epoch < self.epoch => true,
+            _ if member.current.epoch < self.roster.epoch => true,
             Progress::Stable => false,
             Progress::Unrevoked => true,
             Progress::Unreleased => self.can_get_the_rest(&request.member, member),
         };
         self.touch_session(cx, &request.member);
         if must_join {
-            let member = self.members.get_mut(&request.member).expect("just checked");
+            let member = self
+                .roster_mut()
+                .members
+                .get_mut(&request.member)
+                .expect("just checked");
             member.must_act(cx);
             return Err(GroupError::RebalanceInProgress);
         }
@@ -214,12 +225,16 @@ impl Consumer {
             return Err(GroupError::InconsistentProtocol);
         }
         // One that is to give up partitions has joined already; it must do that first.
-        if member.current.epoch < self.epoch && member.current.progress != Progress::Unrevoked {
+        if member.current.epoch < self.roster.epoch && member.current.progress != Progress::Unrevoked {
             return Err(GroupError::RebalanceInProgress);
         }
         let assignment = consumer_protocol::write_assignment(&cx.topics, &member.current.assigned);
         self.touch_session(cx, &request.member);
-        let member = self.members.get_mut(&request.member).expect("just checked");
+        let member = self
+            .roster_mut()
+            .members
+            .get_mut(&request.member)
+            .expect("just checked");
         member.act_by = None;
         Ok(Synced {
             protocol_type: Some(Name::from(CONSUMER_TYPE)),
@@ -232,7 +247,7 @@ impl Consumer {
     fn can_get_the_rest(&self, name: &Name, member: &Member) -> bool {
         let rest = member.target.without(&member.current.assigned);
         rest.iter()
-            .all(|partition| self.owners.is_free_for(name, partition))
+            .all(|partition| self.roster.owners.is_free_for(name, partition))
     }
 
     fn check_classic(
@@ -279,7 +294,7 @@ impl Consumer {
         said: MemberValue,
         replaces: Option<Name>,
     ) -> Sender {
-        let known = self.members.get(known_as);
+        let known = self.roster.members.get(known_as);
         let blank = Member::default();
         let base = known.unwrap_or(&blank);
         let epoch = base.current.epoch.max(0);

@@ -13,7 +13,7 @@ impl Consumer {
     pub(crate) fn check_committer(&self, commit: &CommitOffsets) -> Result<(), GroupError> {
         let committer = &commit.committer;
         let got = committer.generation_or_epoch;
-        if got < 0 && self.members.is_empty() {
+        if got < 0 && self.roster.members.is_empty() {
             return Ok(());
         }
         let known = self.find_member(&committer.member)?;
@@ -25,7 +25,7 @@ impl Consumer {
                 topic: wanted.topic_id,
                 index: wanted.partition.index,
             };
-            let since = self.owners.since_epoch(&committer.member, partition);
+            let since = self.roster.owners.since_epoch(&committer.member, partition);
             since.is_some_and(|since| since <= got)
         };
         if got < known.current.epoch && commit.partitions.iter().all(has_had_since) {
@@ -43,9 +43,12 @@ impl Consumer {
     }
 
     fn find_member(&self, name: &Name) -> Result<&Member, GroupError> {
-        self.members.get(name).ok_or_else(|| GroupError::UnknownMember {
-            member: Name::clone(name),
-        })
+        self.roster
+            .members
+            .get(name)
+            .ok_or_else(|| GroupError::UnknownMember {
+                member: Name::clone(name),
+            })
     }
 }
 

@@ -6,25 +6,22 @@
 use std::collections::BTreeSet;
 
 use super::super::Assignment;
-use super::super::context::{Context, Gate, Then, uuid};
+use super::super::context::{Context, uuid};
 use super::super::contract::{Answer, ConsumerHeartbeat, GroupError, Heard, MemberPresence, Name, Ticket};
 use super::super::group::{Group, Kind};
 use super::super::records::{Change, CurrentValue, MemberValue, Progress, What};
 use super::assign::Assignor;
 use super::change_over::plan_change_over;
+use super::planning::{Asker, Plan, Planning, Step, Told, View};
 use super::reconcile::reconcile;
+use super::roster::Roster;
 use super::saying::{check_member_epoch, check_shape, merge, says_all, wishes_differ};
 use super::target::{Changed, Outlook};
 use super::{AWAY_EPOCH, Consumer, removals_of};
 
-/// Changes to make durable, and what to answer then.
-pub(super) struct Plan {
-    pub(super) changes: Vec<Change>,
-    pub(super) heard: Heard,
-}
-
 /// Who a request is from: the member as it is to be, and as it was.
-pub(super) struct Sender {
+#[derive(Debug)]
+pub(crate) struct Sender {
     pub(super) name: Name,
     pub(super) said: MemberValue,
     /// What it said before; none for one that is new.
@@ -54,8 +51,22 @@ impl Sender {
         changes
     }
 
+    /// Says whether it has all that it should at the group's target epoch, and else how many partitions it is to be reconciled
+    /// with.
+    pub(super) fn reconciles(&self, target_epoch: i32) -> (bool, usize) {
+        let CurrentValue {
+            epoch,
+            progress,
+            assigned,
+            revoking,
+            ..
+        } = &self.current;
+        let is_settled = *progress == Progress::Stable && *epoch == target_epoch;
+        (is_settled, assigned.len() + revoking.len() + self.target.len())
+    }
+
     /// Whether the group must be assigned anew because of what it says now.
-    fn wants_else(&self) -> bool {
+    pub(super) fn wants_else(&self) -> bool {
         self.said_before
             .as_ref()
             .is_none_or(|before| wishes_differ(before, &self.said))
@@ -82,40 +93,45 @@ impl Group {
         ticket: Ticket,
         request: &ConsumerHeartbeat,
     ) {
-        match self.plan_heartbeat(cx, request) {
+        match self.begin_heartbeat(cx, ticket, request) {
             Err(error) => cx.answer(ticket, Answer::ConsumerHeartbeat(Err(error))),
-            Ok(Plan { changes, heard }) if changes.is_empty() => {
-                cx.answer(ticket, Answer::ConsumerHeartbeat(Ok(heard)));
-            }
-            Ok(Plan { changes, heard }) => {
-                let then = Then::Answer(vec![(ticket, Answer::ConsumerHeartbeat(Ok(heard)))]);
-                cx.persist(&self.name, changes, Gate::Closed, then);
+            Ok(planning) => {
+                self.plan(cx, planning);
             }
         }
     }
 
-    fn plan_heartbeat(&mut self, cx: &mut Context, request: &ConsumerHeartbeat) -> Result<Plan, GroupError> {
+    fn begin_heartbeat(
+        &mut self,
+        cx: &mut Context,
+        ticket: Ticket,
+        request: &ConsumerHeartbeat,
+    ) -> Result<Planning, GroupError> {
         check_shape(request)?;
         if let Some(assignor) = &request.assignor {
             Assignor::named(assignor)?;
         }
+        let asker = Asker::Member(ticket);
         match &mut self.kind {
-            Kind::Classic(classic) => plan_change_over(classic, cx, &self.name, request),
-            Kind::Consumer(consumer) => consumer.plan_heartbeat(cx, &self.name, request),
+            Kind::Classic(classic) => plan_change_over(classic, cx, &self.name, request, asker),
+            Kind::Consumer(consumer) => {
+                let step = consumer.begin_heartbeat(cx, &self.name, request)?;
+                Ok(consumer.planning(cx, &self.name, step, asker))
+            }
         }
     }
 }
 
 impl Consumer {
-    /// What a heartbeat of the right shape changes.
-    pub(super) fn plan_heartbeat(
+    /// Takes a heartbeat of the right shape, and says what is to be planned for it.
+    pub(super) fn begin_heartbeat(
         &mut self,
         cx: &mut Context,
         group: &Name,
         request: &ConsumerHeartbeat,
-    ) -> Result<Plan, GroupError> {
+    ) -> Result<Step, GroupError> {
         match request.presence {
-            MemberPresence::Leaving => self.plan_leave(cx, group, request),
+            MemberPresence::Leaving => self.begin_leave(cx, request),
             MemberPresence::LeavingForAWhile => self.plan_away(cx, group, request),
             MemberPresence::Joining | MemberPresence::At(_) => {
                 let sender = self.find_sender(cx, request)?;
@@ -128,58 +144,20 @@ impl Consumer {
                 }
                 self.touch_session(cx, &sender.name);
                 let tells_all = request.presence == MemberPresence::Joining || says_all(request);
-                Ok(self.plan_presence(cx, group, request.owned.as_ref(), tells_all, sender))
+                Ok(Step::Presence {
+                    sender: Box::new(sender),
+                    owned: request.owned.clone(),
+                    tells_all,
+                })
             }
         }
     }
 
     pub(super) fn touch_session(&mut self, cx: &mut Context, name: &Name) {
-        if let Some(member) = self.members.get_mut(name) {
+        if let Some(member) = self.roster_mut().members.get_mut(name) {
             let expires = cx.now + member.session_timeout(cx);
             member.expires = Some(expires);
             cx.wake_at(expires);
-        }
-    }
-
-    /// A member that joins or is there: what it says, what it is to have, what it gets now. `owned` is what it says that
-    /// it has; one that `tells_all` is told all.
-    pub(super) fn plan_presence(
-        &mut self,
-        cx: &Context,
-        group: &Name,
-        owned: Option<&Assignment>,
-        tells_all: bool,
-        sender: Sender,
-    ) -> Plan {
-        let mut changes = sender.changes(group);
-        let mut target_epoch = self.target_epoch;
-        let mut new_target = None;
-        if self.look_at_topics(cx) || sender.wants_else() {
-            let new = self.plan_epoch(cx, group, &sender.outlook());
-            changes.extend(new.changes);
-            target_epoch = new.epoch;
-            new_target = new.member_target;
-        }
-        let target = new_target.as_ref().unwrap_or(&sender.target);
-        let next = reconcile(&sender.current, target, target_epoch, owned, |partition| {
-            let owner = self.owners.of(partition);
-            owner.is_none_or(|owner| *owner == sender.name || sender.replaces.as_ref() == Some(owner))
-        });
-        let takes_a_place = sender.replaces.is_some();
-        if next != sender.current || takes_a_place || sender.said_before.is_none() {
-            let what = What::Current(Name::clone(&sender.name), Some(next.clone()));
-            changes.push(Change::of(group, what));
-        }
-        let is_told = tells_all || takes_a_place || next.assigned != sender.current.assigned;
-        let assignment = is_told.then(|| next.assigned.clone());
-        Plan {
-            changes,
-            heard: Heard {
-                member: sender.name,
-                epoch: next.epoch,
-                heartbeat_interval: cx.settings.consumer_heartbeat_interval,
-                assignment,
-            },
         }
     }
 
@@ -200,7 +178,11 @@ impl Consumer {
             && let Some(holder) = self.instances.get(instance)
             && *holder != name
         {
-            let held = self.members.get(holder).expect("every instance is a member's");
+            let held = self
+                .roster
+                .members
+                .get(holder)
+                .expect("every instance is a member's");
             // A member of the classic protocol cannot say that it will be back.
             if held.current.epoch != AWAY_EPOCH && held.said.classic.is_none() {
                 return Err(GroupError::UnreleasedInstance {
@@ -210,7 +192,7 @@ impl Consumer {
             return Ok(self.sender_as(request, holder, name, Some(Name::clone(holder))));
         }
         let max = cx.settings.members_max;
-        if !self.members.contains_key(&name) && self.members.len() >= max {
+        if !self.roster.members.contains_key(&name) && self.roster.members.len() >= max {
             return Err(GroupError::GroupFull { max });
         }
         Ok(self.sender_as(request, &name, name.clone(), None))
@@ -224,7 +206,7 @@ impl Consumer {
         name: Name,
         replaces: Option<Name>,
     ) -> Sender {
-        let known = self.members.get(known_as);
+        let known = self.roster.members.get(known_as);
         let blank = super::Member::default();
         let base = known.unwrap_or(&blank);
         let mut current = base.current.clone();
@@ -243,22 +225,17 @@ impl Consumer {
         }
     }
 
-    fn plan_leave(
-        &self,
-        cx: &Context,
-        group: &Name,
-        request: &ConsumerHeartbeat,
-    ) -> Result<Plan, GroupError> {
+    fn begin_leave(&self, cx: &Context, request: &ConsumerHeartbeat) -> Result<Step, GroupError> {
         // A static member may leave for good after its place has been taken by its instance id.
         self.check_member(&request.member, request.instance.as_ref())?;
-        Ok(Plan {
-            changes: self.plan_departure(cx, group, BTreeSet::from([Name::clone(&request.member)])),
-            heard: left(cx, request),
+        Ok(Step::Departure {
+            gone: BTreeSet::from([Name::clone(&request.member)]),
+            told: Told::Heard(left(cx, request)),
         })
     }
 
     /// A static member leaves and will be back: what it has is kept for it until its session ends.
-    fn plan_away(&self, cx: &Context, group: &Name, request: &ConsumerHeartbeat) -> Result<Plan, GroupError> {
+    fn plan_away(&self, cx: &Context, group: &Name, request: &ConsumerHeartbeat) -> Result<Step, GroupError> {
         let member = self.check_member(&request.member, request.instance.as_ref())?;
         let current = CurrentValue {
             epoch: AWAY_EPOCH,
@@ -268,20 +245,65 @@ impl Consumer {
             revoking: Assignment::default(),
         };
         let what = What::Current(Name::clone(&request.member), Some(current));
-        Ok(Plan {
+        Ok(Step::Done(Plan {
             changes: vec![Change::of(group, what)],
-            heard: left(cx, request),
-        })
+            told: Told::Heard(left(cx, request)),
+        }))
+    }
+}
+
+impl Roster {
+    /// A member that joins or is there: what it says, what it is to have, what it gets now. `owned` is what it says that
+    /// it has; one that `tells_all` is told all.
+    pub(super) fn plan_presence(
+        &self,
+        view: &View,
+        group: &Name,
+        owned: Option<&Assignment>,
+        tells_all: bool,
+        topics_changed: bool,
+        sender: Sender,
+    ) -> Plan {
+        let mut changes = sender.changes(group);
+        let mut target_epoch = self.target_epoch;
+        let mut new_target = None;
+        if topics_changed || sender.wants_else() {
+            let new = self.plan_epoch(view, group, &sender.outlook());
+            changes.extend(new.changes);
+            target_epoch = new.epoch;
+            new_target = new.member_target;
+        }
+        let target = new_target.as_ref().unwrap_or(&sender.target);
+        let next = reconcile(&sender.current, target, target_epoch, owned, |partition| {
+            let owner = self.owners.of(partition);
+            owner.is_none_or(|owner| *owner == sender.name || sender.replaces.as_ref() == Some(owner))
+        });
+        let takes_a_place = sender.replaces.is_some();
+        if next != sender.current || takes_a_place || sender.said_before.is_none() {
+            let what = What::Current(Name::clone(&sender.name), Some(next.clone()));
+            changes.push(Change::of(group, what));
+        }
+        let is_told = tells_all || takes_a_place || next.assigned != sender.current.assigned;
+        let assignment = is_told.then(|| next.assigned.clone());
+        Plan {
+            changes,
+            told: Told::Heard(Heard {
+                member: sender.name,
+                epoch: next.epoch,
+                heartbeat_interval: view.heartbeat_interval,
+                assignment,
+            }),
+        }
     }
 
     /// Members go: they are taken out, and the others get what was theirs to have.
-    pub(super) fn plan_departure(&self, cx: &Context, group: &Name, gone: BTreeSet<Name>) -> Vec<Change> {
-        if let Some(changes) = self.plan_downgrade(cx, group, &gone) {
+    pub(super) fn plan_departure(&self, view: &View, group: &Name, gone: BTreeSet<Name>) -> Vec<Change> {
+        if let Some(changes) = self.plan_downgrade(view, group, &gone) {
             return changes;
         }
         let mut changes: Vec<Change> = gone.iter().flat_map(|name| removals_of(group, name)).collect();
         let outlook = Outlook { member: None, gone };
-        changes.extend(self.plan_epoch(cx, group, &outlook).changes);
+        changes.extend(self.plan_epoch(view, group, &outlook).changes);
         changes
     }
 }

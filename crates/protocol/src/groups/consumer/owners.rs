@@ -2,20 +2,22 @@
 //!
 //! Follows what members have as that becomes durable. A partition has one owner: nobody else may be given it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use record::PartitionId;
+use record::{PartitionId, TopicId};
 
+use super::super::Assignment;
 use super::super::contract::Name;
 use super::super::records::CurrentValue;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Owners {
-    by_partition: HashMap<PartitionId, Owner>,
+    by_topic: BTreeMap<TopicId, BTreeMap<i32, Owner>>,
+    count: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Owner {
     member: Name,
     /// The member's epoch when it got the partition; after a restart perhaps a later one, as the log need not have all that
@@ -26,7 +28,7 @@ struct Owner {
 impl Owners {
     /// How many partitions have an owner.
     pub(super) fn len(&self) -> usize {
-        self.by_partition.len()
+        self.count
     }
 
     /// Whether no member but this one has the partition.
@@ -35,48 +37,70 @@ impl Owners {
     }
 
     pub(super) fn of(&self, partition: PartitionId) -> Option<&Name> {
-        self.by_partition.get(&partition).map(|owner| &owner.member)
+        self.owner(partition).map(|owner| &owner.member)
     }
 
     /// Since which of its epochs the member has the partition, if it has it.
     pub(super) fn since_epoch(&self, member: &Name, partition: PartitionId) -> Option<i32> {
-        let owner = self.by_partition.get(&partition)?;
+        let owner = self.owner(partition)?;
         (owner.member == *member).then_some(owner.since_epoch)
+    }
+
+    fn owner(&self, partition: PartitionId) -> Option<&Owner> {
+        self.by_topic.get(&partition.topic)?.get(&partition.index)
     }
 
     /// A member has this now. What it had before and keeps it has since then.
     pub(super) fn change(&mut self, member: &Name, before: Option<&CurrentValue>, now: &CurrentValue) {
-        for partition in before.into_iter().flat_map(held) {
-            if !now.assigned.contains(partition) && !now.revoking.contains(partition) {
-                self.free(member, partition);
-            }
+        for had in before.into_iter().flat_map(held) {
+            self.free(member, &had.without(&now.assigned).without(&now.revoking));
         }
         // One that is away has no epoch but the one before.
         let since_epoch = now.epoch.max(now.previous_epoch);
-        for partition in held(now) {
-            if self.of(partition) != Some(member) {
-                let member = Name::clone(member);
-                let owner = Owner { member, since_epoch };
-                self.by_partition.insert(partition, owner);
+        for (topic, indexes) in held(now).into_iter().flat_map(Assignment::topics) {
+            let owners = self.by_topic.entry(topic).or_default();
+            let before = owners.len();
+            for index in indexes {
+                let new = || Owner {
+                    member: Name::clone(member),
+                    since_epoch,
+                };
+                let owner = owners.entry(*index).or_insert_with(new);
+                if owner.member != *member {
+                    *owner = new();
+                }
             }
+            self.count += owners.len() - before;
         }
     }
 
     /// What the member had is free.
     pub(super) fn release(&mut self, member: &Name, before: &CurrentValue) {
-        for partition in held(before) {
-            self.free(member, partition);
+        for had in held(before) {
+            self.free(member, had);
         }
     }
 
-    fn free(&mut self, member: &Name, partition: PartitionId) {
-        if self.of(partition) == Some(member) {
-            self.by_partition.remove(&partition);
+    fn free(&mut self, member: &Name, partitions: &Assignment) {
+        for (topic, indexes) in partitions.topics() {
+            let Some(owners) = self.by_topic.get_mut(&topic) else {
+                continue;
+            };
+            let before = owners.len();
+            for index in indexes {
+                if owners.get(index).is_some_and(|owner| owner.member == *member) {
+                    owners.remove(index);
+                }
+            }
+            self.count -= before - owners.len();
+            if owners.is_empty() {
+                self.by_topic.remove(&topic);
+            }
         }
     }
 }
 
 /// What a member has, and what it may still have.
-fn held(current: &CurrentValue) -> impl Iterator<Item = PartitionId> + '_ {
-    current.assigned.iter().chain(current.revoking.iter())
+fn held(current: &CurrentValue) -> [&Assignment; 2] {
+    [&current.assigned, &current.revoking]
 }

@@ -26,11 +26,11 @@ const PARTITION_BYTES: usize = 64;
 impl Consumer {
     /// The bytes that members and their partitions take, roughly.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.members_bytes() + (self.held_partitions + self.owners.len()) * PARTITION_BYTES
+        self.members_bytes() + (self.held_partitions + self.roster.owners.len()) * PARTITION_BYTES
     }
 
     fn members_bytes(&self) -> usize {
-        self.said_bytes + self.members.len() * MEMBER_BYTES
+        self.said_bytes + self.roster.members.len() * MEMBER_BYTES
     }
 
     /// That what the sender says fits beside what the others say.
@@ -50,7 +50,7 @@ impl Consumer {
 
     /// That all members may go at once, or get something else: one batch of the log must have room for their records then.
     fn check_names(&self, cx: &Context, group: &Name, new: &Name) -> Result<(), GroupError> {
-        let names = self.members.keys().chain([new]);
+        let names = self.roster.members.keys().chain([new]);
         let of_each = names.map(|name| MEMBER_RECORDS * (RECORD_BYTES + group.len() + name.len()));
         let max = log_bytes_max(cx);
         if of_each.sum::<usize>() > max {

@@ -9,7 +9,10 @@ use super::super::context::Context;
 use super::super::contract::{GroupError, Name};
 use super::super::expressions::{Expressions, Hold};
 use super::super::records::MemberValue;
+use super::super::topics::Topic;
 use super::Consumer;
+use super::planning::View;
+use super::roster::Roster;
 
 /// An expression of a group.
 #[derive(Debug, Default)]
@@ -58,35 +61,33 @@ impl Consumer {
 
     /// The topics that members want.
     pub(crate) fn subscribed(&self, cx: &Context) -> BTreeSet<Name> {
-        self.wanted_names(&cx.expressions).cloned().collect()
-    }
-
-    /// The same as often as a member names them, and once for each expression, however many members have that.
-    pub(super) fn wanted_names<'a>(&'a self, expressions: &'a Expressions) -> impl Iterator<Item = &'a Name> {
-        let named = self.members.values().flat_map(|member| &member.said.topics);
-        let in_use = self.expressions.iter().filter(|(_, in_use)| in_use.members > 0);
-        named.chain(in_use.flat_map(move |(regex, _)| expressions.topics(regex)))
+        self.roster.wanted_names(&self.view(cx)).cloned().collect()
     }
 
     /// How much there is to look at when topics have changed.
     pub(crate) fn weight(&self, expressions: &Expressions) -> usize {
-        let named = self.members.values().map(|member| member.said.topics.len());
-        let matched = self
-            .expressions
-            .keys()
-            .map(|regex| expressions.topics(regex).len());
-        self.members.len() + self.held_partitions + named.chain(matched).sum::<usize>()
+        let regexes = self.expressions.keys();
+        let matched = regexes.map(|regex| expressions.matching(regex).names.len());
+        self.roster.members.len() + self.held_partitions + self.named_topics + matched.sum::<usize>()
     }
 }
 
-/// How many partitions the topics have that a member wants.
+impl Roster {
+    /// The names of the topics that members want: as often as a member names them, and once for each expression, however many
+    /// members have that.
+    pub(super) fn wanted_names<'a>(&'a self, view: &'a View) -> impl Iterator<Item = &'a Name> {
+        let named = self.members.values().flat_map(|member| &member.said.topics);
+        let in_use = view.matching.values().filter(|seen| seen.is_in_use);
+        named.chain(in_use.flat_map(|seen| &seen.matching.names))
+    }
+}
+
+/// How many partitions the topics have that a member wants; by its expression, how many they had when that was matched.
 pub(super) fn wanted_partitions(cx: &Context, said: &MemberValue) -> usize {
-    let by_regex = said.regex.iter().flat_map(|regex| cx.expressions.topics(regex));
-    let names = said.topics.iter().chain(by_regex);
-    names
-        .filter_map(|name| cx.topics.named(name))
-        .map(|topic| usize::try_from(topic.partition_count).unwrap_or(0))
-        .sum()
+    let by_regex = said.regex.as_ref();
+    let matched = by_regex.map_or(0, |regex| cx.expressions.matching(regex).partitions);
+    let named = said.topics.iter().filter_map(|name| cx.topics.named(name));
+    matched + named.map(Topic::partitions).sum::<usize>()
 }
 
 /// Stands for the partitions of these topics: another number when they change. FNV-1a; it is stored, and must stay as

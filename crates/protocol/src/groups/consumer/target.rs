@@ -11,11 +11,11 @@ use std::rc::Rc;
 use record::TopicId;
 
 use super::super::Assignment;
-use super::super::context::Context;
 use super::super::contract::Name;
 use super::super::records::{Change, ConsumerValue, MemberValue, What};
-use super::Consumer;
 use super::assign::{Assignor, Wish, Wishes};
+use super::planning::View;
+use super::roster::Roster;
 use super::subscription::hash_topics;
 
 /// How the members will differ from those that are there.
@@ -47,10 +47,10 @@ pub(super) struct NewTarget {
     pub(super) member_target: Option<Assignment>,
 }
 
-impl Consumer {
+impl Roster {
     /// Raises the group's epoch and assigns anew.
-    pub(super) fn plan_epoch(&self, cx: &Context, group: &Name, outlook: &Outlook<'_>) -> NewTarget {
-        let wishes = self.wishes(cx, outlook);
+    pub(super) fn plan_epoch(&self, view: &View, group: &Name, outlook: &Outlook<'_>) -> NewTarget {
+        let wishes = self.wishes(view, outlook);
         let epoch = self.epoch.checked_add(1).expect("epochs do not run out");
         let topics_hash = hash_topics(&wishes.topics);
         let value = ConsumerValue { epoch, topics_hash };
@@ -82,24 +82,24 @@ impl Consumer {
     }
 
     /// Whether the partitions of the wanted topics are others than when the epoch began.
-    pub(super) fn topics_changed(&self, cx: &Context) -> bool {
+    pub(super) fn topics_changed(&self, view: &View) -> bool {
         let mut topics = BTreeMap::new();
-        find_topics(cx, self.wanted_names(&cx.expressions), &mut topics);
+        find_topics(view, self.wanted_names(view), &mut topics);
         hash_topics(&topics) != self.topics_hash
     }
 
     /// What the members want as they will be. What an expression matches is there once, however many have that.
-    fn wishes(&self, cx: &Context, outlook: &Outlook<'_>) -> Wishes {
+    fn wishes(&self, view: &View, outlook: &Outlook<'_>) -> Wishes {
         let mut topics = BTreeMap::new();
         let mut matched_by: BTreeMap<Option<&Name>, Rc<BTreeSet<TopicId>>> = BTreeMap::new();
         let mut members: BTreeMap<&Name, Wish> = BTreeMap::new();
         for member in self.members_in(outlook) {
             let regex = member.said.regex.as_ref();
             let matched = matched_by.entry(regex).or_insert_with(|| {
-                let names = regex.into_iter().flat_map(|regex| cx.expressions.topics(regex));
-                Rc::new(find_topics(cx, names, &mut topics))
+                let names = regex.into_iter().flat_map(|regex| view.matching(regex));
+                Rc::new(find_topics(view, names, &mut topics))
             });
-            let mut named = find_topics(cx, &member.said.topics, &mut topics);
+            let mut named = find_topics(view, &member.said.topics, &mut topics);
             named.retain(|topic| !matched.contains(topic));
             let wish = Wish {
                 member: Name::clone(member.name),
@@ -152,12 +152,12 @@ impl Consumer {
 
 /// The ids of those topics that are there. Adds them to the topics that anybody wants.
 fn find_topics<'a>(
-    cx: &Context,
+    view: &View,
     names: impl IntoIterator<Item = &'a Name>,
     wanted: &mut BTreeMap<TopicId, i32>,
 ) -> BTreeSet<TopicId> {
     let mut found = BTreeSet::new();
-    for topic in names.into_iter().filter_map(|name| cx.topics.named(name)) {
+    for topic in names.into_iter().filter_map(|name| view.topics.named(name)) {
         wanted.insert(topic.id, topic.partition_count);
         found.insert(topic.id);
     }

@@ -8,7 +8,7 @@ use super::super::context::{Context, Gate, Then};
 use super::super::contract::Name;
 use super::super::group::{Group, Kind};
 use super::super::records::Progress;
-use super::target::Outlook;
+use super::planning::{Asker, Step, Told};
 use super::{Consumer, Member};
 
 impl Group {
@@ -17,18 +17,24 @@ impl Group {
         let Kind::Consumer(consumer) = &mut self.kind else {
             return None;
         };
-        let topics_changed = consumer.look_at_topics(cx);
         let gone = consumer.overdue(cx.now);
-        let changes = if !gone.is_empty() {
-            consumer.plan_departure(cx, &self.name, gone)
-        } else if topics_changed && !consumer.members.is_empty() {
-            consumer.plan_epoch(cx, &self.name, &Outlook::default()).changes
-        } else {
-            return consumer.deadline();
+        let step = match gone.is_empty() {
+            false => Step::Departure {
+                gone,
+                told: Told::Nothing,
+            },
+            true if consumer.needs_look(cx) => Step::Topics,
+            true => return consumer.deadline(),
         };
-        cx.persist(&self.name, changes, Gate::Closed, Then::Answer(Vec::new()));
-        // Woken when that is durable.
-        None
+        let planning = consumer.planning(cx, &self.name, step, Asker::Nobody);
+        if self.plan(cx, planning) {
+            // Woken when that is durable.
+            return None;
+        }
+        match &self.kind {
+            Kind::Consumer(consumer) => consumer.deadline(),
+            Kind::Classic(_) => None,
+        }
     }
 
     /// Durable changes are in: sets the timers of the members they touched, and lets the group be classic again if only members
@@ -39,9 +45,7 @@ impl Group {
                 let members_changed = !consumer.touched.is_empty();
                 consumer.note_applied(cx);
                 // A static member may have come back by the classic protocol, as the last one of the other.
-                if members_changed
-                    && let Some(changes) = consumer.plan_downgrade(cx, &self.name, &BTreeSet::new())
-                {
+                if members_changed && let Some(changes) = consumer.plan_downgrade(cx, &self.name) {
                     cx.persist(&self.name, changes, Gate::Closed, Then::Answer(Vec::new()));
                 }
             }
@@ -51,16 +55,24 @@ impl Group {
 }
 
 impl Consumer {
-    /// Whether the partitions of the wanted topics are others than when the epoch began. Costs something only after
-    /// topics have changed.
-    pub(super) fn look_at_topics(&mut self, cx: &Context) -> bool {
-        let version = Some(cx.topics.version());
-        if self.compared_version == version {
+    /// Says whether the partitions of the wanted topics may be others than when the epoch began: the topics have changed since they
+    /// were last compared, or what is wanted has.
+    pub(super) fn needs_look(&self, cx: &Context) -> bool {
+        self.compared_version != Some(cx.topics.version())
+    }
+
+    /// Says whether the partitions of the wanted topics are others than when the epoch began, or may be: what takes long to compare
+    /// is to be planned.
+    fn looks_changed(&mut self, cx: &Context) -> bool {
+        if !self.needs_look(cx) || self.roster.members.is_empty() {
             return false;
         }
-        let changed = self.topics_changed(cx);
+        if self.work(cx, &Step::Topics, true) > cx.settings.planned_at_once_max {
+            return true;
+        }
+        let changed = self.roster.topics_changed(&self.view(cx));
         if !changed {
-            self.compared_version = version;
+            self.compared_version = Some(cx.topics.version());
         }
         changed
     }
@@ -68,20 +80,29 @@ impl Consumer {
     /// Expressions may match others since the topics were last looked at.
     pub(crate) fn compare_again(&mut self) {
         self.compared_version = None;
+        self.looks += 1;
+    }
+
+    /// The wanted topics were found to be as they were when the epoch began. That says nothing any more if they are to be compared
+    /// again since.
+    pub(super) fn note_same_topics(&mut self, version: u64, look: u64) {
+        if look == self.looks {
+            self.compared_version = Some(version);
+        }
     }
 
     pub(super) fn note_applied(&mut self, cx: &mut Context) {
         self.hold_expressions(cx);
         for name in std::mem::take(&mut self.touched) {
-            if let Some(member) = self.members.get_mut(&name) {
+            if let Some(member) = self.roster_mut().members.get_mut(&name) {
                 member.set_timers(cx);
             }
         }
-        if self.look_at_topics(cx) {
+        if self.looks_changed(cx) {
             // They changed while this was under way.
             cx.wake_at(cx.now);
         }
-        if !self.members.is_empty() {
+        if !self.roster.members.is_empty() {
             self.had_members = true;
             self.empty_since_ms = None;
         } else if std::mem::take(&mut self.had_members) {
@@ -91,7 +112,8 @@ impl Consumer {
 
     /// Members that have been silent for too long, hold on to what they must give up, or do not do what they were told.
     fn overdue(&self, now: Duration) -> BTreeSet<Name> {
-        self.members
+        self.roster
+            .members
             .iter()
             .filter(|(_, member)| member.next_deadline().is_some_and(|at| at <= now))
             .map(|(name, _)| Name::clone(name))
@@ -99,7 +121,11 @@ impl Consumer {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        self.members.values().filter_map(Member::next_deadline).min()
+        self.roster
+            .members
+            .values()
+            .filter_map(Member::next_deadline)
+            .min()
     }
 }
 

@@ -178,13 +178,24 @@ pub struct NamedPartitions {
     pub partitions: Vec<i32>,
 }
 
-/// ListGroups. Filters name what is wanted, in any case of letters; an empty filter lets everything through.
+/// ListGroups, in parts. Filters name what is wanted, in any case of letters; an empty filter lets everything through.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListGroups {
     /// Names of states.
     pub states: Vec<Name>,
     /// Names of types.
     pub types: Vec<Name>,
+    /// The name that the part begins with, or would, if there is no such group.
+    pub from: Name,
+}
+
+/// A part of a list, in the order of the names. Groups may come and go between two parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedGroups {
+    /// Those that the filters let through.
+    pub groups: Vec<ListedGroup>,
+    /// The name that the next part begins with, if there is one.
+    pub next: Option<Name>,
 }
 
 /// A group in a list.

@@ -3,7 +3,7 @@
 use super::{
     Answer, CommitOffsets, ConsumerHeartbeat, DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer,
     DescribedClassic, DescribedConsumer, FetchOffsets, FetchedTopic, GroupError, Heard, Heartbeat, JoinGroup,
-    Joined, LeaveGroup, LeftMember, ListGroups, ListedGroup, PartitionOutcome, Request, SyncGroup, Synced,
+    Joined, LeaveGroup, LeftMember, ListGroups, ListedGroups, PartitionOutcome, Request, SyncGroup, Synced,
 };
 
 /// A [`Request`] of one kind.
@@ -47,6 +47,6 @@ asks! {
     ConsumerHeartbeat => ConsumerHeartbeat(Heard);
     DescribeClassic => DescribeClassic(DescribedClassic);
     DescribeConsumer => DescribeConsumer(DescribedConsumer);
-    ListGroups => List(Vec<ListedGroup>);
+    ListGroups => List(ListedGroups);
     DeleteGroup => DeleteGroup(());
 }

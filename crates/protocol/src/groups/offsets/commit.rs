@@ -2,7 +2,8 @@
 //!
 //! Commits of one group may be under way side by side: the log orders them, and they are applied in its order.
 
-use super::super::context::{Context, Gate, Then};
+use super::super::consumer::Planning;
+use super::super::context::Context;
 use super::super::contract::{Answer, CommitOffsets, CommitPartition, GroupError, PartitionOutcome, Ticket};
 use super::super::group::Group;
 use super::super::records::{Change, OffsetValue, What};
@@ -37,8 +38,8 @@ impl Group {
         if changes.is_empty() {
             cx.answer(ticket, answer);
         } else {
-            let then = Then::Answer(vec![(ticket, answer)]);
-            cx.persist(&self.name, changes, Gate::Open, then);
+            let planning = Planning::of_offsets(&self.name, changes, ticket, answer);
+            self.plan(cx, planning);
         }
     }
 

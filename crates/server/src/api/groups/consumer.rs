@@ -13,6 +13,10 @@ use crate::core::Core;
 /// From this version on the client makes its member's id itself (KIP-1082).
 const FIRST_WITH_OWN_ID: i16 = 1;
 
+/// What a topic and a partition take as they are told and in the frame.
+const TOPIC_BYTES: usize = 64;
+const INDEX_BYTES: usize = 8;
+
 pub(in crate::api) async fn consumer_group_heartbeat(
     core: Rc<Core>,
     request: ConsumerGroupHeartbeatRequest,
@@ -33,6 +37,17 @@ pub(in crate::api) async fn consumer_group_heartbeat(
     }
 }
 
+/// Memory that an answer takes, in bytes.
+pub(in crate::api) fn heard_bytes(told: &ConsumerGroupHeartbeatResponse) -> usize {
+    let topics = told
+        .assignment
+        .iter()
+        .flat_map(|assigned| &assigned.topic_partitions);
+    topics
+        .map(|topic| TOPIC_BYTES + topic.partitions.len() * INDEX_BYTES)
+        .sum()
+}
+
 fn read(
     request: &ConsumerGroupHeartbeatRequest,
     version: i16,
@@ -44,16 +59,15 @@ fn read(
         return Err(invalid("the member id is missing".to_owned()));
     }
     let owned = request.topic_partitions.as_ref().map(|topics| {
-        let mut owned = Assignment::default();
-        for topic in topics {
-            for index in &topic.partitions {
-                owned.insert(PartitionId {
-                    topic: topic.topic_id,
-                    index: *index,
-                });
-            }
-        }
-        owned
+        let partitions = topics.iter().flat_map(|topic| {
+            let topic_id = topic.topic_id;
+            let indexes = topic.partitions.iter();
+            indexes.map(move |index| PartitionId {
+                topic: topic_id,
+                index: *index,
+            })
+        });
+        Assignment::from_iter(partitions)
     });
     Ok(ConsumerHeartbeat {
         group: name(&request.group_id),

@@ -15,14 +15,16 @@ use kafka_wire::{
     DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
 };
 use protocol::groups::{
-    self, Ask, DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedConsumer,
-    DescribedConsumerMember, GroupState, ListGroups, Name, NamedPartitions, Request,
+    self, DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedConsumer,
+    DescribedConsumerMember, GroupState, ListGroups, Name, NamedPartitions,
 };
 
 use super::super::authorized::{ON_GROUP, if_asked};
+use super::super::wide::is_long;
 use super::answer_room::{AnswerRoom, Asked};
 use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
+use crate::slices::Slices;
 
 /// Before this version a group that is not there is shown as dead, without an error.
 const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;
@@ -30,6 +32,9 @@ const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;
 /// How ConsumerGroupDescribe calls a member that speaks the classic protocol, and one that speaks the consumer protocol.
 const CLASSIC_MEMBER: i8 = 0;
 const CONSUMER_MEMBER: i8 = 1;
+
+/// Groups and members that are told before others have their turn.
+const GROUPS_IN_ONE_TURN: usize = 1_000;
 
 /// What these take beside their texts and bytes: as they were found, as they are told, and in the frame.
 const MEMBER_BYTES: usize = 512;
@@ -45,11 +50,13 @@ pub(in crate::api) async fn describe_groups(
     let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.groups.len());
+    let mut slices = Slices::of(GROUPS_IN_ONE_TURN);
     for (group, is_first) in once(request.groups, |group| group) {
         let mut group = describe_group(&core, &mut room, group, is_first, version).await;
         if group.error_code == 0 {
             group.authorized_operations = operations;
         }
+        slices.did(1 + group.members.len()).await;
         groups.push(group);
     }
     DescribeGroupsResponse {
@@ -134,11 +141,13 @@ pub(in crate::api) async fn consumer_group_describe(
     let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.group_ids.len());
+    let mut slices = Slices::of(GROUPS_IN_ONE_TURN);
     for (group, is_first) in once(request.group_ids, |group| group) {
         let mut group = describe_consumer_group(&core, &mut room, group, is_first).await;
         if group.error_code == 0 {
             group.authorized_operations = operations;
         }
+        slices.did(1 + group.members.len()).await;
         groups.push(group);
     }
     ConsumerGroupDescribeResponse {
@@ -161,6 +170,11 @@ async fn describe_consumer_group(
         false => Err(named_twice()),
     };
     match described {
+        // Named with its topics and partitions, a single one may take longer than a turn.
+        Ok(described) if is_long(consumer_bytes(&described)) => {
+            let tell = move || told_consumer_group(group_id, &described);
+            core.codec.run(tell).await
+        }
         Ok(described) => told_consumer_group(group_id, &described),
         Err(refusal) => DescribedConsumerGroup {
             error_code: refusal.code.code(),
@@ -235,6 +249,35 @@ fn told_assignment(assignment: &[NamedPartitions]) -> Assignment {
     }
 }
 
+/// Memory that descriptions take, in bytes.
+pub(in crate::api) fn described_bytes(told: &DescribeGroupsResponse) -> usize {
+    let of_group = |group: &DescribedGroup| {
+        let bytes = |member: &DescribedGroupMember| {
+            MEMBER_BYTES + member.member_metadata.len() + member.member_assignment.len()
+        };
+        MEMBER_BYTES + group.members.iter().map(bytes).sum::<usize>()
+    };
+    told.groups.iter().map(of_group).sum()
+}
+
+/// Memory that descriptions of groups of the consumer protocol take, in bytes.
+pub(in crate::api) fn described_consumer_bytes(told: &ConsumerGroupDescribeResponse) -> usize {
+    let of_assignment = |assignment: &Assignment| {
+        let topics = assignment.topic_partitions.iter();
+        let bytes = topics.map(|topic| TOPIC_BYTES + topic.partitions.len() * INDEX_BYTES);
+        bytes.sum::<usize>()
+    };
+    let of_member = |member: &Member| {
+        MEMBER_BYTES
+            + member.subscribed_topic_names.len() * TOPIC_BYTES
+            + of_assignment(&member.assignment)
+            + of_assignment(&member.target_assignment)
+    };
+    let of_group =
+        |group: &DescribedConsumerGroup| MEMBER_BYTES + group.members.iter().map(of_member).sum::<usize>();
+    told.groups.iter().map(of_group).sum()
+}
+
 /// Memory that a list of groups takes, in bytes.
 pub(in crate::api) fn list_bytes(told: &ListGroupsResponse) -> usize {
     told.groups.len() * LISTED_BYTES
@@ -245,18 +288,17 @@ pub(in crate::api) async fn list_groups(
     request: ListGroupsRequest,
     _version: i16,
 ) -> ListGroupsResponse {
-    let list = Request::List(ListGroups {
+    let list = ListGroups {
         states: names(&request.states_filter),
         types: names(&request.types_filter),
-    });
+        ..ListGroups::default()
+    };
     let find = || find_groups(&core, &list);
     let mut room = AnswerRoom::new(&core.answers);
     let found = room.take(Asked::Much, find, |found| listed_bytes(found));
     match found.await {
-        Ok(found) => ListGroupsResponse {
-            groups: found.iter().map(told_listed).collect(),
-            ..ListGroupsResponse::default()
-        },
+        Ok(found) if is_long(listed_bytes(&found)) => core.codec.run(move || told_list(&found)).await,
+        Ok(found) => told_list(&found),
         Err(refusal) => ListGroupsResponse {
             error_code: refusal.code.code(),
             ..ListGroupsResponse::default()
@@ -264,12 +306,15 @@ pub(in crate::api) async fn list_groups(
     }
 }
 
-async fn find_groups(core: &Rc<Core>, list: &Request) -> Result<Vec<groups::ListedGroup>, Refusal> {
-    let mut found = Vec::new();
-    for answer in core.ask_all_coordinators(list).await? {
-        found.extend(ListGroups::take(answer).expect("an answer is of its request's kind")?);
+async fn find_groups(core: &Rc<Core>, list: &ListGroups) -> Result<Vec<groups::ListedGroup>, Refusal> {
+    Ok(core.list_groups(list).await??)
+}
+
+fn told_list(found: &[groups::ListedGroup]) -> ListGroupsResponse {
+    ListGroupsResponse {
+        groups: found.iter().map(told_listed).collect(),
+        ..ListGroupsResponse::default()
     }
-    Ok(found)
 }
 
 /// What telling a list takes.

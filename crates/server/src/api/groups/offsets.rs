@@ -13,7 +13,7 @@ use crate::error_codes::group_code;
 
 pub(in crate::api) use commit::offset_commit;
 pub(in crate::api) use delete::offset_delete;
-pub(in crate::api) use fetch::offset_fetch;
+pub(in crate::api) use fetch::{fetched_bytes, offset_fetch};
 
 /// From these versions on: topics by id, members with epochs.
 const FIRST_WITH_TOPIC_IDS: i16 = 10;

@@ -51,11 +51,8 @@ pub(super) async fn list(app: &App, paging: &Paging) -> Result<Vec<ListedGroup>,
     patiently(|| async {
         let paging = paging.clone();
         let asked = app.cores.ask_metadata(move |core| async move {
-            let all = Request::List(ListGroups::default());
-            let mut groups = Vec::new();
-            for answer in core.ask_all_coordinators(&all).await.map_err(no_coordinator)? {
-                groups.extend(ListGroups::take(answer).expect("an answer is of its request's kind")?);
-            }
+            let all = core.list_groups(&ListGroups::default()).await;
+            let groups = all.map_err(no_coordinator)??;
             Ok(paging.first_by_name(groups, |group| &group.group))
         });
         asked.await?

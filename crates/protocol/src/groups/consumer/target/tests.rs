@@ -1,8 +1,11 @@
 //! What members want, put together.
 
+use std::sync::Arc;
+
+use super::super::super::context::Context;
 use super::super::super::settings::Settings;
 use super::super::super::topics::TopicChange;
-use super::super::Member;
+use super::super::{Consumer, Member};
 use super::*;
 
 fn saying(topics: &[&str], regex: Option<&str>) -> MemberValue {
@@ -18,7 +21,7 @@ fn saying(topics: &[&str], regex: Option<&str>) -> MemberValue {
 fn members_share_what_their_expression_matches() {
     let mut cx = Context::new(Settings::default(), 0);
     for (number, topic) in (1..).zip(["a", "ab", "b"]) {
-        let gone = cx.topics.apply(TopicChange::There {
+        let gone = Arc::make_mut(&mut cx.topics).apply(TopicChange::There {
             topic: Name::from(topic),
             id: TopicId([number; 16]),
             partition_count: 1,
@@ -35,7 +38,8 @@ fn members_share_what_their_expression_matches() {
         consumer.apply(What::Member(Name::from(name), Some(said)));
     }
     consumer.hold_expressions(&mut cx);
-    let wishes = consumer.wishes(&cx, &Outlook::default());
+    let view = consumer.view(&cx);
+    let wishes = consumer.roster.wishes(&view, &Outlook::default());
     assert_eq!(wishes.topics.len(), 3);
     let [ann, bob, cid] = &wishes.members[..] else {
         panic!("three members have wishes");
@@ -49,6 +53,6 @@ fn members_share_what_their_expression_matches() {
     let named = [ann, bob, cid].map(|wish| wish.named.clone());
     assert_eq!(named, [ids(&[3]), ids(&[]), ids(&[3])]);
     // All that they name, and what the expression matches, once.
-    assert_eq!(consumer.wanted_names(&cx.expressions).count(), 4 + 2);
+    assert_eq!(consumer.roster.wanted_names(&view).count(), 4 + 2);
     assert_eq!(consumer.weight(&cx.expressions), 3 + 4 + 2);
 }

@@ -2,7 +2,6 @@
 //!
 //! Beside each offset stands the client's note, so that a short request may have a long answer: its room is taken first.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use kafka_wire::offset_fetch::{
@@ -12,12 +11,12 @@ use kafka_wire::offset_fetch::{
 };
 use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
 use protocol::groups::{FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name};
-use record::TopicId;
 
 use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
 use super::FIRST_WITH_TOPIC_IDS;
 use crate::core::Core;
+use crate::slices::Slices;
 
 /// From these versions on: several groups in a request, an error for the whole fetch.
 const FIRST_WITH_SEVERAL_GROUPS: i16 = 8;
@@ -30,6 +29,8 @@ const NO_EPOCH: i32 = -1;
 
 /// What an offset takes beside its note: as it was found, as it is told, and in the frame.
 const OFFSET_BYTES: usize = 192;
+/// Offsets and topics that are found or told before others have their turn.
+const OFFSETS_IN_ONE_TURN: usize = 10_000;
 /// So many are a short answer, but for their notes.
 const FEW_OFFSETS: usize = SMALL_BYTES / OFFSET_BYTES;
 
@@ -42,12 +43,14 @@ pub(in crate::api) async fn offset_fetch(
     if version < FIRST_WITH_SEVERAL_GROUPS {
         return fetch_one(&core, &mut room, &request, version).await;
     }
+    let mut slices = Slices::of(OFFSETS_IN_ONE_TURN);
     let mut groups = Vec::with_capacity(request.groups.len());
     for (group, is_first) in once(request.groups, |group| &group.group_id) {
         groups.push(match is_first {
             true => fetch_group(&core, &mut room, group, version).await,
             false => refused_group(group.group_id, ErrorCode::InvalidRequest),
         });
+        slices.did(1 + groups.last().map_or(0, offsets_in)).await;
     }
     OffsetFetchResponse {
         groups,
@@ -55,15 +58,86 @@ pub(in crate::api) async fn offset_fetch(
     }
 }
 
-/// Has offsets found, and takes the room for telling them.
+/// Has offsets found, and takes the room for telling them. Those of very many partitions are found in parts, and are not all of one
+/// moment then; each is one that was committed.
 async fn find(
     core: &Rc<Core>,
     room: &mut AnswerRoom,
     fetch: &FetchOffsets,
 ) -> Result<Vec<FetchedTopic>, Refusal> {
+    let Some(topics) = &fetch.topics else {
+        return find_part(core, room, fetch.clone()).await;
+    };
+    let mut found: Vec<FetchedTopic> = Vec::with_capacity(topics.len());
+    let mut slices = Slices::of(OFFSETS_IN_ONE_TURN);
+    for part in parts_of(topics) {
+        let fetch = FetchOffsets {
+            group: Name::clone(&fetch.group),
+            member: fetch.member.clone(),
+            topics: Some(part.topics),
+        };
+        let mut topics = find_part(core, room, fetch).await?.into_iter();
+        let mut offsets = 0;
+        if let (true, Some(last)) = (part.goes_on, found.last_mut()) {
+            let rest = topics.next().map_or_else(Vec::new, |topic| topic.partitions);
+            offsets += rest.len();
+            last.partitions.extend(rest);
+        }
+        for topic in topics {
+            offsets += 1 + topic.partitions.len();
+            found.push(topic);
+        }
+        slices.did(offsets).await;
+    }
+    Ok(found)
+}
+
+async fn find_part(
+    core: &Rc<Core>,
+    room: &mut AnswerRoom,
+    fetch: FetchOffsets,
+) -> Result<Vec<FetchedTopic>, Refusal> {
     let asked = asked(fetch.topics.as_deref());
-    room.ask(core, asked, fetch.clone(), |topics| told_bytes(topics))
-        .await
+    room.ask(core, asked, fetch, |topics| told_bytes(topics)).await
+}
+
+/// What a coordinator is asked for at once.
+struct Part {
+    topics: Vec<FetchTopic>,
+    /// It begins within the topic that the part before ends with.
+    goes_on: bool,
+}
+
+/// Parts of so few partitions and topics that finding their offsets leaves others their turn. There is at least one.
+fn parts_of(topics: &[FetchTopic]) -> Vec<Part> {
+    let part = |goes_on| Part {
+        topics: Vec::new(),
+        goes_on,
+    };
+    let (mut parts, mut current, mut left) = (Vec::new(), part(false), OFFSETS_IN_ONE_TURN);
+    for topic in topics {
+        let mut rest = topic.partitions.as_slice();
+        loop {
+            let (now, behind) = rest.split_at(rest.len().min(left));
+            current.topics.push(FetchTopic {
+                topic: Name::clone(&topic.topic),
+                partitions: now.to_vec(),
+            });
+            left = left.saturating_sub(1 + now.len());
+            rest = behind;
+            if left == 0 {
+                parts.push(std::mem::replace(&mut current, part(!rest.is_empty())));
+                left = OFFSETS_IN_ONE_TURN;
+            }
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    if parts.is_empty() || !current.topics.is_empty() {
+        parts.push(current);
+    }
+    parts
 }
 
 /// Even without notes an answer about many partitions is long.
@@ -193,7 +267,7 @@ async fn fetch_group(
     };
     match find(core, room, &fetch).await {
         Ok(fetched) => {
-            let mut topics = told_group_topics(core, &fetched, by_id);
+            let mut topics = told_group_topics(core, fetched, by_id).await;
             topics.extend(unknown);
             OffsetFetchResponseGroup {
                 group_id: group.group_id,
@@ -252,28 +326,39 @@ fn unknown_topic(topic: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics 
 }
 
 /// Topics by id: those that are gone have none, and are left out.
-fn told_group_topics(core: &Core, fetched: &[FetchedTopic], by_id: bool) -> Vec<OffsetFetchResponseTopics> {
-    let ids: HashMap<&str, TopicId> = core.with_metadata(|metadata| {
-        let known = |topic: &&FetchedTopic| metadata.topic_named(&topic.topic).map(|found| found.id);
-        let found = fetched
-            .iter()
-            .filter_map(|topic| Some((&*topic.topic, known(&topic)?)));
-        found.collect()
-    });
-    let told = |topic: &FetchedTopic| {
-        let topic_id = ids.get(&*topic.topic).copied();
-        if by_id && topic_id.is_none() {
-            return None;
-        }
+async fn told_group_topics(
+    core: &Core,
+    fetched: Vec<FetchedTopic>,
+    by_id: bool,
+) -> Vec<OffsetFetchResponseTopics> {
+    let mut slices = Slices::of(OFFSETS_IN_ONE_TURN);
+    let mut told = Vec::with_capacity(fetched.len());
+    for topic in fetched {
+        let topic_id =
+            core.with_metadata(|metadata| metadata.topic_named(&topic.topic).map(|found| found.id));
         let partitions = topic.partitions.iter();
         let partitions = partitions.map(|partition| told_partition(partition, 0));
-        Some(OffsetFetchResponseTopics {
-            name: text(&topic.topic),
-            topic_id: topic_id.unwrap_or_default(),
-            partitions: partitions.collect(),
-        })
-    };
-    fetched.iter().filter_map(told).collect()
+        if !by_id || topic_id.is_some() {
+            told.push(OffsetFetchResponseTopics {
+                name: text(&topic.topic),
+                topic_id: topic_id.unwrap_or_default(),
+                partitions: partitions.collect(),
+            });
+        }
+        slices.did(1 + topic.partitions.len()).await;
+    }
+    told
+}
+
+fn offsets_in(told: &OffsetFetchResponseGroup) -> usize {
+    told.topics.iter().map(|topic| 1 + topic.partitions.len()).sum()
+}
+
+/// Memory that an answer takes, in bytes, but for notes.
+pub(in crate::api) fn fetched_bytes(told: &OffsetFetchResponse) -> usize {
+    let of_one = told.topics.iter().map(|topic| 1 + topic.partitions.len());
+    let of_groups = told.groups.iter().map(|group| 1 + offsets_in(group));
+    of_one.chain(of_groups).sum::<usize>() * OFFSET_BYTES
 }
 
 #[cfg(test)]
@@ -323,6 +408,38 @@ mod tests {
         assert_eq!(asked(Some(&[])), Asked::Little);
         assert_eq!(asked(Some(&topics(400))), Asked::Much);
         assert_eq!(asked(None), Asked::Much);
+    }
+
+    #[test]
+    fn parts_have_all_that_is_asked_for_in_its_order() {
+        let topic = |topic: &str, partitions: std::ops::Range<i32>| FetchTopic {
+            topic: topic.into(),
+            partitions: partitions.collect(),
+        };
+        let turn = i32::try_from(OFFSETS_IN_ONE_TURN).expect("few");
+        let many = [
+            topic("a", 0..0),
+            topic("b", 0..2 * turn + 7),
+            topic("c", 0..turn),
+            topic("d", 3..4),
+        ];
+        for wanted in [&many[..0], &many[..1], &many[1..2], &many[2..3], &many] {
+            let parts = parts_of(wanted);
+            let mut joined: Vec<FetchTopic> = Vec::new();
+            for part in parts {
+                let partitions: usize = part.topics.iter().map(|topic| topic.partitions.len()).sum();
+                assert!(partitions <= OFFSETS_IN_ONE_TURN, "{partitions}");
+                let mut topics = part.topics.into_iter();
+                if part.goes_on {
+                    let last = joined.last_mut().expect("something goes on");
+                    let rest = topics.next().expect("it goes on");
+                    assert_eq!(last.topic, rest.topic);
+                    last.partitions.extend(rest.partitions);
+                }
+                joined.extend(topics);
+            }
+            assert_eq!(joined, wanted);
+        }
     }
 
     #[test]
