@@ -65,15 +65,14 @@ pub const MAX_CONNECTIONS_PER_IP: &str = "max.connections.per.ip";
 
 /// Configs that are no topic's business.
 static OF_NODES: &[KnownConfig] = &[
-    topic_config::number(
+    topic_config::milliseconds(
         CLEANER_BACKOFF,
-        ConfigKind::Long,
         "15000",
         10,
         "How often each core looks for partitions that need compaction.",
     )
     .at_most(24 * 60 * 60 * 1_000),
-    topic_config::number(
+    topic_config::bytes(
         CLEANER_BUFFER,
         ConfigKind::Long,
         "33554432",
@@ -81,7 +80,7 @@ static OF_NODES: &[KnownConfig] = &[
         "Memory of each core for the keys of a compaction, 24 bytes each; with more keys than fit it takes several passes.",
     )
     .at_most(64 << 30),
-    topic_config::number(
+    topic_config::bytes(
         CLEANER_RATE,
         ConfigKind::Long,
         "67108864",
@@ -112,21 +111,21 @@ static OF_NODES: &[KnownConfig] = &[
         1,
         "No effect: a node has one thread for each of its cores; see cores.",
     ),
-    topic_config::number(
+    topic_config::bytes(
         "follower.replication.throttled.rate",
         ConfigKind::Long,
         "9223372036854775807",
         0,
         "No effect: there is one replica of each partition.",
     ),
-    topic_config::number(
+    topic_config::bytes(
         "leader.replication.throttled.rate",
         ConfigKind::Long,
         "9223372036854775807",
         0,
         "No effect: there is one replica of each partition.",
     ),
-    topic_config::number(
+    topic_config::bytes(
         "log.cleaner.io.buffer.size",
         ConfigKind::Int,
         "524288",
@@ -168,7 +167,7 @@ static OF_NODES: &[KnownConfig] = &[
         1,
         "No effect: there is one replica of each partition.",
     ),
-    topic_config::number(
+    topic_config::bytes(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         ConfigKind::Long,
         "9223372036854775807",

@@ -18,8 +18,8 @@ use thiserror::Error;
 
 use super::broker_config::{told_for_nodes, told_for_topics};
 
-pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, KnownConfig, REPLICAS_BYTES_MAX, find};
-pub(super) use known::{check_length, number};
+pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, ConfigUnit, KnownConfig, REPLICAS_BYTES_MAX, find};
+pub(super) use known::{bytes, check_length, milliseconds, number};
 pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
 pub use table::KNOWN;
 

@@ -74,6 +74,36 @@ fn a_topics_configs_are_set_and_given_up() {
 }
 
 #[test]
+fn times_and_sizes_may_have_units() {
+    let (_node, http) = start();
+    let set = |path: &str, body: &str, name: &str| config(&http.patch(path, body), name).0;
+    let of_topic = [
+        ("retention.ms", r#"{"retention.ms":"7d"}"#, "604800000"),
+        ("segment.bytes", r#"{"segment.bytes":"64MiB"}"#, "67108864"),
+    ];
+    for (name, body, plain) in of_topic {
+        assert_eq!(set(OF_TOPIC, body, name), plain);
+    }
+    let of_nodes = [
+        ("log.retention.ms", r#"{"log.retention.ms":"90s"}"#, "90000"),
+        (
+            "log.cleaner.dedupe.buffer.size",
+            r#"{"log.cleaner.dedupe.buffer.size":"64MiB"}"#,
+            "67108864",
+        ),
+    ];
+    for (name, body, plain) in of_nodes {
+        assert_eq!(set(OF_NODES, body, name), plain);
+    }
+    let created = r#"{"name":"new","configs":{"retention.ms":"12h"}}"#;
+    assert_eq!(http.post("/v1/topics", "application/json", created).status, 201);
+    let told = http.get("/v1/topics/new/configs");
+    assert_eq!(config(&told, "retention.ms"), pair("43200000", "topic"));
+    let refused = http.patch(OF_TOPIC, r#"{"retention.ms":"7 weeks"}"#);
+    expect(&refused, 422, "invalid-config", "7 weeks");
+}
+
+#[test]
 fn what_the_node_needs_of_its_own_topic_stays() {
     const OF_GROUPS: &str = "/v1/topics/__consumer_offsets/configs";
     let (_node, http) = start();

@@ -27,6 +27,15 @@ pub enum ConfigKind {
     List,
 }
 
+/// The unit that a number counts. People may write such a value with a unit of their own, as `7d` or `64MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigUnit {
+    /// Thousandths of a second.
+    Milliseconds,
+    /// Bytes, or bytes a second.
+    Bytes,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     Range {
@@ -53,6 +62,8 @@ pub struct KnownConfig {
     pub kind: ConfigKind,
     /// A sentence that says what it does.
     pub documentation: &'static str,
+    /// The unit of its value, if that is a number of something.
+    pub unit: Option<ConfigUnit>,
     pub(super) rule: Rule,
 }
 
@@ -233,7 +244,33 @@ pub(in crate::metadata) const fn number(
         default,
         kind,
         documentation,
+        unit: None,
         rule: Rule::Range { min, max },
+    }
+}
+
+pub(in crate::metadata) const fn milliseconds(
+    name: &'static str,
+    default: &'static str,
+    min: i64,
+    documentation: &'static str,
+) -> KnownConfig {
+    KnownConfig {
+        unit: Some(ConfigUnit::Milliseconds),
+        ..number(name, ConfigKind::Long, default, min, documentation)
+    }
+}
+
+pub(in crate::metadata) const fn bytes(
+    name: &'static str,
+    kind: ConfigKind,
+    default: &'static str,
+    min: i64,
+    documentation: &'static str,
+) -> KnownConfig {
+    KnownConfig {
+        unit: Some(ConfigUnit::Bytes),
+        ..number(name, kind, default, min, documentation)
     }
 }
 
@@ -249,6 +286,7 @@ pub(super) const fn word(
         default,
         kind,
         documentation,
+        unit: None,
         rule: Rule::OneOf(allowed),
     }
 }

@@ -3,10 +3,10 @@
 //! Tools set some of Kafka's configs on every topic, though they change nothing here. Those are checked, kept and told as all
 //! others are, and their documentation begins with "No effect".
 
-use super::known::{Rule, number, word};
+use super::known::{Rule, bytes, milliseconds, number, word};
 use super::{ConfigKind, KnownConfig};
 
-/// Of what is not done here: whoever says so says what holds.
+/// The only value of a switch for something that is not done here.
 const NEVER: &[&str] = &["false"];
 const EITHER: &[&str] = &["false", "true"];
 
@@ -17,6 +17,7 @@ pub static KNOWN: &[KnownConfig] = &[
         default: "delete",
         kind: ConfigKind::List,
         documentation: "What happens to old records: they are deleted by age and size, or of each key only the latest record is kept (compact), or both. Empty: they stay.",
+        unit: None,
         rule: Rule::SomeOf(&["compact", "delete"]),
     },
     word(
@@ -49,16 +50,14 @@ pub static KNOWN: &[KnownConfig] = &[
         "How hard Zstandard tries where compression.type is zstd.",
     )
     .at_most(22),
-    number(
+    milliseconds(
         "delete.retention.ms",
-        ConfigKind::Long,
         "86400000",
         0,
         "How long the record that says that a key is gone is kept after the compaction that found it first.",
     ),
-    number(
+    milliseconds(
         "file.delete.delay.ms",
-        ConfigKind::Long,
         "60000",
         0,
         "No effect: files go as soon as nobody reads them.",
@@ -70,9 +69,8 @@ pub static KNOWN: &[KnownConfig] = &[
         1,
         "No effect: every append is flushed before it is answered; see ropewalk.durability.",
     ),
-    number(
+    milliseconds(
         "flush.ms",
-        ConfigKind::Long,
         "9223372036854775807",
         0,
         "No effect: every append is flushed before it is answered; see ropewalk.durability.",
@@ -82,9 +80,10 @@ pub static KNOWN: &[KnownConfig] = &[
         default: "",
         kind: ConfigKind::List,
         documentation: "No effect: there is one replica of each partition.",
+        unit: None,
         rule: Rule::Replicas,
     },
-    number(
+    bytes(
         "index.interval.bytes",
         ConfigKind::Int,
         "4096",
@@ -96,30 +95,29 @@ pub static KNOWN: &[KnownConfig] = &[
         default: "",
         kind: ConfigKind::List,
         documentation: "No effect: there is one replica of each partition.",
+        unit: None,
         rule: Rule::Replicas,
     },
-    number(
+    bytes(
         "local.retention.bytes",
         ConfigKind::Long,
         "-2",
         -2,
         "No effect: there is no tiered storage.",
     ),
-    number(
+    milliseconds(
         "local.retention.ms",
-        ConfigKind::Long,
         "-2",
         -2,
         "No effect: there is no tiered storage.",
     ),
-    number(
+    milliseconds(
         "max.compaction.lag.ms",
-        ConfigKind::Long,
         "9223372036854775807",
         1,
         "How long a segment that is complete may wait for its compaction, however few others wait.",
     ),
-    number(
+    bytes(
         "max.message.bytes",
         ConfigKind::Int,
         "1048588",
@@ -133,16 +131,14 @@ pub static KNOWN: &[KnownConfig] = &[
         EITHER,
         "No effect: batches are never converted to the formats of before Kafka 0.11.",
     ),
-    number(
+    milliseconds(
         "message.timestamp.after.max.ms",
-        ConfigKind::Long,
         "3600000",
         0,
         "How far a record's own timestamp may lie ahead of the node's clock.",
     ),
-    number(
+    milliseconds(
         "message.timestamp.before.max.ms",
-        ConfigKind::Long,
         "9223372036854775807",
         0,
         "How far a record's own timestamp may lie behind the node's clock.",
@@ -159,11 +155,11 @@ pub static KNOWN: &[KnownConfig] = &[
         default: "0.5",
         kind: ConfigKind::Double,
         documentation: "The share of a partition's complete segments that no compaction has seen, above which one begins.",
+        unit: None,
         rule: Rule::Share,
     },
-    number(
+    milliseconds(
         "min.compaction.lag.ms",
-        ConfigKind::Long,
         "0",
         0,
         "How old the newest record of a segment must be before the segment is compacted.",
@@ -203,16 +199,15 @@ pub static KNOWN: &[KnownConfig] = &[
         NEVER,
         "Records are on the node's own disk alone.",
     ),
-    number(
+    bytes(
         "retention.bytes",
         ConfigKind::Long,
         "-1",
         -1,
         "How many bytes a partition keeps before its oldest segments are deleted; -1 keeps all.",
     ),
-    number(
+    milliseconds(
         "retention.ms",
-        ConfigKind::Long,
         "604800000",
         -1,
         "How long a segment is kept after its newest record; -1 keeps it for ever.",
@@ -224,30 +219,28 @@ pub static KNOWN: &[KnownConfig] = &[
         &["fsync", "memory"],
         "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
     ),
-    number(
+    bytes(
         "segment.bytes",
         ConfigKind::Int,
         "1073741824",
         1_048_576,
         "The size at which a new segment is begun.",
     ),
-    number(
+    bytes(
         "segment.index.bytes",
         ConfigKind::Int,
         "10485760",
         4,
         "No effect: segments have an index of another kind.",
     ),
-    number(
+    milliseconds(
         "segment.jitter.ms",
-        ConfigKind::Long,
         "0",
         0,
         "No effect: segments end at their age and size.",
     ),
-    number(
+    milliseconds(
         "segment.ms",
-        ConfigKind::Long,
         "604800000",
         1,
         "The age at which a new segment is begun.",
