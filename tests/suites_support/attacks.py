@@ -13,22 +13,24 @@ import time
 from suites_support import messages, raw_batches, wire
 from suites_support.suite import demand, wait_until
 
-# What attackers come from; who does nothing wrong has another address.
+# The address of attackers; clients that do nothing wrong have another.
 ADDRESS = "127.0.0.2"
 # A topic of many partitions, and one that holds what is far more than it seems.
 WIDE, WIDE_PARTITIONS = "wide", 10_000
 BOMBS, BOMB_PARTITIONS = "bombs", 8
 BOMB_MEBIBYTES = 200
 BOMB_TIME_MS = int(time.time() * 1000)
-# Of who is refused.
+# The pause of an attacker that was refused.
 REST_SECONDS = 0.05
 ALL_BYTES = 0x7FFF_FFFF
 FOR_EVER_MS = 0x7FFF_FFFF
-# Of producers that were never given one.
+# The first id of producers that were never given one.
 INVENTED_IDS = 1_000_000
-# Crowds are there before the first.
+# Blows of an attack by which it is at its worst; its crowd is there before the first.
 BLOWS_AT_WORST = 10
 MEMBERS, STRANGERS_AT_ONCE = 800, 50
+# So many that their answers, each of which has 0.75 MiB, would be far more than a node may have.
+DESCRIBERS = 400
 
 
 class Attack:
@@ -142,7 +144,7 @@ def questions_of_the_gone(node):
 
 def descriptions_of_all(node):
     """Requests of twenty bytes whose answers are about everything, from many connections that take none of them."""
-    with _crowd(node, 150) as crowd:
+    with _crowd(node, DESCRIBERS) as crowd:
         for number, connection in enumerate(crowd):
             asks_all = messages.describe_producers(WIDE, range(WIDE_PARTITIONS)) if number % 4 == 0 else messages.describe_all_log_dirs()
             connection.sendall(asks_all * 3)

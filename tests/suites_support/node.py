@@ -50,6 +50,8 @@ class Node:
         self.unbounded = unbounded
         # The rows of the memory table that are made use of; all unless told.
         self.rows = None
+        # Those that its topics have together, if they are many.
+        self.partitions = 0
         self.data = data
         self.log = log
         self.settings = dict(TINY if settings is None else settings)
@@ -154,7 +156,7 @@ class Node:
     def check_memory(self):
         """The process has never had more memory than its settings allow."""
         if self.unbounded is None:
-            allowed = bounds.Bounds(self.settings).memory_bytes(self.rows)
+            allowed = bounds.Bounds(self.settings).memory_bytes(self.rows, self.partitions)
             bounds.check_memory(self.memory(peak=True), allowed, self.log.name)
 
     def check_turns(self):
