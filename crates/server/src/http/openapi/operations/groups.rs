@@ -19,7 +19,7 @@ pub(in super::super::super) fn list() -> Value {
 pub(in super::super::super) fn describe() -> Value {
     json!({
         "operationId": "describeGroup",
-        "summary": "A group, its members, and how far it is",
+        "summary": "A group, its members and its lag",
         "description": "At most 1,000 members are told, and 100,000 partitions of all that they have; `member_count` says \
             how many members there are. `limit` and `after` are about `offsets`.",
         "parameters": paging("this partition, as TOPIC:PARTITION", "a:0"),
