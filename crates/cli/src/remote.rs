@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use client::{ClientError, Cluster, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
+use client::{ClientError, Cluster, ConfigResource, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
 use std::time::Duration;
 
 use crate::address::hosts_and_ports;
@@ -10,6 +10,8 @@ use crate::failure::note;
 
 /// Where a node listens if it was not told otherwise.
 pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
+/// The config of the space that a node keeps free.
+const DISK_RESERVE: &str = "disk.reserve_bytes";
 /// The longest time that a command waits for a node without a word.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// The longest time that a topic that was just made may take to get its leaders.
@@ -61,12 +63,17 @@ impl Remote {
             request_timeout: SILENCE_MAX,
             ..ConnectionOptions::default()
         };
-        let disks = self.connect_with(options).ok()?.disks().ok()?;
+        let mut cluster = self.connect_with(options).ok()?;
+        let disks = cluster.disks().ok()?;
         let least = disks.into_iter().min_by_key(|disk| disk.free_bytes)?;
+        // Only our own nodes have a reserve.
+        let configs = cluster.configs(&ConfigResource::Node(least.broker)).ok()?;
+        let reserve = configs.into_iter().find(|config| config.name == DISK_RESERVE)?;
         Some(format!(
-            "{} MiB are free on the disk with {}, and less than disk.reserve_bytes is not given away: free some space, or add retention",
+            "{} MiB are free on the disk with {}, {DISK_RESERVE} is {}: free some space, add retention, or lower the reserve",
             least.free_bytes >> 20,
-            least.directory
+            least.directory,
+            reserve.value?
         ))
     }
 

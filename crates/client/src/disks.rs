@@ -8,6 +8,8 @@ use crate::error::{Result, succeeded};
 /// A directory of logs, and the room on its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogDirectory {
+    /// The broker that has it.
+    pub broker: i32,
     /// Its path at the broker.
     pub directory: String,
     /// Bytes that are free.
@@ -34,6 +36,7 @@ impl Cluster {
             })?;
             disks.extend(response.results.iter().filter_map(|found| {
                 Some(LogDirectory {
+                    broker: broker.id,
                     directory: String::from(&found.log_dir),
                     free_bytes: u64::try_from(found.usable_bytes).ok()?,
                 })

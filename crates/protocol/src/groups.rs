@@ -321,7 +321,10 @@ impl Coordinator {
             .group()
             .is_some_and(|group| !self.groups.contains_key(group));
         if is_new && describe::makes_group(request) && self.groups.len() >= max {
-            return Err(GroupError::LimitReached { what: "groups", max });
+            return Err(GroupError::LimitReached {
+                what: "groups in one coordinator: delete some",
+                max,
+            });
         }
         match describe::maker(request) {
             Some(client) if is_new => self.cx.shares.check_group(client, &self.cx.settings),

@@ -19,7 +19,7 @@ use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendRefusal, AppendRequest};
+use crate::shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
@@ -64,10 +64,10 @@ pub(crate) struct Controller {
 
 impl Controller {
     /// Lets a command be journaled though the disk has less than its reserve left, or refuses it.
-    fn check_reserve(&self, command: &Command) -> Result<(), AppendRefusal> {
+    fn check_reserve(&self, command: &Command, shortage: DiskShortage) -> Result<(), AppendRefusal> {
         let made = self.reserved_changes.get();
         match command.may_use_reserve() {
-            false => Err(AppendRefusal::DiskFull),
+            false => Err(AppendRefusal::DiskFull(shortage)),
             true if !command.is_repeatable() => Ok(()),
             true if made < RESERVED_CHANGES_MAX => {
                 self.reserved_changes.set(made + 1);
@@ -194,13 +194,13 @@ impl Core {
     /// Journals the commands that there is room for. A command that changes nothing takes none.
     async fn journal_allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
-        let is_full = self.shard(0).is_disk_full();
-        if !is_full {
+        let shortage = self.shard(0).disk_shortage();
+        if shortage.is_none() {
             controller.reserved_changes.set(0);
         }
-        let check = |command: &Command| match is_full && !command.changes_nothing() {
-            true => controller.check_reserve(command),
-            false => Ok(()),
+        let check = |command: &Command| match shortage.filter(|_| !command.changes_nothing()) {
+            Some(shortage) => controller.check_reserve(command, shortage),
+            None => Ok(()),
         };
         let mut outcomes: Vec<_> = commands.iter().map(check).collect();
         let places: Vec<usize> = (0..commands.len())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use storage::Trouble;
 
 use crate::core::Core;
+use crate::shard::DiskShortage;
 
 /// The time between two looks at the free space.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,14 +45,17 @@ impl DiskWatch {
         let reserve = self.core.facts.config.disk.reserve_bytes;
         // Not knowing is no reason to refuse: a full disk will say so itself.
         let short = free.filter(|free| *free < reserve);
-        self.tell(free, short.is_some(), reserve);
-        let full = short.is_some();
+        let shortage = short.map(|free_bytes| DiskShortage {
+            free_bytes,
+            reserve_bytes: reserve,
+        });
+        self.tell(free, shortage.is_some(), reserve);
         for index in 0..self.core.facts.mailboxes.cores() {
             self.core.facts.mailboxes.send(index, move |core| {
-                core.shards().for_each(|shard| shard.set_disk_full(full))
+                core.shards().for_each(|shard| shard.set_disk_shortage(shortage))
             });
         }
-        short.map(|free| shortage(free, reserve))
+        shortage.map(|shortage| shortage.to_string())
     }
 
     /// Tells the operator of a change, and each minute that it lasts.
@@ -68,28 +72,5 @@ impl DiskWatch {
         } else if self.shortage.end() {
             tracing::info!(free_bytes, reserve_bytes, "appends are taken again");
         }
-    }
-}
-
-/// In a sentence.
-fn shortage(free_bytes: u64, reserve_bytes: u64) -> String {
-    let mebibytes = |bytes: u64| bytes / (1 << 20);
-    format!(
-        "{} MiB free, disk.reserve_bytes is {} MiB",
-        mebibytes(free_bytes),
-        mebibytes(reserve_bytes)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shortage_is_told_with_what_is_free_and_what_is_reserved() {
-        assert_eq!(
-            shortage((145 << 20) - 1, 256 << 20),
-            "144 MiB free, disk.reserve_bytes is 256 MiB"
-        );
     }
 }

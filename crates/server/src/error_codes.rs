@@ -31,7 +31,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::OnlyCompacted => ErrorCode::PolicyViolation,
-        AppendRefusal::DiskFull
+        AppendRefusal::DiskFull(_)
         | AppendRefusal::ReservedChangesSpent { .. }
         | AppendRefusal::Starting
         | AppendRefusal::FlushFailed(_)
@@ -187,6 +187,7 @@ pub(crate) fn stopping_code() -> ErrorCode {
 mod tests {
     use super::*;
     use crate::mailbox::Stopping;
+    use crate::shard::DiskShortage;
 
     #[test]
     fn a_stopping_node_sends_clients_to_whom_they_can_find() {
@@ -202,7 +203,10 @@ mod tests {
         }
         let disk = [
             AppendRefusal::JournalDead("flush failed".into()),
-            AppendRefusal::DiskFull,
+            AppendRefusal::DiskFull(DiskShortage {
+                free_bytes: 0,
+                reserve_bytes: 1,
+            }),
             AppendRefusal::ReservedChangesSpent { changes_max: 1 },
             AppendRefusal::Starting,
             AppendRefusal::JournalFull { why: "layout".into() },

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -301,6 +302,7 @@ fn a_command_that_waits_for_a_full_disk_says_so() {
     let to_latest = ["group", "reset", "billing", "-t", "orders", "--to-latest"];
     assert_eq!(node.run(&to_latest).code, Some(0));
     assert_eq!(node.end_with("-TERM").code, Some(0));
+    let began = Instant::now();
     let node = RunningNode::start_with(&directory, &["disk.reserve_bytes=1TiB"]);
     let nobody_has_it = node.run(&["group", "reset", "new", "-t", "orders", "--to-earliest"]);
     assert_eq!(nobody_has_it.code, Some(1), "{nobody_has_it:?}");
@@ -314,15 +316,31 @@ fn a_command_that_waits_for_a_full_disk_says_so() {
     assert!(note.starts_with("note: waiting: "), "{note}");
     for told in [note, error] {
         assert!(told.contains("MiB are free on the disk with "), "{told}");
-        assert!(told.contains("disk.reserve_bytes"), "{told}");
+        assert!(told.contains("disk.reserve_bytes is 1TiB"), "{told}");
     }
     let produced = producing.join().expect("no panic");
     assert_eq!(produced.code, Some(1), "{produced:?}");
     let (note, error) = produced.err.split_once('\n').expect("two lines");
     for told in [note, error] {
-        assert!(told.contains("the disk is full"), "{told}");
+        assert!(told.contains("the disk is full: "), "{told}");
+        assert!(
+            told.contains(" MiB free, disk.reserve_bytes is 1048576 MiB;"),
+            "{told}"
+        );
     }
     assert!(note.starts_with("note: waiting: "), "{note}");
+    // The commands above were refused hundreds of times. The log tells of the disk once a minute.
+    let log = node.end_with("-TERM").err;
+    let short = log
+        .lines()
+        .filter(|line| line.contains("appends are refused: the disk"));
+    let warnings: Vec<&str> = short.collect();
+    let minutes = began.elapsed().as_secs() as usize / 60;
+    assert!((1..=1 + minutes).contains(&warnings.len()), "{log}");
+    for part in [" WARN ", "free_bytes=", "reserve_bytes=1099511627776"] {
+        assert!(warnings[0].contains(part), "{part} in {}", warnings[0]);
+    }
+    assert!(log.lines().count() < 20, "{log}");
 }
 
 #[test]

@@ -129,11 +129,11 @@ impl Context {
         self.unix_ms_at_zero[0].saturating_add(whole_ms(self.now))
     }
 
-    /// That what makes groups take more memory may be done.
+    /// Checks that what makes groups take more memory may be done.
     pub(crate) fn check_growth(&self, grows: bool) -> Result<(), GroupError> {
         let max = self.settings.held_bytes_max;
         if grows && self.held_bytes + self.expressions.held_bytes() >= max {
-            let what = "bytes of groups in one coordinator";
+            let what = "bytes of groups in one coordinator: delete some groups";
             return Err(GroupError::LimitReached { what, max });
         }
         match &self.maker {

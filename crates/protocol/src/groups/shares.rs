@@ -22,24 +22,25 @@ struct Share {
 }
 
 impl Shares {
-    /// That a client may make one more group.
+    /// Checks that a client may make one more group.
     pub(crate) fn check_group(&self, client: &Name, settings: &Settings) -> Result<(), GroupError> {
         let max = settings.groups_per_client_max;
         match self.taken.get(client) {
             Some(share) if share.groups >= max => {
-                let what = "groups made from one client's address";
+                let what = "groups made from one client's address: delete some, or use another address";
                 Err(GroupError::LimitReached { what, max })
             }
             _ => Ok(()),
         }
     }
 
-    /// That the groups of a client may grow.
+    /// Checks that the groups of a client may grow.
     pub(crate) fn check_growth(&self, client: &Name, settings: &Settings) -> Result<(), GroupError> {
         let max = settings.held_bytes_per_client_max;
         match self.taken.get(client) {
             Some(share) if share.bytes >= max => {
-                let what = "bytes of groups made from one client's address";
+                let what =
+                    "bytes of groups made from one client's address: delete some, or use another address";
                 Err(GroupError::LimitReached { what, max })
             }
             _ => Ok(()),

@@ -326,6 +326,7 @@ fn took_nothing(refusal: &AppendRefusal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::DiskShortage;
 
     #[test]
     fn what_was_staged_may_be_in_the_log() {
@@ -338,7 +339,10 @@ mod tests {
         ];
         assert!(!staged.iter().any(took_nothing));
         let refused = [
-            AppendRefusal::DiskFull,
+            AppendRefusal::DiskFull(DiskShortage {
+                free_bytes: 0,
+                reserve_bytes: 1,
+            }),
             AppendRefusal::JournalFull { why: "".into() },
         ];
         assert!(refused.iter().all(took_nothing));

@@ -92,16 +92,21 @@ pub(super) fn resize_room(app: &App, room: &mut Room, bytes: usize) -> Result<()
     let share = app.cores.facts.config.limits.in_flight_bytes_per_core / 2;
     room.resize_within(bytes, share.max(bytes))
         .map_err(|no_room| match no_room {
-            NoRoom::Taken => busy("bodies of other requests take all the room there is"),
+            NoRoom::Taken => busy(&format!("bodies of other requests take all of {IN_FLIGHT}")),
             NoRoom::Share => busy(&format!(
-                "bodies from this address take {share} bytes together, which is the most"
+                "bodies from this address take {share} bytes together, half of {IN_FLIGHT}"
             )),
         })
 }
 
+/// The room of bodies, by its config.
+const IN_FLIGHT: &str = "limits.in_flight_bytes_per_core (the node's configuration can raise it)";
+/// Why there is no room for an answer.
+pub(super) const ANSWERS_FULL: &str = "answers that are not taken yet take all of limits.answer_bytes_per_core (the node's configuration can raise it)";
+
 /// The problem of an answer for which there is no room.
 pub(super) fn answers_full() -> Problem {
-    busy("answers that are not taken yet take all the room there is")
+    busy(ANSWERS_FULL)
 }
 
 /// An answer that is written but not sent, and the room that it takes.

@@ -21,6 +21,7 @@ use crate::shard::{
 };
 use crate::stands::Stands;
 
+use super::body::ANSWERS_FULL;
 use super::problem::{Kind, Problem};
 
 /// The core that is asked about topics. Any would do: a change is answered when all have applied it.
@@ -106,7 +107,7 @@ pub(super) enum Unread {
     Refused(#[from] ReadRefusal),
     #[error(transparent)]
     Stopping(#[from] Stopping),
-    #[error("answers that are not taken yet hold all the memory that there is for them")]
+    #[error("{}", ANSWERS_FULL)]
     NoRoom,
 }
 

@@ -36,7 +36,7 @@ impl From<AppendRefusal> for Problem {
             AppendRefusal::NotLeader
             | AppendRefusal::BecameCompacted
             | AppendRefusal::Trim(TrimError::Sealed { .. })
-            | AppendRefusal::DiskFull
+            | AppendRefusal::DiskFull(_)
             | AppendRefusal::ReservedChangesSpent { .. }
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::Starting

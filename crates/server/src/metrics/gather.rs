@@ -214,6 +214,6 @@ async fn journal_figures(shard: &Shard) -> JournalFigures {
         stalled_appends: shard.appends_without_room(),
         store: shard.store_status(),
         refusal: shard.refuses(),
-        disk_full: shard.is_disk_full(),
+        disk_full: shard.disk_shortage().is_some(),
     }
 }

@@ -18,7 +18,7 @@ use storage::{BatchBytes, Reserve, StageError};
 
 pub(crate) use allowance::Allowance;
 pub(crate) use bad_records::BadRecords;
-pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest};
+pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, DiskShortage};
 pub(super) use examine::Approved;
 
 use super::background::MEMORY_GATHERED_BYTES_MAX;
@@ -97,7 +97,7 @@ impl Shard {
     /// topic or giving it retention. And a start is over only when the metadata says so.
     pub(super) fn refuses_from(&self, partition: PartitionId) -> Option<AppendRefusal> {
         self.refuses().filter(|refusal| {
-            let reserved = matches!(refusal, AppendRefusal::DiskFull | AppendRefusal::Starting);
+            let reserved = matches!(refusal, AppendRefusal::DiskFull(_) | AppendRefusal::Starting);
             !(reserved && partition == METADATA_PARTITION)
         })
     }

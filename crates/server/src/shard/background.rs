@@ -14,7 +14,7 @@ use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::{AppendRefusal, Phase, Shard, Work, count};
+use super::{AppendRefusal, DiskShortage, Phase, Shard, Work, count};
 use crate::lane::Lane;
 use crate::turns;
 
@@ -347,9 +347,10 @@ impl Shard {
     }
 
     /// Refuses appends while the disk has less than its reserve left.
-    pub(crate) fn set_disk_full(&self, full: bool) {
-        if self.disk_full.replace(full) != full {
-            self.store.borrow_mut().set_short_of_space(full);
+    pub(crate) fn set_disk_shortage(&self, shortage: Option<DiskShortage>) {
+        let is_short = shortage.is_some();
+        if self.disk_shortage.replace(shortage).is_some() != is_short {
+            self.store.borrow_mut().set_short_of_space(is_short);
         }
     }
 

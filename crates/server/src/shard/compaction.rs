@@ -101,7 +101,7 @@ impl Outcome {
 impl Shard {
     /// The partition of this shard that needs compaction most, if one does and it may be done now.
     pub(crate) async fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
-        if self.phase.get() != Phase::Serving || self.disk_full.get() {
+        if self.phase.get() != Phase::Serving || self.disk_shortage.get().is_some() {
             return None;
         }
         let now = self.clock.monotonic();
@@ -243,7 +243,7 @@ impl Shard {
     ) -> Option<Compacted> {
         let mut last = None;
         while self.store.borrow().is_compacting() {
-            let is_full = self.disk_full.get();
+            let is_full = self.disk_shortage.get().is_some();
             if is_full || self.phase.get() != Phase::Serving || self.store.borrow().dead().is_some() {
                 self.store.borrow_mut().end_compaction();
                 if is_full {

@@ -36,7 +36,9 @@ use crate::slices::Slices;
 use crate::topic_counters::TopicBook;
 
 use answered::Answered;
-pub(crate) use append::{Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords};
+pub(crate) use append::{
+    Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords, DiskShortage,
+};
 pub(crate) use background::ShardThreads;
 use compaction::{CompactionCounters, LayoutWaits};
 pub(crate) use compaction::{CompactionFigures, CompactionMeans};
@@ -189,7 +191,7 @@ pub(crate) struct Shard {
     /// When all partitions' tails were marked last.
     tails_marked: Cell<Option<Duration>>,
     /// The disk has less than its reserve left: appends are refused.
-    disk_full: Cell<bool>,
+    disk_shortage: Cell<Option<DiskShortage>>,
     phase: Cell<Phase>,
     /// Background work failed while appends wait for room: they may for long.
     starved: Notify,
@@ -240,7 +242,7 @@ impl Shard {
             troubles: Troubles::default(),
             removal_rests: Cell::new(0),
             tails_marked: Cell::new(None),
-            disk_full: Cell::new(false),
+            disk_shortage: Cell::new(None),
             phase: Cell::new(Phase::Starting),
             starved: Notify::new(),
             checkpointed: Notify::new(),
@@ -374,13 +376,13 @@ impl Shard {
         match self.phase.get() {
             Phase::Starting => Some(AppendRefusal::Starting),
             Phase::Draining => Some(AppendRefusal::Stopping),
-            Phase::Serving => self.disk_full.get().then_some(AppendRefusal::DiskFull),
+            Phase::Serving => self.disk_shortage.get().map(AppendRefusal::DiskFull),
         }
     }
 
-    /// Whether the disk has less than its reserve left, whatever else appends are refused for.
-    pub(crate) fn is_disk_full(&self) -> bool {
-        self.disk_full.get()
+    /// The free space, if the disk has less than its reserve left, whatever else appends are refused for.
+    pub(crate) fn disk_shortage(&self) -> Option<DiskShortage> {
+        self.disk_shortage.get()
     }
 
     /// Accepts clients' appends from now on: the epochs that this start opened are committed.

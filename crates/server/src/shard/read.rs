@@ -31,7 +31,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Of a reader that has no other partition.
+    /// The watch of a reader that has no other partition.
     pub(crate) fn lone(partition: PartitionId, seen: Offset) -> Watch {
         Watch {
             partition,

@@ -614,13 +614,17 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
 #[test]
 fn a_full_disk_is_told_whatever_else_appends_are_refused_for() {
     let shard = starting_shard(&SimulatedDisk::new());
-    shard.set_disk_full(true);
+    let shortage = DiskShortage {
+        free_bytes: 0,
+        reserve_bytes: 1,
+    };
+    shard.set_disk_shortage(Some(shortage));
     assert_eq!(shard.refuses(), Some(AppendRefusal::Starting));
-    assert!(shard.is_disk_full());
+    assert_eq!(shard.disk_shortage(), Some(shortage));
     shard.start_serving();
-    assert_eq!(shard.refuses(), Some(AppendRefusal::DiskFull));
-    shard.set_disk_full(false);
-    assert_eq!((shard.refuses(), shard.is_disk_full()), (None, false));
+    assert_eq!(shard.refuses(), Some(AppendRefusal::DiskFull(shortage)));
+    shard.set_disk_shortage(None);
+    assert_eq!((shard.refuses(), shard.disk_shortage()), (None, None));
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ fn bodies_that_stay_half_sent_take_no_more_than_their_budget() {
         let answer = append();
         let is_refused = answer.status == 503;
         if is_refused {
-            expect(&answer, 503, "busy", "bodies");
+            expect(&answer, 503, "busy", "limits.in_flight_bytes_per_core");
             assert_eq!(answer.header("retry-after"), Some("1"));
         }
         is_refused
@@ -70,7 +70,7 @@ fn read_small(http: &Http) -> u16 {
 fn while_an_answer_that_nobody_takes_has_all_room_others_are_told_so() {
     let (_node, http, untaken) = without_room();
     let refused = http.get(&format!("{RECORDS}?offset=1&bytes=1000"));
-    expect(&refused, 503, "busy", "answers that are not taken yet");
+    expect(&refused, 503, "busy", "limits.answer_bytes_per_core");
     // What is small, or no answer of this sort, needs none.
     assert_eq!(http.get("/health").status, 200);
     assert_eq!(http.get("/v1/topics").status, 200);
@@ -91,7 +91,7 @@ fn what_is_refused_for_want_of_room_for_its_answer_is_not_done() {
         &http.patch(OFFSETS, &body),
         503,
         "busy",
-        "answers that are not taken yet",
+        "limits.answer_bytes_per_core",
     );
     let group = http.get("/v1/groups/g");
     expect(&group, 404, "unknown-group", "there is no group");

@@ -29,7 +29,14 @@ fn only_what_frees_room_may_use_the_reserve() {
     let told = wire.call(7, &create).topics.remove(0);
     assert_eq!(code(told.error_code), ErrorCode::KafkaStorageError);
     let why = told.error_message.expect("a sentence");
-    assert!(why.contains("the disk is full"), "{why}");
+    let ready = node.get("/ready");
+    for text in [&why.to_string(), &ready] {
+        let reserve = "MiB free, disk.reserve_bytes is 1048576 MiB; free some space, add retention, or lower disk.reserve_bytes";
+        assert!(
+            text.contains("the disk is full: ") && text.contains(reserve),
+            "{text}"
+        );
+    }
     let mut set = |config, value| change(&mut wire, TOPIC, "orders", edit(config, SET, Some(value)));
     assert_eq!(set("max.message.bytes", "5000"), ErrorCode::KafkaStorageError);
     assert_eq!(set("retention.ms", "5000"), ErrorCode::None);

@@ -50,7 +50,7 @@ pub enum GroupError {
         topic: Name,
     },
     /// POLICY_VIOLATION: a limit of this coordinator is reached; a retry does not help.
-    #[error("no more than {max} {what}")]
+    #[error("no more than {max} {what}; this limit is fixed")]
     LimitReached {
         /// Of what there are too many.
         what: &'static str,

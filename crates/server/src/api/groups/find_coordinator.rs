@@ -48,7 +48,7 @@ pub(in crate::api) async fn find_coordinator(
 
 /// Tells why the groups' topic is not there: it is made when a group is first asked for.
 fn why_there_is_no_topic(core: &Core) -> &'static str {
-    match core.shards().any(|shard| shard.is_disk_full()) {
+    match core.shards().any(|shard| shard.disk_shortage().is_some()) {
         true => {
             "the disk is full, and the groups' topic is not made before there is room: free some space, or lower disk.reserve_bytes"
         }

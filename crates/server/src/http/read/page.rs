@@ -8,6 +8,7 @@ use bytes::Bytes;
 use record::{Offset, Record};
 use serde_json::json;
 
+use super::super::body::ANSWERS_FULL;
 use crate::record_json;
 use crate::stands::Stands;
 
@@ -35,9 +36,9 @@ pub(in super::super) enum Form {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Limits {
     pub(in super::super) records_max: usize,
-    /// Of text; the first record may pass it.
+    /// The most bytes of text; the first record may pass it.
     pub(in super::super) bytes_max: usize,
-    /// Of a record's own bytes, and of what its headers take as text beside theirs.
+    /// The most bytes of a record itself, and of what its headers take as text beside their own.
     pub(in super::super) record_bytes_max: usize,
     pub(in super::super) decompression: record::Limits,
 }
@@ -75,7 +76,7 @@ pub(in super::super) enum Unpaged {
         bytes: usize,
         bytes_max: usize,
     },
-    #[error("answers that are not taken yet take all the room there is")]
+    #[error("{}", ANSWERS_FULL)]
     NoRoom,
     #[error("what is stored from offset {from} on cannot be read: {why}")]
     Damaged { from: Offset, why: String },

@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 
 use record::{BatchError, KeyedRecord, Limits};
 
-/// So many records of one batch are named at most: the rest is found when the others are sent again.
+/// The most records of one batch that are named: the rest is found when the others are sent again.
 pub(super) const NAMED_MAX: usize = 1_000;
 /// The time of a record whose producer gave it none.
 const NO_TIMESTAMP: i64 = -1;

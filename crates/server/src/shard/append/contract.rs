@@ -67,7 +67,7 @@ impl AppendRequest {
         self.partition
     }
 
-    /// Of a client that is there.
+    /// Names the address of the client that sent it.
     pub(crate) fn sent_from(self, address: IpAddr) -> AppendRequest {
         AppendRequest {
             from: Some(address),
@@ -98,6 +98,14 @@ pub(crate) struct AppendOutcome {
     pub(crate) log_start: Offset,
     /// Set for `LogAppendTime`.
     pub(crate) append_time_ms: Option<i64>,
+}
+
+/// The free space of a disk that has less than its reserve left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{} MiB free, disk.reserve_bytes is {} MiB", .free_bytes >> 20, .reserve_bytes >> 20)]
+pub(crate) struct DiskShortage {
+    pub(crate) free_bytes: u64,
+    pub(crate) reserve_bytes: u64,
 }
 
 /// Why a batch was not appended, or its fate is not known here.
@@ -134,8 +142,8 @@ pub(crate) enum AppendRefusal {
     Trim(TrimError),
     #[error("the topic is only compacted (cleanup.policy): nobody gives up its beginning")]
     OnlyCompacted,
-    #[error("the disk is full; free some space, or add retention")]
-    DiskFull,
+    #[error("the disk is full: {0}; free some space, add retention, or lower disk.reserve_bytes")]
+    DiskFull(DiskShortage),
     #[error(
         "the disk has less than disk.reserve_bytes left, and {changes_max} changes of retention were made since; delete topics, \
          or free some space"

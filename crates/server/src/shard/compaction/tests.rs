@@ -15,7 +15,7 @@ use storage::{
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use super::super::{Acks, AppendRequest, ShardSettings, ShardThreads};
+use super::super::{Acks, AppendRequest, DiskShortage, ShardSettings, ShardThreads};
 use super::*;
 use crate::topic_counters::TopicBook;
 
@@ -213,7 +213,10 @@ async fn a_pass_over_what_is_deleted_meanwhile_is_none() {
 async fn a_pass_is_given_up_when_the_disk_gets_full() {
     let shard = shard();
     begin(&shard);
-    shard.set_disk_full(true);
+    shard.set_disk_shortage(Some(DiskShortage {
+        free_bytes: 0,
+        reserve_bytes: 1,
+    }));
     let ended = shard.make_pass(ID, &|| MEANS, &mut Outcome::default()).await;
     assert_eq!(ended, None);
     assert!(!shard.store.borrow().is_compacting() && rests(&shard));
