@@ -62,7 +62,7 @@ pub(crate) struct TopArguments {
 }
 
 impl TopArguments {
-    /// That of the node whose Kafka side is asked, if none was given.
+    /// The address given, or else HTTP's usual port on the host that Kafka's protocol is asked at.
     fn http_address(&self) -> String {
         let derived = || format!("{}:{DEFAULT_HTTP_PORT}", self.remote.host());
         self.http.clone().unwrap_or_else(derived)
@@ -124,5 +124,33 @@ impl Watch {
         }
         self.before = now;
         Ok(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Top {
+        #[command(flatten)]
+        arguments: TopArguments,
+    }
+
+    fn asked(words: &[&str]) -> String {
+        let words = ["top"].iter().chain(words);
+        Top::parse_from(words).arguments.http_address()
+    }
+
+    #[test]
+    fn http_is_asked_at_the_bootstraps_host_unless_named() {
+        assert_eq!(asked(&["-b", "log.example:9092"]), "log.example:8092");
+        assert_eq!(asked(&["-b", "[::1]:19092,other:9092"]), "[::1]:8092");
+        assert_eq!(
+            asked(&["-b", "log.example:9092", "--http", "other:80"]),
+            "other:80"
+        );
     }
 }

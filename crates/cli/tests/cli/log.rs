@@ -1,5 +1,9 @@
 //! The log tells a node's story: where it is, what was changed, and that it stopped.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::support::RunningNode;
@@ -91,4 +95,52 @@ fn each_change_has_a_line() {
         assert!(found, "{parts:?} in its place of:\n{err}");
     }
     assert!(err.lines().count() < 30, "{err}");
+}
+
+#[test]
+fn what_retention_deletes_has_a_line() {
+    let directory = tempdir().expect("a temporary directory");
+    let sets = ["disk.reserve_bytes=0", "retention.check_interval=50ms"];
+    let node = RunningNode::start_with(&directory, &sets);
+    node.run(&["topic", "create", "orders", "--config", "retention.ms=1"])
+        .printed();
+    node.run_with_input(&["produce", "orders"], b"a\nb\n").printed();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let told = node.run(&["topic", "describe", "orders", "--json"]).printed();
+        let topic: Value = serde_json::from_str(&told).expect("it is JSON");
+        if topic["partitions"][0]["first_offset"] == 2 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{told}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let log = node.end_with("-TERM").err;
+    let mut lines = told(&log).into_iter();
+    let parts = [
+        "records have gone by retention",
+        "partition=\"orders-0\"",
+        "last=1",
+        "config=\"retention.ms\"",
+    ];
+    let found = lines.any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(found, "{log}");
+}
+
+#[test]
+fn a_node_that_logs_in_json_says_nothing_else() {
+    let directory = tempdir().expect("a temporary directory");
+    let sets = ["log.format=json", "log.level=debug", "disk.reserve_bytes=0"];
+    let node = RunningNode::start_with(&directory, &sets);
+    node.run(&["topic", "create", "orders"]).printed();
+    let greeting = node.greeting.clone();
+    let ended = node.end_with("-TERM");
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for told in ["a topic was created", "stopped"] {
+        assert!(ended.err.contains(told), "{}", ended.err);
+    }
+    for line in greeting.iter().map(String::as_str).chain(ended.err.lines()) {
+        let told: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(told.is_object(), "{line}");
+    }
 }

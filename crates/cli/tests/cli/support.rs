@@ -120,11 +120,16 @@ impl RunningNode {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the binary was built");
         let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
-        let greeting: Vec<String> = lines.take(4).map_while(Result::ok).collect();
+        let greeting_lines = if sets.contains(&"log.format=json") { 1 } else { 4 };
+        let greeting: Vec<String> = lines.take(greeting_lines).map_while(Result::ok).collect();
+        let of_json = |line: &String| {
+            let facts: serde_json::Value = serde_json::from_str(line).ok()?;
+            facts["kafka"].as_str().map(str::to_owned)
+        };
+        let of_text = |line: &String| line.strip_prefix("  kafka  ").map(str::to_owned);
         let address = greeting
             .iter()
-            .find_map(|line| line.strip_prefix("  kafka  "))
-            .map(str::to_owned);
+            .find_map(|line| of_text(line).or_else(|| of_json(line)));
         let Some(address) = address else {
             let mut err = String::new();
             let _ = process.stderr.take().expect("piped").read_to_string(&mut err);

@@ -207,6 +207,7 @@ fn the_nodes_own_keys_are_found_under_kafkas_names() {
         "offsets.retention.minutes",
         "connections.max.idle.ms",
         "max.connections",
+        "log.retention.check.interval.ms",
     ];
     let result = describe(
         &mut wire,
@@ -225,6 +226,7 @@ fn the_nodes_own_keys_are_found_under_kafkas_names() {
     assert_eq!(told("auto.create.topics.enable"), (Some("true"), true, 5));
     assert_eq!(told("offsets.retention.minutes"), (Some("120"), true, 4));
     assert_eq!(told("connections.max.idle.ms"), (Some("600000"), true, 5));
+    assert_eq!(told("log.retention.check.interval.ms"), (Some("300000"), true, 5));
     assert!(!told("max.connections").1, "what changes is told as such");
     let retention = find(&result, "offsets.retention.minutes");
     assert_eq!(retention.config_type, 5);
@@ -244,6 +246,21 @@ fn the_nodes_own_keys_are_found_under_kafkas_names() {
             ("offsets.retention.minutes", "10080")
         ]
     );
+}
+
+#[test]
+fn a_config_without_effect_is_checked_kept_and_told_as_such() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("orders", 1, &[]);
+    let mut set = |value| change(&mut wire, TOPIC, "orders", edit("flush.ms", SET, Some(value)));
+    assert_eq!(set("1"), ErrorCode::None);
+    assert_eq!(set("never"), ErrorCode::InvalidConfig);
+    let described = describe(&mut wire, 4, all_of(TOPIC, "orders"));
+    let flush = find(&described, "flush.ms");
+    assert_eq!((flush.value.as_deref(), flush.config_source), (Some("1"), 1));
+    let documentation = flush.documentation.as_deref().unwrap_or_default();
+    assert!(documentation.starts_with("No effect"), "{documentation}");
 }
 
 /// The configs that tools look for before they act have the types that Kafka's brokers tell.
