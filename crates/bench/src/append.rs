@@ -42,7 +42,7 @@ pub struct AppendOptions {
     /// Partitions to append to
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub partitions: u32,
-    /// How many replicas of each partition, if the topic is created; without it, as many as the broker gives by default
+    /// Replicas of each partition, if the topic is created; the broker's default unless given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     pub replicas: Option<i16>,
     /// Bytes of each record's value

@@ -71,7 +71,7 @@ pub(crate) fn line_of(fault: &Fault) -> String {
     }
 }
 
-/// That a directory, or what says whose it is, cannot be looked at.
+/// The error of a directory that cannot be read, or whose identity cannot.
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
     let how = match error.kind() {
         std::io::ErrorKind::PermissionDenied => DENIED,

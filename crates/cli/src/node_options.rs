@@ -29,7 +29,7 @@ pub(crate) struct NodeOptions {
     /// Where HTTP is served: /v1 for records and topics, health, metrics and status; as host:port [key: http.listen] [env: ROPEWALK_HTTP]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
-    /// How many cores to use; 0 takes every CPU [key: cores] [env: ROPEWALK_CORES]
+    /// Number of cores to use; 0 takes every CPU [key: cores] [env: ROPEWALK_CORES]
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
     /// Gives any key a value; may be repeated

@@ -26,7 +26,7 @@ pub(crate) struct AnswerBudget {
     /// Told whenever there is room again.
     freed: Notify,
     turn: Mutex<()>,
-    /// Of those that wait to gather a long answer, one looks for room.
+    /// The turn of the one that looks for room, among those that wait to gather a long answer.
     gathering: Mutex<()>,
     /// The lines in front of that one, one for each address that has any.
     lines: RefCell<HashMap<IpAddr, Weak<Mutex<()>>>>,

@@ -162,7 +162,7 @@ enum ToldValue<'a> {
 /// Bytes whose Base64 is written piece by piece: it is never in memory beside what it is written to.
 struct Base64<'a>(&'a [u8]);
 
-/// Of whole groups of three: so the texts of all pieces are the text of all bytes.
+/// The bytes of a piece: whole groups of three, so that the texts of all pieces are the text of all bytes.
 const BASE64_PIECE_BYTES: usize = 3 << 10;
 
 impl fmt::Display for Base64<'_> {

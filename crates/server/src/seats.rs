@@ -13,7 +13,7 @@ pub(crate) struct SeatLimits {
     pub(crate) per_address: usize,
 }
 
-/// Which limit leaves no place.
+/// The limit that leaves no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     All,
@@ -46,7 +46,7 @@ pub(crate) struct Seat {
 #[derive(Default)]
 pub(crate) struct Seats {
     all: Arc<AtomicUsize>,
-    /// Of addresses that have places, and of some that had.
+    /// The counts of addresses that have places, and of some that had.
     by_address: HashMap<IpAddr, Arc<AtomicUsize>>,
 }
 

@@ -20,7 +20,7 @@ pub enum TopicNameError {
     /// `.` and `..` mean directories to other tools.
     #[error("Topic name is invalid: '{name}' is not allowed")]
     Dots {
-        /// Which of the two.
+        /// `.` or `..`.
         name: &'static str,
     },
     /// The name is too long.

@@ -1,4 +1,4 @@
-//! Which producers a partition takes on, and which it forgets.
+//! The choice of the producers that a partition takes on and of those that it forgets.
 //!
 //! Whoever is remembered stays until it has been silent for so long that it cannot retry any more: the newcomer is refused,
 //! not the one that was there, and one from an address that has its share before all others. An unknown producer that begins

@@ -37,7 +37,7 @@ pub struct Shares {
     /// The most places of one address.
     share_max: usize,
     taken: BTreeMap<Client, u32>,
-    /// How many addresses have taken most of their share.
+    /// The number of addresses that have taken most of their share.
     crowded: usize,
 }
 
@@ -58,7 +58,7 @@ impl Shares {
         self.share_max
     }
 
-    /// How many places a client's address has taken.
+    /// Returns the number of places that a client's address has taken.
     #[must_use]
     pub fn taken_by(&self, client: Client) -> usize {
         self.taken.get(&client).map_or(0, |places| *places as usize)

@@ -34,8 +34,8 @@ pub struct Limits {
 
 impl Limits {
     /// Allows so many bytes a batch, in one snappy block too, and the largest Zstandard window that Kafka's clients make.
-    /// That is 128 MiB: streams of level 20 and above name it however short they are. Memory is touched only as far as
-    /// something comes out.
+    /// The window has 128 MiB: streams of level 20 and above name it however short they are. Memory is touched only as far
+    /// as something comes out.
     #[must_use]
     pub fn up_to(decompressed_bytes_max: u64) -> Limits {
         Limits {

@@ -1,6 +1,6 @@
 //! Requests and answers of very many entries are taken apart and put together beside the core.
 //!
-//! That takes longer than a turn of a core may, and needs nothing of it. The next request of the connection is not looked at before
+//! The work takes longer than a turn of a core may, and needs nothing of the core. The next request of the connection is not looked at before
 //! a wide one is taken apart, so requests are begun in their order all the same.
 
 use std::future::Future;

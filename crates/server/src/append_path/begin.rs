@@ -154,7 +154,7 @@ fn acks_of(request: &ProduceRequest) -> Result<Acks, Refused> {
     }
 }
 
-/// That the batch is compressed in no way that came after the request's version.
+/// Checks that the batch's compression is no newer than the request's version.
 fn check_codec(partition: &PartitionProduceData, version: i16) -> Result<(), Refused> {
     if version >= FIRST_WITH_ZSTD {
         return Ok(());

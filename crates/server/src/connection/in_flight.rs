@@ -50,7 +50,7 @@ pub(super) struct Permits {
     _bytes: OwnedSemaphorePermit,
     _roomless: Option<OwnedSemaphorePermit>,
     _still: Option<OwnedSemaphorePermit>,
-    /// Of its core's memory, if it takes much, unless the answer has taken that over.
+    /// The request's part of its core's memory, if it takes much, unless the answer has taken that over.
     pub(super) room: SharedRoom,
 }
 

@@ -17,7 +17,7 @@ use super::table::{
 /// What every metric's name begins with.
 pub(super) const PREFIX: &str = "ropewalk";
 
-/// Which core, journal, config, API, error, group or topic; none for the whole node.
+/// The core, journal, config, API, error, group or topic that a value is about; none for the whole node.
 type Labels = Vec<(&'static str, String)>;
 
 /// The snapshot as text.

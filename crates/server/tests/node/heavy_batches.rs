@@ -1,6 +1,6 @@
 //! Batches that take long to examine, and requests of very many: no core is kept from others, and appends keep their order.
 //!
-//! That no turn of the node is long is asserted of every test's node when it is gone (`support/node.rs`).
+//! Every test's node is held to short turns when it is gone (`support/node.rs`).
 
 use bytes::Bytes;
 use kafka_wire::produce::{PartitionProduceData, PartitionProduceResponse};
@@ -10,7 +10,7 @@ use record::{BatchBuilder, Compression};
 use crate::producers::init;
 use crate::support::{TestNode, batch, now_ms, produce_request, stamped_batch};
 
-/// So many records, compressed, of a producer whose first sequence this is.
+/// A batch of `count` records, compressed, of a producer whose first sequence this is.
 fn many_records(count: i32, compression: Compression, producer: (i64, i32)) -> Bytes {
     let mut builder = BatchBuilder::new(compression).with_producer(producer.0, 0, producer.1);
     let now_ms = now_ms();

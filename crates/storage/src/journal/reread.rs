@@ -27,7 +27,7 @@ pub(crate) enum RereadError {
     NotThere(MissingFrame),
 }
 
-/// Which frame is not where it should be.
+/// A frame that is not where it should be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MissingFrame {
     /// The file's sequence.

@@ -183,8 +183,8 @@ impl Store {
     }
 }
 
-/// Of the chunk cache's budget, what segment indexes may take: as much as the largest one at least, or it would be read again for
-/// each read.
+/// The part of the chunk cache's budget that segment indexes may take: at least as much as the largest one, which would otherwise
+/// be read again for each read.
 fn table_cache_bytes(chunk_cache_bytes: u64) -> u64 {
     match chunk_cache_bytes {
         0 => 0,

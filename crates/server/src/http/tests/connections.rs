@@ -119,7 +119,7 @@ fn what_is_under_way_when_its_connection_grows_old_is_answered_whole() {
     server.stop();
 }
 
-/// So many places, fewer than one address may have, and one visitor's.
+/// Limits of `all` places, fewer than one address may have, and of one visitor's.
 fn places(all: usize) -> HttpLimits {
     HttpLimits {
         connections: SeatLimits {

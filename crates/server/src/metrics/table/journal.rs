@@ -207,7 +207,7 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
     ),
 ];
 
-/// Of each journal and each config by which retention takes records.
+/// The metrics of each journal and each config by which retention takes records.
 pub(in crate::metrics) static OF_RETENTION: &[Metric<RetentionFigures>] = &[
     counter(
         "retention_trims",

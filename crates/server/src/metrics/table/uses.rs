@@ -6,7 +6,7 @@ use super::super::TopicFigures;
 use super::{Metric, counter, gauge, known};
 use crate::groups::GroupLag;
 
-/// Of a topic on one core.
+/// The metrics of a topic on one core.
 pub(in crate::metrics) static OF_TOPIC: &[Metric<TopicFigures>] = &[
     counter(
         "topic_appended_records",
@@ -34,7 +34,7 @@ pub(in crate::metrics) static OF_TOPIC: &[Metric<TopicFigures>] = &[
     ),
 ];
 
-/// Of one of Kafka's APIs on one core: how often it was asked for.
+/// The metrics of one of Kafka's APIs on one core.
 pub(in crate::metrics) static OF_API: &[Metric<u64>] = &[counter(
     "api_requests",
     None,
@@ -42,7 +42,7 @@ pub(in crate::metrics) static OF_API: &[Metric<u64>] = &[counter(
     "Kafka requests whose header was understood, by what they ask for.",
 )];
 
-/// Of one of Kafka's APIs and an error.
+/// The metrics of one of Kafka's APIs and an error.
 pub(in crate::metrics) static OF_ERROR: &[Metric<u64>] = &[counter(
     "api_errors",
     None,
@@ -50,7 +50,7 @@ pub(in crate::metrics) static OF_ERROR: &[Metric<u64>] = &[counter(
     "Answers to Kafka requests that told an error, by what was asked for and the error's name. An answer counts once for each error in it, however many partitions met that.",
 )];
 
-/// Of a group and a topic that it reads.
+/// The metrics of a group and a topic that it reads.
 pub(in crate::metrics) static OF_GROUP: &[Metric<GroupLag>] = &[gauge(
     "group_lag_records",
     None,
