@@ -36,7 +36,7 @@ impl Cluster {
             })?;
             disks.extend(response.results.iter().filter_map(|found| {
                 Some(LogDirectory {
-                    broker: broker.id,
+                    broker: broker.node_id,
                     directory: String::from(&found.log_dir),
                     free_bytes: u64::try_from(found.usable_bytes).ok()?,
                 })
