@@ -36,7 +36,7 @@ fn unit_of(name: &str) -> Option<ConfigUnit> {
 
 fn read_ms(value: &str) -> Option<u128> {
     let time = read_duration(value)?;
-    (time.subsec_nanos() % 1_000_000 == 0).then(|| time.as_millis())
+    (time.subsec_nanos() % 1_000_000 == 0).then_some(time.as_millis())
 }
 
 #[cfg(test)]
