@@ -319,6 +319,11 @@ mod tests {
 
     use super::*;
 
+    const SHORTAGE: DiskShortage = DiskShortage {
+        free_bytes: 0,
+        reserve_bytes: 1,
+    };
+
     fn set(name: &str) -> Command {
         Command::SetTopicConfig {
             id: TopicId([1; 16]),
@@ -331,18 +336,18 @@ mod tests {
         let controller = Controller::default();
         let deletion = Command::DeleteTopic { id: TopicId([1; 16]) };
         for _ in 0..RESERVED_CHANGES_MAX {
-            assert_eq!(controller.check_reserve(&deletion), Ok(()));
-            assert_eq!(controller.check_reserve(&set("retention.ms")), Ok(()));
+            assert_eq!(controller.check_reserve(&deletion, SHORTAGE), Ok(()));
+            assert_eq!(controller.check_reserve(&set("retention.ms"), SHORTAGE), Ok(()));
         }
-        let refusal = controller.check_reserve(&set("retention.ms"));
+        let refusal = controller.check_reserve(&set("retention.ms"), SHORTAGE);
         let refusal = refusal.expect_err("there were so many");
         assert!(!refusal.to_string().contains("is full"), "{refusal}");
         assert!(refusal.to_string().contains("10000 changes"), "{refusal}");
-        assert_eq!(controller.check_reserve(&deletion), Ok(()));
+        assert_eq!(controller.check_reserve(&deletion, SHORTAGE), Ok(()));
         // What frees nothing is refused because of the disk.
         assert_eq!(
-            controller.check_reserve(&set("max.message.bytes")),
-            Err(AppendRefusal::DiskFull)
+            controller.check_reserve(&set("max.message.bytes"), SHORTAGE),
+            Err(AppendRefusal::DiskFull(SHORTAGE))
         );
     }
 }

@@ -1,8 +1,6 @@
 //! One client's address makes groups until it has its share: others make theirs, and those that are there go on.
 
-use protocol::groups::{
-    ConsumerHeartbeat, DeleteGroup, JoinGroup, MemberPresence, Name, Request, Settings,
-};
+use protocol::groups::{ConsumerHeartbeat, DeleteGroup, JoinGroup, MemberPresence, Name, Request, Settings};
 
 use crate::{Stand, at_once, commit, error_in, heartbeat_of, is_limit, join_as, subscription};
 
