@@ -412,7 +412,7 @@ impl Call<'_> {
 
     fn heartbeat_of_consumer(self) -> Result<Started, ConnectionError> {
         let client = self.client();
-        self.answer_weighing(
+        self.answer_weighed_by(
             move |core, request, version| groups::consumer_group_heartbeat(core, request, version, client),
             groups::heard_bytes,
         )
