@@ -110,6 +110,25 @@ fn unsafe_stands_in_platform_only() {
     );
 }
 
+/// Without `biased`, tokio polls the branches in an order of its own random numbers: a seed would not repeat a run.
+#[test]
+fn a_node_chooses_in_order() {
+    let mut wrong = Vec::new();
+    for file in source_files().iter().filter(|file| file.crate_name == "server") {
+        let mut lines = file.text.lines();
+        while let Some(line) = lines.next() {
+            if line.trim_end().ends_with("select! {") && lines.next().map(str::trim) != Some("biased;") {
+                wrong.push(format!("{}: {}", file.path, line.trim()));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "`select!` without `biased;` on its next line:\n{}",
+        wrong.join("\n")
+    );
+}
+
 #[test]
 fn every_file_opens_with_what_it_is() {
     let wrong: Vec<_> = source_files()

@@ -1,5 +1,5 @@
-//! What the system asks of the operating system: files, clocks, randomness, threads, memory. Sockets and the timers of
-//! requests are the runtime's (tokio), in `server`.
+//! What the system asks of the operating system: files, connections, clocks, randomness, threads, memory. The timers of requests are
+//! the runtime's (tokio), in `server`.
 //!
 //! Each has a real and, where tests need one, a simulated side. `unsafe` is allowed here alone, each block
 //! with its reason. Nothing here knows what a record is.
@@ -11,6 +11,8 @@
 pub mod clock;
 pub mod disk;
 pub mod memory;
+pub mod net;
 pub mod process;
 pub mod random;
 pub mod threads;
+pub mod work;

@@ -1,7 +1,10 @@
-//! Randomness: from the operating system for identities and secrets, from a seed for simulation.
+//! Randomness: from the operating system for identities and secrets, from a seed for simulation. Who makes a node hands it a
+//! `Random`, so that one seed can decide all that it draws.
 //!
 //! The seeded generator is repeatable on every machine and for ever: a failing seed must stay a failing seed. It must
 //! never be used for anything that someone could gain by guessing.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -17,6 +20,39 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
         filled += count;
     }
     bytes
+}
+
+/// Where a node's random bytes come from. Clones draw from the same source.
+#[derive(Debug, Clone)]
+pub struct Random(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    System,
+    Seeded(Arc<Mutex<SeededRandom>>),
+}
+
+impl Random {
+    /// The operating system's generator, fit for identities and secrets.
+    pub const SYSTEM: Random = Random(Source::System);
+
+    /// A generator for simulations: whoever knows the seed knows all that is drawn.
+    pub fn seeded(generator: SeededRandom) -> Random {
+        Random(Source::Seeded(Arc::new(Mutex::new(generator))))
+    }
+
+    /// Draws `N` bytes. Panics if the system has none, for then nothing that needs them could be done safely.
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        match &self.0 {
+            Source::System => random_bytes(),
+            Source::Seeded(generator) => {
+                let mut bytes = [0; N];
+                let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
+                generator.fill(&mut bytes);
+                bytes
+            }
+        }
+    }
 }
 
 /// A small seeded generator (splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -74,6 +110,18 @@ mod tests {
     fn the_systems_bytes_differ() {
         assert_ne!(random_bytes::<32>(), random_bytes::<32>());
         assert_eq!(random_bytes::<0>(), []);
+    }
+
+    #[test]
+    fn clones_of_a_seeded_source_draw_from_one_sequence() {
+        let draws = || {
+            let source = Random::seeded(SeededRandom::new(9));
+            let other = source.clone();
+            [source.bytes::<3>(), other.bytes(), source.bytes()]
+        };
+        assert_eq!(draws(), draws());
+        assert_ne!(draws()[0], draws()[1]);
+        assert_ne!(Random::SYSTEM.bytes::<32>(), Random::SYSTEM.bytes::<32>());
     }
 
     #[test]

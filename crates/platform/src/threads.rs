@@ -3,7 +3,10 @@
 //! Also the limit on open descriptors, which belongs to the process as the threads do.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{Builder, JoinHandle, Thread};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,6 +20,25 @@ pub fn spawn<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.into()).spawn(body)
+}
+
+/// Polls a future on the calling thread until it is done; sleeps in between. The future must need no runtime.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => std::thread::park(),
+        }
+    }
 }
 
 /// Binds the calling thread to one CPU. `InvalidInput` if this process may not use it.
@@ -78,6 +100,13 @@ mod tests {
         });
         assert_eq!(seen.expect("a thread").join().expect("no panic"), vec![last]);
         assert_eq!(available_cpus(), before);
+    }
+
+    #[test]
+    fn a_future_that_another_thread_completes_is_waited_for() {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        spawn("completes", move || sender.send(7)).expect("a thread");
+        assert_eq!(block_on(receiver), Ok(7));
     }
 
     #[test]

@@ -368,9 +368,9 @@ impl Producers {
     /// Forgets batches at `next_offset` and above it: that end of the log is gone, or was never there. The producers
     /// of these batches stay, and may send them again.
     pub fn cut_to(&mut self, next_offset: Offset) {
-        for entry in self.entries.values_mut() {
-            entry.cut_to(next_offset);
-        }
+        self.entries
+            .values_mut()
+            .for_each(|entry| entry.cut_to(next_offset));
     }
 
     fn in_order(&self) -> impl Iterator<Item = (ProducerId, &Entry)> + '_ {

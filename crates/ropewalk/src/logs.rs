@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
+use platform::random::Random;
 use platform::threads;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, TopicConfig, is_internal};
@@ -140,7 +141,8 @@ impl Logs {
             let journals = identity.journals;
             return Err(OpenError::Journals { directory, journals });
         }
-        let (store, recovered) = Store::open(disk.clone(), store_config(&identity, &settings))?;
+        let (store, recovered) =
+            Store::open(disk.clone(), Random::SYSTEM, store_config(&identity, &settings))?;
         let state = State::new(
             store,
             NodeId(identity.node),
@@ -306,7 +308,9 @@ fn lock(disk: &dyn Disk) -> Result<Box<dyn Lock>, OpenError> {
 fn identify_logs(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
     match NodeIdentity::read(disk) {
         // Nothing there, or something else: it is told apart before anything is written.
-        Err(DirectoryError::Empty { .. } | DirectoryError::Foreign { .. }) => identify(disk, NODE, 1),
+        Err(DirectoryError::Empty { .. } | DirectoryError::Foreign { .. }) => {
+            identify(disk, &Random::SYSTEM, NODE, 1)
+        }
         read => read,
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use platform::random::random_bytes;
+use platform::random::Random;
 use protocol::leader::NodeId;
 use protocol::metadata::{
     Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
@@ -266,7 +266,7 @@ fn plan_topic(
     config: Vec<ConfigChange>,
 ) -> Result<(TopicId, Command), LogError> {
     let wanted = NewTopic {
-        id: fresh_topic_id(random_bytes()),
+        id: fresh_topic_id(Random::SYSTEM.bytes()),
         name: Arc::from(name),
         partition_count: 1,
         replica_count: 1,

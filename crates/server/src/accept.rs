@@ -1,14 +1,13 @@
 //! Lets clients in: bounds how many there are, altogether and from one address, and spreads them over the cores.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use platform::net::{Listener, Stream};
 use protocol::metadata::broker_config::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP};
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::Semaphore;
 
 use crate::connection::{Arrival, welcome};
@@ -16,29 +15,13 @@ use crate::core::Core;
 use crate::seats::{SeatLimits, Seats};
 use crate::shard::count;
 
-/// Connections that the kernel holds until they are accepted.
-const BACKLOG: i32 = 1024;
 /// A rest when the system has no descriptor left, so that the loop does not spin.
 const OUT_OF_DESCRIPTORS_REST: Duration = Duration::from_millis(100);
-
-/// Binds an address given as `host:port`.
-pub(crate) fn bind(address: &str) -> io::Result<TcpListener> {
-    let address: SocketAddr = address
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address"))?;
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Restarting must not wait for connections of the last run to time out.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
 
 /// Accepts until the node drains. Never more than `connections_max` at once, whatever limits are set.
 pub(crate) async fn accept_clients(
     core: Rc<Core>,
-    listener: tokio::net::TcpListener,
+    listener: Listener,
     connections_max: usize,
     draining: Arc<Semaphore>,
 ) {
@@ -52,8 +35,9 @@ pub(crate) async fn accept_clients(
     let draining = doorman.draining.clone();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             _ = draining.acquire() => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => doorman.let_in(stream, peer),
@@ -89,7 +73,7 @@ struct Doorman {
 }
 
 impl Doorman {
-    fn let_in(&mut self, stream: tokio::net::TcpStream, peer: SocketAddr) {
+    fn let_in(&mut self, stream: Stream, peer: SocketAddr) {
         let limits = limits_in_force(&self.core, self.connections_max);
         let Ok(seat) = self.seats.take(peer.ip(), &limits) else {
             count(&self.core.counters.connections_refused, 1);
@@ -97,7 +81,7 @@ impl Doorman {
             return;
         };
         count(&self.core.counters.connections_opened, 1);
-        let stream = match stream.into_std() {
+        let stream = match stream.detach() {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection was lost while it was accepted"),
         };

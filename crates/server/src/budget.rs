@@ -122,6 +122,7 @@ impl Room {
         let _waiting = Waiting(self);
         loop {
             tokio::select! {
+                biased;
                 _ = &mut told => return,
                 () = sleep(TURN_LASTS) => self.ledger.open().serve(Instant::now()),
             }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
-use tokio::net::TcpStream;
+use platform::net::{Detached, Stream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
@@ -75,7 +75,7 @@ pub(crate) enum ConnectionError {
 
 /// A client at a core's door: new, or sent on by another core.
 pub(crate) struct Arrival {
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) stream: Detached,
     pub(crate) peer: SocketAddr,
     /// What was read of its next request already.
     pub(crate) rest: BytesMut,
@@ -207,28 +207,30 @@ pub(crate) fn welcome(core: &Rc<Core>, arrival: Arrival) {
 async fn converse(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
-    stream: std::net::TcpStream,
+    stream: Detached,
     rest: BytesMut,
     has_asked: bool,
     draining: &Semaphore,
-) -> Result<Option<(usize, std::net::TcpStream, BytesMut)>, ConnectionError> {
-    let stream = TcpStream::from_std(stream)?;
-    stream.set_nodelay(true)?;
-    let (input, output) = stream.into_split();
+) -> Result<Option<(usize, Detached, BytesMut)>, ConnectionError> {
+    let stream = stream.attach()?;
+    stream.set_nodelay()?;
+    let (input, output) = stream.split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
     let mut frames = Frames::new(core.clone(), connection.peer.ip(), input, rest, has_asked);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
-            read = read_requests(core, connection, &mut frames, queue) => read,
+            biased;
             // Closed when the node drains.
             _ = draining.acquire() => Ok(ReadEnd::Done),
+            read = read_requests(core, connection, &mut frames, queue) => read,
         }
     };
     let writing = write_answers(core, output, answers);
     tokio::pin!(writing);
     let end = tokio::select! {
+        biased;
         read = reading => read?,
         written = &mut writing => return written.map(|_| None),
     };
@@ -244,11 +246,8 @@ async fn converse(
             .map(|_| None);
     };
     let output = writing.await?;
-    let stream = frames
-        .input
-        .reunite(output)
-        .expect("both halves are of this stream");
-    Ok(Some((target, stream.into_std()?, frames.buffer)))
+    let stream = Stream::join(frames.input, output);
+    Ok(Some((target, stream.detach()?, frames.buffer)))
 }
 
 /// Reads and starts requests, in order, until the client is done or the connection should move.

@@ -4,7 +4,7 @@
 mod apply;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use std::time::Duration;
 use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
 use platform::disk::Disk;
+use platform::random::Random;
+use platform::work::{Lane, Pool};
 use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
 use record::{ClusterId, PartitionId, TopicId};
@@ -27,7 +29,6 @@ use crate::controller::Controller;
 use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
-use crate::lane::Lane;
 use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
@@ -55,6 +56,9 @@ pub(crate) struct NodeFacts {
     pub(crate) change_log: Arc<ChangeLog>,
     /// How many shards the node has: fixed when its directory was made.
     pub(crate) shards: usize,
+    /// Runs blocking jobs that need not wait for each other.
+    pub(crate) pool: Pool,
+    pub(crate) random: Random,
     /// The version of the program, as it is told to people.
     pub(crate) version: &'static str,
 }
@@ -198,8 +202,8 @@ pub(crate) struct Core {
     pub(crate) codec: Lane,
     /// Plans those changes of consumer groups that take longer than a turn may.
     pub(crate) planner: Rc<Lane>,
-    shards: HashMap<usize, Rc<Shard>>,
-    recovered: RefCell<HashMap<PartitionId, RecoveredPartition>>,
+    shards: BTreeMap<usize, Rc<Shard>>,
+    recovered: RefCell<BTreeMap<PartitionId, RecoveredPartition>>,
 }
 
 impl Core {

@@ -39,8 +39,7 @@ impl DiskWatch {
     /// Looks at the free space and has all shards know what comes of it. Returns why appends are refused, if they are.
     pub(crate) async fn look(&mut self) -> Option<String> {
         let disk = self.core.disk.clone();
-        let free = tokio::task::spawn_blocking(move || disk.free_bytes()).await;
-        let free = free.ok().and_then(Result::ok);
+        let free = self.core.facts.pool.run(move || disk.free_bytes()).await.ok();
         self.core.disk_free_bytes.set(free);
         let reserve = self.core.facts.config.disk.reserve_bytes;
         // Not knowing is no reason to refuse: a full disk will say so itself.

@@ -127,6 +127,7 @@ fn refused(code: ErrorCode) -> Fetched {
 async fn gives_way(core: &Core, holds_room: bool) {
     match holds_room {
         true => tokio::select! {
+            biased;
             () = core.requests.until_wanted() => {}
             () = core.until_draining() => {}
         },

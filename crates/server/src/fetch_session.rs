@@ -210,7 +210,7 @@ impl FetchSessions {
                 helps && now.saturating_duration_since(session.used_at) >= IDLE_MIN
             };
             let idle = self.sessions.values().filter(may_go);
-            let Some(longest) = idle.min_by_key(|session| session.used_at) else {
+            let Some(longest) = idle.min_by_key(|session| (session.used_at, session.id)) else {
                 return false;
             };
             let longest = longest.id;

@@ -16,7 +16,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kafka_wire::ErrorCode;
-use platform::random::random_bytes;
 use protocol::groups::{
     Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
@@ -191,7 +190,7 @@ impl Core {
             return Ok(found);
         }
         let wanted = NewTopic {
-            id: fresh_topic_id(random_bytes()),
+            id: fresh_topic_id(self.facts.random.bytes()),
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count: 1,

@@ -33,7 +33,7 @@ mod uri;
 mod tests;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -44,8 +44,8 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use platform::net::{Bound, Listener, Stream};
 use platform::threads;
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -129,7 +129,7 @@ impl HttpServer {
     ///
     /// # Errors
     /// The system has no thread or no descriptor left.
-    pub(crate) fn start(listener: TcpListener, facts: NodeFacts) -> io::Result<HttpServer> {
+    pub(crate) fn start(listener: Bound, facts: NodeFacts) -> io::Result<HttpServer> {
         HttpServer::start_with(listener, |stopped| {
             let app = Arc::new(App::new(facts, HttpLimits::default(), ANSWER_WAIT, stopped));
             (routes::router(Arc::clone(&app)), app)
@@ -137,17 +137,16 @@ impl HttpServer {
     }
 
     fn start_with(
-        listener: TcpListener,
+        listener: Bound,
         make: impl FnOnce(watch::Receiver<()>) -> (Router, Arc<App>),
     ) -> io::Result<HttpServer> {
-        listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(WORKERS)
             .build()?;
         let listener = {
             let _entered = runtime.enter();
-            tokio::net::TcpListener::from_std(listener)?
+            listener.attach()?
         };
         let (stop, stopped) = watch::channel(());
         let (router, app) = make(stopped.clone());
@@ -165,13 +164,7 @@ impl HttpServer {
 }
 
 /// The HTTP thread.
-fn run(
-    runtime: &Runtime,
-    listener: tokio::net::TcpListener,
-    router: Router,
-    app: &Arc<App>,
-    stopped: watch::Receiver<()>,
-) {
+fn run(runtime: &Runtime, listener: Listener, router: Router, app: &Arc<App>, stopped: watch::Receiver<()>) {
     let limits = app.limits;
     runtime.block_on(async {
         let mut places = Places::new(&limits);
@@ -183,7 +176,7 @@ fn run(
 
 /// Lets connections in until the node stops.
 async fn accept(
-    listener: tokio::net::TcpListener,
+    listener: Listener,
     router: Router,
     app: &Arc<App>,
     places: &mut Places,
@@ -192,8 +185,9 @@ async fn accept(
     let told = stopped.clone();
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             _ = stopped.changed() => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -249,12 +243,12 @@ struct Door {
 }
 
 /// Serves one connection until it ends, is cut off, grows old, or the node stops.
-async fn serve(stream: TcpStream, router: Router, mut door: Door) {
+async fn serve(stream: Stream, router: Router, mut door: Door) {
     let app = Arc::clone(&door.app);
     let limits = app.limits;
     let _present = app.counters.connection();
     // Small answers, and events one by one, must not wait for more to be sent with them.
-    let _ = stream.set_nodelay(true);
+    let _ = stream.set_nodelay();
     let crowded = door.place.crowded;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -284,6 +278,7 @@ async fn serve(stream: TcpStream, router: Router, mut door: Door) {
     let mut is_old = false;
     let ended = loop {
         tokio::select! {
+            biased;
             ended = connection.as_mut() => break ended,
             () = door.line.until_cut() => break Ok(()),
             // What is under way is answered: it has bounds of its own.

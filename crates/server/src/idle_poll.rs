@@ -41,6 +41,11 @@ impl IdlePoll {
         })
     }
 
+    /// Whether it ever looks.
+    pub(crate) fn looks(&self) -> bool {
+        self.limit_ns > 0
+    }
+
     /// Takes note that a request has come, and says when.
     pub(crate) fn note_request(&self) -> Duration {
         let now = self.clock.monotonic();

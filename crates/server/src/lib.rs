@@ -3,6 +3,9 @@
 //!
 //! The story of an append: `connection` → `api` → `append_path` → `shard/append` → `shard/background` → the answer.
 
+// What is decided must not depend on the order of a hash map, which differs from run to run.
+#![cfg_attr(not(test), deny(clippy::iter_over_hash_type))]
+
 mod accept;
 mod answer_budget;
 mod api;
@@ -15,7 +18,7 @@ mod connection;
 mod controller;
 mod core;
 mod core_death;
-mod core_thread;
+mod core_life;
 mod disk_watch;
 mod error_codes;
 mod fetch_path;
@@ -23,7 +26,6 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
-mod lane;
 mod latency;
 mod long;
 mod mailbox;
@@ -42,6 +44,7 @@ mod topic_names;
 mod turns;
 
 pub use core_death::CoreDied;
-pub use node::{Node, StartError};
+pub use core_life::CoreLife;
+pub use node::{Assembled, Handle, Node, Opening, Parts, StartError};
 pub use topic_names::TopicNames;
 pub use turns::Turns;

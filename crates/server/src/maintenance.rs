@@ -53,8 +53,8 @@ pub(crate) async fn keep(core: Rc<Core>) {
 /// Stores the time for the next start to compare its clock with.
 async fn store_clock(core: &Core, wall_ms: i64) {
     let disk = core.disk.clone();
-    let stored = tokio::task::spawn_blocking(move || write_last_ran(&*disk, wall_ms)).await;
-    if let Err(error) = stored.expect("storing the time does not panic") {
+    let stored = core.facts.pool.run(move || write_last_ran(&*disk, wall_ms)).await;
+    if let Err(error) = stored {
         tracing::warn!(%error, "the time of the clock could not be stored; the next start may delete nothing for its age at first");
     }
 }

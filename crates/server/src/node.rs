@@ -1,35 +1,30 @@
-//! A node: one thread per core, started over one data directory, until it is drained.
+//! A node on this machine: a thread for each core and one for HTTP, started over a data directory, until it is drained.
 //!
-//! The order of a start: lock and identify the directory, bind the addresses, open every core's journals, replay
-//! the metadata, open the partitions, then let clients in. Nothing is served before everything is known.
+//! What a node is and in which order it starts is `assembly`'s; here are only the threads that poll it.
 
+mod assembly;
 mod start_error;
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use platform::clock::{Clock, SystemClock};
-use platform::disk::{Disk, DurableWriteMode, Lock, RealDisk};
+use platform::disk::{Disk, RealDisk};
+use platform::net::Bound;
 use platform::threads;
-use protocol::leader::NodeId;
-use protocol::metadata::{Address, Command};
-use storage::{NodeIdentity, identify, look_before_opening, read_last_ran};
-use tokio::sync::Semaphore;
+use storage::look_before_opening;
+use tokio::task::LocalSet;
 
-use crate::accept::accept_clients;
 use crate::config::Config;
-use crate::core::{Core, NodeFacts};
-use crate::core_death::{CoreDied, DeathNotice, Deaths, death_notices, first_death};
-use crate::core_thread::{CorePlan, run_core};
-use crate::disk_watch::DiskWatch;
-use crate::mailbox::{Mailbox, Mailboxes, mailboxes};
-use crate::turns::{self, Turns};
+use crate::core::NodeFacts;
+use crate::core_death::{CoreDied, first_death};
+use crate::core_life::CoreLife;
+use crate::turns::{self, Turns, meter_this_thread};
 
+pub use assembly::{Assembled, Handle, Opening, Parts};
 pub use start_error::StartError;
 
 /// Files that are opened for each journal besides the connections of Kafka's clients: its own, those of segments that are read,
@@ -37,6 +32,8 @@ pub use start_error::StartError;
 const DESCRIPTORS_PER_JOURNAL: u64 = 1_024;
 /// Connections that Kafka's clients may have however few files the system lets the node open.
 const CONNECTIONS_MIN: u64 = 64;
+/// Threads that run a core's other blocking storage jobs, at most: reads and compaction. Shards have threads of their own besides.
+const STORAGE_THREADS_MAX: usize = 4;
 
 /// A running node. Dropping it without `drain` stops it at once, as a kill would.
 pub struct Node {
@@ -45,14 +42,9 @@ pub struct Node {
     warnings: Vec<String>,
     /// Why clients' appends were refused when it had started, if they were.
     refusal: Option<String>,
-    mailboxes: Mailboxes,
-    draining: Arc<Semaphore>,
-    deaths: Deaths,
-    turns: Turns,
-    stop: Vec<tokio::sync::oneshot::Sender<()>>,
+    handle: Handle,
     threads: Vec<JoinHandle<()>>,
     http: Option<crate::http::HttpServer>,
-    _lock: Box<dyn Lock>,
 }
 
 impl Node {
@@ -74,136 +66,67 @@ impl Node {
     /// # Errors
     /// See `StartError`. Nothing is left running then.
     pub fn start_on(config: Config, disk: Arc<dyn Disk>, version: &'static str) -> Result<Node, StartError> {
-        config.check()?;
-        let lock = lock(&*disk, &config)?;
         let cpus = threads::available_cpus();
-        let cores = if config.cores == 0 {
-            cpus.len().max(1)
-        } else {
-            config.cores
-        };
-        let identity = identify(&*disk, config.node.id, cores)?;
-        let kafka = listen(&config.kafka.listen, "kafka.listen")?;
-        let http = listen(&config.http.listen, "http.listen")?;
-        let (kafka_address, http_address) = (local_address(&kafka)?, local_address(&http)?);
         let descriptors = threads::raise_descriptor_limit();
-
-        let (mailboxes, receivers) = mailboxes(cores);
-        let (deaths, death_notices) = death_notices(cores);
-        let facts = NodeFacts {
-            change_log: Arc::default(),
-            node: NodeId(config.node.id),
-            cluster: identity.cluster,
-            clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
-            last_ran_ms: read_last_ran(&*disk),
-            mailboxes: mailboxes.clone(),
-            shards: identity.journals,
+        let parts = Parts::real(disk.clone());
+        let assembled = assembly::assemble(
+            parts,
+            config,
+            |configured| {
+                if configured == 0 {
+                    cpus.len().max(1)
+                } else {
+                    configured
+                }
+            },
+            |journals| connections_max(descriptors, journals),
             version,
-            config: Arc::new(config),
-        };
-        let mut warnings = warnings(&*disk, &facts, cores, cpus.len());
+        )?;
+        let Assembled {
+            cores,
+            opening,
+            handle,
+            http,
+            facts,
+        } = assembled;
+        let mut warnings: Vec<String> = assembly::disk_warnings(&*disk, &facts.config)
+            .into_iter()
+            .collect();
+        warnings.extend(self::warnings(&facts, cores.len(), cpus.len()));
         let connections_max = connections_max(descriptors, facts.shards);
         let wanted = facts.config.limits.connections;
         warnings.extend(too_few_descriptors(descriptors, wanted, connections_max));
         let mut node = Node {
-            kafka_address,
-            http_address,
+            kafka_address: opening.kafka_address()?,
+            http_address: local_address(&http)?,
             warnings,
             refusal: None,
-            mailboxes,
-            draining: Arc::new(Semaphore::new(0)),
-            deaths,
-            turns: Turns::of(cores),
-            stop: Vec::new(),
+            handle,
             threads: Vec::new(),
             http: None,
-            _lock: lock,
         };
-        let pins = facts.config.pin_threads && cores <= cpus.len();
-        let doors = receivers.into_iter().zip(death_notices);
-        node.start_cores(&facts, &disk, identity, doors, |index| pins.then(|| cpus[index]))?;
-        node.refusal = node.open(&facts, kafka, connections_max)?;
-        for core in 0..cores {
-            node.mailboxes.send(core, |_| turns::begin_to_count());
+        let pins = facts.config.pin_threads && cores.len() <= cpus.len();
+        for (index, core) in cores.into_iter().enumerate() {
+            let cpu = pins.then(|| cpus[index]);
+            let thread = threads::spawn(format!("core-{index}"), move || run_core(core, cpu));
+            node.threads.push(thread.map_err(StartError::Thread)?);
+        }
+        node.refusal = threads::block_on(opening.open())?;
+        for core in 0..node.cores() {
+            facts.mailboxes.send(core, |_| turns::begin_to_count());
         }
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
         Ok(node)
     }
 
-    /// Starts a thread for each core and waits until all have opened their journals.
-    fn start_cores(
-        &mut self,
-        facts: &NodeFacts,
-        disk: &Arc<dyn Disk>,
-        identity: NodeIdentity,
-        doors: impl ExactSizeIterator<Item = (Mailbox, DeathNotice)>,
-        cpu: impl Fn(usize) -> Option<usize>,
-    ) -> Result<(), StartError> {
-        let (opened, outcomes) = mpsc::channel();
-        let cores = doors.len();
-        for (index, (mailbox, death_notice)) in doors.enumerate() {
-            let (stop, stopped) = tokio::sync::oneshot::channel();
-            let plan = CorePlan {
-                index,
-                cpu: cpu(index),
-                facts: facts.clone(),
-                disk: disk.clone(),
-                long_turns: self.turns.of_core(index),
-                identity,
-                mailbox,
-                stop: stopped,
-                death_notice,
-                opened: opened.clone(),
-            };
-            let thread = threads::spawn(format!("core-{index}"), move || run_core(plan));
-            self.threads.push(thread.map_err(StartError::Thread)?);
-            self.stop.push(stop);
-        }
-        // With the last core that could still answer ends the wait for it.
-        drop(opened);
-        for _ in 0..cores {
-            let outcome = outcomes
-                .recv()
-                .unwrap_or_else(|_| Err("a core's thread died while it started".into()));
-            outcome.map_err(StartError::Storage)?;
-        }
-        Ok(())
-    }
-
-    /// Replays the metadata, opens the partitions on every core, and lets clients in.
-    /// Returns why clients' appends are refused for now, if they are.
-    fn open(
-        &self,
-        facts: &NodeFacts,
-        kafka: TcpListener,
-        connections_max: usize,
-    ) -> Result<Option<String>, StartError> {
-        let (done, outcome) = mpsc::channel();
-        let address = advertised(facts, self.kafka_address);
-        let (facts, draining) = (facts.clone(), self.draining.clone());
-        self.mailboxes.send(0, move |core| {
-            let core = core.clone();
-            crate::turns::spawn(async move {
-                let opened = open_partitions(&core, &facts, address).await;
-                let mut watch = DiskWatch::new(&core);
-                let shortage = watch.look().await;
-                let opened = opened.and_then(|()| {
-                    kafka.set_nonblocking(true).map_err(|error| error.to_string())?;
-                    let listener =
-                        tokio::net::TcpListener::from_std(kafka).map_err(|error| error.to_string())?;
-                    let clients = accept_clients(core.clone(), listener, connections_max, draining);
-                    crate::turns::spawn(clients);
-                    crate::turns::spawn(watch.go_on());
-                    let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
-                    Ok(shortage.or(refusal))
-                });
-                let _ = done.send(opened);
-            });
-        });
-        let opened = outcome
-            .recv()
-            .unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
-        opened.map_err(StartError::Storage)
+    /// Makes a node of these parts, of which nothing runs before it is polled. A configuration that leaves the number of cores open
+    /// gives one. HTTP is bound and not served.
+    ///
+    /// # Errors
+    /// See `StartError`.
+    pub fn assemble(parts: Parts, config: Config, version: &'static str) -> Result<Assembled, StartError> {
+        let (cores, connections_max) = (config.cores.max(1), config.limits.connections);
+        assembly::assemble(parts, config, |_| cores, |_| connections_max, version)
     }
 
     /// Why clients' appends were refused when the node had started, if they were.
@@ -223,7 +146,7 @@ impl Node {
 
     /// Returns the number of cores that it runs.
     pub fn cores(&self) -> usize {
-        self.mailboxes.cores()
+        self.handle.cores()
     }
 
     /// Things that an operator should know about how this node runs here.
@@ -234,33 +157,24 @@ impl Node {
     /// Waits for the death of a core: its thread ended, which nobody had told it to. `None` when the node has stopped in
     /// order. Whoever runs the node should drain it then and end with an error: the dead core's partitions are not served.
     pub fn core_death(&self) -> impl Future<Output = Option<CoreDied>> + Send + use<> {
-        first_death(self.deaths.clone())
+        first_death(self.handle.deaths.clone())
     }
 
     /// The turns of the node's cores that were long: a core that is kept busy by one client makes all others wait.
     pub fn turns(&self) -> Turns {
-        self.turns.clone()
+        self.handle.turns.clone()
     }
 
     /// Stops taking requests, answers those under way, makes everything staged durable and stops. Returns whether all of
     /// this was done within `deadline`. Blocks.
     pub fn drain(mut self, deadline: Duration) -> bool {
-        // Wakes every connection and the accept loop; nobody can acquire from a closed semaphore.
-        self.draining.close();
         let (done, drained) = mpsc::channel();
-        for core in 0..self.mailboxes.cores() {
-            let done = done.clone();
-            self.mailboxes.send(core, move |core| {
-                let draining = core.clone().drain();
-                crate::turns::spawn(async move {
-                    let _ = done.send(draining.await);
-                });
-            });
-        }
-        drop(done);
+        self.handle.drain(move |all_took| {
+            let _ = done.send(all_took);
+        });
         let clock = SystemClock::new();
         let mut all = true;
-        for _ in 0..self.mailboxes.cores() {
+        for _ in 0..self.cores() {
             let left = deadline.saturating_sub(clock.monotonic());
             all &= drained.recv_timeout(left).unwrap_or(false);
         }
@@ -269,10 +183,7 @@ impl Node {
     }
 
     fn stop(&mut self) {
-        for stop in self.stop.drain(..) {
-            // A core that died needs no telling.
-            let _ = stop.send(());
-        }
+        self.handle.stop();
         if let Some(http) = self.http.take() {
             http.stop();
         }
@@ -290,45 +201,33 @@ impl Drop for Node {
     }
 }
 
-fn lock(disk: &dyn Disk, config: &Config) -> Result<Box<dyn Lock>, StartError> {
-    let directory = config.data.display().to_string();
-    disk.lock().map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => StartError::InUse(directory),
-        _ => start_error::of_directory(directory, error),
-    })
-}
-
-fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
-    crate::accept::bind(address).map_err(|error| StartError::Listen {
-        address: address.to_string(),
-        key,
-        error,
-    })
-}
-
-fn local_address(listener: &TcpListener) -> Result<SocketAddr, StartError> {
-    listener.local_addr().map_err(StartError::Thread)
-}
-
-fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
-    let (host, port) = match &facts.config.kafka.advertised {
-        Some(advertised) => (advertised.host.clone(), advertised.port),
-        None => (bound.ip().to_string(), bound.port()),
-    };
-    Address {
-        host: host.into(),
-        port,
+/// The thread of one core.
+fn run_core(core: CoreLife, cpu: Option<usize>) {
+    if let Some(cpu) = cpu
+        && let Err(error) = threads::pin_to_cpu(cpu)
+    {
+        tracing::warn!(core = core.index, cpu, %error, "the core's thread could not be pinned");
+    }
+    meter_this_thread(core.index, core.facts.clock.clone(), core.long_turns.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(STORAGE_THREADS_MAX)
+        .build();
+    match runtime {
+        Ok(runtime) => LocalSet::new().block_on(&runtime, core.live()),
+        Err(error) => {
+            let index = core.index;
+            core.end_before_birth(format!("core {index} could not start: {error}"));
+        }
     }
 }
 
-fn warnings(disk: &dyn Disk, facts: &NodeFacts, cores: usize, cpus: usize) -> Vec<String> {
+fn local_address(bound: &Bound) -> Result<SocketAddr, StartError> {
+    bound.address().map_err(StartError::Thread)
+}
+
+fn warnings(facts: &NodeFacts, cores: usize, cpus: usize) -> Vec<String> {
     let mut warnings = Vec::new();
-    if disk.durable_write_mode() == DurableWriteMode::Buffered {
-        warnings.push(format!(
-            "{} does not support direct I/O (tmpfs?); durable writes go through the page cache and are slower",
-            facts.config.data.display()
-        ));
-    }
     if cores > facts.shards {
         warnings.push(format!(
             "the number of journals was fixed at {} when the directory was made: {} of {cores} cores serve connections \
@@ -362,63 +261,6 @@ fn too_few_descriptors(descriptors: u64, wanted: usize, connections_max: usize) 
              connections at most, so that the log can open its own files; raise the limit (LimitNOFILE=) or lower the key"
         )
     })
-}
-
-/// On core 0: replays the metadata, has every core open its partitions, and journals this start.
-///
-/// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
-/// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
-async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
-    let mut commands = core.replay_metadata().await?;
-    let format = commands.is_empty().then_some(Command::FormatCluster {
-        cluster: facts.cluster,
-    });
-    let start = Command::StartNode {
-        node: facts.node,
-        address,
-    };
-    let news: Vec<Command> = format.into_iter().chain([start]).collect();
-    commands.extend(news.iter().cloned());
-    let commands = Arc::new(commands);
-    on_every_core(core, move |core| core.adopt(&commands)).await?;
-    let journaling = crate::turns::spawn(journal_start(core.clone(), news));
-    tokio::select! {
-        journaled = journaling => journaled.expect("journaling a start does not panic"),
-        // What is stored can be read all the same, and appends begin as soon as there is room.
-        () = core.shard(0).until_starved() => {
-            tracing::warn!("this start cannot be journaled yet: appends are refused until there is room on the disk");
-            Ok(())
-        }
-    }
-}
-
-/// Commits a start, and has every core accept appends.
-async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String> {
-    core.journal_start(&news).await.map_err(|error| {
-        // Perhaps nobody waits for it any more: then the node serves readers, and goes on refusing appends.
-        tracing::error!(%error, "this start cannot be journaled");
-        format!("this start cannot be journaled: {error}")
-    })?;
-    on_every_core(&core, |core| {
-        core.shards().for_each(|shard| shard.start_serving());
-        Ok(())
-    })
-    .await
-}
-
-async fn on_every_core(
-    core: &Core,
-    work: impl Fn(&Core) -> Result<(), String> + Clone + Send + 'static,
-) -> Result<(), String> {
-    let mailboxes = &core.facts.mailboxes;
-    for index in 0..mailboxes.cores() {
-        let work = work.clone();
-        let done = mailboxes
-            .call(index, move |core| async move { work(&core) })
-            .await;
-        done.map_err(|stopping| stopping.to_string())??;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

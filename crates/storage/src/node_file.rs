@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use platform::disk::{Disk, RealDisk};
-use platform::random::random_bytes;
+use platform::random::Random;
 use record::ClusterId;
 
 use crate::checksum::{DirectoryId, JournalIdentity};
@@ -176,7 +176,12 @@ fn remedy(error: &io::Error) -> &'static str {
 ///
 /// # Errors
 /// The directory is somebody else's, or another node's. Nothing has changed then.
-pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdentity, DirectoryError> {
+pub fn identify(
+    disk: &dyn Disk,
+    random: &Random,
+    node: i32,
+    journals: usize,
+) -> Result<NodeIdentity, DirectoryError> {
     let directory = disk.root().display().to_string();
     let failed = |error| DirectoryError::Disk {
         directory: directory.clone(),
@@ -199,8 +204,8 @@ pub fn identify(disk: &dyn Disk, node: i32, journals: usize) -> Result<NodeIdent
                 return Err(DirectoryError::Foreign { directory, found });
             }
             let identity = NodeIdentity {
-                cluster: ClusterId(random_bytes()),
-                directory: DirectoryId(random_bytes()),
+                cluster: ClusterId(random.bytes()),
+                directory: DirectoryId(random.bytes()),
                 node,
                 last_incarnation: None,
                 journals,
@@ -309,7 +314,7 @@ mod tests {
             matches!(&error, DirectoryError::Foreign { found, .. } if found == "photo.jpg"),
             "{error}"
         );
-        let error = identify(&disk, 1, 1).expect_err("it is somebody else's");
+        let error = identify(&disk, &Random::SYSTEM, 1, 1).expect_err("it is somebody else's");
         assert!(matches!(error, DirectoryError::Foreign { .. }), "{error}");
     }
 
@@ -348,7 +353,7 @@ mod tests {
             .expect("there is room");
         let error = NodeIdentity::read(&disk).expect_err("there is nothing");
         assert!(matches!(error, DirectoryError::Empty { .. }), "{error}");
-        identify(&disk, 1, 1).expect("it is made a node's");
+        identify(&disk, &Random::SYSTEM, 1, 1).expect("it is made a node's");
     }
 
     #[test]
@@ -377,7 +382,7 @@ mod tests {
                 .expect("there is room");
             assert!(look_before_opening(&root(name)).is_err(), "{content}");
         }
-        identify(&open("ours"), 1, 1).expect("it is empty");
+        identify(&open("ours"), &Random::SYSTEM, 1, 1).expect("it is empty");
         assert!(look_before_opening(&root("ours")).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, RealDisk};
 use platform::process::process_usage;
-use platform::random::SeededRandom;
+use platform::random::{Random, SeededRandom};
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
     Append, BatchBytes, Compacted, CompactionOrder, CompactionPolicy, DirectoryId, JournalIdentity,
@@ -126,7 +126,7 @@ fn compaction_takes_bounded_memory() {
     let batches = (mib << 20) as i64 / (RECORDS * VALUE_BYTES as i64);
     let directory = tempfile::tempdir().expect("there is room");
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).expect("it can be made"));
-    let (mut store, _) = Store::open(disk, CONFIG).expect("it is new");
+    let (mut store, _) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is new");
     prepare(&mut store);
     store.open_partition(ID, SegmentRolling::default());
     // Each key about ten times.

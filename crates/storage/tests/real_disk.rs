@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, RealDisk};
+use platform::random::Random;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Offset, PartitionId, TopicId};
 use storage::{
     Append, BatchBytes, DirectoryId, JournalIdentity, JournalSizes, Read, SegmentRolling, Store, StoreConfig,
@@ -120,7 +121,7 @@ fn a_store_lives_on_a_real_disk() {
     };
     let mut appended = Vec::new();
     for _ in 0..4 {
-        let (mut store, recovered) = Store::open(disk.clone(), CONFIG).expect("nothing is damaged");
+        let (mut store, recovered) = Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
         for found in &recovered.partitions {
             store.commit_to(found.id, found.next);
         }
@@ -136,7 +137,7 @@ fn a_store_lives_on_a_real_disk() {
         flush(&mut store);
         assert_eq!(read_from(&mut store, Offset(0)), appended.concat());
     }
-    let (mut store, recovered) = Store::open(disk.clone(), CONFIG).expect("nothing is damaged");
+    let (mut store, recovered) = Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
     for found in &recovered.partitions {
         store.commit_to(found.id, found.next);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Offset, PartitionId};
 use storage::{
     Append, DirectoryId, Fault, JournalIdentity, JournalSizes, SegmentRolling, StageError, Store, StoreConfig,
@@ -38,7 +39,7 @@ pub(super) const NOW_MS: i64 = 1_000;
 
 pub(super) fn open(disk: &SimulatedDisk) -> Result<Store, Fault> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (mut store, recovered) = Store::open(disk, CONFIG)?;
+    let (mut store, recovered) = Store::open(disk, Random::SYSTEM, CONFIG)?;
     for partition in &recovered.partitions {
         store.open_partition(partition.id, ROLLING);
         store.commit_to(partition.id, partition.next);

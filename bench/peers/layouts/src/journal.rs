@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, Lock, RealDisk};
+use platform::random::Random;
 use record::{BatchBuilder, ClusterId, Compression, Epoch, Limits, Offset, PartitionId, TopicId};
 use storage::{
     Append, BatchBytes, DirectoryId, JournalIdentity, JournalSizes, Read, Reserve, SegmentRolling,
@@ -62,7 +63,7 @@ impl Journal {
         let opening = || format!("cannot open {}", directory.display());
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&directory).with_context(opening)?);
         let lock = disk.lock().with_context(opening)?;
-        let (mut store, recovered) = Store::open(disk, config)?;
+        let (mut store, recovered) = Store::open(disk, Random::SYSTEM, config)?;
         for partition in &recovered.partitions {
             store.open_partition(partition.id, SegmentRolling::default());
             store.commit_to(partition.id, partition.next);

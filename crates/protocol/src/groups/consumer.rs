@@ -111,7 +111,7 @@ impl Default for Member {
 impl Consumer {
     /// The address of its first member.
     pub(crate) fn first_host(&self) -> Option<&Name> {
-        self.members
+        self.members()
             .values()
             .next()
             .map(|member| &member.said.client_host)

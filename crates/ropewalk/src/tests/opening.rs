@@ -1,6 +1,7 @@
 //! Whose directory is it, and what is found in it: one opening at a time, damage named, a torn end cut.
 
 use platform::disk::{Disk, RealDisk, SimulatedDisk};
+use platform::random::Random;
 use std::path::Path;
 
 use super::rig::{check, log, open, settings, try_open, try_open_with, value, values};
@@ -37,7 +38,7 @@ fn a_foreign_directory_and_one_of_many_journals_are_left_alone() {
     assert_eq!(disk.paths(), [Path::new("photo.jpg")]);
 
     let disk = SimulatedDisk::new();
-    storage::identify(&disk, 3, 2).expect("there is room");
+    storage::identify(&disk, &Random::SYSTEM, 3, 2).expect("there is room");
     let before = disk.paths();
     let error = try_open(&disk).expect_err("it has two journals");
     assert!(

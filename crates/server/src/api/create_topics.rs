@@ -9,7 +9,6 @@ use kafka_wire::create_topics::{
     CreatableTopicResult,
 };
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
-use platform::random::random_bytes;
 use protocol::ApplyError;
 use protocol::metadata::{
     ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig, check_new_name, fresh_topic_id,
@@ -86,7 +85,14 @@ async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Res
     let (mut names, mut wishes) = (Vec::with_capacity(topics.len()), Vec::with_capacity(topics.len()));
     for (topic, is_only) in each_once(topics, |topic| topic.name.clone()).await {
         wishes.push(match is_only {
-            true => core.with_metadata(|metadata| wish(metadata, &topic, default_partitions)),
+            true => core.with_metadata(|metadata| {
+                wish(
+                    metadata,
+                    &topic,
+                    fresh_topic_id(core.facts.random.bytes()),
+                    default_partitions,
+                )
+            }),
             false => Err(Refusal::named_twice()),
         });
         names.push(topic.name);
@@ -95,7 +101,12 @@ async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Res
     (names, wishes)
 }
 
-fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) -> Result<NewTopic, Refusal> {
+fn wish(
+    metadata: &Metadata,
+    topic: &CreatableTopic,
+    id: TopicId,
+    default_partitions: i32,
+) -> Result<NewTopic, Refusal> {
     // First: "exists already" is what a client that creates its topic on every start expects, also of one that only the node
     // itself can create.
     let name: Arc<str> = topic.name.as_str().into();
@@ -121,7 +132,7 @@ fn wish(metadata: &Metadata, topic: &CreatableTopic, default_partitions: i32) ->
         assignments => assigned(metadata, topic, assignments)?,
     };
     Ok(NewTopic {
-        id: fresh_topic_id(random_bytes()),
+        id,
         name,
         partition_count,
         replica_count,

@@ -152,12 +152,10 @@ fn told(partition_index: i32, bytes: u64) -> DescribeLogDirsPartition {
 /// The size of the directory's disk, and what is free of it.
 async fn disk_bytes(core: &Core) -> (i64, i64) {
     let disk = core.disk.clone();
-    let asked = tokio::task::spawn_blocking(move || (disk.total_bytes(), disk.free_bytes())).await;
+    let look = move || (disk.total_bytes(), disk.free_bytes());
+    let (total, free) = core.facts.pool.run(look).await;
     let known = |bytes: std::io::Result<u64>| bytes.map_or(UNKNOWN_BYTES, clamped);
-    match asked {
-        Ok((total, free)) => (known(total), known(free)),
-        Err(_) => (UNKNOWN_BYTES, UNKNOWN_BYTES),
-    }
+    (known(total), known(free))
 }
 
 fn clamped(bytes: u64) -> i64 {

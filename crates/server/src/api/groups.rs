@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use kafka_wire::{ErrorCode, Text};
-use platform::random::random_bytes;
 use protocol::groups::{Ask, GroupError, Name};
 
 use crate::budget::SharedRoom;
@@ -143,8 +142,4 @@ fn optional_text(name: Option<&Name>) -> Option<Text> {
 /// A time of the wire; below zero is none.
 fn time(milliseconds: i32) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
-}
-
-fn random() -> u128 {
-    u128::from_le_bytes(random_bytes::<16>())
 }

@@ -12,7 +12,6 @@ use kafka_wire::metadata::{
     MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
-use platform::random::random_bytes;
 use protocol::metadata::{
     Metadata, NewTopic, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
 };
@@ -249,7 +248,7 @@ async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<T
     let wanted: Vec<NewTopic> = names
         .iter()
         .map(|name| NewTopic {
-            id: fresh_topic_id(random_bytes()),
+            id: fresh_topic_id(core.facts.random.bytes()),
             name: name.as_str().into(),
             partition_count,
             replica_count: 1,

@@ -89,6 +89,7 @@ fn go_on(
     turns::spawn(async move {
         let _is_begun: oneshot::Sender<()> = is_begun;
         tokio::select! {
+            biased;
             started = beginning => drop(reply.send(started)),
             () = reply.closed(), if is_answered => {}
         }

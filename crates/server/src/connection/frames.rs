@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_wire::lone_batch_position;
+use platform::net::ReadHalf;
 use storage::{BatchMemory, SharedMemory};
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use super::ConnectionError;
@@ -51,7 +51,7 @@ pub(super) struct Frames {
     core: Rc<Core>,
     /// Where the client is.
     from: IpAddr,
-    pub(super) input: OwnedReadHalf,
+    pub(super) input: ReadHalf,
     pub(super) buffer: BytesMut,
     /// How much to make room for, after how much came lately.
     read_bytes: usize,
@@ -61,13 +61,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// `rest` is what was read already, `any` whether that comes behind a whole request.
-    pub(super) fn new(
-        core: Rc<Core>,
-        from: IpAddr,
-        input: OwnedReadHalf,
-        rest: BytesMut,
-        any: bool,
-    ) -> Frames {
+    pub(super) fn new(core: Rc<Core>, from: IpAddr, input: ReadHalf, rest: BytesMut, any: bool) -> Frames {
         Frames {
             core,
             from,

@@ -107,6 +107,7 @@ impl InFlight {
             return Memory::Roomless(permit);
         }
         tokio::select! {
+            biased;
             permit = Arc::clone(&self.roomless).acquire_many_owned(little) => {
                 Memory::Roomless(permit.expect("the semaphore is never closed"))
             }

@@ -11,8 +11,8 @@ use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, select};
 use kafka_wire::Frame;
+use platform::net::WriteHalf;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -109,9 +109,9 @@ impl Ready {
 /// that takes nothing makes this node hold two answers, or one and a handful of small ones.
 pub(super) async fn write_answers(
     core: &Rc<Core>,
-    mut output: OwnedWriteHalf,
+    mut output: WriteHalf,
     mut answers: mpsc::Receiver<Queued>,
-) -> Result<OwnedWriteHalf, ConnectionError> {
+) -> Result<WriteHalf, ConnectionError> {
     let budget = &core.answers;
     let mut timer = AnswerTimer::default();
     let mut ahead: Option<Working> = None;

@@ -34,7 +34,7 @@ impl Core {
             let mut topics = metadata.topics();
             topics.try_for_each(|topic| self.open_all_partitions(metadata, topic))
         })?;
-        for (id, _) in self.recovered.borrow_mut().drain() {
+        for (id, _) in self.recovered.take() {
             self.shard(self.facts.shard_of(id)).delete_partition(id);
         }
         self.shards().for_each(Shard::start_background);

@@ -4,11 +4,12 @@
 //! be read, or an append's outcome cannot be known, the host closes for good: the log is read anew at the next start.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::work::Lane;
 use protocol::groups::{
     Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
     Settings, Ticket, TopicChange,
@@ -19,7 +20,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
 use crate::change_log::ChangeLog;
-use crate::lane::Lane;
 use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 
 /// A batch on its way into the log, and the changes in it.
@@ -41,7 +41,7 @@ pub(super) struct GroupHost {
     planner: Rc<Lane>,
     coordinator: RefCell<Coordinator>,
     change_log: Arc<ChangeLog>,
-    waiting: RefCell<HashMap<Ticket, Waiting>>,
+    waiting: RefCell<BTreeMap<Ticket, Waiting>>,
     next_ticket: Cell<u64>,
     gathering: RefCell<Gathering>,
     /// Batches whose outcome is not known yet.
@@ -80,7 +80,7 @@ impl GroupHost {
             planner,
             coordinator: RefCell::new(coordinator),
             change_log,
-            waiting: RefCell::new(HashMap::new()),
+            waiting: RefCell::default(),
             next_ticket: Cell::new(0),
             gathering: RefCell::new(Gathering::new()),
             under_way: Cell::new(0),
@@ -149,7 +149,7 @@ impl GroupHost {
     /// Answers nobody any more.
     pub(super) fn close(&self) {
         self.closed.set(true);
-        self.waiting.borrow_mut().clear();
+        self.waiting.take();
         self.look_again.notify_one();
     }
 
@@ -299,6 +299,7 @@ impl GroupHost {
                 }
             };
             tokio::select! {
+                biased;
                 () = wait => {
                     let now = self.tell_time();
                     self.coordinator.borrow_mut().handle_time(now);

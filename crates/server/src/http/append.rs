@@ -12,6 +12,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use platform::work::Pool;
 use record::PartitionId;
 use serde::Serialize;
 use serde_json::json;
@@ -134,10 +135,11 @@ async fn take_batches(
         now_ms: app.cores.facts.clock.wall_ms(),
         partition,
         partition_count: topic.partition_count,
+        keyless_draw: u32::from_le_bytes(app.cores.facts.random.bytes()),
         batch_bytes_max: topic.batch_bytes_max,
     };
     let (body, room) = body::read(app, request, app.body_bytes_max()).await?;
-    let (batches, mut room) = gather_off_thread(body, room, form).await?;
+    let (batches, mut room) = gather_off_thread(&app.cores.facts.pool, body, room, form).await?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     if bytes > SMALL_BYTES {
         body::resize_room(app, &mut room, bytes)?;
@@ -151,15 +153,18 @@ async fn take_batches(
 
 /// Large bodies take long to be understood: not on the thread that answers health. They take their room along, since whoever
 /// asked may be gone before a worker comes to them: so the budget bounds what waits for workers, too.
-async fn gather_off_thread(body: Bytes, room: Room, form: Form) -> Result<(Vec<Gathered>, Room), Problem> {
+async fn gather_off_thread(
+    pool: &Pool,
+    body: Bytes,
+    room: Room,
+    form: Form,
+) -> Result<(Vec<Gathered>, Room), Problem> {
     let is_small = body.len() <= SMALL_BYTES;
     let work = move || gather(&body, &form).map(|batches| (batches, room));
-    if is_small {
-        return work();
+    match is_small {
+        true => work(),
+        false => pool.run(work).await,
     }
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the body could not be read")))
 }
 
 #[cfg(test)]
@@ -167,6 +172,7 @@ mod tests {
     use std::sync::mpsc;
 
     use futures_util::FutureExt;
+    use platform::work::Threads;
 
     use super::*;
     use crate::budget::Budget;
@@ -177,6 +183,7 @@ mod tests {
         now_ms: 0,
         partition: Some(0),
         partition_count: 1,
+        keyless_draw: 0,
         batch_bytes_max: 1 << 20,
     };
 
@@ -190,11 +197,13 @@ mod tests {
         runtime.block_on(async {
             let (release, released) = mpsc::channel::<()>();
             // There is one worker, and it is busy.
-            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let pool = Pool::of(&Threads);
+            let mut busy = Box::pin(pool.run(move || released.recv()));
+            assert!(busy.as_mut().now_or_never().is_none());
             let budget = Budget::new(1 << 20);
             let all = budget.room(1 << 20).await;
             let body = Bytes::from(vec![b'x'; SMALL_BYTES + 1]);
-            let mut asked = Box::pin(gather_off_thread(body, all, FORM));
+            let mut asked = Box::pin(gather_off_thread(&pool, body, all, FORM));
             assert!(asked.as_mut().now_or_never().is_none());
             drop(asked);
             let waiting = budget.room(1);
@@ -204,8 +213,7 @@ mod tests {
                 "the body is still there"
             );
             drop(release);
-            let ended = busy.await.expect("the worker is free again");
-            ended.expect_err("nothing was sent");
+            busy.await.expect_err("nothing was sent");
             waiting.await;
         });
     }

@@ -197,6 +197,7 @@ impl Follower {
         loop {
             let pieces = self.pieces.clone();
             let sent = tokio::select! {
+                biased;
                 sent = self.send_page() => sent,
                 // Unpacking may take long, and is for nobody then.
                 () = pieces.closed() => Err(End::Nobody),
@@ -265,10 +266,11 @@ impl Follower {
         let mut stopped = self.app.stopped.clone();
         loop {
             tokio::select! {
-                () = arrivals.woken() => return Ok(()),
-                () = sleep(self.app.limits.heartbeat) => self.tell(HEARTBEAT).await?,
+                biased;
                 () = self.pieces.closed() => return Err(End::Nobody),
                 _ = stopped.changed() => return Err(End::Stopping),
+                () = arrivals.woken() => return Ok(()),
+                () = sleep(self.app.limits.heartbeat) => self.tell(HEARTBEAT).await?,
             }
         }
     }

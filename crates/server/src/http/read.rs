@@ -198,6 +198,7 @@ async fn find(
         }
         app.cores.watch(partition, stands.tail, &arrivals);
         tokio::select! {
+            biased;
             () = arrivals.woken() => {}
             () = sleep_until(deadline) => {}
             _ = stopped.changed() => {}
@@ -265,7 +266,8 @@ pub(super) async fn read_page(
         budget: &app.answers,
         room,
     };
-    Ok((make_page(found, from, form, limits, memory).await?, stands))
+    let pool = &app.cores.facts.pool;
+    Ok((make_page(pool, found, from, form, limits, memory).await?, stands))
 }
 
 fn respond(

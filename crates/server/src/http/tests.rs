@@ -15,12 +15,14 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get};
 use platform::clock::ManualClock;
+use platform::net::{Net, Tcp};
+use platform::random::Random;
+use platform::work::{Pool, Threads};
 use protocol::NodeId;
 use record::ClusterId;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::accept::bind;
 use crate::config::Config;
 use crate::core::NodeFacts;
 use crate::mailbox::mailboxes;
@@ -59,6 +61,8 @@ pub(super) fn app_with(
         mailboxes,
         shards: cores,
         version: "0.0.0 (a test)",
+        pool: Pool::of(&Threads),
+        random: Random::SYSTEM,
     };
     Arc::new(App::new(facts, limits, Duration::from_secs(3_600), stopped))
 }
@@ -68,8 +72,8 @@ fn serve(
     cores: usize,
     routes: impl FnOnce(Arc<App>) -> Router,
 ) -> (HttpServer, SocketAddr) {
-    let listener = bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
+    let listener = Tcp.listen("127.0.0.1:0").expect("a free port");
+    let address = listener.address().expect("bound");
     let server = HttpServer::start_with(listener, |stopped| {
         let app = app(cores, limits, stopped);
         (routes(Arc::clone(&app)), app)

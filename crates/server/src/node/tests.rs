@@ -49,7 +49,9 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 fn a_core_that_dies_is_told_of() {
     for core in 0..2 {
         let node = node(2);
-        node.mailboxes.send(core, |_| panic!("planted: this core dies"));
+        node.handle
+            .mailboxes()
+            .send(core, |_| panic!("planted: this core dies"));
         assert_eq!(wait(node.core_death()), Some(CoreDied { core }));
         // Still true for whoever asks later.
         assert_eq!(wait(node.core_death()), Some(CoreDied { core }));
@@ -69,7 +71,7 @@ fn a_core_that_dies_while_it_starts_ends_the_start() {
         false => None,
     });
     let started = start_on(&disk, 2).err().map(|error| error.to_string());
-    assert_eq!(started.as_deref(), Some("a core's thread died while it started"));
+    assert_eq!(started.as_deref(), Some("a core died while it started"));
     disk.clear_faults();
     assert!(
         start_on(&disk, 2).is_ok(),
@@ -99,7 +101,7 @@ fn start_careless(disk: &SimulatedDisk) -> Node {
 
 /// Changes the metadata as no client could.
 fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static) {
-    let made = node.mailboxes.call(0, |core| async move {
+    let made = node.handle.mailboxes().call(0, |core| async move {
         core.change(plan).await.is_ok_and(|made| made.is_ok())
     });
     assert_eq!(wait(made), Ok(true));
@@ -108,7 +110,7 @@ fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError
 /// What the partitions of the groups' topic promise.
 fn durabilities(node: &Node) -> Vec<Durability> {
     let of_core = |core| {
-        let found = node.mailboxes.call(core, |core| async move {
+        let found = node.handle.mailboxes().call(core, |core| async move {
             let partitions = core.with_metadata(|metadata| {
                 let topic = metadata.topic_named(GROUPS_TOPIC).expect("it was made");
                 core.own_partitions(topic, 0)
@@ -134,7 +136,7 @@ fn told(node: &Node, config: &'static str) -> String {
         }],
         ..DescribeConfigsRequest::default()
     };
-    let described = node.mailboxes.call(0, |core| async move {
+    let described = node.handle.mailboxes().call(0, |core| async move {
         let (described, _) = describe_configs::handle(core, request, 4, None).await;
         described.results[0].configs[0].value.clone()
     });
@@ -222,7 +224,7 @@ fn a_question_ends_with_its_call_and_a_change_goes_on() {
 
     // Under way when its call is dropped, and never ready.
     let told = Told(ended.clone(), "question");
-    let call = node.mailboxes.call(0, move |_| async move {
+    let call = node.handle.mailboxes().call(0, move |_| async move {
         let _told = told;
         begun.send(()).expect("waited for");
         std::future::pending::<()>().await
@@ -232,15 +234,17 @@ fn a_question_ends_with_its_call_and_a_change_goes_on() {
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("question"));
 
     let wakes = Arc::clone(&done);
-    drop(node.mailboxes.carry_out(0, move |_| async move {
+    drop(node.handle.mailboxes().carry_out(0, move |_| async move {
         wakes.notified().await;
         release.send("change").expect("waited for");
     }));
     // What nobody waits for when the core comes to it is not begun.
     let (hold, held) = mpsc::channel::<()>();
-    node.mailboxes.send(0, move |_| assert!(held.recv().is_err()));
+    node.handle
+        .mailboxes()
+        .send(0, move |_| assert!(held.recv().is_err()));
     let told = Told(ended, "dropped");
-    drop(node.mailboxes.call(0, move |_| async move {
+    drop(node.handle.mailboxes().call(0, move |_| async move {
         let Told(sender, _) = &told;
         sender.send("begun").expect("waited for");
     }));
@@ -256,7 +260,7 @@ fn longest_step(
     node: &Node,
     plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
 ) -> usize {
-    let watched = node.mailboxes.call(0, |core| async move {
+    let watched = node.handle.mailboxes().call(0, |core| async move {
         let commands = [core.with_metadata(plan).expect("it fits")];
         let mut applying = std::pin::pin!(core.apply(&commands));
         let count = || core.shards().map(|shard| shard.partition_count()).sum::<usize>();

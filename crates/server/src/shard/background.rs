@@ -5,17 +5,14 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc;
 use std::time::Duration;
 
-use platform::threads;
+use platform::work::{Lane, Pool, Work as Workers};
 use record::PartitionId;
-use storage::{Flush, REMOVAL_PAUSE, RETRY_AFTER};
-use tokio::sync::oneshot;
+use storage::{Flush, PrepareFile, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::task::yield_now;
 
 use super::{AppendRefusal, DiskShortage, Phase, Shard, Work, count};
-use crate::lane::Lane;
 use crate::turns;
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
@@ -29,49 +26,22 @@ const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
 /// See `CORE_FLUSH_BYTES_MAX`.
 pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 
-/// A flush on its way to the thread that runs it, with where its outcome goes.
-type FlushOrder = (Flush, oneshot::Sender<(Flush, io::Result<()>)>);
-
-/// The thread that runs one shard's flushes. It ends when the shard is dropped.
-pub(super) struct Flusher {
-    orders: mpsc::Sender<FlushOrder>,
-}
-
-impl Flusher {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system has no thread left.
-    fn start(shard: usize) -> io::Result<Flusher> {
-        let (orders, queue) = mpsc::channel::<FlushOrder>();
-        threads::spawn(format!("flush-{shard}"), move || {
-            while let Ok((flush, reply)) = queue.recv() {
-                let result = flush.run();
-                // Without the core there is nobody to tell; what was flushed is found by the next start.
-                let _ = reply.send((flush, result));
-            }
-        })?;
-        Ok(Flusher { orders })
-    }
-
-    async fn run(&self, flush: Flush) -> Option<(Flush, io::Result<()>)> {
-        let (reply, outcome) = oneshot::channel();
-        self.orders.send((flush, reply)).ok()?;
-        outcome.await.ok()
-    }
-}
-
 /// The threads that work for one shard beside its core. None of them ever waits for what another is asked to do.
 pub(crate) struct ShardThreads {
-    pub(super) flusher: Flusher,
+    /// Runs flushes, apart from everything else.
+    flushing: Lane,
     /// Fills journal files.
     filling: Lane,
+    /// Whether that leaves the disk to others now and then.
+    fills_at_pace: bool,
     /// Lays out, writes checkpoints and removes files: one of these at a time.
     laying_out: Lane,
     /// Looks through stored batches for clients, who choose how long that takes.
     pub(super) looking: Lane,
     /// Examines the batches of appends that a core has no time for.
     pub(super) examining: Lane,
+    /// Reads from the disk, and compacts.
+    pub(super) pool: Pool,
 }
 
 impl ShardThreads {
@@ -79,13 +49,16 @@ impl ShardThreads {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(shard: usize) -> io::Result<ShardThreads> {
+    pub(crate) fn start(work: &dyn Workers, shard: usize) -> io::Result<ShardThreads> {
+        let lane = |purpose| Lane::begin(work, format!("{purpose}-{shard}"));
         Ok(ShardThreads {
-            flusher: Flusher::start(shard)?,
-            filling: Lane::start(format!("fill-{shard}"))?,
-            laying_out: Lane::start(format!("layout-{shard}"))?,
-            looking: Lane::start(format!("look-{shard}"))?,
-            examining: Lane::start(format!("examine-{shard}"))?,
+            flushing: lane("flush")?,
+            filling: lane("fill")?,
+            fills_at_pace: work.may_rest(),
+            laying_out: lane("layout")?,
+            looking: lane("look")?,
+            examining: lane("examine")?,
+            pool: Pool::of(work),
         })
     }
 }
@@ -111,9 +84,7 @@ impl Shard {
                 // None once the journal is dead: what is staged is never flushed.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
-                let Some((flush, result)) = self.run_flush(flush, awaited).await else {
-                    return;
-                };
+                let (flush, result) = self.run_flush(flush, awaited).await;
                 self.apply_flush(flush, result);
                 if turns::is_spent() {
                     yield_now().await;
@@ -129,6 +100,7 @@ impl Shard {
             tokio::time::sleep(MEMORY_FLUSH_DELAY).await;
         };
         tokio::select! {
+            biased;
             () = self.staged.notified() => true,
             () = gathered => false,
             () = self.turn_was_spent.notified() => {
@@ -140,8 +112,8 @@ impl Shard {
     }
 
     /// Runs a flush where it is over sooner: on the core itself while that costs less than two hand-overs between
-    /// threads, else on the flusher's thread. None if the flusher is gone.
-    async fn run_flush(&self, flush: Flush, awaited: bool) -> Option<(Flush, io::Result<()>)> {
+    /// threads, else in the flushes' lane.
+    async fn run_flush(&self, flush: Flush, awaited: bool) -> (Flush, io::Result<()>) {
         let bytes = flush.total_bytes();
         let on_core = self.settings.flush_on_core
             && awaited
@@ -153,13 +125,13 @@ impl Shard {
                 let result = flush.run();
                 (flush, result)
             }
-            false => self.threads.flusher.run(flush).await?,
+            false => run(&self.threads.flushing, flush, Flush::run).await,
         };
         let took = self.clock.monotonic() - began;
         self.usual_flush.set((self.usual_flush.get() * 7 + took) / 8);
         self.counters.flush_latency.record(took);
         count(&self.counters.flushed_bytes, bytes as u64);
-        Some(outcome)
+        outcome
     }
 
     fn apply_flush(&self, flush: Flush, result: io::Result<()>) {
@@ -200,11 +172,16 @@ impl Shard {
         );
         count(&self.counters.faults, 1);
         let failed = AppendRefusal::FlushFailed(reason.to_string());
-        for partition in self.partitions.borrow_mut().values_mut() {
+        let mut partitions = self.partitions.borrow_mut();
+        let mut all: Vec<_> = partitions.iter_mut().collect();
+        // So that everybody is told in one order.
+        all.sort_unstable_by_key(|(id, _)| **id);
+        for (_, partition) in all {
             partition.refuse_waiting(&failed);
             partition.leader.handle_seal();
             partition.act();
         }
+        drop(partitions);
         self.refuse_waiting(&AppendRefusal::JournalDead(reason.to_string()));
     }
 
@@ -227,7 +204,9 @@ impl Shard {
                 self.file_is_wanted.notified().await;
                 continue;
             };
-            let (job, result) = run(&self.threads.filling, job, |job| job.run_at_pace()).await;
+            let at_pace = self.threads.fills_at_pace;
+            let fill = move |job: &PrepareFile| if at_pace { job.run_at_pace() } else { job.run() };
+            let (job, result) = run(&self.threads.filling, job, fill).await;
             let prepared = self.store.borrow_mut().prepared(job, result);
             self.background.notify_one();
             match prepared {

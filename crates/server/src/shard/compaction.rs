@@ -319,12 +319,11 @@ impl Shard {
     /// Runs a step on a thread of the pool, applies it and counts what it did.
     async fn run_step(&self, mut job: CompactionJob, outcome: &mut Outcome) -> Result<Compacted, Fault> {
         let began = self.clock.monotonic();
-        let (job, result) = tokio::task::spawn_blocking(move || {
+        let step = move || {
             let result = job.run();
             (job, result)
-        })
-        .await
-        .expect("a storage job does not panic, and is not cancelled while its shard lives");
+        };
+        let (job, result) = self.threads.pool.run(step).await;
         let took = self.clock.monotonic() - began;
         let counters = &self.counters.compaction;
         counters.time.set(counters.time.get() + took);

@@ -99,8 +99,11 @@ impl Examinations {
 
     /// Takes all that wait. The examination under way comes to its end.
     pub(super) fn take_all(&self) -> impl Iterator<Item = AppendRequest> + use<> {
-        let Waiting { rooms, .. } = self.waiting.take();
-        rooms.into_values().flat_map(|mut room| room.take_all())
+        let Waiting { mut rooms, clients } = self.waiting.take();
+        let in_turn = clients
+            .into_iter()
+            .filter_map(move |client| rooms.remove(&client));
+        in_turn.flat_map(|mut room| room.take_all())
     }
 
     /// Takes the next one. It counts as being here until `end`.

@@ -583,9 +583,11 @@ impl Shard {
         self.store.borrow().status()
     }
 
-    /// The partitions that are led here, for whoever looks at all of them in slices.
+    /// The partitions that are led here in their order, for whoever looks at all of them in slices.
     fn partition_ids(&self) -> Vec<PartitionId> {
-        self.partitions.borrow().keys().copied().collect()
+        let mut ids: Vec<PartitionId> = self.partitions.borrow().keys().copied().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// How many partitions are led here.

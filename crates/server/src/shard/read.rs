@@ -195,9 +195,7 @@ impl Shard {
 
     async fn run_read(&self, job: ReadJob) -> storage::ReadOutcome {
         count(&self.counters.disk_reads, 1);
-        tokio::task::spawn_blocking(|| job.run())
-            .await
-            .expect("a storage job does not panic")
+        self.threads.pool.run(|| job.run()).await
     }
 
     /// Looks through what was read, on the thread that does this for the shard: one look at a time, and none that nobody waits for.

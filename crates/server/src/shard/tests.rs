@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use platform::clock::SystemClock;
 use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
+use platform::random::Random;
+use platform::work::Threads;
 use protocol::metadata::{ConfigChange, TopicConfig};
 use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
 use storage::{Append, DirectoryId, JournalIdentity, JournalSizes, Reserve, SegmentRolling, StoreConfig};
@@ -83,7 +85,7 @@ fn unflushed_shard(disk: &SimulatedDisk) -> Rc<Shard> {
 /// A shard that has its partitions open, and does not serve yet.
 fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (store, _) = Store::open(disk, CONFIG).expect("it is new");
+    let (store, _) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is new");
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
@@ -92,7 +94,7 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),
     };
-    let threads = ShardThreads::start(0).expect("the system has threads");
+    let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(
         0,
         settings,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use platform::disk::{Disk, File};
-use platform::random::random_bytes;
+use platform::random::Random;
 use record::PartitionId;
 
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
@@ -99,6 +99,7 @@ impl Room {
 
 pub(crate) struct Files {
     disk: Arc<dyn Disk>,
+    random: Random,
     directory: PathBuf,
     identity: JournalIdentity,
     sizes: JournalSizes,
@@ -129,6 +130,7 @@ pub(crate) fn directory(identity: &JournalIdentity) -> PathBuf {
 impl Files {
     pub(super) fn open(
         disk: Arc<dyn Disk>,
+        random: Random,
         identity: JournalIdentity,
         sizes: JournalSizes,
         found: FoundFiles,
@@ -142,6 +144,7 @@ impl Files {
             .max();
         let mut files = Files {
             disk,
+            random,
             directory,
             identity,
             sizes,
@@ -335,7 +338,7 @@ impl Files {
             sequence: self.next_sequence - 1,
             previous: before.map_or(0, |file| file.sequence),
             file_bytes: self.sizes.file_bytes,
-            salt: u64::from_le_bytes(random_bytes()),
+            salt: u64::from_le_bytes(self.random.bytes()),
         };
         Some(PrepareFile {
             disk: self.disk.clone(),

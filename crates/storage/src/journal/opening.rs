@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::Disk;
 use platform::memory::MemoryPool;
+use platform::random::Random;
 
 use super::frame::FILE_HEADER_BYTES;
 use super::majority::Majority;
@@ -26,6 +27,7 @@ impl Journal {
     /// A journal that goes on after `scanned`; with an empty scan, a new one. Blocks.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
+        random: Random,
         identity: JournalIdentity,
         sizes: JournalSizes,
         scanned: Scanned,
@@ -59,7 +61,7 @@ impl Journal {
             .collect();
         Ok(Journal {
             identity,
-            files: Files::open(disk, identity, sizes, scanned.files)?,
+            files: Files::open(disk, random, identity, sizes, scanned.files)?,
             slabs: MemoryPool::new(SLAB_BYTES, SLABS_KEPT),
             slab: Slab::new(0),
             pending_entries: 0,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
 use record::{ClusterId, Epoch, Offset, PartitionId, TopicId};
 
 use super::files::{Files, FoundFiles, directory};
@@ -304,7 +305,7 @@ fn files(files_max: usize) -> Files {
     for directory in [Path::new("journals"), &directory(&IDENTITY)] {
         disk.create_directory(directory).expect("room");
     }
-    Files::open(disk, IDENTITY, sizes, FoundFiles::default()).expect("room")
+    Files::open(disk, Random::SYSTEM, IDENTITY, sizes, FoundFiles::default()).expect("room")
 }
 
 #[test]

@@ -13,7 +13,6 @@
 
 mod need;
 
-use platform::random::random_bytes;
 use record::{Limits, Offset, PartitionId};
 
 pub use need::CompactionNeed;
@@ -97,7 +96,7 @@ impl Store {
         if segments.is_empty() {
             return false;
         }
-        let [low, high] = [random_bytes(), random_bytes()];
+        let [low, high] = [self.random.bytes(), self.random.bytes()];
         let means = Means {
             limits: order.limits,
             hash_key: [u64::from_le_bytes(low), u64::from_le_bytes(high)],

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::disk::Disk;
+use platform::random::Random;
 use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
 
@@ -130,6 +131,7 @@ pub struct StoreStatus {
 /// See the module.
 pub struct Store {
     disk: Arc<dyn Disk>,
+    random: Random,
     config: StoreConfig,
     journal: Journal,
     /// Each in its own place: a table that grows moves what is in it, all at once.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::Disk;
+use platform::random::Random;
 use quick_cache::unsync::Cache;
 use record::{BatchHeader, Epoch, Offset, PartitionId};
 
@@ -117,7 +118,11 @@ impl Store {
     /// # Errors
     /// Damage, unknown versions and disk errors, with the file's name. Nothing was changed then, except that after a disk
     /// error directories and journal files may have been made ready.
-    pub fn open(disk: Arc<dyn Disk>, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        random: Random,
+        config: StoreConfig,
+    ) -> Result<(Store, Recovered), Fault> {
         let (mut replay, scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
         let mut recovered = Recovered {
             frames: scanned.frames.len() as u64,
@@ -131,12 +136,18 @@ impl Store {
             witnesses: replay.witnesses.values().copied().collect(),
             partitions: Vec::new(),
         };
-        let journal =
-            Journal::open(disk.clone(), config.identity, config.journal, scanned).map_err(|error| {
-                Doing::Opening
-                    .failed(error)
-                    .at(disk.root().join("journals").display().to_string())
-            })?;
+        let journal = Journal::open(
+            disk.clone(),
+            random.clone(),
+            config.identity,
+            config.journal,
+            scanned,
+        )
+        .map_err(|error| {
+            Doing::Opening
+                .failed(error)
+                .at(disk.root().join("journals").display().to_string())
+        })?;
         recovered.partitions = replay.recovered.into_values().collect();
         // All that was ever written of it was cut off.
         let is_nothing = |id: &PartitionId| {
@@ -155,6 +166,7 @@ impl Store {
         let chunk_bytes = config.chunk_cache_bytes as u64;
         let store = Store {
             disk,
+            random,
             config,
             journal,
             unlaid,
@@ -436,13 +448,14 @@ impl Replay {
                 next => format!("{id} goes on at offset {first} where {next} is expected"),
             }));
         }
-        for (id, state_next) in &self.state_next {
+        let lost = self.state_next.iter().filter_map(|(id, state_next)| {
             let next = self.logs.get(id).map_or(*state_next, |log| log.next);
-            if next < *state_next {
-                return Err(damaged(format!(
-                    "{id} ends at offset {next}, but the checkpoint knows of records up to {state_next}"
-                )));
-            }
+            (next < *state_next).then_some((id, next, state_next))
+        });
+        if let Some((id, next, state_next)) = lost.min() {
+            return Err(damaged(format!(
+                "{id} ends at offset {next}, but the checkpoint knows of records up to {state_next}"
+            )));
         }
         self.verify_logs().map_err(|what| Fault::Damaged {
             file: checkpoint::file_name(disk, identity),
@@ -453,7 +466,12 @@ impl Replay {
 
     /// What only a checkpoint that contradicts the journal can break: entries of the journal are compared as they come.
     fn verify_logs(&self) -> Result<(), String> {
-        if let Some(log) = self.logs.values().find(|log| log.log_start > log.next) {
+        if let Some(log) = self
+            .logs
+            .values()
+            .filter(|log| log.log_start > log.next)
+            .min_by_key(|log| log.id)
+        {
             return Err(format!(
                 "{} starts at offset {}, behind its end {}",
                 log.id, log.log_start, log.next

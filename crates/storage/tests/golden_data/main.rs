@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, RealDisk, SimulatedDisk};
+use platform::random::Random;
 use record::{
     BatchBuilder, ClusterId, Compression, Epoch, Limits, PartitionId, Record, TopicId, batches, records,
 };
@@ -119,7 +120,7 @@ fn load(files: Files) -> SimulatedDisk {
 
 fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> (Store, Recovered) {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (mut store, recovered) = Store::open(disk, config).expect("nothing is damaged");
+    let (mut store, recovered) = Store::open(disk, Random::SYSTEM, config).expect("nothing is damaged");
     for partition in &recovered.partitions {
         store.open_partition(partition.id, rolling(partition.id));
         store.commit_to(partition.id, partition.next);

@@ -7,7 +7,7 @@ use kafka_wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, 
 use protocol::groups::{Assignment, ConsumerHeartbeat, Heard, MemberPresence};
 use record::PartitionId;
 
-use super::{Client, Refusal, ask, name, names, optional_name, random, text, time};
+use super::{Client, Refusal, ask, name, names, optional_name, text, time};
 use crate::core::Core;
 
 /// From this version on the client makes its member's id itself (KIP-1082).
@@ -23,7 +23,8 @@ pub(in crate::api) async fn consumer_group_heartbeat(
     version: i16,
     client: Client,
 ) -> ConsumerGroupHeartbeatResponse {
-    let outcome = match read(&request, version, client) {
+    let random = u128::from_le_bytes(core.facts.random.bytes());
+    let outcome = match read(&request, version, client, random) {
         Ok(heartbeat) => ask(&core, heartbeat).await,
         Err(refusal) => Err(refusal),
     };
@@ -52,6 +53,7 @@ fn read(
     request: &ConsumerGroupHeartbeatRequest,
     version: i16,
     client: Client,
+    random: u128,
 ) -> Result<ConsumerHeartbeat, Refusal> {
     let presence = MemberPresence::from_epoch(request.member_epoch)
         .ok_or_else(|| invalid(format!("{} is no member epoch", request.member_epoch)))?;
@@ -82,7 +84,7 @@ fn read(
         regex: optional_name(request.subscribed_topic_regex.as_ref()),
         assignor: optional_name(request.server_assignor.as_ref()),
         owned,
-        random: random(),
+        random,
     })
 }
 

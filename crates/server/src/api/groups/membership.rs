@@ -13,7 +13,7 @@ use protocol::groups::{
     GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol, SyncGroup,
 };
 
-use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, random, text, time};
+use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, text, time};
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
@@ -58,7 +58,7 @@ pub(in crate::api) async fn join_group(
         protocols: protocols.collect(),
         requires_known_member: version >= FIRST_WITH_KNOWN_MEMBERS,
         can_skip_assignment: version >= FIRST_WITH_SKIPPED_ASSIGNMENT,
-        random: random(),
+        random: u128::from_le_bytes(core.facts.random.bytes()),
     };
     let member_id = request.member_id.detached();
     drop(request);

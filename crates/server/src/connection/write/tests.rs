@@ -56,6 +56,7 @@ async fn written(
     let (mut output, input) = duplex(PIPE_BYTES);
     let started = Instant::now();
     tokio::select! {
+        biased;
         outcome = write_frame(&mut output, frame(total_bytes), answers) => (outcome, started.elapsed()),
         never = take(input, interval, bytes) => match never {},
     }
@@ -106,6 +107,7 @@ async fn memory_that_becomes_scarce_ends_patience_at_once() {
         sleep(1_000 * SECOND).await;
     };
     tokio::select! {
+        biased;
         (outcome, took) = written(&answers, MIB, 100 * SECOND, 1) => {
             assert!(is_cut_off(&outcome));
             assert!(took <= PATIENCE_WHEN_SCARCE + 7 * SECOND, "{took:?}");

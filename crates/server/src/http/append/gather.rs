@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use platform::random::random_bytes;
 use record::{BatchBuilder, Compression, partition_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
@@ -31,6 +30,8 @@ pub(super) struct Form {
     /// Where all records go; `None` if each goes where its key leads.
     pub(super) partition: Option<i32>,
     pub(super) partition_count: i32,
+    /// Chooses where records without a key go.
+    pub(super) keyless_draw: u32,
     pub(super) batch_bytes_max: usize,
 }
 
@@ -88,7 +89,7 @@ struct Gathering<'a> {
 
 impl Gathering<'_> {
     fn new(form: &Form) -> Gathering<'_> {
-        let any = u32::from_ne_bytes(random_bytes()) as i64 % i64::from(form.partition_count);
+        let any = i64::from(form.keyless_draw) % i64::from(form.partition_count);
         Gathering {
             form,
             batches: BTreeMap::new(),

@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Extension, Router};
 use platform::clock::{Clock, SystemClock};
+use platform::net::{Net, Tcp};
 
-use crate::accept::bind;
 use crate::seats::SeatLimits;
 
 use super::super::App;
@@ -234,5 +234,5 @@ fn a_stop_closes_idle_connections_and_takes_no_more() {
     assert!(ask(&mut idle, "/well").starts_with("HTTP/1.1 200 "));
     server.stop();
     assert_eq!(idle.read(&mut [0]).expect("closed in good order"), 0);
-    bind(&address.to_string()).expect("the port is free again");
+    Tcp.listen(&address.to_string()).expect("the port is free again");
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use platform::clock::SystemClock;
 use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
+use platform::work::Threads;
 use protocol::ProducerLimits;
 use protocol::leader::NodeId;
 use protocol::metadata::{ConfigChange, TopicConfig, TopicSettings};
@@ -50,7 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A complete segment of records that all have one key.
 fn fill(disk: &Arc<dyn Disk>) {
-    let (mut store, _) = Store::open(disk.clone(), CONFIG).expect("it is new");
+    let (mut store, _) = Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("it is new");
     while let Some(job) = store.next_preparation() {
         let file = job.run();
         store.prepared(job, file).expect("the disk works");
@@ -104,7 +106,7 @@ fn topic(configs: &[(&str, &str)]) -> TopicSettings {
 fn shard() -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new());
     fill(&disk);
-    let (store, recovered) = Store::open(disk, CONFIG).expect("it is sound");
+    let (store, recovered) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is sound");
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
@@ -113,7 +115,7 @@ fn shard() -> Rc<Shard> {
         memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),
     };
-    let threads = ShardThreads::start(0).expect("the system has threads");
+    let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(
         0,
         settings,

@@ -6,7 +6,7 @@
 
 use record::PartitionId;
 
-use super::super::Store;
+use super::super::{PartitionLog, Store};
 use super::step::Failure;
 use crate::fault::{Doing, Fault};
 use crate::journal::{MissingFrame, RereadError, directory};
@@ -53,16 +53,16 @@ impl Store {
 
     /// The records that the journal alone has in a frame, in words.
     fn held_by(&self, frame: u64) -> String {
-        let mut held: Vec<(PartitionId, i64, i64)> = Vec::new();
-        for log in self.partitions.values() {
+        let of_log = |log: &Box<PartitionLog>| {
             let unlaid = log
                 .tail
                 .iter()
                 .filter(|batch| batch.frame == frame && batch.next > log.laid_out);
             let offsets = unlaid.map(|batch| (batch.first, batch.next));
             let found = offsets.reduce(|(first, _), (_, next)| (first, next));
-            held.extend(found.map(|(first, next)| (log.id, first, next)));
-        }
+            found.map(|(first, next)| (log.id, first, next))
+        };
+        let mut held: Vec<(PartitionId, i64, i64)> = self.partitions.values().filter_map(of_log).collect();
         held.sort_unstable_by_key(|(id, ..)| *id);
         let named = held.iter().take(NAMED_MAX);
         let named: Vec<String> = named

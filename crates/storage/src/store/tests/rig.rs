@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
 use record::{
     BatchBuilder, BatchHeader, ClusterId, Compression, Epoch, Offset, PartitionId, TopicId, batches,
 };
@@ -98,7 +99,7 @@ pub(crate) fn open(disk: &SimulatedDisk) -> Result<(Store, Recovered), Fault> {
 
 pub(crate) fn open_as(disk: &SimulatedDisk, config: StoreConfig) -> Result<(Store, Recovered), Fault> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (mut store, recovered) = Store::open(disk, config)?;
+    let (mut store, recovered) = Store::open(disk, Random::SYSTEM, config)?;
     for partition in &recovered.partitions {
         store.open_partition(partition.id, rolling(partition.id));
         store.commit_to(partition.id, partition.next);

@@ -12,6 +12,7 @@ fn form(media_type: MediaType) -> Form {
         key: None,
         now_ms: 1_000,
         partition: Some(3),
+        keyless_draw: 0,
         partition_count: 7,
         batch_bytes_max: 1_000,
     }

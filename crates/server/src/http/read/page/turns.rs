@@ -5,8 +5,8 @@
 //! unpacks to, and no turn takes memory that the budget of answers has no room for.
 
 use bytes::Bytes;
+use platform::work::Pool;
 use record::{BatchError, BatchHeader, Compression, Offset, Record, RecordSteps, Step};
-use tokio::task::JoinHandle;
 
 use crate::budget::{Budget, Room};
 
@@ -27,6 +27,7 @@ pub(in super::super::super) const WORK_BYTES: usize = 3 << 20;
 
 /// Makes a page of what a read found, turn by turn, and lets go of that. `memory` has room for all that the page takes.
 pub(in super::super) async fn make_page(
+    pool: &Pool,
     found: Found,
     from: Offset,
     form: Form,
@@ -43,10 +44,7 @@ pub(in super::super) async fn make_page(
         let turn;
         (writing, turn) = match is_quick {
             true => take_turn(writing),
-            false => {
-                let mut taken = Wanted(tokio::task::spawn_blocking(|| take_turn(writing)));
-                (&mut taken.0).await.expect("writing a page does not panic")
-            }
+            false => pool.run(|| take_turn(writing)).await,
         };
         if turn? == Turn::Ends {
             return Ok(writing.page);
@@ -79,15 +77,6 @@ impl Memory<'_> {
             (0, false) => Err(Unpaged::NoRoom),
             _ => Ok(false),
         }
-    }
-}
-
-/// Work that is not begun if nobody waits for it any more when its turn comes.
-struct Wanted<T>(JoinHandle<T>);
-
-impl<T> Drop for Wanted<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

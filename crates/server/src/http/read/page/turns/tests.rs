@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use platform::work::{Pool, Threads};
 use record::BatchBuilder;
 
 use super::super::write_record;
@@ -217,7 +218,15 @@ async fn paged(budget: Arc<Budget>, batches: Vec<Bytes>, from: i64) -> Result<Pa
         budget: &budget,
         room: &mut room,
     };
-    make_page(Found::of(batches).0, Offset(from), Form::Lines, limits, memory).await
+    make_page(
+        &Pool::of(&Threads),
+        Found::of(batches).0,
+        Offset(from),
+        Form::Lines,
+        limits,
+        memory,
+    )
+    .await
 }
 
 #[test]
@@ -296,21 +305,4 @@ fn the_whole_is_json_and_each_event_is_one_line_of_data() {
     let text = String::from_utf8(page.text).expect("text");
     assert!(text.starts_with("id: 0\ndata: {\"offset\":0,"), "{text}");
     assert!(text.ends_with("}\n\n") && text.lines().count() == 6, "{text}");
-}
-
-#[tokio::test]
-async fn a_turn_is_not_begun_when_its_reader_has_gone() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .max_blocking_threads(1)
-        .build()
-        .expect("a runtime");
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let first = runtime.spawn_blocking(move || held.recv().expect("it is released"));
-    let (begun, was_begun) = std::sync::mpsc::channel();
-    drop(Wanted(runtime.spawn_blocking(move || begun.send(()))));
-    release.send(()).expect("the first waits");
-    first.await.expect("no panic");
-    runtime.spawn_blocking(|| ()).await.expect("no panic");
-    assert!(was_begun.recv().is_err(), "the turn was begun");
-    runtime.shutdown_background();
 }

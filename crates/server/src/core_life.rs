@@ -1,105 +1,87 @@
-//! The thread of one core: opens its journals, reads its letters, and ends when it is told to.
+//! The life of one core: it opens its journals, reads its letters, and ends when it is told to.
 //!
-//! Everything else that a core does begins with a letter, or with a task that one starts.
+//! Everything else that a core does begins with a letter, or with a task that one starts. A life is a future that whoever assembled
+//! the node polls, on a thread of the core's own or in a simulation; it must not know which.
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc;
 
 use platform::disk::Disk;
-use platform::threads;
+use platform::work::{Lane, Work};
 use protocol::ProducerLimits;
 use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, RecoveredPartition, Store, StoreConfig};
-use tokio::task::LocalSet;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::config::Config;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::DeathNotice;
 use crate::groups;
-use crate::lane::Lane;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::shard::{Shard, ShardSettings, ShardThreads};
 use crate::topic_counters::TopicBook;
-use crate::turns::{LongTurns, meter_this_thread, metered, spawn};
+use crate::turns::{LongTurns, metered, spawn};
 
-/// Threads that run a core's other blocking storage jobs, at most: reads and compaction. Shards have threads of their own besides.
-const STORAGE_THREADS_MAX: usize = 4;
 /// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
 /// What one journal's topics in memory are answered before it is flushed, at most: so much a crash may cost, and a disk slower
 /// than its producers take of memory.
 const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
-/// What the thread of a core is given.
-pub(crate) struct CorePlan {
+/// A core that is not alive yet.
+pub struct CoreLife {
     pub(crate) index: usize,
-    pub(crate) cpu: Option<usize>,
     pub(crate) facts: NodeFacts,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) work: Arc<dyn Work>,
     pub(crate) long_turns: Arc<LongTurns>,
     pub(crate) identity: NodeIdentity,
     pub(crate) mailbox: Mailbox,
-    pub(crate) stop: tokio::sync::oneshot::Receiver<()>,
+    pub(crate) stop: oneshot::Receiver<()>,
     pub(crate) death_notice: DeathNotice,
-    pub(crate) opened: mpsc::Sender<Result<(), String>>,
+    pub(crate) opened: mpsc::UnboundedSender<Result<(), String>>,
 }
 
-impl CorePlan {
+impl CoreLife {
+    /// Lives until the node stops. To be polled within a `LocalSet` of its own: dropping that ends all that the core does, as a
+    /// kill would.
+    pub async fn live(self) {
+        let core = match open_core(&self) {
+            Ok(core) => core,
+            Err(error) => return self.end_before_birth(error),
+        };
+        let _ = self.opened.send(Ok(()));
+        // Whoever waits for the cores must notice when one dies instead of answering.
+        drop(self.opened);
+        let reading = spawn(core.clone().read_mailbox(self.mailbox));
+        spawn(maintenance::keep(core.clone()));
+        spawn(maintenance::compact(core.clone()));
+        spawn(maintenance::close_quiet_journals(core.clone()));
+        spawn(groups::watch_lags(core.clone()));
+        if core.idle_poll.looks() {
+            tokio::spawn(metered(core.idle_poll.clone().run()));
+        }
+        tokio::select! {
+            biased;
+            // Either way the core ends: told to, or because nobody can tell it any more.
+            _ = self.stop => self.death_notice.end_in_order(),
+            // A letter has panicked, and with it the reading. A core that nobody reaches is as good as dead.
+            _ = reading => {}
+        }
+    }
+
+    /// Ends without having lived: it could not open what it owns.
+    pub(crate) fn end_before_birth(self, error: String) {
+        let _ = self.opened.send(Err(error));
+        self.death_notice.end_in_order();
+    }
+
     /// The journals that this core owns.
     fn journals(&self) -> impl Iterator<Item = JournalIdentity> {
         let is_owned = |journal: &JournalIdentity| self.facts.core_of(journal.journal as usize) == self.index;
         self.identity.journal_identities().filter(is_owned)
     }
-}
-
-/// The thread of one core.
-pub(crate) fn run_core(plan: CorePlan) {
-    if let Some(cpu) = plan.cpu
-        && let Err(error) = threads::pin_to_cpu(cpu)
-    {
-        tracing::warn!(core = plan.index, cpu, %error, "the core's thread could not be pinned");
-    }
-    meter_this_thread(plan.index, plan.facts.clock.clone(), plan.long_turns.clone());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(STORAGE_THREADS_MAX)
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let _ = plan
-                .opened
-                .send(Err(format!("core {} could not start: {error}", plan.index)));
-            return plan.death_notice.end_in_order();
-        }
-    };
-    LocalSet::new().block_on(&runtime, async move {
-        match open_core(&plan) {
-            Ok(core) => {
-                let _ = plan.opened.send(Ok(()));
-                // Whoever waits for the cores must notice when one dies instead of answering.
-                drop(plan.opened);
-                let reading = spawn(core.clone().read_mailbox(plan.mailbox));
-                spawn(maintenance::keep(core.clone()));
-                spawn(maintenance::compact(core.clone()));
-                spawn(maintenance::close_quiet_journals(core.clone()));
-                spawn(groups::watch_lags(core.clone()));
-                tokio::spawn(metered(core.idle_poll.clone().run()));
-                tokio::select! {
-                    // Either way the core ends: told to, or because nobody can tell it any more.
-                    _ = plan.stop => plan.death_notice.end_in_order(),
-                    // A letter has panicked, and with it the reading. A core that nobody reaches is as good as dead.
-                    _ = reading => {}
-                }
-            }
-            Err(error) => {
-                let _ = plan.opened.send(Err(error));
-                plan.death_notice.end_in_order();
-            }
-        }
-    });
 }
 
 /// A fault for the operator. For damage there is more to know before anything is restored.
@@ -114,22 +96,23 @@ fn told(fault: &Fault, config: &Config) -> String {
 }
 
 /// Opens the journals that this core owns. Blocks; nothing else runs on the core yet.
-fn open_core(plan: &CorePlan) -> Result<Rc<Core>, String> {
-    let facts = &plan.facts;
+fn open_core(life: &CoreLife) -> Result<Rc<Core>, String> {
+    let facts = &life.facts;
     let (mut shards, mut recovered) = (Vec::new(), Vec::new());
     let topic_book = TopicBook::of_topics(facts.config.metrics.topics_max);
-    for journal in plan.journals() {
-        let (shard, found) = open_shard(plan, &topic_book, journal)?;
+    for journal in life.journals() {
+        let (shard, found) = open_shard(life, &topic_book, journal)?;
         shards.push(shard);
         recovered.extend(found);
     }
-    let start = |purpose: &str| Lane::start(format!("{purpose}-{}", plan.index)).map_err(without_thread);
-    let (codec, planner) = (start("codec")?, start("plan")?);
+    let begin = |purpose: &str| Lane::begin(&*life.work, format!("{purpose}-{}", life.index));
+    let codec = begin("codec").map_err(without_thread)?;
+    let planner = begin("plan").map_err(without_thread)?;
     Ok(Core::new(
-        plan.index,
+        life.index,
         facts.clone(),
-        plan.disk.clone(),
-        plan.long_turns.clone(),
+        life.disk.clone(),
+        life.long_turns.clone(),
         topic_book,
         (shards, recovered),
         (codec, planner),
@@ -142,14 +125,14 @@ fn without_thread(error: io::Error) -> String {
 
 /// Opens one journal; the partitions that are found in it are not open yet.
 fn open_shard(
-    plan: &CorePlan,
+    life: &CoreLife,
     topic_book: &Rc<TopicBook>,
     journal: JournalIdentity,
 ) -> Result<(Rc<Shard>, Vec<RecoveredPartition>), String> {
-    let facts = &plan.facts;
+    let facts = &life.facts;
     let index = journal.journal as usize;
-    let store_config = store_config(journal, plan.identity.journals, &facts.config);
-    let opened = Store::open(plan.disk.clone(), store_config);
+    let store_config = store_config(journal, life.identity.journals, &facts.config);
+    let opened = Store::open(life.disk.clone(), facts.random.clone(), store_config);
     let (store, found) = opened.map_err(|fault| told(&fault, &facts.config))?;
     if found.frames > 0 || found.cut_bytes > 0 {
         tracing::info!(
@@ -160,7 +143,7 @@ fn open_shard(
             "a journal was replayed"
         );
     }
-    let threads = ShardThreads::start(index).map_err(without_thread)?;
+    let threads = ShardThreads::start(&*life.work, index).map_err(without_thread)?;
     let (settings, clock) = (shard_settings(facts), facts.clock.clone());
     let shard = Shard::new(index, settings, clock, topic_book.clone(), store, threads);
     shard.start_examining();

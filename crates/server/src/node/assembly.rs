@@ -1,0 +1,338 @@
+//! A node as a value: made of the parts that it is handed, and polled by whoever made it.
+//!
+//! The order of a start: lock and identify the directory, bind the addresses, open every core's journals, replay the metadata, open
+//! the partitions, then let clients in. Nothing is served before everything is known. Nothing here knows whether the parts are real.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::clock::{Clock, SystemClock};
+use platform::disk::{Disk, DurableWriteMode, Lock};
+use platform::net::{Bound, Net, Tcp};
+use platform::random::Random;
+use platform::work::{Pool, Threads, Work};
+use protocol::leader::NodeId;
+use protocol::metadata::{Address, Command};
+use storage::{identify, read_last_ran};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::{StartError, start_error};
+use crate::accept::accept_clients;
+use crate::config::Config;
+use crate::core::{Core, NodeFacts};
+use crate::core_death::{Deaths, death_notices};
+use crate::core_life::CoreLife;
+use crate::disk_watch::DiskWatch;
+use crate::mailbox::mailboxes;
+use crate::turns::Turns;
+
+/// What a node is made of besides its configuration.
+#[derive(Clone)]
+pub struct Parts {
+    /// The data directory.
+    pub disk: Arc<dyn Disk>,
+    /// Time that is stored, shown and measured. The timers of requests are the runtime's (tokio).
+    pub clock: Arc<dyn Clock>,
+    /// What clients connect to.
+    pub net: Arc<dyn Net>,
+    /// Where blocking jobs run.
+    pub work: Arc<dyn Work>,
+    /// Identities, salts, and choices that are any of several.
+    pub random: Random,
+}
+
+impl Parts {
+    /// The operating system's parts round a disk.
+    pub fn real(disk: Arc<dyn Disk>) -> Parts {
+        Parts {
+            disk,
+            clock: Arc::new(SystemClock::new()),
+            net: Arc::new(Tcp),
+            work: Arc::new(Threads),
+            random: Random::SYSTEM,
+        }
+    }
+}
+
+/// A node of which nothing runs yet: its directory is locked, its addresses are bound.
+pub struct Assembled {
+    /// To be polled, each within a `LocalSet` of its own.
+    pub cores: Vec<CoreLife>,
+    /// To be polled beside them: lets clients in when all is known.
+    pub opening: Opening,
+    /// To reach the node from outside while it lives.
+    pub handle: Handle,
+    pub(super) http: Bound,
+    pub(super) facts: NodeFacts,
+}
+
+/// How a living node is reached and told to stop.
+pub struct Handle {
+    facts: NodeFacts,
+    draining: Arc<Semaphore>,
+    pub(super) deaths: Deaths,
+    pub(super) turns: Turns,
+    stop: Vec<oneshot::Sender<()>>,
+    _lock: Box<dyn Lock>,
+}
+
+/// Opens what the cores hold, and lets clients in.
+pub struct Opening {
+    facts: NodeFacts,
+    opened: mpsc::UnboundedReceiver<Result<(), String>>,
+    kafka: Bound,
+    connections_max: usize,
+    draining: Arc<Semaphore>,
+}
+
+/// Locks and identifies the directory, and binds the addresses.
+pub(super) fn assemble(
+    parts: Parts,
+    config: Config,
+    cores: impl FnOnce(usize) -> usize,
+    connections_max: impl FnOnce(usize) -> usize,
+    version: &'static str,
+) -> Result<Assembled, StartError> {
+    config.check()?;
+    let Parts {
+        disk,
+        clock,
+        net,
+        work,
+        random,
+    } = parts;
+    let lock = lock(&*disk, &config)?;
+    let cores = cores(config.cores);
+    let identity = identify(&*disk, &random, config.node.id, cores)?;
+    let kafka = listen(&*net, &config.kafka.listen, "kafka.listen")?;
+    let http = listen(&*net, &config.http.listen, "http.listen")?;
+    let (mailboxes, receivers) = mailboxes(cores);
+    let (deaths, death_notices) = death_notices(cores);
+    let facts = NodeFacts {
+        change_log: Arc::default(),
+        node: NodeId(config.node.id),
+        cluster: identity.cluster,
+        clock,
+        last_ran_ms: read_last_ran(&*disk),
+        mailboxes,
+        shards: identity.journals,
+        version,
+        pool: Pool::of(&*work),
+        random,
+        config: Arc::new(config),
+    };
+    let (turns, draining) = (Turns::of(cores), Arc::new(Semaphore::new(0)));
+    let (opened, outcomes) = mpsc::unbounded_channel();
+    let (mut stop, mut lives) = (Vec::new(), Vec::new());
+    for (index, (mailbox, death_notice)) in receivers.into_iter().zip(death_notices).enumerate() {
+        let (stopper, stopped) = oneshot::channel();
+        lives.push(CoreLife {
+            index,
+            facts: facts.clone(),
+            disk: disk.clone(),
+            work: work.clone(),
+            long_turns: turns.of_core(index),
+            identity,
+            mailbox,
+            stop: stopped,
+            death_notice,
+            opened: opened.clone(),
+        });
+        stop.push(stopper);
+    }
+    Ok(Assembled {
+        cores: lives,
+        opening: Opening {
+            connections_max: connections_max(facts.shards),
+            facts: facts.clone(),
+            opened: outcomes,
+            kafka,
+            draining: draining.clone(),
+        },
+        handle: Handle {
+            facts: facts.clone(),
+            draining,
+            deaths,
+            turns,
+            stop,
+            _lock: lock,
+        },
+        http,
+        facts,
+    })
+}
+
+fn lock(disk: &dyn Disk, config: &Config) -> Result<Box<dyn Lock>, StartError> {
+    let directory = config.data.display().to_string();
+    disk.lock().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => StartError::InUse(directory),
+        _ => start_error::of_directory(directory, error),
+    })
+}
+
+fn listen(net: &dyn Net, address: &str, key: &'static str) -> Result<Bound, StartError> {
+    net.listen(address).map_err(|error| StartError::Listen {
+        address: address.to_string(),
+        key,
+        error,
+    })
+}
+
+impl Handle {
+    pub(super) fn cores(&self) -> usize {
+        self.facts.mailboxes.cores()
+    }
+
+    /// Has the node take no more requests, answer those under way and make everything staged durable. `done` is told of each core
+    /// whether all of its clients took their answers; of a core that is dead it is never told.
+    pub fn drain(&self, done: impl Fn(bool) + Clone + Send + 'static) {
+        // Wakes every connection and the accept loop; nobody can acquire from a closed semaphore.
+        self.draining.close();
+        for core in 0..self.cores() {
+            let done = done.clone();
+            self.facts.mailboxes.send(core, move |core| {
+                let draining = core.clone().drain();
+                crate::turns::spawn(async move { done(draining.await) });
+            });
+        }
+    }
+
+    /// Has the cores end.
+    pub fn stop(&mut self) {
+        for stop in self.stop.drain(..) {
+            // A core that died needs no telling.
+            let _ = stop.send(());
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn mailboxes(&self) -> &crate::mailbox::Mailboxes {
+        &self.facts.mailboxes
+    }
+}
+
+impl Opening {
+    pub(super) fn kafka_address(&self) -> Result<SocketAddr, StartError> {
+        self.kafka.address().map_err(StartError::Thread)
+    }
+
+    /// Waits until the cores have opened their journals, replays the metadata, opens the partitions on every core, and lets clients
+    /// in. Returns why clients' appends are refused for now, if they are.
+    ///
+    /// # Errors
+    /// What is stored cannot be opened, or a core has died.
+    pub async fn open(mut self) -> Result<Option<String>, StartError> {
+        for _ in 0..self.facts.mailboxes.cores() {
+            let outcome = self.opened.recv().await;
+            let outcome = outcome.unwrap_or_else(|| Err("a core died while it started".into()));
+            outcome.map_err(StartError::Storage)?;
+        }
+        let address = advertised(&self.facts, self.kafka_address()?);
+        let (done, outcome) = oneshot::channel();
+        let mailboxes = self.facts.mailboxes.clone();
+        mailboxes.send(0, move |core| {
+            let core = core.clone();
+            crate::turns::spawn(async move {
+                let _ = done.send(self.let_clients_in(core, address).await);
+            });
+        });
+        let outcome = outcome
+            .await
+            .unwrap_or_else(|_| Err("core 0 died while it opened the partitions".into()));
+        outcome.map_err(StartError::Storage)
+    }
+
+    async fn let_clients_in(self, core: Rc<Core>, address: Address) -> Result<Option<String>, String> {
+        let opened = open_partitions(&core, &self.facts, address).await;
+        let mut watch = DiskWatch::new(&core);
+        let shortage = watch.look().await;
+        opened?;
+        let listener = self.kafka.attach().map_err(|error| error.to_string())?;
+        let clients = accept_clients(core.clone(), listener, self.connections_max, self.draining);
+        crate::turns::spawn(clients);
+        crate::turns::spawn(watch.go_on());
+        let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
+        Ok(shortage.or(refusal))
+    }
+}
+
+fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
+    let (host, port) = match &facts.config.kafka.advertised {
+        Some(advertised) => (advertised.host.clone(), advertised.port),
+        None => (bound.ip().to_string(), bound.port()),
+    };
+    Address {
+        host: host.into(),
+        port,
+    }
+}
+
+/// Things that an operator should know about where the node's data is.
+pub(super) fn disk_warnings(disk: &dyn Disk, config: &Config) -> Option<String> {
+    (disk.durable_write_mode() == DurableWriteMode::Buffered).then(|| {
+        format!(
+            "{} does not support direct I/O (tmpfs?); durable writes go through the page cache and are slower",
+            config.data.display()
+        )
+    })
+}
+
+/// On core 0: replays the metadata, has every core open its partitions, and journals this start.
+///
+/// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
+/// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
+async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
+    let mut commands = core.replay_metadata().await?;
+    let format = commands.is_empty().then_some(Command::FormatCluster {
+        cluster: facts.cluster,
+    });
+    let start = Command::StartNode {
+        node: facts.node,
+        address,
+    };
+    let news: Vec<Command> = format.into_iter().chain([start]).collect();
+    commands.extend(news.iter().cloned());
+    let commands = Arc::new(commands);
+    on_every_core(core, move |core| core.adopt(&commands)).await?;
+    let journaling = crate::turns::spawn(journal_start(core.clone(), news));
+    tokio::select! {
+        biased;
+        journaled = journaling => journaled.expect("journaling a start does not panic"),
+        // What is stored can be read all the same, and appends begin as soon as there is room.
+        () = core.shard(0).until_starved() => {
+            tracing::warn!("this start cannot be journaled yet: appends are refused until there is room on the disk");
+            Ok(())
+        }
+    }
+}
+
+/// Commits a start, and has every core accept appends.
+async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String> {
+    core.journal_start(&news).await.map_err(|error| {
+        // Perhaps nobody waits for it any more: then the node serves readers, and goes on refusing appends.
+        tracing::error!(%error, "this start cannot be journaled");
+        format!("this start cannot be journaled: {error}")
+    })?;
+    on_every_core(&core, |core| {
+        core.shards().for_each(|shard| shard.start_serving());
+        Ok(())
+    })
+    .await
+}
+
+async fn on_every_core(
+    core: &Core,
+    work: impl Fn(&Core) -> Result<(), String> + Clone + Send + 'static,
+) -> Result<(), String> {
+    let mailboxes = &core.facts.mailboxes;
+    for index in 0..mailboxes.cores() {
+        let work = work.clone();
+        let done = mailboxes
+            .call(index, move |core| async move { work(&core) })
+            .await;
+        done.map_err(|stopping| stopping.to_string())??;
+    }
+    Ok(())
+}
