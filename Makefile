@@ -6,11 +6,13 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/ropewalk/target
 DATA ?= ./data
 # Where `make dist` puts what is installed.
 DIST ?= ./dist
+# How many seeds `make sim` runs, if it is not given one.
+SEEDS ?= 2000
 # How long `make fuzz` goes on.
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run dist test verify fix fuzz bench soak
+.PHONY: help run dist test verify fix fuzz sim bench soak
 
 help:
 	@echo "make run      build the release binary and start one node on $(DATA)"
@@ -19,6 +21,7 @@ help:
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
+	@echo "make sim      SEED=n, or SEEDS=2000: run whole nodes in one thread from seeds, with faults"
 	@echo "make bench    measure, and write the report"
 	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
 
@@ -46,6 +49,7 @@ test:
 	part cargo test --workspace --no-fail-fast; \
 	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
 	part tests/peers; \
+	part $(MAKE) --no-print-directory sim SEEDS=300; \
 	part tests/run; \
 	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status
@@ -68,6 +72,15 @@ fix:
 
 # RUSTC_BOOTSTRAP lets the stable compiler take the sanitizer flags that cargo-fuzz passes. What the engine finds goes
 # to fuzz/corpus, which is not kept; fuzz/seeds is. No single allocation may pass the limit, whatever an input claims.
+# One seed is told event by event; of many, those that fail.
+sim:
+	cargo build --release -p simulator
+ifdef SEED
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/release/simulator" --seed "$(SEED)"
+else
+	"$(CARGO_TARGET_DIR)/release/simulator" --seeds "$(SEEDS)"
+endif
+
 fuzz:
 	@test -n "$(TARGET)" || { echo "make fuzz TARGET=..., one of:"; ls fuzz/seeds; exit 2; }
 	@test -d "fuzz/seeds/$(TARGET)" || { echo "there is no target $(TARGET), only:"; ls fuzz/seeds; exit 2; }

@@ -1,0 +1,216 @@
+//! What clients saw of the logs, and what must be true of it: the log model.
+//!
+//! A value is sent once, or again by an idempotent producer with its first sequence. So every value has one place at most, whoever saw
+//! it; what was acknowledged has its place for ever, unless it was trimmed; readers see committed records only, so what one has seen all
+//! see; and the tail that anyone was told never moves back. A contradiction is a violation: the first one ends the run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::trace::Trace;
+
+/// A value of the simulation.
+pub(crate) type Value = u64;
+
+/// Names a partition of the simulation's topics.
+pub(crate) type Place = (usize, i32);
+
+/// Clones are the same history.
+#[derive(Clone)]
+pub(crate) struct History(Rc<Inner>);
+
+struct Inner {
+    partitions: RefCell<BTreeMap<Place, Log>>,
+    committed: RefCell<BTreeMap<(usize, Place), Commits>>,
+    next_value: Cell<Value>,
+    violation: RefCell<Option<String>>,
+    acknowledged: Cell<u64>,
+    trace: Trace,
+}
+
+#[derive(Default)]
+struct Log {
+    /// What was seen at each offset, by an acknowledgement or by a reader.
+    values: BTreeMap<i64, Value>,
+    offsets: BTreeMap<Value, i64>,
+    acknowledged: BTreeSet<Value>,
+    /// The highest tail that anyone was told.
+    tail: i64,
+    /// The highest start that a trim was acknowledged with, and the highest that was asked for.
+    start: i64,
+    start_asked: i64,
+}
+
+/// Offsets of a group for a partition.
+#[derive(Default)]
+struct Commits {
+    acknowledged: Option<i64>,
+    /// Sent, with an outcome that is not known.
+    possible: BTreeSet<i64>,
+}
+
+impl History {
+    /// An empty history.
+    pub(crate) fn new(trace: Trace) -> History {
+        History(Rc::new(Inner {
+            partitions: RefCell::default(),
+            committed: RefCell::default(),
+            next_value: Cell::new(1),
+            violation: RefCell::default(),
+            acknowledged: Cell::new(0),
+            trace,
+        }))
+    }
+
+    /// A value that nobody has sent.
+    pub(crate) fn fresh_value(&self) -> Value {
+        let value = self.0.next_value.get();
+        self.0.next_value.set(value + 1);
+        value
+    }
+
+    /// How many batches were acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.0.acknowledged.get()
+    }
+
+    /// What was violated first, if anything was.
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.0.violation.borrow().clone()
+    }
+
+    /// Takes note of a violation.
+    pub(crate) fn violate(&self, what: String) {
+        self.0.trace.note(format_args!("VIOLATION: {what}"));
+        self.0.violation.borrow_mut().get_or_insert(what);
+    }
+
+    fn log<T>(&self, place: Place, look: impl FnOnce(&mut Log) -> T) -> T {
+        look(self.0.partitions.borrow_mut().entry(place).or_default())
+    }
+
+    fn see(&self, place: Place, offset: i64, value: Value, by: &str) {
+        let contradiction = self.log(place, |log| {
+            let before = *log.values.entry(offset).or_insert(value);
+            let elsewhere = *log.offsets.entry(value).or_insert(offset);
+            (before != value || elsewhere != offset).then_some((before, elsewhere))
+        });
+        if let Some((before, elsewhere)) = contradiction {
+            self.violate(format!(
+                "{by}: {place:?} has value {value} at offset {offset}; value {before} was seen there, and value {value} at {elsewhere}"
+            ));
+        }
+    }
+
+    /// A batch was acknowledged with this first offset.
+    pub(crate) fn acknowledge(&self, place: Place, first: i64, values: &[Value]) {
+        self.0.acknowledged.set(self.0.acknowledged.get() + 1);
+        for (offset, value) in (first..).zip(values) {
+            self.see(place, offset, *value, "an acknowledgement");
+            self.log(place, |log| log.acknowledged.insert(*value));
+        }
+        // A single node acknowledges what is committed.
+        let next = first + values.len() as i64;
+        self.log(place, |log| log.tail = log.tail.max(next));
+    }
+
+    /// A reader saw a record.
+    pub(crate) fn read(&self, place: Place, offset: i64, value: Value) {
+        self.see(place, offset, value, "a reader");
+    }
+
+    /// The tail that a question sent from now on must be answered with at least.
+    pub(crate) fn tail(&self, place: Place) -> i64 {
+        self.log(place, |log| log.tail)
+    }
+
+    /// A tail was told in answer to a question that was sent when the tail was `floor` at least.
+    pub(crate) fn hear_tail(&self, place: Place, floor: i64, tail: i64) {
+        if tail < floor {
+            self.violate(format!("the tail of {place:?} moved back from {floor} to {tail}"));
+        }
+        self.log(place, |log| log.tail = log.tail.max(tail));
+    }
+
+    /// The start of a log that a question sent from now on must be answered with at least.
+    pub(crate) fn start(&self, place: Place) -> i64 {
+        self.log(place, |log| log.start)
+    }
+
+    /// Somebody asks for everything before this to be given up.
+    pub(crate) fn ask_trim(&self, place: Place, before: i64) {
+        self.log(place, |log| log.start_asked = log.start_asked.max(before));
+    }
+
+    /// A trim was acknowledged. Before that its start may be seen, and be gone after a crash.
+    pub(crate) fn acknowledge_trim(&self, place: Place, start: i64) {
+        self.log(place, |log| log.start = log.start.max(start));
+    }
+
+    /// A start was told in answer to a question that was sent when it was `floor` at least.
+    pub(crate) fn hear_start(&self, place: Place, floor: i64, start: i64) {
+        let asked = self.log(place, |log| log.start_asked);
+        if start < floor {
+            self.violate(format!(
+                "the start of {place:?} moved back from {floor} to {start}"
+            ));
+        }
+        if start > asked {
+            self.violate(format!(
+                "{place:?} starts at {start}; nobody asked for more than {asked} to be given up"
+            ));
+        }
+    }
+
+    /// A group is about to commit an offset.
+    pub(crate) fn try_commit(&self, group: usize, place: Place, offset: i64) {
+        let mut committed = self.0.committed.borrow_mut();
+        committed
+            .entry((group, place))
+            .or_default()
+            .possible
+            .insert(offset);
+    }
+
+    /// A commit was acknowledged.
+    pub(crate) fn commit(&self, group: usize, place: Place, offset: i64) {
+        let mut committed = self.0.committed.borrow_mut();
+        let commits = committed.entry((group, place)).or_default();
+        commits.acknowledged = Some(offset);
+        commits.possible.remove(&offset);
+    }
+
+    /// A group's offset was told; -1 is none. It is what was acknowledged last, or one of those whose outcome is not known: a
+    /// request that a cut holds back may come after later ones.
+    pub(crate) fn hear_committed(&self, group: usize, place: Place, offset: i64) {
+        let committed = self.0.committed.borrow();
+        let commits = committed.get(&(group, place));
+        let acknowledged = commits.and_then(|commits| commits.acknowledged);
+        let is_possible = commits.is_some_and(|commits| commits.possible.contains(&offset));
+        if acknowledged.unwrap_or(-1) != offset && !is_possible {
+            self.violate(format!(
+                "group {group} has offset {offset} of {place:?}; {acknowledged:?} was acknowledged"
+            ));
+        }
+    }
+
+    /// At the end, when the whole log was read: everything acknowledged must have been there.
+    pub(crate) fn check_complete(&self, place: Place, read: &BTreeMap<i64, Value>, start: i64) {
+        let missing = self.log(place, |log| {
+            let at = |value: &Value| log.offsets.get(value).copied();
+            let kept = log
+                .acknowledged
+                .iter()
+                .filter_map(|value| Some((*value, at(value)?)));
+            kept.filter(|(value, offset)| *offset >= start && read.get(offset) != Some(value))
+                .collect::<Vec<_>>()
+        });
+        if let Some((value, offset)) = missing.first() {
+            let count = missing.len();
+            self.violate(format!(
+                "{count} acknowledged values are missing from {place:?}: first value {value} at offset {offset}"
+            ));
+        }
+    }
+}

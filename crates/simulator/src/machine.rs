@@ -1,0 +1,178 @@
+//! A machine with a disk, a clock and a node: started, killed, cut from its power, stopped and continued.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::disk::SimulatedDisk;
+use platform::net::SimulatedNet;
+use platform::random::{Random, SeededRandom};
+use server::config::Config;
+use server::{Handle, Node, Parts};
+
+use crate::engine::{Engine, UnitId};
+use crate::parts::{DelayedWork, DriftingClock};
+use crate::trace::Trace;
+
+/// Where each node's Kafka clients go.
+pub(crate) const KAFKA_PORT: u16 = 9092;
+
+/// See the module.
+pub(crate) struct Machine {
+    address: IpAddr,
+    net: SimulatedNet,
+    disk: SimulatedDisk,
+    clock: Arc<DriftingClock>,
+    random: SeededRandom,
+    config: Config,
+    trace: Trace,
+    alive: Option<Alive>,
+}
+
+/// A node that runs.
+struct Alive {
+    units: Vec<UnitId>,
+    handle: Handle,
+    opened: Rc<RefCell<Option<Result<(), String>>>>,
+}
+
+/// How a start went so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Started {
+    /// There is no node.
+    Down,
+    /// It is not known yet.
+    Opening,
+    /// It serves.
+    Serving,
+    /// It could not start.
+    Failed(String),
+}
+
+impl Machine {
+    /// A machine with an empty disk.
+    pub(crate) fn new(
+        net: &SimulatedNet,
+        address: IpAddr,
+        cores: usize,
+        mut random: SeededRandom,
+        trace: Trace,
+    ) -> Machine {
+        let mut config = Config::default();
+        config.cores = cores;
+        config.pin_threads = false;
+        config.idle_poll = std::time::Duration::ZERO;
+        config.kafka.listen = format!("any:{KAFKA_PORT}");
+        config.http.listen = "any:8080".into();
+        config.journal.file_bytes = 1 << 20;
+        config.journal.bytes_max = 4 << 20;
+        config.journal.layout_trigger = 1 << 20;
+        Machine {
+            address,
+            net: net.clone(),
+            disk: SimulatedDisk::new(),
+            clock: Arc::new(DriftingClock::new(&mut random)),
+            random,
+            config,
+            trace,
+            alive: None,
+        }
+    }
+
+    /// Where its node's clients connect to.
+    pub(crate) fn kafka(&self) -> SocketAddr {
+        SocketAddr::new(self.address, KAFKA_PORT)
+    }
+
+    /// The machine's address.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The machine's disk as it is now.
+    pub(crate) fn disk(&self) -> &SimulatedDisk {
+        &self.disk
+    }
+
+    /// The machine's clock.
+    pub(crate) fn clock(&self) -> &DriftingClock {
+        &self.clock
+    }
+
+    /// Starts its node.
+    ///
+    /// # Errors
+    /// It cannot even be assembled.
+    pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), String> {
+        assert!(self.alive.is_none(), "a node runs already");
+        let parts = Parts {
+            disk: Arc::new(self.disk.clone()),
+            clock: self.clock.clone(),
+            net: self.net.host(self.address),
+            work: Arc::new(DelayedWork::new(self.random.split())),
+            random: Random::seeded(self.random.split()),
+        };
+        let assembled = Node::assemble(parts, self.config.clone(), "0.0.0 (simulated)")
+            .map_err(|error| error.to_string())?;
+        let mut units: Vec<UnitId> = assembled
+            .cores
+            .into_iter()
+            .map(|core| engine.add(core.live()))
+            .collect();
+        let opened = Rc::new(RefCell::new(None));
+        let (told, opening) = (opened.clone(), assembled.opening);
+        units.push(engine.add(async move {
+            let outcome = opening.open().await;
+            *told.borrow_mut() = Some(outcome.map(|_| ()).map_err(|error| error.to_string()));
+        }));
+        self.alive = Some(Alive {
+            units,
+            handle: assembled.handle,
+            opened,
+        });
+        Ok(())
+    }
+
+    /// How the last start went.
+    pub(crate) fn started(&self) -> Started {
+        let Some(alive) = &self.alive else {
+            return Started::Down;
+        };
+        match &*alive.opened.borrow() {
+            None => Started::Opening,
+            Some(Ok(())) => Started::Serving,
+            Some(Err(error)) => Started::Failed(error.clone()),
+        }
+    }
+
+    /// Asks the node to stop in order; it is killed when it has, or later.
+    pub(crate) fn drain(&self) {
+        if let Some(alive) = &self.alive {
+            alive.handle.drain(|_| {});
+        }
+    }
+
+    /// Kills the node: its connections end, and what it wrote is still in the machine's page cache.
+    pub(crate) fn kill(&mut self, engine: &mut Engine) {
+        let Some(alive) = self.alive.take() else { return };
+        for unit in alive.units {
+            engine.kill(unit);
+        }
+    }
+
+    /// Cuts the machine's power: the node is gone without a word, and of what was not flushed there is left what the seed says.
+    pub(crate) fn cut_power(&mut self, engine: &mut Engine) {
+        self.net.vanish(self.address);
+        self.kill(engine);
+        self.disk = self.disk.crash(self.random.next_u64());
+        self.trace.note("power is back");
+    }
+
+    /// Stops the node's process, or has it go on.
+    pub(crate) fn stop(&self, engine: &mut Engine, is_stopped: bool) {
+        for unit in self.alive.iter().flat_map(|alive| &alive.units) {
+            engine.stop(*unit, is_stopped);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `simulator`: runs seeds, and tells of each that fails with the command that runs it again.
+
+#![expect(clippy::print_stdout, reason = "its report is for people who run it")]
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use clap::Parser;
+use simulator::{Options, Report, run};
+
+/// Runs whole nodes from seeds, and checks what their clients see.
+#[derive(Parser)]
+#[command(name = "simulator")]
+struct Arguments {
+    /// Runs this seed alone, and tells its events.
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Runs so many seeds.
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Faults that each seed meets.
+    #[arg(long, default_value_t = 200)]
+    faults: u64,
+    /// Threads that run seeds; 0 is one for each CPU.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Runs each seed twice and compares their traces.
+    #[arg(long)]
+    twice: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.seed {
+        Some(seed) => one(seed, arguments.faults),
+        None => many(&arguments),
+    }
+}
+
+fn one(seed: u64, faults: u64) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .without_time()
+        .init();
+    let options = Options { faults, shows: true };
+    tell_of_panics(seed);
+    let report = run(seed, options);
+    show(std::slice::from_ref(&report));
+    verdict(&report)
+}
+
+/// A panic ends the process, or only the seed: either way its seed is told.
+fn tell_of_panics(seed: u64) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        before(panic);
+        eprintln!("seed {seed} panicked; run it again: make sim SEED={seed}");
+    }));
+}
+
+fn verdict(report: &Report) -> ExitCode {
+    match &report.violation {
+        None => ExitCode::SUCCESS,
+        Some(violation) => {
+            let seed = report.seed;
+            eprintln!("seed {seed} failed: {violation}\n  run it again: make sim SEED={seed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+thread_local! {
+    static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+fn many(arguments: &Arguments) -> ExitCode {
+    let began = Instant::now();
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let seed = SEED.get();
+        before(panic);
+        eprintln!("seed {seed} panicked; run it again: make sim SEED={seed}");
+    }));
+    let options = Options {
+        faults: arguments.faults,
+        shows: false,
+    };
+    let (next, reports) = (AtomicU64::new(arguments.first), Mutex::new(Vec::new()));
+    let end = arguments.first + arguments.seeds;
+    let threads = match arguments.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    SEED.set(seed);
+                    let mut report = run(seed, options);
+                    if arguments.twice && report.trace != run(seed, options).trace {
+                        report.violation = Some("the same seed gave another trace".into());
+                    }
+                    verdict(&report);
+                    reports
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(report);
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    show(&reports);
+    let failed = reports.iter().filter(|report| report.violation.is_some()).count();
+    println!(
+        "{} seeds, {failed} failed, {:.1} s",
+        reports.len(),
+        began.elapsed().as_secs_f64()
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The sums of what was reached.
+fn show(reports: &[Report]) {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for report in reports {
+        for (fault, count) in &report.faults {
+            *sums.entry(format!("fault: {fault}")).or_default() += count;
+        }
+        for (what, count) in &report.reached {
+            *sums.entry(what.clone()).or_default() += count;
+        }
+    }
+    for (what, count) in sums {
+        println!("{count:>10}  {what}");
+    }
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let simulated: f64 = reports.iter().map(|report| report.simulated.as_secs_f64()).sum();
+    let least = reports
+        .iter()
+        .map(|report| report.acknowledged)
+        .min()
+        .unwrap_or(0);
+    println!(
+        "{} batches acknowledged (at least {least} of a seed), {} steps, {simulated:.0} s simulated",
+        sum(|report| report.acknowledged),
+        sum(|report| report.steps)
+    );
+}

@@ -1,0 +1,189 @@
+//! One seed from its beginning to its verdict.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::net::SimulatedNet;
+use platform::random::SeededRandom;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::faults::{FaultCounts, Faults};
+use crate::history::History;
+use crate::machine::Machine;
+use crate::trace::Trace;
+use crate::workload::{
+    Production, World, administer, commit_offsets, create_topics, places, produce, read_all, read_on,
+};
+
+/// How a seed is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many faults it meets.
+    pub faults: u64,
+    /// Whether its events are told as they come.
+    pub shows: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            faults: 200,
+            shows: false,
+        }
+    }
+}
+
+/// What came of a seed.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What was violated first.
+    pub violation: Option<String>,
+    /// The number of its trace: the same seed gives the same.
+    pub trace: u64,
+    /// Steps of the engine.
+    pub steps: u64,
+    /// Batches that were acknowledged.
+    pub acknowledged: u64,
+    /// Faults by kind.
+    pub faults: FaultCounts,
+    /// What else was reached, and how often.
+    pub reached: BTreeMap<String, u64>,
+    /// How much time passed in it.
+    pub simulated: Duration,
+}
+
+/// Clients finish what they have begun within this time after the last fault.
+const PROGRESS_MAX: Duration = Duration::from_secs(120);
+
+/// Runs a seed. A panic of the node's code is passed on.
+pub fn run(seed: u64, options: Options) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime needs nothing");
+    runtime.block_on(simulate(seed, options))
+}
+
+async fn simulate(seed: u64, options: Options) -> Report {
+    let began = Instant::now();
+    let mut random = SeededRandom::new(seed);
+    let trace = Trace::new(options.shows);
+    let history = History::new(trace.clone());
+    let net = SimulatedNet::new(random.split());
+    let mut engine = Engine::new(random.split(), trace.clone());
+    let (node, clients) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]));
+    let mut machine = Machine::new(&net, node, 2, random.split(), trace.clone());
+    let mut faults = Faults::new(random.split(), trace.clone(), history.clone(), clients);
+    let world = World {
+        net: net.host(clients),
+        node: machine.kafka(),
+        history: history.clone(),
+        trace: trace.clone(),
+        ends: Rc::new(Cell::new(false)),
+        unfinished: Rc::new(Cell::new(0)),
+    };
+    faults.end(&mut engine, &mut machine, &net).await;
+    await_in(&mut engine, {
+        let world = world.clone();
+        async move { create_topics(&world).await }
+    })
+    .await;
+    begin_clients(&mut engine, &world, &mut random);
+    for place in 0..options.faults {
+        if history.violation().is_some() {
+            break;
+        }
+        faults.pass(&mut engine, &mut machine, &net).await;
+        faults.strike(options.faults - place, &mut engine, &mut machine, &net);
+    }
+    if history.violation().is_none() {
+        faults.end(&mut engine, &mut machine, &net).await;
+        world.ends.set(true);
+        let unfinished = world.unfinished.clone();
+        let deadline = Instant::now() + PROGRESS_MAX;
+        if !engine.run(deadline, || unfinished.get() == 0).await {
+            let count = world.unfinished.get();
+            history.violate(format!("{count} clients make no progress after the last fault"));
+        }
+    }
+    if history.violation().is_none() {
+        check_complete(&mut engine, &world).await;
+    }
+    Report {
+        seed,
+        violation: history.violation(),
+        trace: trace.hash(),
+        steps: trace.steps(),
+        acknowledged: history.acknowledged(),
+        faults: faults.counts().clone(),
+        reached: trace.counts(),
+        simulated: began.elapsed(),
+    }
+}
+
+/// Runs a task to its end, which must come.
+async fn await_in(engine: &mut Engine, task: impl Future<Output = ()> + 'static) -> bool {
+    let is_done = Rc::new(Cell::new(false));
+    let done = is_done.clone();
+    engine.add(async move {
+        task.await;
+        done.set(true);
+    });
+    engine.run(Instant::now() + PROGRESS_MAX, || is_done.get()).await
+}
+
+fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) {
+    let mut count = 0;
+    let mut begin = |task: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
+        engine.add(task);
+        count += 1;
+    };
+    for place in places() {
+        let kinds = [(true, -1), (false, -1), (true, -1), (false, 1), (false, 0)];
+        for _ in 0..2 {
+            let (is_idempotent, acks) = kinds[random.below(kinds.len() as u64) as usize];
+            let production = Production {
+                place,
+                is_idempotent,
+                acks,
+            };
+            begin(Box::pin(produce(world.clone(), production, random.split())));
+        }
+        begin(Box::pin(read_on(world.clone(), place, random.split())));
+    }
+    for group in 0..3 {
+        let all = places();
+        let place = all[random.below(all.len() as u64) as usize];
+        begin(Box::pin(commit_offsets(
+            world.clone(),
+            group,
+            place,
+            random.split(),
+        )));
+    }
+    begin(Box::pin(administer(world.clone(), random.split())));
+    world.unfinished.set(count);
+}
+
+/// Reads each log whole, through the wire, and holds it against what was seen.
+async fn check_complete(engine: &mut Engine, world: &World) {
+    for place in places() {
+        let checked = world.clone();
+        let is_done = await_in(engine, async move {
+            let (read, start) = read_all(&checked, place).await;
+            checked.history.check_complete(place, &read, start);
+        });
+        if !is_done.await {
+            world
+                .history
+                .violate(format!("{place:?} cannot be read to its end"));
+        }
+    }
+}

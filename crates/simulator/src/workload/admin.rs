@@ -1,0 +1,144 @@
+//! An administrator: topics come and go, logs are trimmed, configs change.
+
+use std::io;
+
+use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
+use kafka_wire::{
+    ApiKey, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode,
+    IncrementalAlterConfigsRequest, Text,
+};
+use platform::random::SeededRandom;
+use tokio::time::sleep;
+
+use super::{REST, TOPICS, World, places};
+use crate::client::Client;
+
+/// The number of a topic as a config resource.
+const TOPIC: i8 = 2;
+
+/// Makes the topics that are written to, however long it takes.
+pub(crate) async fn create_topics(world: &World) {
+    loop {
+        let mut client = world.connect().await;
+        let mut missing = 0;
+        for (name, partitions) in TOPICS {
+            match create(world, &mut client, name, partitions).await {
+                Ok(None | Some(ErrorCode::TopicAlreadyExists)) => {}
+                _ => missing += 1,
+            }
+        }
+        if missing == 0 {
+            return;
+        }
+        sleep(REST).await;
+    }
+}
+
+async fn create(
+    world: &World,
+    client: &mut Client,
+    name: &str,
+    partitions: i32,
+) -> io::Result<Option<ErrorCode>> {
+    let request = CreateTopicsRequest {
+        topics: vec![CreatableTopic {
+            name: Text::from(name),
+            num_partitions: partitions,
+            replication_factor: -1,
+            ..CreatableTopic::default()
+        }],
+        timeout_ms: 3_000,
+        ..CreateTopicsRequest::default()
+    };
+    let answer = client.call(&request).await?;
+    Ok(world.reached(ApiKey::CreateTopics, answer.topics[0].error_code))
+}
+
+/// Administers until the world ends.
+pub(crate) async fn administer(world: World, mut random: SeededRandom) {
+    while !world.ends.get() {
+        let mut client = world.connect().await;
+        if let Err(error) = go_on(&world, &mut client, &mut random).await {
+            world
+                .trace
+                .count(format!("administration: connection {:?}", error.kind()));
+        }
+        sleep(REST).await;
+    }
+    world.unfinished.set(world.unfinished.get() - 1);
+}
+
+async fn go_on(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
+    while !world.ends.get() {
+        match random.below(4) {
+            0 => {
+                let name = format!("passing-{}", random.below(4));
+                create(world, client, &name, 1 + random.below(4) as i32).await?;
+            }
+            1 => {
+                let request = DeleteTopicsRequest {
+                    topic_names: vec![Text::from(format!("passing-{}", random.below(4)).as_str())],
+                    timeout_ms: 3_000,
+                    ..DeleteTopicsRequest::default()
+                };
+                let answer = client.call(&request).await?;
+                world.reached(ApiKey::DeleteTopics, answer.responses[0].error_code);
+            }
+            2 => trim(world, client, random).await?,
+            _ => configure(world, client, random).await?,
+        }
+        sleep(REST * 4).await;
+    }
+    Ok(())
+}
+
+/// Gives up some of the oldest records that are known.
+async fn trim(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
+    let all = places();
+    let place = all[random.below(all.len() as u64) as usize];
+    let (start, tail) = (world.history.start(place), world.history.tail(place));
+    let before = start + random.below((tail - start) as u64 / 2 + 1) as i64;
+    world.history.ask_trim(place, before);
+    let (topic, index) = place;
+    let request = DeleteRecordsRequest {
+        topics: vec![DeleteRecordsTopic {
+            name: Text::from(TOPICS[topic].0),
+            partitions: vec![DeleteRecordsPartition {
+                partition_index: index,
+                offset: before,
+            }],
+        }],
+        timeout_ms: 3_000,
+    };
+    let answer = client.call(&request).await?;
+    let answer = &answer.topics[0].partitions[0];
+    if world.reached(ApiKey::DeleteRecords, answer.error_code).is_none() {
+        world.history.acknowledge_trim(place, answer.low_watermark);
+        world
+            .history
+            .hear_start(place, start.max(before), answer.low_watermark);
+    }
+    Ok(())
+}
+
+async fn configure(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
+    let (name, _) = TOPICS[random.below(TOPICS.len() as u64) as usize];
+    let bytes = (1 << 20) << random.below(4);
+    let request = IncrementalAlterConfigsRequest {
+        resources: vec![AlterConfigsResource {
+            resource_type: TOPIC,
+            resource_name: Text::from(name),
+            configs: vec![AlterableConfig {
+                name: Text::from("segment.bytes"),
+                config_operation: 0,
+                value: Some(Text::from(bytes.to_string().as_str())),
+            }],
+        }],
+        validate_only: false,
+    };
+    let answer = client.call(&request).await?;
+    world.reached(ApiKey::IncrementalAlterConfigs, answer.responses[0].error_code);
+    Ok(())
+}

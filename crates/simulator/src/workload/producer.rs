@@ -1,0 +1,228 @@
+//! A producer of one partition: batches pipelined, and sent again in their order if it is idempotent.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::Bytes;
+use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
+use kafka_wire::{ApiKey, ErrorCode, InitProducerIdRequest, ProduceRequest, Text};
+use platform::random::SeededRandom;
+use record::{BatchBuilder, Compression};
+use tokio::time::sleep;
+
+use super::{REST, TOPICS, World};
+use crate::client::Client;
+use crate::history::{Place, Value};
+
+/// Requests of an idempotent producer under way, at most: what Kafka's clients have.
+const IN_FLIGHT_MAX: usize = 5;
+
+/// How a producer produces.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Production {
+    /// Where to.
+    pub(crate) place: Place,
+    /// Whether it sends again what it does not know the outcome of.
+    pub(crate) is_idempotent: bool,
+    /// 0, 1 or -1 for all.
+    pub(crate) acks: i16,
+}
+
+struct Batch {
+    first_sequence: i32,
+    values: Vec<Value>,
+    padding: usize,
+    is_done: bool,
+}
+
+struct Producer {
+    world: World,
+    production: Production,
+    random: SeededRandom,
+    id: i64,
+    next_sequence: i32,
+    /// In their order; those that were sent first.
+    batches: VecDeque<Batch>,
+}
+
+/// Produces until the world ends, and then until the outcome of all that was sent is known.
+pub(crate) async fn produce(world: World, production: Production, random: SeededRandom) {
+    let mut producer = Producer {
+        world: world.clone(),
+        production,
+        random,
+        id: -1,
+        next_sequence: 0,
+        batches: VecDeque::new(),
+    };
+    while !(world.ends.get() && producer.batches.is_empty()) {
+        let mut client = world.connect().await;
+        if let Err(error) = producer.go_on(&mut client).await {
+            world
+                .trace
+                .count(format!("Produce: connection {:?}", error.kind()));
+        }
+        if !production.is_idempotent {
+            // Nobody knows what became of them.
+            producer.batches.clear();
+        }
+        sleep(REST).await;
+    }
+    world.unfinished.set(world.unfinished.get() - 1);
+}
+
+impl Producer {
+    async fn go_on(&mut self, client: &mut Client) -> io::Result<()> {
+        if self.production.is_idempotent && self.id < 0 {
+            let request = InitProducerIdRequest {
+                transactional_id: None,
+                producer_id: -1,
+                producer_epoch: -1,
+                ..InitProducerIdRequest::default()
+            };
+            let answer = client.call(&request).await?;
+            if self
+                .world
+                .reached(ApiKey::InitProducerId, answer.error_code)
+                .is_some()
+            {
+                return Ok(());
+            }
+            self.id = answer.producer_id;
+        }
+        loop {
+            let mut sent = 0;
+            for place in 0..self.batches.len() {
+                self.send(client, place).await?;
+                sent += 1;
+            }
+            while sent > 0 || !self.world.ends.get() {
+                while sent < IN_FLIGHT_MAX && !self.world.ends.get() && self.random.chance(2, 3) {
+                    self.make_batch();
+                    self.send(client, self.batches.len() - 1).await?;
+                    sent += 1;
+                }
+                if sent == 0 {
+                    sleep(REST).await;
+                    continue;
+                }
+                if self.production.acks == 0 {
+                    // Never answered: all of it may be there, or nothing.
+                    self.batches.clear();
+                    sent = 0;
+                    continue;
+                }
+                let is_done = self.receive(client, self.batches.len() - sent).await?;
+                sent -= 1;
+                if !is_done {
+                    // Those behind it are answered first, and then sent again with it.
+                    while sent > 0 {
+                        self.receive(client, self.batches.len() - sent).await?;
+                        sent -= 1;
+                    }
+                    break;
+                }
+                self.forget_done();
+            }
+            self.forget_done();
+            if !self.production.is_idempotent {
+                self.batches.clear();
+            }
+            if self.batches.is_empty() && self.world.ends.get() {
+                return Ok(());
+            }
+            sleep(REST).await;
+        }
+    }
+
+    fn forget_done(&mut self) {
+        while self.batches.front().is_some_and(|batch| batch.is_done) {
+            self.batches.pop_front();
+        }
+        self.batches.retain(|batch| !batch.is_done);
+    }
+
+    fn make_batch(&mut self) {
+        let count = 1 + self.random.below(4);
+        let padding = match self.random.below(20) {
+            0 => self.random.below(30_000),
+            _ => self.random.below(200),
+        };
+        let values = (0..count).map(|_| self.world.history.fresh_value()).collect();
+        self.batches.push_back(Batch {
+            first_sequence: self.next_sequence,
+            values,
+            padding: padding as usize,
+            is_done: false,
+        });
+        self.next_sequence += count as i32;
+    }
+
+    async fn send(&mut self, client: &mut Client, place: usize) -> io::Result<()> {
+        let batch = &self.batches[place];
+        let mut builder = BatchBuilder::new(Compression::None);
+        if self.production.is_idempotent {
+            builder.set_producer(self.id, 0, batch.first_sequence);
+        }
+        for value in &batch.values {
+            let mut bytes = value.to_le_bytes().to_vec();
+            bytes.resize(8 + batch.padding, 0);
+            builder.append(0, None, Some(&bytes), &[]);
+        }
+        client.send(&self.request(builder.build())).await?;
+        if self.production.acks == 0 {
+            client.expect_no_answer();
+        }
+        Ok(())
+    }
+
+    fn request(&self, records: Bytes) -> ProduceRequest {
+        let (topic, index) = self.production.place;
+        ProduceRequest {
+            acks: self.production.acks,
+            timeout_ms: 3_000,
+            topic_data: vec![TopicProduceData {
+                name: Text::from(TOPICS[topic].0),
+                partition_data: vec![PartitionProduceData {
+                    index,
+                    records: Some(records),
+                }],
+                ..TopicProduceData::default()
+            }],
+            ..ProduceRequest::default()
+        }
+    }
+
+    /// Takes the answer to a batch; returns whether it is in the log.
+    async fn receive(&mut self, client: &mut Client, place: usize) -> io::Result<bool> {
+        let answer = client.receive::<ProduceRequest>().await?;
+        let answer = &answer.responses[0].partition_responses[0];
+        let Some(error) = self.world.reached(ApiKey::Produce, answer.error_code) else {
+            let history = &self.world.history;
+            history.acknowledge(
+                self.production.place,
+                answer.base_offset,
+                &self.batches[place].values,
+            );
+            self.batches[place].is_done = true;
+            return Ok(true);
+        };
+        let all_before_are_done = self.batches.iter().take(place).all(|batch| batch.is_done);
+        let is_told_to_stop = match error {
+            // Behind one that was refused.
+            ErrorCode::OutOfOrderSequenceNumber => all_before_are_done,
+            ErrorCode::DuplicateSequenceNumber
+            | ErrorCode::InvalidProducerEpoch
+            | ErrorCode::UnknownProducerId => true,
+            _ => false,
+        };
+        if is_told_to_stop && self.production.is_idempotent {
+            let batch = &self.batches[place];
+            self.world.history.violate(format!(
+                "{:?} is told {error:?} of sequence {} of producer {}",
+                self.production.place, batch.first_sequence, self.id
+            ));
+        }
+        Ok(false)
+    }
+}
