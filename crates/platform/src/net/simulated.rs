@@ -481,8 +481,8 @@ impl AsyncWrite for WriteEnd {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        self.poll_write(context, &all)
+        let all: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
+        self.poll_write(context, &all.concat())
     }
 
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {

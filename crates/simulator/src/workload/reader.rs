@@ -177,8 +177,7 @@ async fn fetch(
 }
 
 fn records(world: &World, place: Place, position: i64, answer: &PartitionData) -> Vec<(i64, Value)> {
-    let chunks = answer.records.chunks.iter();
-    let bytes: Vec<u8> = chunks.flat_map(|chunk| chunk.iter().copied()).collect();
+    let bytes = answer.records.chunks.concat();
     let (mut found, mut next) = (Vec::new(), position);
     for batch in record::batches(&bytes) {
         // The last one may be cut, as Kafka cuts it.
