@@ -53,7 +53,7 @@ impl Store {
 
     /// The records that the journal alone has in a frame, in words.
     fn held_by(&self, frame: u64) -> String {
-        let of_log = |log: &Box<PartitionLog>| {
+        let of_log = |log: &PartitionLog| {
             let unlaid = log
                 .tail
                 .iter()
@@ -62,7 +62,8 @@ impl Store {
             let found = offsets.reduce(|(first, _), (_, next)| (first, next));
             found.map(|(first, next)| (log.id, first, next))
         };
-        let mut held: Vec<(PartitionId, i64, i64)> = self.partitions.values().filter_map(of_log).collect();
+        let mut held: Vec<(PartitionId, i64, i64)> =
+            self.partitions.values().filter_map(|log| of_log(log)).collect();
         held.sort_unstable_by_key(|(id, ..)| *id);
         let named = held.iter().take(NAMED_MAX);
         let named: Vec<String> = named
