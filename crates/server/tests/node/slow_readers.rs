@@ -13,7 +13,8 @@ const BATCH_BYTES: u64 = 260 << 10;
 const BATCHES: i64 = 16;
 /// Much more than the kernel keeps for a client that reads nothing.
 const ANSWERS_PER_READER: usize = 48;
-const READERS: usize = 6;
+/// Each holds one answer of a batch at least, and a second one if the next request came before the first was written.
+const READERS: usize = 12;
 /// Never awaited here.
 const LONG_MS: i32 = 600_000;
 const HELD: &str = "ropewalk_answer_bytes";
