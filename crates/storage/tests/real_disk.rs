@@ -121,7 +121,8 @@ fn a_store_lives_on_a_real_disk() {
     };
     let mut appended = Vec::new();
     for _ in 0..4 {
-        let (mut store, recovered) = Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
+        let (mut store, recovered) =
+            Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
         for found in &recovered.partitions {
             store.commit_to(found.id, found.next);
         }
@@ -137,7 +138,8 @@ fn a_store_lives_on_a_real_disk() {
         flush(&mut store);
         assert_eq!(read_from(&mut store, Offset(0)), appended.concat());
     }
-    let (mut store, recovered) = Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
+    let (mut store, recovered) =
+        Store::open(disk.clone(), Random::SYSTEM, CONFIG).expect("nothing is damaged");
     for found in &recovered.partitions {
         store.commit_to(found.id, found.next);
     }

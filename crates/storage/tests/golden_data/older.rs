@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
 use storage::{CheckReport, Fault, Store, check, identify};
 
 use super::{CONFIG, Files, IDENTITY, golden, load};
@@ -25,7 +26,7 @@ const REMEDY: &str = "keep the directory for the version that wrote it, and star
 fn assert_refused(disk: &SimulatedDisk, file: &str) {
     let before = disk.operation_count();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let refused = Store::open(shared.clone(), CONFIG).map(|_| ());
+    let refused = Store::open(shared.clone(), Random::SYSTEM, CONFIG).map(|_| ());
     let checked: Result<CheckReport, Fault> = check(&shared, &IDENTITY, &mut |_| {});
     let told = match checked {
         Ok(report) => report.faults.first().map(ToString::to_string).unwrap_or_default(),
@@ -53,7 +54,7 @@ fn the_node_file_of_format_1_is_refused() {
     disk.replace(Path::new("node.toml"), NODE_FILE_1.as_bytes())
         .expect("nothing fails");
     let before = disk.operation_count();
-    let refused = identify(&disk, 1, 4)
+    let refused = identify(&disk, &Random::SYSTEM, 1, 4)
         .expect_err("an older version wrote it")
         .to_string();
     assert!(
