@@ -206,7 +206,7 @@ fn a_folder_that_is_not_as_it_should_be_harms_no_other() {
         "{failures:?}"
     );
     let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
-    assert!(page.contains("odd was not measured"), "{page}");
+    assert!(page.contains("**Not measured.** odd: "), "{page}");
 }
 
 /// A small disk of its own; none where mounting is not allowed.

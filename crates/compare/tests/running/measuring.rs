@@ -233,7 +233,7 @@ fn what_is_never_the_same_twice_is_measured_more_often_up_to_a_limit() {
     );
     let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
     assert!(
-        page.contains("**Unsteady.**") && page.contains("n its course."),
+        page.contains("- **‡** (") && page.contains("**In its course:**"),
         "{page}"
     );
 }
