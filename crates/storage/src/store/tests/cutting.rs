@@ -316,7 +316,8 @@ fn append_copy_at_end(rig: &mut Rig, number: u8, value_bytes: usize) -> Bytes {
 /// Another process, that knows of nothing that it is committed.
 fn restart_uncommitted(rig: Rig) -> (Rig, Recovered) {
     let disk: Arc<dyn Disk> = Arc::new(rig.disk.clone());
-    let (mut store, recovered) = Store::open(disk, Random::SYSTEM, rig.store.config).expect("nothing is damaged");
+    let (mut store, recovered) =
+        Store::open(disk, Random::SYSTEM, rig.store.config).expect("nothing is damaged");
     for found in &recovered.partitions {
         store.open_partition(found.id, rolling(found.id));
     }
