@@ -1,6 +1,6 @@
 //! Connections between processes: streams of bytes, real ones over TCP and simulated ones over queues.
 //!
-//! Who makes a node hands it a `Net`, so that a simulation can delay, hold back and reset what the node's connections carry.
+//! The maker of a node hands it a `Net`, so that a simulation can delay, hold back and reset what the node's connections carry.
 //! A stream is attached to the runtime (tokio) of the thread that uses it: to go to another thread it is detached first.
 
 mod half;

@@ -1,4 +1,4 @@
-//! Randomness: from the operating system for identities and secrets, from a seed for simulation. Who makes a node hands it a
+//! Randomness: from the operating system for identities and secrets, from a seed for simulation. The maker of a node hands it a
 //! `Random`, so that one seed can decide all that it draws.
 //!
 //! The seeded generator is repeatable on every machine and for ever: a failing seed must stay a failing seed. It must

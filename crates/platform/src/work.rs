@@ -32,7 +32,7 @@ pub trait Work: Send + Sync + 'static {
     /// Returns a queue whose jobs do not wait for each other, but for threads.
     fn pool(&self) -> Arc<dyn Queue>;
 
-    /// Whether a job may rest on its thread between two pieces of its work. Where jobs have no thread, nobody may.
+    /// Returns whether a job may rest on its thread between two pieces of its work. Where jobs have no thread, nobody may.
     fn may_rest(&self) -> bool {
         true
     }

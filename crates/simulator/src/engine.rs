@@ -20,7 +20,7 @@ use crate::trace::Trace;
 /// Names a unit of one engine.
 pub(crate) type UnitId = u32;
 
-/// What runs in one thread, one unit at a time.
+/// Units that run in one thread, one at a time.
 pub(crate) struct Engine {
     units: BTreeMap<UnitId, Unit>,
     next_unit: UnitId,

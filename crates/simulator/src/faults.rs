@@ -1,12 +1,12 @@
-//! What goes wrong in a simulation, and when: drawn from the seed, one fault after the other, each with its end.
+//! Faults of a simulation and their times: drawn from the seed, one fault after the other, each with its end.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use platform::disk::{Applied, FaultKind, OperationKind};
 use platform::net::SimulatedNet;
 use platform::random::SeededRandom;
-use std::net::IpAddr;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ const DISK_FULL: &str = "disk full";
 /// How long a node may take to start, in simulated time.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// What ends a fault.
+/// The end of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mending {
     Start,
@@ -79,7 +79,7 @@ impl Faults {
         }
     }
 
-    /// What came about.
+    /// Faults that came about, by kind.
     pub(crate) fn counts(&self) -> &FaultCounts {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! What clients saw of the logs, and what must be true of it: the log model.
+//! The log model: records of what clients saw, and what must be true of it.
 //!
 //! A value is sent once, or again by an idempotent producer with its first sequence. So every value has one place at most, whoever saw
 //! it; what was acknowledged has its place for ever, unless it was trimmed; readers see committed records only, so what one has seen all
@@ -31,7 +31,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Log {
-    /// What was seen at each offset, by an acknowledgement or by a reader.
+    /// Values seen at each offset, by an acknowledgement or by a reader.
     values: BTreeMap<i64, Value>,
     offsets: BTreeMap<Value, i64>,
     acknowledged: BTreeSet<Value>,
@@ -75,7 +75,7 @@ impl History {
         self.0.acknowledged.get()
     }
 
-    /// What was violated first, if anything was.
+    /// The first violation, if there was one.
     pub(crate) fn violation(&self) -> Option<String> {
         self.0.violation.borrow().clone()
     }
@@ -212,5 +212,81 @@ impl History {
                 "{count} acknowledged values are missing from {place:?}: first value {value} at offset {offset}"
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = (0, 1);
+
+    /// What is violated by a story; it must be nothing before its last step.
+    fn violated(before: impl FnOnce(&History), step: impl FnOnce(&History)) -> String {
+        let history = History::new(Trace::new(false));
+        before(&history);
+        assert_eq!(history.violation(), None);
+        step(&history);
+        history.violation().expect("it is no history of a log")
+    }
+
+    #[test]
+    fn an_acknowledged_value_that_is_missing_at_the_end_is_found() {
+        let told = violated(
+            |history| history.acknowledge(PLACE, 5, &[7, 8]),
+            |history| history.check_complete(PLACE, &BTreeMap::from([(5, 7)]), 0),
+        );
+        assert!(told.contains("value 8 at offset 6"), "{told}");
+        let history = History::new(Trace::new(false));
+        history.acknowledge(PLACE, 5, &[7, 8]);
+        history.check_complete(PLACE, &BTreeMap::from([(6, 8)]), 6);
+        assert_eq!(history.violation(), None, "what was trimmed need not be there");
+    }
+
+    #[test]
+    fn two_places_of_a_value_and_two_values_of_a_place_are_found() {
+        violated(
+            |history| history.acknowledge(PLACE, 5, &[7]),
+            |history| history.read(PLACE, 9, 7),
+        );
+        violated(
+            |history| history.read(PLACE, 5, 7),
+            |history| history.acknowledge(PLACE, 5, &[8]),
+        );
+    }
+
+    #[test]
+    fn tails_and_starts_that_move_back_are_found() {
+        violated(
+            |history| history.acknowledge(PLACE, 5, &[7]),
+            |history| history.hear_tail(PLACE, history.tail(PLACE), 5),
+        );
+        violated(
+            |history| {
+                history.ask_trim(PLACE, 3);
+                history.acknowledge_trim(PLACE, 3);
+            },
+            |history| history.hear_start(PLACE, history.start(PLACE), 2),
+        );
+        violated(
+            |history| history.ask_trim(PLACE, 3),
+            |history| history.hear_start(PLACE, 0, 4),
+        );
+    }
+
+    #[test]
+    fn a_commit_that_is_gone_is_found() {
+        let committed = |history: &History| {
+            for offset in 1..=3 {
+                history.try_commit(0, PLACE, offset);
+            }
+            history.commit(0, PLACE, 3);
+        };
+        violated(committed, |history| history.hear_committed(0, PLACE, -1));
+        let history = History::new(Trace::new(false));
+        committed(&history);
+        // A request that was held back may come late.
+        history.hear_committed(0, PLACE, 2);
+        assert_eq!(history.violation(), None);
     }
 }

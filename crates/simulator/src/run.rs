@@ -24,7 +24,7 @@ use crate::workload::{
 pub struct Options {
     /// How many faults it meets.
     pub faults: u64,
-    /// Whether its events are told as they come.
+    /// Tells its events as they come.
     pub shows: bool,
 }
 
@@ -37,12 +37,12 @@ impl Default for Options {
     }
 }
 
-/// What came of a seed.
+/// The outcome of a seed.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What was violated first.
+    /// The first violation.
     pub violation: Option<String>,
     /// The number of its trace: the same seed gives the same.
     pub trace: u64,
@@ -52,7 +52,7 @@ pub struct Report {
     pub acknowledged: u64,
     /// Faults by kind.
     pub faults: FaultCounts,
-    /// What else was reached, and how often.
+    /// Counts of everything else that was reached.
     pub reached: BTreeMap<String, u64>,
     /// How much time passed in it.
     pub simulated: Duration,

@@ -1,4 +1,4 @@
-//! What happened, as one number: the same seed must give the same.
+//! All that happened, as one number: the same seed must give the same.
 //!
 //! Each step of the engine and each event that a client saw goes in, with the time at which it was. `show` tells the events as they
 //! come, for whoever follows a seed that failed.

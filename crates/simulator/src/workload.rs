@@ -1,4 +1,4 @@
-//! What the clients of a simulation do: produce, read, commit offsets, change topics. Each runs for ever and survives every error that a
+//! The clients of a simulation: they produce, read, commit offsets and change topics. Each runs for ever and survives every error that a
 //! client may meet; at the end it finishes what it has begun.
 
 mod admin;
@@ -37,16 +37,16 @@ pub(crate) fn places() -> Vec<Place> {
     TOPICS.iter().enumerate().flat_map(of_topic).collect()
 }
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Clone)]
 pub(crate) struct World {
     /// The network as the clients' host sees it.
     pub(crate) net: Arc<dyn Net>,
     /// Where the node is.
     pub(crate) node: SocketAddr,
-    /// What was seen.
+    /// The history that they write.
     pub(crate) history: History,
-    /// What happened.
+    /// The trace of the run.
     pub(crate) trace: Trace,
     /// Nothing new is begun any more.
     pub(crate) ends: Rc<Cell<bool>>,

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::{Bound, BoundKind, Connecting, Net, Stream};
 use crate::random::SeededRandom;
 
-/// What one direction of a connection holds, sent and not read yet.
+/// Bytes that one direction of a connection holds at most, sent and not read yet.
 const HELD_BYTES_MAX: usize = 256 << 10;
 /// Ports that are given to those who connect, or who bind port 0.
 const FIRST_FREE_PORT: u16 = 40_000;
@@ -195,7 +195,7 @@ impl SimulatedNet {
         lock(&self.0).delay()
     }
 
-    /// Whether somebody listens at the host where a connection's way leads.
+    /// Returns whether somebody listens at the host where a connection's way leads.
     fn is_back(&self, connection: u64, way: &Way) -> bool {
         let state = lock(&self.0);
         let Some(connection) = state.connections.get(&connection) else {

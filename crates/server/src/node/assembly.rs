@@ -28,14 +28,14 @@ use crate::disk_watch::DiskWatch;
 use crate::mailbox::mailboxes;
 use crate::turns::Turns;
 
-/// What a node is made of besides its configuration.
+/// The parts of a node besides its configuration.
 #[derive(Clone)]
 pub struct Parts {
     /// The data directory.
     pub disk: Arc<dyn Disk>,
     /// Time that is stored, shown and measured. The timers of requests are the runtime's (tokio).
     pub clock: Arc<dyn Clock>,
-    /// What clients connect to.
+    /// The network on which clients connect.
     pub net: Arc<dyn Net>,
     /// Where blocking jobs run.
     pub work: Arc<dyn Work>,
@@ -222,7 +222,7 @@ impl Opening {
     /// in. Returns why clients' appends are refused for now, if they are.
     ///
     /// # Errors
-    /// What is stored cannot be opened, or a core has died.
+    /// Stored data cannot be opened, or a core has died.
     pub async fn open(mut self) -> Result<Option<String>, StartError> {
         for _ in 0..self.facts.mailboxes.cores() {
             let outcome = self.opened.recv().await;

@@ -22,7 +22,7 @@ const IN_FLIGHT_MAX: usize = 5;
 pub(crate) struct Production {
     /// Where to.
     pub(crate) place: Place,
-    /// Whether it sends again what it does not know the outcome of.
+    /// Sends again what it does not know the outcome of.
     pub(crate) is_idempotent: bool,
     /// 0, 1 or -1 for all.
     pub(crate) acks: i16,

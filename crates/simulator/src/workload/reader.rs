@@ -96,7 +96,7 @@ async fn try_read_all(
     Ok(Some((all, start)))
 }
 
-/// What an offset by this name is; `None` if that is not told now.
+/// Asks for the offset of this name; `None` if it is not told now.
 pub(super) async fn offset_of(
     world: &World,
     client: &mut Client,
