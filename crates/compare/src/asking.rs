@@ -3,7 +3,7 @@
 use super::Clients;
 use super::fleet::Way;
 use super::peer::System;
-use super::plan::{Plan, RowPlan, Who, Work};
+use super::plan::{Plan, RowPlan, Work};
 use super::results::Survives;
 use super::runner::Setting;
 
@@ -11,11 +11,11 @@ use super::runner::Setting;
 pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
     let is_asked = |system: &&System| {
         let (variant, only) = (&system.variant, &system.variant.only);
-        let is_meant = only.is_empty() || only.iter().any(|name| name == plan.name);
+        let is_meant = only.is_empty() || only.contains(&plan.shown.name);
         is_meant
-            && match plan.who {
-                Who::Logs => !system.peer.file.serve.is_empty(),
-                Who::Variants(names) => names.contains(&variant.name.as_str()),
+            && match plan.variants.is_empty() {
+                true => !system.peer.file.serve.is_empty(),
+                false => plan.variants.contains(&variant.name),
             }
     };
     let mut ways = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
 /// Why a system is not asked for a workload, which is no failure: it is not meant for it, or promises nothing about it.
 pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String> {
     let largest = system.peer.file.record_bytes_max;
-    if let Some(largest) = largest.filter(|largest| row.work.record_bytes() > *largest) {
+    if let Some(largest) = largest.filter(|largest| row.work.load().record_bytes > *largest) {
         return Some(format!("meant for records of up to {largest} B"));
     }
     let most = system.peer.file.stored_bytes_max;

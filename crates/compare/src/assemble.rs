@@ -7,7 +7,7 @@ use super::figures;
 use super::fleet::Way;
 use super::identity;
 use super::peer::System;
-use super::plan::{Plan, RowPlan, Who};
+use super::plan::{Plan, RowPlan};
 use super::record::{CellKey, Line, Moment, Record, Run};
 use super::results::{
     Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, Sitting, SystemFacts, TIMES_VERSION_1,
@@ -145,23 +145,11 @@ fn nothing_measured(system: &str, experiments: &[Experiment]) -> Option<String> 
 }
 
 fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Experiment {
+    let rows = plan.rows.iter().map(|planned| row(plan, planned, record, ways));
     Experiment {
-        name: plan.name.to_owned(),
-        title: plan.title.clone(),
-        about: plan.about.clone(),
-        source: plan.source.map(str::to_owned),
-        loop_kind: plan.loop_kind,
-        metrics: plan.metrics.iter().map(|&metric| metric.to_owned()).collect(),
-        plot: plan.plot.clone(),
-        rows: plan
-            .rows
-            .iter()
-            .map(|planned| row(plan, planned, record, ways))
-            .collect(),
-        left_out: plan.left_out.map(str::to_owned),
-        published: plan.published.clone(),
-        speed_up_over: plan.speed_up_over.map(str::to_owned),
-        command: alone(command, plan.name),
+        rows: rows.collect(),
+        command: alone(command, &plan.shown.name),
+        ..plan.shown.clone()
     }
 }
 
@@ -183,7 +171,7 @@ fn alone(command: &str, name: &str) -> String {
 fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
     let cells = ways.iter().map(|way| {
         let key = CellKey {
-            experiment: plan.name.to_owned(),
+            experiment: plan.shown.name.clone(),
             row: planned.name.clone(),
             system: way.system.variant.name.clone(),
             driver: way.driver.name.clone(),
@@ -195,8 +183,8 @@ fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
         parameters: planned.work.parameters(),
         cells: cells.collect(),
     };
-    if let Who::Variants([first, ..]) = plan.who
-        && plan.metrics.contains(&TIMES_VERSION_1)
+    if let Some(first) = plan.variants.first()
+        && plan.shown.metrics.iter().any(|metric| metric == TIMES_VERSION_1)
     {
         put_times_version_1(&mut row, first);
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::identity;
-use super::plan::{Load, Rate};
+use super::plan::RowPlan;
 use super::record::{CellKey, Record};
 use super::report::measured::Measured;
 use super::results::Cell;
@@ -41,19 +41,14 @@ pub(super) fn must_verify(
 ///
 /// # Errors
 /// If they are a share of a maximum that was not measured.
-pub(super) fn rate(record: &Record, load: &Load, key: &CellKey, identity: &str) -> Result<Option<f64>> {
-    let (share, experiment, row) = match load.rate {
-        None => return Ok(None),
-        Some(Rate::Fixed(rate)) => return Ok(Some(rate)),
-        Some(Rate::OfMaximum {
-            share,
-            experiment,
-            row,
-        }) => (share, experiment, row),
+pub(super) fn rate(record: &Record, row: &RowPlan, key: &CellKey, identity: &str) -> Result<Option<f64>> {
+    let load = row.work.load();
+    let (Some(share), Some(maximum)) = (load.share_of_maximum, &row.maximum) else {
+        return Ok(load.rate);
     };
     let of = CellKey {
-        experiment: experiment.to_owned(),
-        row: row.to_owned(),
+        experiment: maximum.table.clone(),
+        row: maximum.row.clone(),
         ..key.clone()
     };
     let runs = record.runs(&of, identity);
@@ -61,8 +56,8 @@ pub(super) fn rate(record: &Record, load: &Load, key: &CellKey, identity: &str) 
         .filter_map(|run| run.figures.get("records_per_s").copied())
         .collect();
     rates.sort_by(f64::total_cmp);
-    let maximum = rates
+    let rate = rates
         .get(rates.len() / 2)
-        .with_context(|| format!("its maximum ({experiment}) is not known"))?;
-    Ok(Some(maximum * share))
+        .with_context(|| format!("its maximum ({}) is not known", maximum.table))?;
+    Ok(Some(rate * share))
 }

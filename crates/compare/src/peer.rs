@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::identity;
 use super::results::{Acknowledges, Survives};
-use super::suite::all_tables;
+use super::suite::all_plans;
 
 /// A folder of systems, of drivers or of both.
 #[derive(Debug, Clone, PartialEq)]
@@ -175,14 +175,11 @@ impl Peers {
 
     /// The first folder that cannot be used beside those before it, and why.
     fn unsound(&self) -> Option<(String, String)> {
-        let (mut names, tables) = (BTreeMap::new(), all_tables());
+        let mut names = BTreeMap::new();
+        let tables: Vec<String> = all_plans().map(|plan| plan.shown.name).collect();
         for system in self.systems() {
             let (folder, variant) = (&system.peer.name, &system.variant);
-            if let Some(table) = variant
-                .only
-                .iter()
-                .find(|table| !tables.contains(&table.as_str()))
-            {
+            if let Some(table) = variant.only.iter().find(|table| !tables.contains(table)) {
                 let why = format!(
                     "{folder}/peer.toml has {} only in {table}, and no suite has such a table",
                     variant.name

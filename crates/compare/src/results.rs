@@ -166,6 +166,7 @@ pub struct DriverFacts {
 
 /// One table: the same question at several sizes, to several systems.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Experiment {
     /// Its name in commands and file names, for example "shared-logs-1".
     pub name: String,
@@ -188,7 +189,6 @@ pub struct Experiment {
     /// What its publication shows for it; other hardware, never mixed with what was measured.
     pub published: Vec<Published>,
     /// The system over which its publication tells a speed-up, by its name here, if it does.
-    #[serde(default)]
     pub speed_up_over: Option<String>,
     /// The command that repeats it alone.
     pub command: String,

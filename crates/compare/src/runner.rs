@@ -135,7 +135,7 @@ impl<'a> Runner<'a> {
         let ways = ways(&self.setting, plan).into_iter();
         ways.map(|way| {
             let key = CellKey {
-                experiment: plan.name.to_owned(),
+                experiment: plan.shown.name.clone(),
                 row: row.name.clone(),
                 system: way.system.variant.name.clone(),
                 driver: way.driver.name.clone(),
@@ -155,7 +155,7 @@ impl<'a> Runner<'a> {
 
     /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
-        let metric = plan.metrics.first().filter(|_| !cell.failed);
+        let metric = plan.shown.metrics.first().filter(|_| !cell.failed);
         metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, &cell.identity, metric))
     }
 
@@ -283,7 +283,7 @@ impl<'a> Runner<'a> {
         }
         work::warm_up(
             way,
-            work.clients() as usize,
+            work.load().clients as usize,
             self.setting.warmup_seconds,
             &mut self.fleet,
             &mut self.names,
@@ -327,13 +327,7 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Outcome> {
-        let load = match &row.work {
-            Work::Append(load) | Work::ReadMeanwhile { load, .. } => Some(load),
-            Work::Read { .. } | Work::Restart(_) => None,
-        };
-        let rate = load.map_or(Ok(None), |load| {
-            earlier::rate(&self.record, load, &cell.key, &cell.identity)
-        })?;
+        let rate = earlier::rate(&self.record, row, &cell.key, &cell.identity)?;
         let manner = Manner {
             seconds: self.setting.seconds,
             full_seconds: self.setting.seconds,

@@ -1,12 +1,12 @@
-//! The suites: which tables there are, by name.
+//! The suites: which tables there are, by name. What each table asks stands in `suite/*.toml.jinja`, whose templates are filled with
+//! what a comparison asks: `rows` are its workloads, and `all_rows` what those have in common.
 
-mod field;
-mod papers;
 mod published;
-mod quick;
+
+use minijinja::{Environment, context};
+use serde::Deserialize;
 
 use super::plan::Plan;
-use super::results::Plot;
 use bench::number;
 
 /// A named list of tables.
@@ -29,6 +29,12 @@ pub(super) struct Scale {
     pub(super) nodes: u32,
 }
 
+/// All that publications name, on one node.
+const WHOLE: Scale = Scale {
+    records: 1.0,
+    nodes: 1,
+};
+
 impl Scale {
     /// So much of `records`, at least one.
     fn of(self, records: u64) -> u64 {
@@ -37,34 +43,24 @@ impl Scale {
 
     /// How many of so many records of a publication are asked: "10,000,000 records, as there", "500,000 records (there
     /// 10,000,000)".
-    fn records(self, there: u64) -> String {
+    fn told(self, there: u64) -> String {
         let (here, told) = (self.of(there), number::count(there));
         match here == there {
             true => format!("{told} records, as there"),
             false => format!("{} records (there {told})", number::count(here)),
         }
     }
+}
 
-    /// "one node", "3 nodes".
-    fn nodes(self) -> String {
-        match self.nodes {
-            1 => "one node".to_owned(),
-            nodes => format!("{nodes} nodes"),
-        }
-    }
-
-    /// Beside a publication that had three nodes and three replicas.
-    fn beside_three(self) -> String {
-        let here = match self.nodes {
-            1 => "; here there is one node".to_owned(),
-            3 => ", as here".to_owned(),
-            nodes => format!("; here there are {nodes} of both"),
-        };
-        format!("The publication had three nodes and three replicas{here}.")
-    }
+/// A suite's file.
+#[derive(Deserialize)]
+struct SuiteFile {
+    tables: Vec<toml::Table>,
 }
 
 impl Suite {
+    const ALL: [Suite; 3] = [Suite::Quick, Suite::Papers, Suite::Field];
+
     /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -76,63 +72,42 @@ impl Suite {
 
     /// Its tables.
     pub(super) fn plans(self, scale: Scale) -> Vec<Plan> {
-        match self {
-            Suite::Quick => quick::plans(),
-            Suite::Papers => papers::plans(scale),
-            Suite::Field => field::plans(),
+        let template = match self {
+            Suite::Quick => include_str!("suite/quick.toml.jinja"),
+            Suite::Papers => include_str!("suite/papers.toml.jinja"),
+            Suite::Field => include_str!("suite/field.toml.jinja"),
+        };
+        let mut environment = Environment::new();
+        environment.add_function("scaled", move |there: u64| scale.of(there));
+        environment.add_function("told", move |there: u64| scale.told(there));
+        let text = environment.render_str(template, context! { nodes => scale.nodes });
+        let text = text.expect("a test fills each template");
+        let file: SuiteFile = toml::from_str(&text).expect("a test reads each suite");
+        file.tables.into_iter().map(plan).collect()
+    }
+}
+
+/// A table whose rows have what it says of all of them, and that has its publication's figures beside it.
+fn plan(mut table: toml::Table) -> Plan {
+    let mut common = match table.remove("all_rows") {
+        Some(toml::Value::Table(common)) => common,
+        _ => toml::Table::new(),
+    };
+    common.entry("work").or_insert_with(|| "append".into());
+    let rows = table.get_mut("rows").and_then(toml::Value::as_array_mut);
+    for row in rows.into_iter().flatten().filter_map(toml::Value::as_table_mut) {
+        for (name, value) in &common {
+            row.entry(name).or_insert_with(|| value.clone());
         }
     }
+    let mut plan: Plan = table.try_into().expect("a test reads each table");
+    plan.shown.published = published::of(&plan.shown.name);
+    plan
 }
 
 /// The tables of all suites.
-pub(super) fn all_tables() -> Vec<&'static str> {
-    let suites = [Suite::Quick, Suite::Papers, Suite::Field];
-    let scale = Scale {
-        records: 1.0,
-        nodes: 1,
-    };
-    let plans = suites.into_iter().flat_map(|suite| suite.plans(scale));
-    plans.map(|plan| plan.name).collect()
-}
-
-/// What each table shows, and what its publication says of it.
-#[cfg(test)]
-pub(super) fn published_of_all_suites() -> Vec<(&'static [&'static str], Vec<super::results::Published>)> {
-    let suites = [Suite::Quick, Suite::Papers, Suite::Field];
-    let plans = suites.into_iter().flat_map(|suite| {
-        suite.plans(Scale {
-            records: 1.0,
-            nodes: 1,
-        })
-    });
-    plans.map(|plan| (plan.metrics, plan.published)).collect()
-}
-
-/// A bar for each cell.
-fn bars(metric: &str) -> Option<Plot> {
-    Some(Plot::Bars {
-        metric: metric.to_owned(),
-    })
-}
-
-/// A line over a parameter, and panels by another.
-fn lines(x: &str, metric: &str, by: Option<&str>) -> Option<Plot> {
-    let [x, metric] = [x, metric].map(str::to_owned);
-    Some(Plot::Lines {
-        x,
-        metric,
-        by: by.map(str::to_owned),
-    })
-}
-
-/// "100 B", "50 KB", "1 MB": as the publications write sizes (in powers of ten).
-fn size(bytes: usize) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 if bytes.is_multiple_of(1_000) => format!("{} KB", bytes / 1_000),
-        _ if bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{bytes} B"),
-    }
+pub(super) fn all_plans() -> impl Iterator<Item = Plan> {
+    Suite::ALL.into_iter().flat_map(|suite| suite.plans(WHOLE))
 }
 
 #[cfg(test)]
@@ -140,35 +115,31 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::{Amount, Load, REQUESTS_MAX, Rate, Work};
+    use crate::plan::{Load, Work};
     use crate::results::{LoopKind, METRICS};
 
-    const SCALE: Scale = Scale {
-        records: 1.0,
-        nodes: 1,
-    };
+    /// A reader that gets little with each request has enough to read after so many.
+    const REQUESTS_MAX: u64 = 1 << 14;
 
     #[test]
     fn suites_are_sound() {
-        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
-            let plans = suite.plans(SCALE);
-            let names: BTreeSet<_> = plans.iter().map(|plan| plan.name).collect();
+        for suite in Suite::ALL {
+            let plans = suite.plans(WHOLE);
+            let names: BTreeSet<_> = plans.iter().map(|plan| &plan.shown.name).collect();
             assert_eq!(names.len(), plans.len(), "names are unique");
-            for plan in &plans {
-                let rows: BTreeSet<_> = plan.rows.iter().map(|row| &row.name).collect();
-                assert_eq!(rows.len(), plan.rows.len(), "{}", plan.name);
-                assert!(plan.left_out.is_some() || !plan.rows.is_empty(), "{}", plan.name);
-                for metric in plan.metrics {
-                    assert!(METRICS.iter().any(|known| known.0 == *metric), "{metric}");
+            for Plan { shown, rows, .. } in &plans {
+                let names: BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
+                assert_eq!(names.len(), rows.len(), "{}", shown.name);
+                assert!(shown.left_out.is_some() || !rows.is_empty(), "{}", shown.name);
+                for metric in &shown.metrics {
+                    assert!(METRICS.iter().any(|known| known.0 == metric), "{metric}");
                 }
-                for published in &plan.published {
-                    let known = plan.rows.iter().any(|row| row.name == published.row);
-                    assert!(
-                        known || plan.left_out.is_some(),
-                        "{}: {}",
-                        plan.name,
-                        published.row
-                    );
+                for published in &shown.published {
+                    let is_known = names.contains(&published.row) || shown.left_out.is_some();
+                    assert!(is_known, "{}: {}", shown.name, published.row);
+                }
+                for row in rows {
+                    assert!(row.work.load().record_bytes > 1, "{}: {}", shown.name, row.name);
                 }
             }
         }
@@ -176,45 +147,41 @@ mod tests {
 
     #[test]
     fn loops_are_never_mixed_in_a_table() {
-        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
-            for plan in suite.plans(SCALE) {
-                for row in &plan.rows {
-                    let open = match &row.work {
-                        Work::Append(load) | Work::ReadMeanwhile { load, .. } => load.rate.is_some(),
-                        Work::Read { .. } => false,
-                        Work::Restart(_) => {
-                            assert_eq!(plan.loop_kind, LoopKind::None);
-                            continue;
-                        }
-                    };
-                    assert_eq!(
-                        open,
-                        plan.loop_kind == LoopKind::Open,
-                        "{}: {}",
-                        plan.name,
-                        row.name
-                    );
-                }
+        for plan in all_plans() {
+            for row in &plan.rows {
+                let load = row.work.load();
+                let is_open = load.rate.is_some() || load.share_of_maximum.is_some();
+                let expected = match row.work {
+                    Work::Restart(_) => LoopKind::None,
+                    _ if is_open => LoopKind::Open,
+                    _ => LoopKind::Closed,
+                };
+                assert_eq!(
+                    plan.shown.loop_kind, expected,
+                    "{}: {}",
+                    plan.shown.name, row.name
+                );
             }
         }
     }
 
     #[test]
     fn a_share_of_a_maximum_names_an_earlier_row() {
-        let plans = Suite::Field.plans(SCALE);
+        let plans = Suite::Field.plans(WHOLE);
+        let mut shares = 0;
         for (place, plan) in plans.iter().enumerate() {
             for row in &plan.rows {
-                let Work::Append(load) = &row.work else { continue };
-                if let Some(Rate::OfMaximum { experiment, row, .. }) = load.rate {
-                    let earlier = &plans[..place];
-                    let found = earlier
-                        .iter()
-                        .find(|plan| plan.name == experiment)
-                        .expect("it is earlier");
-                    assert!(found.rows.iter().any(|known| known.name == row));
+                assert_eq!(row.work.load().share_of_maximum.is_some(), row.maximum.is_some());
+                if let Some(maximum) = &row.maximum {
+                    let mut earlier = plans[..place].iter();
+                    let found = earlier.find(|plan| plan.shown.name == maximum.table);
+                    let rows = &found.expect("it is earlier").rows;
+                    assert!(rows.iter().any(|known| known.name == maximum.row));
+                    shares += 1;
                 }
             }
         }
+        assert_eq!(shares, 3);
     }
 
     #[test]
@@ -223,7 +190,7 @@ mod tests {
             let plans = Suite::Papers.plans(Scale { records: 1.0, nodes });
             plans
                 .into_iter()
-                .map(|plan| plan.title + " " + &plan.about)
+                .map(|plan| plan.shown.title + " " + &plan.shown.about)
                 .collect()
         };
         let pairs: Vec<_> = titles(1).into_iter().zip(titles(3)).collect();
@@ -237,35 +204,28 @@ mod tests {
 
     #[test]
     fn all_systems_have_the_same_to_read_and_the_column_says_if_not() {
-        for suite in [Suite::Quick, Suite::Papers, Suite::Field] {
-            for plan in suite.plans(SCALE) {
-                for row in &plan.rows {
-                    let (load, requests_bytes) = match &row.work {
-                        // What a publication names, it names for reading, too.
-                        Work::Read { load, .. } if matches!(load.amount, Amount::Records(_)) => continue,
-                        Work::Read {
-                            load, request_bytes, ..
-                        } => (load, u64::from(*request_bytes) * REQUESTS_MAX),
-                        Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
-                        Work::Append(_) | Work::Restart(_) => continue,
-                    };
-                    let records = load.records().expect("a volume is fixed");
-                    let bytes = records * load.record_bytes as u64;
-                    assert!(
-                        (requests_bytes.min(255_000_000)..1_100_000_000).contains(&bytes),
-                        "{}: {bytes}",
-                        plan.name
-                    );
-                    assert!(plan.metrics.contains(&"stored_mb"), "{}", plan.name);
-                }
+        for plan in all_plans() {
+            for row in &plan.rows {
+                let (load, least) = match &row.work {
+                    // What a publication names, it names for reading, too.
+                    Work::Read { load, .. } if load.times.is_none() => continue,
+                    Work::Read { load, .. } => (load, u64::from(row.work.request_bytes()) * REQUESTS_MAX),
+                    Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
+                    Work::Append(_) | Work::Restart(_) => continue,
+                };
+                assert_eq!(load.times, Some(120.0), "{}", plan.shown.name);
+                let bytes = load.records.expect("a volume is fixed") * load.record_bytes as u64;
+                let expected = least.min(255_000_000)..1_100_000_000;
+                assert!(expected.contains(&bytes), "{}: {bytes}", plan.shown.name);
+                assert!(plan.shown.metrics.contains(&"stored_mb".to_owned()));
             }
         }
     }
 
     /// The works of a table of `papers`.
     fn works_of(name: &str) -> Vec<Work> {
-        let plans = Suite::Papers.plans(SCALE);
-        let plan = plans.into_iter().find(|plan| plan.name == name);
+        let plans = Suite::Papers.plans(WHOLE);
+        let plan = plans.into_iter().find(|plan| plan.shown.name == name);
         let rows = plan.expect("there is such a table").rows;
         rows.into_iter().map(|row| row.work).collect()
     }
@@ -280,7 +240,7 @@ mod tests {
                 let (Work::Append(written), Work::Read { load, consumers, .. }) = &pair else {
                     panic!("{pair:?}");
                 };
-                assert_eq!((written.amount, written.producers), (load.amount, *consumers));
+                assert_eq!((written.records, written.producers), (load.records, *consumers));
             }
         }
     }
@@ -289,57 +249,28 @@ mod tests {
     fn a_subscriber_of_confluo_asks_for_a_batch_as_it_was_written() {
         let mut batches = BTreeSet::new();
         for work in works_of("confluo-subscribe") {
-            let Work::Read {
-                load, request_bytes, ..
-            } = &work
-            else {
-                panic!("{work:?}");
-            };
-            assert_eq!(*request_bytes, load.batch_records * 64);
+            let load = work.load();
+            assert_eq!(work.request_bytes(), load.batch_records * 64);
             batches.insert(load.batch_records);
         }
         assert_eq!(batches, BTreeSet::from([1, 16_384]));
     }
 
-    #[test]
-    fn what_is_read_beside_appends_is_there_whole_unless_it_takes_very_long() {
-        let plans = Suite::Field.plans(SCALE);
-        let rows = plans.iter().flat_map(|plan| &plan.rows);
-        let times: Vec<f64> = rows
-            .filter_map(|row| match &row.work {
-                Work::ReadMeanwhile { stored, .. } => Some(stored.amount),
-                _ => None,
-            })
-            .map(|amount| match amount {
-                Amount::Within { times, .. } => times,
-                Amount::Time(_) | Amount::Records(_) => panic!("a volume is fixed, and a time for it"),
-            })
-            .collect();
-        assert_eq!(times, [120.0, 120.0]);
-    }
-
     /// How many records a system takes for certain in a run of one second; none where that is not known.
     fn records_for_certain(load: &Load) -> Option<f64> {
-        let Amount::Time(times) = load.amount else {
-            return None;
-        };
-        match load.rate {
-            Some(Rate::Fixed(rate)) => Some(rate * times),
-            Some(Rate::OfMaximum { .. }) => None,
-            // Most take 1,000 a second one by one; of sixteen producers and more, four times as many.
-            None if (load.batch_records, load.in_flight) == (1, 1) => {
-                Some(times * if load.producers < 16 { 1e3 } else { 4e3 })
-            }
-            None => None,
-        }
+        let times = load.times().filter(|_| load.records.is_none())?;
+        // Most take 1,000 a second one by one; of sixteen producers and more, four times as many.
+        let one_by_one = if load.producers < 16 { 1e3 } else { 4e3 };
+        let is_one_by_one = (load.batch_records, load.in_flight, load.share_of_maximum) == (1, 1, None);
+        Some(load.rate.or(is_one_by_one.then_some(one_by_one))? * times)
     }
 
     #[test]
     fn percentiles_have_the_samples_that_they_need_even_in_runs_of_a_second() {
         let mut looked_at = 0;
         for plan in [Suite::Papers, Suite::Field]
-            .iter()
-            .flat_map(|suite| suite.plans(SCALE))
+            .into_iter()
+            .flat_map(|suite| suite.plans(WHOLE))
         {
             for row in &plan.rows {
                 let Work::Append(load) = &row.work else { continue };
@@ -349,13 +280,8 @@ mod tests {
                     continue;
                 };
                 for (metric, least) in [("p99_us", 1e3), ("p999_us", 1e4)] {
-                    if plan.metrics.contains(&metric) {
-                        assert!(
-                            records >= least,
-                            "{}, {}: {metric} of {records}",
-                            plan.name,
-                            row.name
-                        );
+                    if plan.shown.metrics.iter().any(|shown| shown == metric) {
+                        assert!(records >= least, "{}: {metric} of {records}", row.name);
                         looked_at += 1;
                     }
                 }
@@ -368,8 +294,8 @@ mod tests {
     fn tables_that_count_in_records_say_how_many_are_asked_at_this_scale() {
         let about = |name: &str, records: f64| {
             let plans = Suite::Papers.plans(Scale { records, nodes: 1 });
-            let plan = plans.into_iter().find(|plan| plan.name == name);
-            plan.expect("there is such a table").about
+            let plan = plans.into_iter().find(|plan| plan.shown.name == name);
+            plan.expect("there is such a table").shown.about
         };
         assert!(about("smf", 0.05).contains("500,000 records (there 10,000,000)"));
         assert!(about("smf", 1.0).contains("10,000,000 records, as there"));
@@ -379,11 +305,5 @@ mod tests {
                 "{table}"
             );
         }
-    }
-
-    #[test]
-    fn sizes_read_as_in_the_publications() {
-        let sizes = [64, 100, 4_096, 50_000, 1_000_000].map(size);
-        assert_eq!(sizes, ["64 B", "100 B", "4096 B", "50 KB", "1 MB"]);
     }
 }

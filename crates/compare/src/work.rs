@@ -20,7 +20,7 @@ pub(super) use self::warming::warm_up;
 use super::driving::Driving;
 use super::figures::{self, Cost};
 use super::fleet::{Fleet, Way};
-use super::plan::{Amount, Load, Work, request_bytes};
+use super::plan::{Load, Work, request_bytes};
 use super::progress;
 use super::server::Server;
 use bench::contract::{Append, Create, LatencyPairs, Read};
@@ -108,7 +108,7 @@ impl Stored {
 
     /// Of those, what is read: as many for every system, where there are as many.
     fn records_to_read(&self) -> u64 {
-        self.load.records().unwrap_or(u64::MAX).min(self.records())
+        self.load.records.unwrap_or(u64::MAX).min(self.records())
     }
 
     /// The same in 10^6 bytes, to a tenth.
@@ -151,11 +151,7 @@ impl Running<'_> {
     pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),
-            Work::Read {
-                load,
-                consumers,
-                request_bytes,
-            } => self.read(load, *consumers, *request_bytes),
+            Work::Read { load, consumers, .. } => self.read(load, *consumers, work.request_bytes()),
             Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
             Work::Restart(load) => self.restart(load),
         }
@@ -259,11 +255,9 @@ fn create_for_each(
 
 /// What one client is to append.
 fn command(log: &str, load: &Load, manner: Manner) -> Append {
-    let (records, seconds) = match load.amount {
-        Amount::Records(records) => (Some(records), None),
-        Amount::Time(times) if manner.counts => (None, Some(times * manner.seconds)),
-        Amount::Time(times) => (None, Some(times.min(TRIAL_TIMES_MAX) * manner.seconds)),
-        Amount::Within { records, times } => (Some(records), Some(times * manner.seconds)),
+    let times = match load.records.is_some() || manner.counts {
+        true => load.times(),
+        false => load.times().map(|times| times.min(TRIAL_TIMES_MAX)),
     };
     // Each producer and each shard is used once before it counts.
     let mut least = u64::from(load.producers.max(load.shards)) * u64::from(load.batch_records);
@@ -281,18 +275,16 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         batch_records: load.batch_records,
         in_flight: load.in_flight,
         warmup_records: (warm as u64).clamp(least, WARMUP_RECORDS_MAX.max(least)),
-        records,
-        seconds,
+        records: load.records,
+        seconds: times.map(|times| times * manner.seconds),
         rate: manner.rate,
         follow: load.follow,
     }
 }
 
 fn limit(load: &Load, manner: Manner) -> Duration {
-    match load.amount {
-        Amount::Time(times) | Amount::Within { times, .. } => {
-            Duration::from_secs_f64(times * manner.seconds * LATE) + LATE_BY
-        }
-        Amount::Records(_) => RECORDS_WITHIN,
+    match load.times() {
+        Some(times) => Duration::from_secs_f64(times * manner.seconds * LATE) + LATE_BY,
+        None => RECORDS_WITHIN,
     }
 }

@@ -82,15 +82,26 @@ pub(super) fn warm_driver(
 
 /// What is done, and at which rate: each way in which runs use a client.
 fn loads() -> [(Load, Option<f64>); 4] {
-    let one_by_one = Load::one_by_one(100);
-    let paced = one_by_one.in_batches(1, 64);
+    let one_by_one = Load {
+        record_bytes: 100,
+        ..Load::default()
+    };
+    let batches = Load {
+        batch_records: 100,
+        in_flight: 4,
+        ..one_by_one
+    };
+    let paced = Load {
+        in_flight: 64,
+        ..one_by_one
+    };
     let followed = Load {
         follow: true,
         ..paced
     };
     [
         (one_by_one, None),
-        (one_by_one.in_batches(100, 4), None),
+        (batches, None),
         (paced, Some(PACE)),
         (followed, Some(PACE)),
     ]
