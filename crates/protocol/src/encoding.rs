@@ -143,6 +143,10 @@ impl<'a> Reader<'a> {
         Ok(i32::from_be_bytes(self.take(field)?))
     }
 
+    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        Ok(u32::from_be_bytes(self.take(field)?))
+    }
+
     pub(crate) fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
         Ok(i64::from_be_bytes(self.take(field)?))
     }
@@ -157,7 +161,7 @@ impl<'a> Reader<'a> {
 
     /// A count of items that take at least `item_bytes_min` each: refused when that many cannot follow.
     pub(crate) fn count(&mut self, field: &'static str, item_bytes_min: usize) -> Result<usize, DecodeError> {
-        let count = u32::from_be_bytes(self.take(field)?) as usize;
+        let count = self.u32(field)? as usize;
         self.bounded(field, count, item_bytes_min)
     }
 
@@ -249,6 +253,11 @@ impl Writer {
 
     pub(crate) fn text(&mut self, value: &str) {
         self.slice(value.as_bytes());
+    }
+
+    /// What was written so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     pub(crate) fn close(self) -> Bytes {

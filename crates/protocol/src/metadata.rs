@@ -1,7 +1,7 @@
 //! The cluster's metadata as a replicated state machine: nodes, topics, partitions, epochs, producer ids.
 //!
 //! Commands are committed in the metadata log and applied in its order; every core of every node holds the
-//! image that results. `plan_*` turns a client's wish into a command, `apply` carries it out, and refuses, with no
+//! image that results. Now and then the log gets the whole image, and what lies before is trimmed away (`log`). `plan_*` turns a client's wish into a command, `apply` carries it out, and refuses, with no
 //! change, what no longer fits. Applying must depend on nothing but the image and the command.
 //!
 //! **Leader epochs cost nothing to advance.** A partition stores the epoch that was opened explicitly and its leader's
@@ -12,6 +12,8 @@ mod apply;
 pub mod broker_config;
 mod command;
 mod configs;
+mod image;
+mod log;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,8 @@ pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
 pub use configs::{
     ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish, LONG_CONFIG_BYTES_MAX,
 };
+pub use image::ImageWriter;
+pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
 pub use topic_id::fresh_topic_id;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use platform::random::Random;
 use protocol::leader::NodeId;
 use protocol::metadata::{
-    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, TopicConfig,
+    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, Replay, TopicConfig,
     check_new_name, fresh_topic_id, is_internal, metadata_settings,
 };
 use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
@@ -146,7 +146,7 @@ impl Engine {
             (leader.log_start(), leader.tail())
         };
         let (from, tail) = leader_bounds;
-        let mut metadata = Metadata::new(TopicConfig::new());
+        let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
         let mut cursor = Cursor::new(METADATA_PARTITION, from);
         let damaged =
             |offset: Offset, what: String| format!("the names from offset {offset} on are damaged: {what}");
@@ -154,11 +154,12 @@ impl Engine {
             .take(self, tail)
             .map_err(|error| damaged(from, error.to_string()))?
         {
-            let command = Command::decode(&record.value.unwrap_or_default())
+            replay
+                .take(record.offset, &record.value.unwrap_or_default())
                 .map_err(|error| damaged(record.offset, error.to_string()))?;
-            // What was refused when it was committed is refused again.
-            let _ = metadata.apply(&command);
         }
+        let replayed = replay.finish();
+        let (metadata, _) = replayed.map_err(|error| damaged(from, error.to_string()))?;
         Ok(metadata)
     }
 

@@ -3,6 +3,10 @@
 //!
 //! One change at a time, so that a plan is never outdated when it is applied. A change is answered when every core
 //! has applied it: whoever asked sees it on any connection.
+//!
+//! A start replays the log; `image` keeps it short.
+
+mod image;
 
 use std::cell::Cell;
 use std::iter;
@@ -10,7 +14,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use protocol::metadata::{COMMAND_BYTES_MAX, Command, Metadata, PlanError, metadata_settings};
+use protocol::metadata::{
+    COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Replay, metadata_settings,
+};
 use record::{BatchBuilder, Compression, Record};
 use storage::Reserve;
 use tokio::sync::Mutex;
@@ -60,9 +66,17 @@ pub(crate) struct Controller {
     turn: Mutex<()>,
     /// Repeatable changes since the disk is full.
     reserved_changes: Cell<u32>,
+    /// How much the metadata log has grown since its newest image.
+    growth: Cell<Growth>,
 }
 
 impl Controller {
+    fn grow(&self, bytes: usize) {
+        let mut growth = self.growth.get();
+        growth.add(bytes);
+        self.growth.set(growth);
+    }
+
     /// Lets a command be journaled though the disk has less than its reserve left, or refuses it.
     fn check_reserve(&self, command: &Command, shortage: DiskShortage) -> Result<(), AppendRefusal> {
         let made = self.reserved_changes.get();
@@ -144,6 +158,7 @@ impl Core {
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
             changed.extend(self.commit_part(part).await);
         }
+        self.keep_log_short(controller);
         changed
     }
 
@@ -240,6 +255,7 @@ impl Core {
 
     /// Appends commands to the metadata partition, several to a batch, and tells of each whether it is committed.
     async fn journal_each(&self, commands: &[Command], turn: Turn) -> Vec<Result<(), AppendRefusal>> {
+        let controller = self.controller.as_ref().expect("core 0 journals commands");
         let now_ms = self.facts.clock.wall_ms();
         let mut builder = BatchBuilder::new(Compression::None);
         let mut batches = Vec::new();
@@ -247,6 +263,7 @@ impl Core {
             builder.append(now_ms, None, Some(&command.encode()), &[]);
             if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
                 let count = builder.record_count() as usize;
+                let bytes = builder.length_bytes();
                 let (request, answer) = AppendRequest::new(METADATA_PARTITION, builder.build(), Acks::Quorum);
                 let batch = &commands[index + 1 - count..=index];
                 let request = request.with_reserve(turn.reserve_of(batch));
@@ -254,35 +271,38 @@ impl Core {
                     Turn::Awaited => request,
                     Turn::AtOnce => request.at_once(),
                 });
-                batches.push((count, answer));
+                batches.push((count, bytes, answer));
             }
         }
         let mut journaled = Vec::with_capacity(commands.len());
-        for (count, answer) in batches {
+        for (count, bytes, answer) in batches {
             let outcome = answer.await.unwrap_or(Err(AppendRefusal::Stopping));
-            let outcome = outcome.map(|_| ());
+            let outcome = outcome.map(|_| controller.grow(bytes));
             journaled.extend(iter::repeat_n(outcome, count));
         }
         journaled
     }
 
-    /// At start, on core 0: opens the metadata partition and reads all commands back.
+    /// At start, on core 0: opens the metadata partition and makes the image anew from its log. The image is not formatted if there is
+    /// no log yet.
     ///
     /// # Errors
     /// A sentence for the operator.
-    pub(crate) async fn replay_metadata(self: &Rc<Self>) -> Result<Vec<Command>, String> {
+    pub(crate) async fn replay_metadata(self: &Rc<Self>) -> Result<Metadata, String> {
         let recovered = self.take_recovered(METADATA_PARTITION);
         self.shard(0)
             .open_partition(METADATA_PARTITION, None, metadata_settings(), recovered.as_ref())?;
-        let mut commands = Vec::new();
+        let mut replay = Replay::new(self.with_metadata(Metadata::clone));
         self.shard(0)
-            .replay(METADATA_PARTITION, &mut |record| {
-                commands.push(decode_command(record)?);
-                Ok(())
-            })
+            .replay(METADATA_PARTITION, &mut |record| take_record(&mut replay, record))
             .await
             .map_err(|error| format!("the metadata cannot be read: {error}"))?;
-        Ok(commands)
+        let (image, growth) = replay
+            .finish()
+            .map_err(|error| format!("the metadata cannot be read: {error}"))?;
+        let controller = self.controller.as_ref().expect("core 0 has the metadata's log");
+        controller.growth.set(growth);
+        Ok(image)
     }
 }
 
@@ -303,13 +323,15 @@ fn plan_part<W>(
     part
 }
 
-/// The command that a record of the metadata partition holds.
+/// Takes a record of the metadata partition.
 ///
 /// # Errors
 /// A sentence.
-pub(crate) fn decode_command(record: &Record) -> Result<Command, String> {
+pub(crate) fn take_record(replay: &mut Replay, record: &Record) -> Result<(), String> {
     let value = record.value.as_deref().unwrap_or_default();
-    Command::decode(value).map_err(|error| error.to_string())
+    replay
+        .take(record.offset, value)
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use platform::disk::Disk;
-use protocol::metadata::{METADATA_NAME, METADATA_PARTITION, Metadata, TopicConfig};
+use protocol::metadata::{METADATA_NAME, METADATA_PARTITION, Metadata, Replay, TopicConfig};
 use record::{Limits, Offset, PartitionId, TopicId};
 use storage::{NodeIdentity, stored_batches};
 
-use crate::controller::decode_command;
+use crate::controller::take_record;
 use crate::shard::replay_batches;
 
 /// The names of topics that were not deleted.
@@ -23,22 +23,17 @@ impl TopicNames {
     /// # Errors
     /// A sentence: the metadata, or a journal before it, is damaged or cannot be read.
     pub fn read(disk: &Arc<dyn Disk>, identity: &NodeIdentity) -> Result<TopicNames, String> {
-        let mut commands = Vec::new();
+        let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
         for journal in identity.journal_identities() {
             let stored = stored_batches(disk, &journal, METADATA_PARTITION);
             for batches in stored.map_err(|fault| fault.to_string())? {
                 replay_batches(&batches, Offset::ZERO, &Limits::default(), &mut |record| {
-                    commands.push(decode_command(record)?);
-                    Ok(())
+                    take_record(&mut replay, record)
                 })
                 .map_err(|error| error.to_string())?;
             }
         }
-        let mut metadata = Metadata::new(TopicConfig::new());
-        for command in &commands {
-            // What was refused when it was committed is refused again.
-            let _ = metadata.apply(command);
-        }
+        let (metadata, _) = replay.finish().map_err(|error| error.to_string())?;
         let named = metadata.topics().map(|topic| (topic.id, topic.name.clone()));
         let own = (METADATA_PARTITION.topic, METADATA_NAME.into());
         Ok(TopicNames {

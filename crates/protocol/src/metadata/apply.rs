@@ -144,11 +144,7 @@ impl Metadata {
                 config,
             } => {
                 let topic = self.new_topic(*id, name, partitions, config);
-                self.partition_count += topic.partitions.len();
-                self.long_config_bytes += topic.config.long_bytes();
-                self.names.insert(Arc::clone(name), *id);
-                self.folded_names.insert(folded(name), *id);
-                self.topics.insert(*id, topic);
+                self.insert_topic(topic);
             }
             Command::DeleteTopic { id } => self.delete_topic(*id),
             Command::CreatePartitions { id, partitions, .. } => {
@@ -355,6 +351,15 @@ impl Metadata {
             settings,
             partitions: self.new_partitions(partitions),
         }
+    }
+
+    /// Takes in a topic that was checked.
+    pub(super) fn insert_topic(&mut self, topic: Topic) {
+        self.partition_count += topic.partitions.len();
+        self.long_config_bytes += topic.config.long_bytes();
+        self.names.insert(Arc::clone(&topic.name), topic.id);
+        self.folded_names.insert(folded(&topic.name), topic.id);
+        self.topics.insert(topic.id, topic);
     }
 
     fn delete_topic(&mut self, id: TopicId) {

@@ -315,12 +315,12 @@ fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
     })
 }
 
-fn write_address(writer: &mut Writer, address: &Address) {
+pub(super) fn write_address(writer: &mut Writer, address: &Address) {
     writer.text(&address.host);
     writer.u16(address.port);
 }
 
-fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
+pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
     Ok(Address {
         host: reader.text("host")?.into(),
         port: reader.u16("port")?,
@@ -328,14 +328,14 @@ fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
 }
 
 /// One broker, or all.
-fn write_broker(writer: &mut Writer, broker: Option<NodeId>) {
+pub(super) fn write_broker(writer: &mut Writer, broker: Option<NodeId>) {
     writer.u8(u8::from(broker.is_some()));
     if let Some(broker) = broker {
         writer.i32(broker.0);
     }
 }
 
-fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
+pub(super) fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
     match reader.u8("broker")? {
         0 => Ok(None),
         1 => Ok(Some(NodeId(reader.i32("broker")?))),
@@ -346,12 +346,12 @@ fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, DecodeError> {
     }
 }
 
-fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {
+pub(super) fn write_replica_set(writer: &mut Writer, replicas: &[NodeId]) {
     writer.count(replicas.len());
     replicas.iter().for_each(|node| writer.i32(node.0));
 }
 
-fn read_replica_set(reader: &mut Reader<'_>) -> Result<ReplicaSet, DecodeError> {
+pub(super) fn read_replica_set(reader: &mut Reader<'_>) -> Result<ReplicaSet, DecodeError> {
     let count = reader.count("replicas", 4)?;
     (0..count).map(|_| Ok(NodeId(reader.i32("replica")?))).collect()
 }
@@ -368,7 +368,7 @@ fn read_replica_sets(reader: &mut Reader<'_>) -> Result<Vec<ReplicaSet>, DecodeE
     (0..count).map(|_| read_replica_set(reader)).collect()
 }
 
-fn write_changes(writer: &mut Writer, changes: &[ConfigChange]) {
+pub(super) fn write_changes(writer: &mut Writer, changes: &[ConfigChange]) {
     writer.count(changes.len());
     for change in changes {
         writer.text(&change.name);
@@ -379,7 +379,7 @@ fn write_changes(writer: &mut Writer, changes: &[ConfigChange]) {
     }
 }
 
-fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<ConfigChange>, DecodeError> {
+pub(super) fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<ConfigChange>, DecodeError> {
     let count = reader.count("config changes", 5)?;
     (0..count).map(|_| read_change(reader)).collect()
 }

@@ -9,7 +9,7 @@ fn topic_id(number: u8) -> TopicId {
     TopicId([number; 16])
 }
 
-fn start(node: i32) -> Command {
+pub(super) fn start(node: i32) -> Command {
     Command::StartNode {
         node: NodeId(node),
         address: Address {
@@ -19,7 +19,7 @@ fn start(node: i32) -> Command {
     }
 }
 
-fn new_topic(number: u8, name: &str, partition_count: i32, replica_count: i32) -> NewTopic {
+pub(super) fn new_topic(number: u8, name: &str, partition_count: i32, replica_count: i32) -> NewTopic {
     NewTopic {
         id: topic_id(number),
         name: name.into(),
@@ -29,7 +29,7 @@ fn new_topic(number: u8, name: &str, partition_count: i32, replica_count: i32) -
     }
 }
 
-fn cluster_of(nodes: i32) -> Metadata {
+pub(super) fn cluster_of(nodes: i32) -> Metadata {
     let mut image = Metadata::new(TopicConfig::new());
     image
         .apply(&Command::FormatCluster {
@@ -296,7 +296,7 @@ fn broker_changes() -> impl Strategy<Value = Vec<ConfigChange>> {
     prop::collection::vec(change, 0..3)
 }
 
-fn any_command() -> impl Strategy<Value = Command> {
+pub(super) fn any_command() -> impl Strategy<Value = Command> {
     let id = (0u8..6).prop_map(topic_id);
     let nodes = prop::collection::vec((0..4).prop_map(NodeId), 0..3).prop_map(ReplicaSet::from);
     let sets = prop::collection::vec(nodes, 0..4);

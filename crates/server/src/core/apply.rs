@@ -24,11 +24,8 @@ impl Core {
     ///
     /// # Errors
     /// A sentence for the operator: metadata and storage contradict each other.
-    pub(crate) fn adopt(&self, commands: &[Command]) -> Result<(), String> {
-        for command in commands {
-            // A command that was refused when it was committed is refused again, alike everywhere.
-            let _ = self.metadata.borrow_mut().apply(command);
-        }
+    pub(crate) fn adopt(&self, image: &Metadata) -> Result<(), String> {
+        self.metadata.borrow_mut().clone_from(image);
         self.tell_next_producer_id();
         self.with_metadata(|metadata| {
             let mut topics = metadata.topics();

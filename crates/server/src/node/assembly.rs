@@ -284,8 +284,8 @@ pub(super) fn disk_warnings(disk: &dyn Disk, config: &Config) -> Option<String> 
 /// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
 /// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
-    let mut commands = core.replay_metadata().await?;
-    let format = commands.is_empty().then_some(Command::FormatCluster {
+    let mut image = core.replay_metadata().await?;
+    let format = image.cluster().is_none().then_some(Command::FormatCluster {
         cluster: facts.cluster,
     });
     let start = Command::StartNode {
@@ -293,9 +293,12 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
         address,
     };
     let news: Vec<Command> = format.into_iter().chain([start]).collect();
-    commands.extend(news.iter().cloned());
-    let commands = Arc::new(commands);
-    on_every_core(core, move |core| core.adopt(&commands)).await?;
+    for command in &news {
+        let applied = image.apply(command);
+        applied.map_err(|error| format!("this start does not fit the metadata: {error}"))?;
+    }
+    let image = Arc::new(image);
+    on_every_core(core, move |core| core.adopt(&image)).await?;
     let journaling = crate::turns::spawn(journal_start(core.clone(), news));
     tokio::select! {
         biased;
@@ -315,6 +318,10 @@ async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String>
         tracing::error!(%error, "this start cannot be journaled");
         format!("this start cannot be journaled: {error}")
     })?;
+    crate::turns::spawn({
+        let core = core.clone();
+        async move { core.trim_to_image().await }
+    });
     on_every_core(&core, |core| {
         core.shards().for_each(|shard| shard.start_serving());
         Ok(())

@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use kafka_wire::DescribeConfigsRequest;
 use kafka_wire::describe_configs::DescribeConfigsResource;
-use platform::disk::SimulatedDisk;
+use platform::disk::{Disk, SimulatedDisk};
+use platform::random::Random;
 use protocol::Durability;
 use protocol::groups::GROUPS_TOPIC;
 use protocol::metadata::{
-    Command, ConfigChange, ConfigTarget, ConfigWish, Metadata, NewTopic, PlanError, PlanLimits,
-    fresh_topic_id,
+    Command, ConfigChange, ConfigTarget, ConfigWish, METADATA_PARTITION, Metadata, NewTopic, PlanError,
+    PlanLimits, Topic, TopicConfig, fresh_topic_id,
 };
+use record::{Offset, PartitionId};
+use storage::identify;
 
 use super::*;
 use crate::api::config_resource::TOPIC;
 use crate::api::describe_configs;
+use crate::topic_names::TopicNames;
 
 /// Longer than anything takes that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -301,4 +305,81 @@ fn topics_of_many_partitions_come_and_go_in_slices_that_nobody_sees() {
     });
     let deleted = longest_step(&node, move |metadata| metadata.plan_topic_deletion(id));
     assert_eq!([created, grown, deleted], [1_000; 3], "partitions in one turn");
+}
+
+/// Where the metadata log begins and ends.
+fn metadata_log(node: &Node) -> (Offset, Offset) {
+    let bounds = node.handle.mailboxes().call(0, |core| async move {
+        core.shard(0)
+            .with_leader(METADATA_PARTITION, |leader| {
+                (leader.log_start(), leader.next_offset())
+            })
+            .expect("core 0 has it")
+    });
+    wait(bounds).expect("the core runs")
+}
+
+/// A core's image, but for the nodes and the epochs, which every start changes.
+fn topics_of(node: &Node, core: usize) -> Vec<(String, i32, TopicConfig)> {
+    let topics = node.handle.mailboxes().call(core, |core| async move {
+        core.with_metadata(|metadata| {
+            let topic = |topic: &Topic| {
+                (
+                    topic.name.to_string(),
+                    topic.partition_count(),
+                    topic.config.clone(),
+                )
+            };
+            metadata.topics().map(topic).collect()
+        })
+    });
+    wait(topics).expect("the core runs")
+}
+
+#[test]
+fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
+    let disk = SimulatedDisk::new();
+    let node = start_on(&disk, 2).expect("the node starts");
+    let topic = NewTopic {
+        id: fresh_topic_id([7; 16]),
+        name: "changing".into(),
+        partition_count: 3,
+        replica_count: 1,
+        config: Vec::new(),
+    };
+    let id = topic.id;
+    change(&node, move |metadata| {
+        metadata.plan_topic(&topic, &PlanLimits::default())
+    });
+    let mut changes = 0;
+    while metadata_log(&node).0 == Offset::ZERO {
+        changes += 1;
+        assert!(changes < 10_000, "no image was written");
+        let retention = changes.to_string();
+        change(&node, move |_| {
+            let changes = vec![ConfigChange::set("retention.bytes", &retention)];
+            Ok(Command::SetTopicConfig { id, changes })
+        });
+    }
+    let topics = topics_of(&node, 1);
+    assert_eq!(topics, topics_of(&node, 0));
+    let (start, end) = metadata_log(&node);
+    assert!(
+        end.0 - start.0 < changes / 2,
+        "{changes} changes, the log is {start} to {end}"
+    );
+    drop(node);
+
+    let again = start_on(&disk, 2).expect("the node starts again");
+    assert_eq!(
+        (topics_of(&again, 0), topics_of(&again, 1)),
+        (topics.clone(), topics)
+    );
+    assert_eq!(metadata_log(&again), (start, end.advance(1)));
+    drop(again);
+
+    let identity = identify(&disk, &Random::SYSTEM, config(2).node.id, 2).expect("a node's directory");
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let names = TopicNames::read(&disk, &identity).expect("sound");
+    assert_eq!(names.topic(PartitionId { topic: id, index: 0 }), Some("changing"));
 }

@@ -1,0 +1,226 @@
+//! The whole image as bytes: what a start reads instead of every command there ever was.
+//!
+//! In the metadata log an image stands in parts, each a record, one after the other with no command between them (`log`).
+//! The bytes of equal images are equal. docs/formats/metadata.md has the layout.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
+use record::{ClusterId, Epoch, Offset, TopicId};
+
+use super::broker_config::BrokerConfig;
+use super::command::{read_address, read_broker, read_changes, read_replica_set};
+use super::command::{write_address, write_broker, write_changes, write_replica_set};
+use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
+use super::{Metadata, Node, Partition, Topic};
+use crate::encoding::{DecodeError, Reader, Writer};
+use crate::leader::NodeId;
+use crate::producers::ProducerId;
+
+const FORMAT: &str = "metadata image";
+const VERSION: u8 = 1;
+const CHECKSUM_BYTES: usize = 8;
+/// Far more partitions than any topic may have: what claims more is damaged.
+const TOPIC_PARTITIONS_MAX: usize = 1 << 20;
+
+/// Writes an image in steps, so that a large one keeps nobody waiting. The image must be the same in all of them.
+pub struct ImageWriter {
+    writer: Writer,
+    digest: Digest,
+    digested_bytes: usize,
+    /// The last topic written.
+    last: Option<TopicId>,
+}
+
+impl ImageWriter {
+    /// Begins the image that reflects every command before `place`, with everything but the topics.
+    ///
+    /// # Panics
+    /// The cluster has not been formatted: its log is empty.
+    #[must_use]
+    pub fn begin(image: &Metadata, place: Offset) -> ImageWriter {
+        let mut writer = Writer::open(VERSION);
+        writer.bytes_16(image.cluster.expect("a cluster is formatted first").0);
+        writer.i64(image.next_producer_id.0);
+        writer.count(image.nodes.len());
+        for (node, known) in &image.nodes {
+            writer.i32(node.0);
+            write_address(&mut writer, &known.address);
+            writer.i32(known.incarnation);
+        }
+        writer.count(image.broker_configs.len());
+        for (broker, config) in &image.broker_configs {
+            write_broker(&mut writer, *broker);
+            write_values(&mut writer, config.iter());
+        }
+        writer.count(image.topics.len());
+        ImageWriter {
+            writer,
+            digest: digest_at(place),
+            digested_bytes: 0,
+            last: None,
+        }
+    }
+
+    /// Writes further topics until they came to so many bytes. Returns whether any are left.
+    pub fn go_on(&mut self, image: &Metadata, bytes: usize) -> bool {
+        let enough = self.writer.bytes().len() + bytes;
+        let rest = (
+            self.last.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let mut is_left = false;
+        for (id, topic) in image.topics.range(rest) {
+            is_left = self.writer.bytes().len() >= enough;
+            if is_left {
+                break;
+            }
+            write_topic(&mut self.writer, topic);
+            self.last = Some(*id);
+        }
+        self.digest.update(&self.writer.bytes()[self.digested_bytes..]);
+        self.digested_bytes = self.writer.bytes().len();
+        is_left
+    }
+
+    /// Ends the image with its checksum.
+    #[must_use]
+    pub fn finish(mut self) -> Bytes {
+        assert_eq!(
+            self.digested_bytes,
+            self.writer.bytes().len(),
+            "all topics were written"
+        );
+        self.writer.u64(self.digest.finalize());
+        self.writer.close()
+    }
+}
+
+impl Metadata {
+    /// Reads the image that reflects every command before `place`, as this node has it: with what the present one was started with.
+    ///
+    /// # Errors
+    /// The bytes are not what was written there, or of a version that this program does not know.
+    pub(super) fn read_image(&self, place: Offset, bytes: &[u8]) -> Result<Metadata, DecodeError> {
+        let damaged = DecodeError::Impossible {
+            field: "checksum of the metadata image",
+        };
+        let content_bytes = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or(damaged.clone())?;
+        let (content, sum) = bytes.split_at(content_bytes);
+        let mut digest = digest_at(place);
+        digest.update(content);
+        if sum != digest.finalize().to_be_bytes() {
+            return Err(damaged);
+        }
+        let mut image = Metadata::new(self.started_with.clone());
+        image.own = self.own;
+        let mut reader = Reader::open(content, FORMAT, VERSION)?;
+        image.read_all(&mut reader)?;
+        reader.close()?;
+        Ok(image)
+    }
+
+    fn read_all(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.cluster = Some(ClusterId(reader.bytes_16("cluster id")?));
+        self.next_producer_id = ProducerId(reader.i64("producer id")?);
+        for _ in 0..reader.count("nodes", 14)? {
+            let id = NodeId(reader.i32("node")?);
+            let address = read_address(reader)?;
+            let incarnation = reader.i32("incarnation")?;
+            self.nodes.insert(id, Node { address, incarnation });
+        }
+        for _ in 0..reader.count("brokers with configs", 5)? {
+            let broker = read_broker(reader)?;
+            let mut config = BrokerConfig::new();
+            let made = config.change(&read_changes(reader)?);
+            made.map_err(|_| impossible("configs of a broker"))?;
+            self.broker_configs.insert(broker, config);
+        }
+        for _ in 0..reader.count("topics", 28)? {
+            let topic = self.read_topic(reader)?;
+            self.insert_topic(topic);
+        }
+        self.resolve_settings();
+        Ok(())
+    }
+
+    fn read_topic(&self, reader: &mut Reader<'_>) -> Result<Topic, DecodeError> {
+        let id = TopicId(reader.bytes_16("topic id")?);
+        let name: Arc<str> = reader.text("topic name")?.into();
+        self.check_new_topic(id, &name).map_err(|_| impossible("topic"))?;
+        let mut config = TopicConfig::new();
+        let made = config.change(&read_changes(reader)?);
+        made.map_err(|_| impossible("configs of a topic"))?;
+        let mut partitions = Vec::new();
+        for _ in 0..reader.count("runs of partitions", 20)? {
+            let alike = reader.u32("partitions")? as usize;
+            if alike == 0 || alike > TOPIC_PARTITIONS_MAX - partitions.len() {
+                return Err(impossible("number of partitions"));
+            }
+            let partition = self.read_partition(reader)?;
+            partitions.resize(partitions.len() + alike, partition);
+        }
+        Ok(Topic {
+            id,
+            name,
+            // Resolved when everything is read.
+            settings: TopicSettings::resolve(&config, &self.defaults),
+            config,
+            partitions,
+        })
+    }
+
+    fn read_partition(&self, reader: &mut Reader<'_>) -> Result<Partition, DecodeError> {
+        let replicas = read_replica_set(reader)?;
+        let partition = Partition {
+            leader: NodeId(reader.i32("leader")?),
+            opened_epoch: Epoch(reader.i32("epoch")?),
+            opened_incarnation: reader.i32("incarnation")?,
+            replicas,
+        };
+        let leader = self.nodes.get(&partition.leader);
+        let is_possible = partition
+            .replicas
+            .iter()
+            .all(|node| self.nodes.contains_key(node))
+            && partition.replicas.contains(&partition.leader)
+            && leader.is_some_and(|leader| partition.opened_incarnation <= leader.incarnation);
+        is_possible.then_some(partition).ok_or(impossible("replicas"))
+    }
+}
+
+/// A checksum of what stands at this place: an image that was moved to another does not match.
+fn digest_at(place: Offset) -> Digest {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    digest.update(&place.0.to_be_bytes());
+    digest
+}
+
+fn impossible(field: &'static str) -> DecodeError {
+    DecodeError::Impossible { field }
+}
+
+fn write_values<'a>(writer: &mut Writer, values: impl Iterator<Item = (&'static str, &'a Arc<str>)>) {
+    let changes: Vec<ConfigChange> = values
+        .map(|(name, value)| ConfigChange::set(name, value))
+        .collect();
+    write_changes(writer, &changes);
+}
+
+/// Partitions that are alike stand once, with their number: most topics need one entry.
+fn write_topic(writer: &mut Writer, topic: &Topic) {
+    writer.bytes_16(topic.id.0);
+    writer.text(&topic.name);
+    write_values(writer, topic.config.iter());
+    let runs = topic.partitions.chunk_by(|one, other| one == other);
+    writer.count(runs.clone().count());
+    for run in runs {
+        writer.count(run.len());
+        write_replica_set(writer, &run[0].replicas);
+        writer.i32(run[0].leader.0);
+        writer.i32(run[0].opened_epoch.0);
+        writer.i32(run[0].opened_incarnation);
+    }
+}
