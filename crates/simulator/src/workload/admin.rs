@@ -87,7 +87,12 @@ async fn go_on(world: &World, client: &mut Client, random: &mut SeededRandom) ->
                 world.reached(ApiKey::DeleteTopics, answer.responses[0].error_code);
             }
             2 => trim(world, client, random).await?,
-            _ => configure(world, client, random).await?,
+            // Often enough that the metadata log gets images.
+            _ => {
+                for _ in 0..=random.below(30) {
+                    configure(world, client, random).await?;
+                }
+            }
         }
         sleep(REST * 4).await;
     }
@@ -125,16 +130,22 @@ async fn trim(world: &World, client: &mut Client, random: &mut SeededRandom) -> 
 
 async fn configure(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
     let (name, _) = TOPICS[random.below(TOPICS.len() as u64) as usize];
-    let bytes = (1 << 20) << random.below(4);
+    let bytes: u64 = (1 << 20) << random.below(4);
+    // Without effect, and long.
+    let replicas: Vec<String> = (0..random.below(150)).map(|index| format!("{index}:1")).collect();
+    let set = |name, value: &str| AlterableConfig {
+        name: Text::from(name),
+        config_operation: 0,
+        value: Some(Text::from(value)),
+    };
     let request = IncrementalAlterConfigsRequest {
         resources: vec![AlterConfigsResource {
             resource_type: TOPIC,
             resource_name: Text::from(name),
-            configs: vec![AlterableConfig {
-                name: Text::from("segment.bytes"),
-                config_operation: 0,
-                value: Some(Text::from(bytes.to_string().as_str())),
-            }],
+            configs: vec![
+                set("segment.bytes", &bytes.to_string()),
+                set("leader.replication.throttled.replicas", &replicas.join(",")),
+            ],
         }],
         validate_only: false,
     };
