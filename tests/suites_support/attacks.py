@@ -249,5 +249,20 @@ def append_of_producers(connection, topic, partition, first, count):
     return {messages.produced(wire.answer(connection), topic)[0] for _ in range(count)}
 
 
+def topics_without_end(node):
+    """New topics with configs as long as they may be, again and again."""
+    with _connect(node) as connection:
+        for number in itertools.count(0, 20):
+            create_topics(connection, number, 20)
+            yield
+
+
+def create_topics(connection, first, count):
+    """Creates so many topics, each with lists of 32 KB; gives the error codes."""
+    lists = {f"{of}.replication.throttled.replicas": "0:1," * 8191 + "0:1" for of in ["leader", "follower"]}
+    names = [f"endless-{number}" for number in range(first, first + count)]
+    return messages.created(wire.ask(connection, messages.create_topics(names, lists)))
+
+
 ALL = [header_bombs, zero_bombs, sifting, questions_of_the_gone, descriptions_of_all, trickles, refused_joins, joins_of_much,
-       waiting_fetches, fetch_sessions, growing_configs, groups_without_end, invented_producers]
+       waiting_fetches, fetch_sessions, growing_configs, topics_without_end, groups_without_end, invented_producers]

@@ -33,6 +33,7 @@ ROWS = {
     "fetch sessions": lambda size, cores: cores * size("limits.fetch_session_bytes_per_core"),
     "HTTP connections": lambda size, cores: (256 + 16) * 64 * (1 << 10),
     "consumer groups": lambda size, cores: cores * (512 + 64) * MEBI,
+    "topics": lambda size, cores: cores * size("limits.metadata_bytes_per_core"),
     "idempotent producers": lambda size, cores: cores * size("producers.bytes_per_journal"),
 }
 

@@ -124,6 +124,24 @@ def describe_producers(topic, partitions, correlation=1):
     return wire.request(wire.DESCRIBE_PRODUCERS, 0, correlation, body, flexible=True)
 
 
+def create_topics(names, configs, correlation=1):
+    """Topics of one partition, each with these configs."""
+    set_each = _array([text(name) + text(value) for name, value in configs.items()])
+    body = _array([text(name) + struct.pack(">ihi", 1, 1, 0) + set_each for name in names]) + struct.pack(">ib", 60_000, 0)
+    return wire.request(wire.CREATE_TOPICS, 2, correlation, body)
+
+
+def created(answer):
+    """The error code of each topic."""
+    (count,), at, codes = struct.unpack_from(">i", answer, 4), 8, []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", answer, at)
+        code, told = struct.unpack_from(">hh", answer, at + 2 + length)
+        codes.append(code)
+        at += 6 + length + max(told, 0)
+    return codes
+
+
 def set_config(topics, name, value, correlation=1):
     """Sets one config of each topic."""
     change = text(name) + b"\0" + text(value)

@@ -14,6 +14,7 @@ mod command;
 mod configs;
 mod image;
 mod log;
+mod memory;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ mod topic_id;
 mod topic_name;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -30,15 +32,16 @@ use record::{ClusterId, Epoch, PartitionId, TopicId};
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
-pub use configs::{
-    ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish, LONG_CONFIG_BYTES_MAX,
-};
+pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use image::ImageWriter;
 pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
+pub use memory::Plans;
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
 pub use topic_id::fresh_topic_id;
 pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal};
+
+use memory::Taken;
 
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
@@ -83,8 +86,8 @@ pub struct Metadata {
     folded_names: BTreeMap<Box<str>, TopicId>,
     next_producer_id: ProducerId,
     partition_count: usize,
-    /// Bytes of the topics' config values that are longer than most may be.
-    long_config_bytes: usize,
+    /// Memory that the topics take, and for whom.
+    taken: Taken,
 }
 
 /// A node of the cluster.
@@ -108,6 +111,10 @@ pub struct Topic {
     /// What is in force.
     pub settings: TopicSettings,
     partitions: Vec<Partition>,
+    /// Bytes that it takes in the image.
+    bytes: usize,
+    /// The address that these count for.
+    client: Option<IpAddr>,
 }
 
 impl Topic {
@@ -155,7 +162,7 @@ impl Metadata {
             folded_names: BTreeMap::new(),
             next_producer_id: ProducerId(0),
             partition_count: 0,
-            long_config_bytes: 0,
+            taken: Taken::default(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use platform::random::Random;
 use protocol::leader::NodeId;
 use protocol::metadata::{
-    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, PlanLimits, Replay, TopicConfig,
+    Address, Command, ConfigChange, METADATA_PARTITION, Metadata, NewTopic, Plans, Replay, TopicConfig,
     check_new_name, fresh_topic_id, is_internal, metadata_settings,
 };
 use record::{BatchBuilder, ClusterId, Compression, Offset, PartitionId, TopicId};
@@ -273,7 +273,7 @@ fn plan_topic(
         replica_count: 1,
         config,
     };
-    let planned = metadata.plan_topic(&wanted, &PlanLimits::default());
+    let planned = metadata.plan_topic(&wanted, &mut Plans::default());
     let command = planned.map_err(|error| cannot_be_called(name, error))?;
     Ok((wanted.id, command))
 }

@@ -17,6 +17,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use protocol::metadata::PlanLimits;
 use protocol::metadata::topic_config::TopicConfig;
 
 pub use describe::{KeyDescription, KeyKind};
@@ -155,6 +156,8 @@ pub struct LimitSettings {
     pub fetch_session_bytes_per_core: usize,
     /// Partitions of all topics.
     pub partitions: usize,
+    /// Memory of one core for all topics, with their partitions and configs.
+    pub metadata_bytes_per_core: usize,
     /// Bytes that one compressed batch may unpack to.
     pub decompressed_bytes: usize,
 }
@@ -372,7 +375,19 @@ impl Default for LimitSettings {
             fetch_sessions: 1_000,
             fetch_session_bytes_per_core: 64 * MIB,
             partitions: 100_000,
+            metadata_bytes_per_core: 64 * MIB,
             decompressed_bytes: 256 * MIB,
+        }
+    }
+}
+
+impl Config {
+    /// Bounds on what clients can make of the metadata.
+    pub(crate) fn plan_limits(&self) -> PlanLimits {
+        PlanLimits {
+            partitions_max: self.limits.partitions,
+            bytes_max: self.limits.metadata_bytes_per_core,
+            ..PlanLimits::default()
         }
     }
 }

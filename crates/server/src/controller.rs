@@ -10,12 +10,13 @@ mod image;
 
 use std::cell::Cell;
 use std::iter;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use protocol::metadata::{
-    COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Replay, metadata_settings,
+    COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Plans, Replay, metadata_settings,
 };
 use record::{BatchBuilder, Compression, Record};
 use storage::Reserve;
@@ -121,21 +122,22 @@ impl Core {
         plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
     ) -> Result<Changed, Stopping> {
         let changed = self
-            .change_all(None, vec![plan], |metadata, plan| plan(metadata))
+            .change_all(None, None, vec![plan], |metadata, plan, _| plan(metadata))
             .await?;
         Ok(changed.into_iter().next().expect("one outcome for each wish"))
     }
 
-    /// The same for all that is wanted, one answer for each, in order; no other change comes in between. `room`, which the request
-    /// for it has taken, is taken until the change is made or refused.
+    /// The same for all that a client at this address wants, one answer for each, in order; no other change comes in between. Each is
+    /// about another topic. `room`, which the request for it has taken, is taken until the change is made or refused.
     pub(crate) async fn change_all<W: Send + 'static>(
         &self,
+        client: Option<IpAddr>,
         room: SharedRoom,
         wanted: Vec<W>,
-        plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError> + Send + 'static,
+        plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError> + Send + 'static,
     ) -> Result<Vec<Changed>, Stopping> {
-        let change = |core: Rc<Core>| async move {
-            let changed = core.change_here(wanted, plan).await;
+        let change = move |core: Rc<Core>| async move {
+            let changed = core.change_here(client, wanted, plan).await;
             drop(room);
             changed
         };
@@ -144,8 +146,9 @@ impl Core {
 
     async fn change_here<W>(
         self: &Rc<Self>,
+        client: Option<IpAddr>,
         wanted: Vec<W>,
-        mut plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
+        mut plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError>,
     ) -> Vec<Changed> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
         let _turn = controller.turn.lock().await;
@@ -155,6 +158,9 @@ impl Core {
             if !changed.is_empty() {
                 tokio::task::yield_now().await;
             }
+            // What the parts before took is in the image.
+            let mut plans = Plans::of(self.facts.config.plan_limits(), client);
+            let mut plan = |metadata: &Metadata, wanted| plan(metadata, wanted, &mut plans);
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
             changed.extend(self.commit_part(part).await);
         }
@@ -350,6 +356,7 @@ mod tests {
         Command::SetTopicConfig {
             id: TopicId([1; 16]),
             changes: vec![ConfigChange::set(name, "5000")],
+            client: None,
         }
     }
 

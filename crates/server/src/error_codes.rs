@@ -148,9 +148,10 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         PlanError::Refused(error) => apply_code(error),
         PlanError::PartitionCount { max, got, .. } if got > max => ErrorCode::PolicyViolation,
         PlanError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
-        PlanError::ClusterFull { .. } | PlanError::LongConfigs { .. } | PlanError::TooLarge { .. } => {
-            ErrorCode::PolicyViolation
-        }
+        PlanError::ClusterFull { .. }
+        | PlanError::MetadataFull { .. }
+        | PlanError::MetadataShareTaken { .. }
+        | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
         PlanError::ReplicaCount { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }

@@ -19,7 +19,7 @@ use kafka_wire::ErrorCode;
 use protocol::groups::{
     Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
-use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Topic, fresh_topic_id};
+use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
 use tokio::task::yield_now;
@@ -199,10 +199,10 @@ impl Core {
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {
             partitions_max: usize::MAX,
-            ..PlanLimits::default()
+            ..self.facts.config.plan_limits()
         };
         let changed = self
-            .change(move |metadata| metadata.plan_topic(&wanted, &limits))
+            .change(move |metadata| metadata.plan_topic(&wanted, &mut Plans::of(limits, None)))
             .await
             .map_err(|error| coordinator_code(&error.into()))?;
         match changed {

@@ -1,11 +1,13 @@
 //! Carrying commands out: all checks first, then the change, so that a refused command leaves no trace.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use record::{ClusterId, Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::broker_config::BrokerConfig;
+use super::memory::{config_bytes, new_topic_bytes, partitions_bytes};
 use super::topic_config::{ConfigChange, ConfigError};
 use super::topic_name::{TopicNameError, check_topic_name, folded};
 use super::{Command, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
@@ -142,21 +144,34 @@ impl Metadata {
                 name,
                 partitions,
                 config,
+                client,
             } => {
-                let topic = self.new_topic(*id, name, partitions, config);
+                let topic = self.new_topic(*id, name, partitions, config, *client);
                 self.insert_topic(topic);
             }
             Command::DeleteTopic { id } => self.delete_topic(*id),
-            Command::CreatePartitions { id, partitions, .. } => {
+            Command::CreatePartitions {
+                id,
+                partitions,
+                client,
+                ..
+            } => {
                 let added = self.new_partitions(partitions);
                 self.partition_count += added.len();
-                self.topics.get_mut(id).expect("checked").partitions.extend(added);
-            }
-            Command::SetTopicConfig { id, changes } => {
                 let topic = self.topics.get_mut(id).expect("checked");
-                self.long_config_bytes -= topic.config.long_bytes();
+                self.taken.remove(topic);
+                topic.partitions.reserve_exact(added.len());
+                topic.partitions.extend(added);
+                topic.resize(topic.bytes + partitions_bytes(partitions), *client);
+                self.taken.add(topic);
+            }
+            Command::SetTopicConfig { id, changes, client } => {
+                let topic = self.topics.get_mut(id).expect("checked");
+                self.taken.remove(topic);
+                let others = topic.bytes - config_bytes(&topic.config);
                 topic.config.change(changes).expect("checked");
-                self.long_config_bytes += topic.config.long_bytes();
+                topic.resize(others + config_bytes(&topic.config), *client);
+                self.taken.add(topic);
                 topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
             }
             Command::SetBrokerConfig { broker, changes } => self.set_broker_config(*broker, changes),
@@ -181,14 +196,16 @@ impl Metadata {
                 name,
                 partitions,
                 config,
+                client,
             } => {
                 self.check(command).ok()?;
-                Some((self.new_topic(*id, name, partitions, config), 0))
+                Some((self.new_topic(*id, name, partitions, config, *client), 0))
             }
             Command::CreatePartitions {
                 id,
                 first_index,
                 partitions,
+                ..
             } => {
                 self.check(command).ok()?;
                 let mut topic = self.topics.get(id)?.clone();
@@ -221,6 +238,7 @@ impl Metadata {
                 name,
                 partitions,
                 config,
+                ..
             } => {
                 self.check_new_topic(*id, name)?;
                 check_changed(TopicConfig::new(), config)?;
@@ -231,6 +249,7 @@ impl Metadata {
                 id,
                 first_index,
                 partitions,
+                ..
             } => {
                 let got = self.check_topic(*id)?.partition_count();
                 if got != *first_index {
@@ -241,7 +260,7 @@ impl Metadata {
                 }
                 self.check_replica_sets(got, partitions)
             }
-            Command::SetTopicConfig { id, changes } => {
+            Command::SetTopicConfig { id, changes, .. } => {
                 let topic = self.check_topic(*id)?;
                 Ok(check_changed(topic.config.clone(), changes)?)
             }
@@ -340,6 +359,7 @@ impl Metadata {
         name: &Arc<str>,
         partitions: &[ReplicaSet],
         changes: &[ConfigChange],
+        client: Option<IpAddr>,
     ) -> Topic {
         let mut config = TopicConfig::new();
         config.change(changes).expect("checked");
@@ -347,16 +367,18 @@ impl Metadata {
         Topic {
             id,
             name: Arc::clone(name),
+            bytes: new_topic_bytes(name, partitions, &config),
             config,
             settings,
             partitions: self.new_partitions(partitions),
+            client,
         }
     }
 
     /// Takes in a topic that was checked.
     pub(super) fn insert_topic(&mut self, topic: Topic) {
         self.partition_count += topic.partitions.len();
-        self.long_config_bytes += topic.config.long_bytes();
+        self.taken.add(&topic);
         self.names.insert(Arc::clone(&topic.name), topic.id);
         self.folded_names.insert(folded(&topic.name), topic.id);
         self.topics.insert(topic.id, topic);
@@ -367,7 +389,7 @@ impl Metadata {
         self.names.remove(&topic.name);
         self.folded_names.remove(&folded(&topic.name));
         self.partition_count -= topic.partitions.len();
-        self.long_config_bytes -= topic.config.long_bytes();
+        self.taken.remove(&topic);
     }
 
     fn new_partitions(&self, replica_sets: &[ReplicaSet]) -> Vec<Partition> {

@@ -1,5 +1,6 @@
 //! The commands that change the cluster's metadata, and their bytes in the metadata log.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -50,6 +51,8 @@ pub enum Command {
         partitions: Vec<ReplicaSet>,
         /// Configs that differ from the defaults.
         config: Vec<ConfigChange>,
+        /// The address of the client whose wish it is; `None` for the node's own, and in logs that do not say it.
+        client: Option<IpAddr>,
     },
     /// Deletes a topic and its records.
     DeleteTopic {
@@ -64,6 +67,8 @@ pub enum Command {
         first_index: i32,
         /// The replicas of each new partition.
         partitions: Vec<ReplicaSet>,
+        /// See `CreateTopic`.
+        client: Option<IpAddr>,
     },
     /// Changes configs of a topic.
     SetTopicConfig {
@@ -71,6 +76,8 @@ pub enum Command {
         id: TopicId,
         /// The changes.
         changes: Vec<ConfigChange>,
+        /// See `CreateTopic`.
+        client: Option<IpAddr>,
     },
     /// Changes configs of one broker or of all.
     SetBrokerConfig {
@@ -102,7 +109,9 @@ pub enum Command {
 pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
-const VERSION: u8 = 1;
+/// Says since version 2 for which client's address topics are made or changed.
+const VERSION: u8 = 2;
+const FIRST_WITH_CLIENTS: u8 = 2;
 
 /// Says whether a config, of topics or of brokers, is one by which less can be kept.
 fn limits_what_is_kept(config: &str) -> bool {
@@ -192,12 +201,14 @@ impl Command {
                 name,
                 partitions,
                 config,
+                client,
             } => {
                 writer.u8(3);
                 writer.bytes_16(id.0);
                 writer.text(name);
                 write_replica_sets(&mut writer, partitions);
                 write_changes(&mut writer, config);
+                write_client(&mut writer, *client);
             }
             Command::DeleteTopic { id } => {
                 writer.u8(4);
@@ -207,16 +218,19 @@ impl Command {
                 id,
                 first_index,
                 partitions,
+                client,
             } => {
                 writer.u8(5);
                 writer.bytes_16(id.0);
                 writer.i32(*first_index);
                 write_replica_sets(&mut writer, partitions);
+                write_client(&mut writer, *client);
             }
-            Command::SetTopicConfig { id, changes } => {
+            Command::SetTopicConfig { id, changes, client } => {
                 writer.u8(6);
                 writer.bytes_16(id.0);
                 write_changes(&mut writer, changes);
+                write_client(&mut writer, *client);
             }
             Command::SetBrokerConfig { broker, changes } => {
                 writer.u8(9);
@@ -250,13 +264,17 @@ impl Command {
     /// there: skipping it would leave it with other metadata than its peers.
     pub fn decode(bytes: &[u8]) -> Result<Command, DecodeError> {
         let mut reader = Reader::open(bytes, FORMAT, VERSION)?;
-        let command = read_command(&mut reader)?;
+        let command = read_command(&mut reader, bytes[0])?;
         reader.close()?;
         Ok(command)
     }
 }
 
-fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
+fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeError> {
+    let client = |reader: &mut Reader<'_>| match version {
+        ..FIRST_WITH_CLIENTS => Ok(None),
+        _ => read_client(reader),
+    };
     let kind = reader.u8("command kind")?;
     Ok(match kind {
         1 => Command::FormatCluster {
@@ -271,6 +289,7 @@ fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
             name: reader.text("topic name")?.into(),
             partitions: read_replica_sets(reader)?,
             config: read_changes(reader)?,
+            client: client(reader)?,
         },
         4 => Command::DeleteTopic {
             id: TopicId(reader.bytes_16("topic id")?),
@@ -279,14 +298,13 @@ fn read_command(reader: &mut Reader<'_>) -> Result<Command, DecodeError> {
             id: TopicId(reader.bytes_16("topic id")?),
             first_index: reader.i32("partition index")?,
             partitions: read_replica_sets(reader)?,
+            client: client(reader)?,
         },
-        6 => {
-            let id = TopicId(reader.bytes_16("topic id")?);
-            Command::SetTopicConfig {
-                id,
-                changes: read_changes(reader)?,
-            }
-        }
+        6 => Command::SetTopicConfig {
+            id: TopicId(reader.bytes_16("topic id")?),
+            changes: read_changes(reader)?,
+            client: client(reader)?,
+        },
         7 => Command::AllocateProducerIds {
             first: ProducerId(reader.i64("producer id")?),
             next: ProducerId(reader.i64("producer id")?),
@@ -341,6 +359,35 @@ pub(super) fn read_broker(reader: &mut Reader<'_>) -> Result<Option<NodeId>, Dec
         1 => Ok(Some(NodeId(reader.i32("broker")?))),
         value => Err(DecodeError::UnknownKind {
             field: "broker",
+            value,
+        }),
+    }
+}
+
+/// The version of an address, then the address; or zero.
+pub(super) fn write_client(writer: &mut Writer, client: Option<IpAddr>) {
+    match client {
+        None => writer.u8(0),
+        Some(IpAddr::V4(address)) => {
+            writer.u8(4);
+            writer.i32(address.to_bits().cast_signed());
+        }
+        Some(IpAddr::V6(address)) => {
+            writer.u8(6);
+            writer.bytes_16(address.octets());
+        }
+    }
+}
+
+pub(super) fn read_client(reader: &mut Reader<'_>) -> Result<Option<IpAddr>, DecodeError> {
+    match reader.u8("client")? {
+        0 => Ok(None),
+        4 => Ok(Some(
+            Ipv4Addr::from_bits(reader.i32("client")?.cast_unsigned()).into(),
+        )),
+        6 => Ok(Some(Ipv6Addr::from(reader.bytes_16("client")?).into())),
+        value => Err(DecodeError::UnknownKind {
+            field: "client",
             value,
         }),
     }

@@ -14,11 +14,8 @@ use super::broker_config::{BrokerConfig, KnownBrokerConfig};
 use super::topic_config::{
     self, ConfigChange, ConfigEntry, ConfigError, ConfigKind, ConfigSource, KNOWN, KnownConfig,
 };
-use super::{ApplyError, Command, Metadata, PlanError, TopicConfig, TopicSettings};
+use super::{ApplyError, Command, Metadata, PlanError, Plans, TopicConfig, TopicSettings};
 use crate::leader::NodeId;
-
-/// Bytes of all topics' values that are longer than most may be: they stay in memory on every core, and in the metadata's log.
-pub const LONG_CONFIG_BYTES_MAX: usize = 4 << 20;
 
 /// A value that a config has somewhere, in force or hidden by another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +152,12 @@ impl Metadata {
     ///
     /// # Errors
     /// See [`PlanError`]: there is no such target or config, or a value breaks its rule.
-    pub fn plan_configs(&self, target: ConfigTarget, wish: &ConfigWish) -> Result<Command, PlanError> {
+    pub fn plan_configs(
+        &self,
+        target: ConfigTarget,
+        wish: &ConfigWish,
+        plans: &mut Plans,
+    ) -> Result<Command, PlanError> {
         let changes = match wish {
             ConfigWish::Replace(values) => self.replaced(target, values)?,
             ConfigWish::Edit(edits) => {
@@ -170,7 +172,11 @@ impl Metadata {
             .collect();
         changes.retain(|change| !self.is_so(target, change));
         let command = match target {
-            ConfigTarget::Topic(id) => Command::SetTopicConfig { id, changes },
+            ConfigTarget::Topic(id) => Command::SetTopicConfig {
+                id,
+                changes,
+                client: plans.client,
+            },
             ConfigTarget::Broker(node) => Command::SetBrokerConfig {
                 broker: Some(node),
                 changes,
@@ -180,7 +186,7 @@ impl Metadata {
                 changes,
             },
         };
-        self.checked(command)
+        self.counted(command, plans)
     }
 
     /// Says whether a config has already what a change gives it. An unknown config never has: it is to be refused.
@@ -288,35 +294,6 @@ impl Metadata {
     ) -> Result<(&'static KnownConfig, Vec<ConfigValue>), PlanError> {
         let known = KnownBrokerConfig::find(name).map_err(ApplyError::from)?;
         Ok((known.rules, self.broker_config_values(broker, known)))
-    }
-
-    /// Checks that the long values of all topics together stay within their bound. A plan is refused that makes more of them;
-    /// what was committed before goes on being applied.
-    pub(super) fn check_long_values(&self, command: &Command) -> Result<(), PlanError> {
-        let (topic, changes) = match command {
-            Command::CreateTopic { config, .. } => (None, config),
-            Command::SetTopicConfig { id, changes } => (Some(self.check_topic(*id)?), changes),
-            _ => return Ok(()),
-        };
-        let is_long = |change: &ConfigChange| {
-            let value = change.value.as_ref();
-            value.is_some_and(|value| value.len() > topic_config::CONFIG_VALUE_BYTES_MAX)
-        };
-        // Most commands have none, and there may be thousands of them.
-        if !changes.iter().any(is_long) {
-            return Ok(());
-        }
-        let mut config = topic.map_or_else(TopicConfig::new, |topic| topic.config.clone());
-        let before = config.long_bytes();
-        config.change(changes).map_err(ApplyError::from)?;
-        let after = config.long_bytes();
-        let wanted = self.long_config_bytes - before + after;
-        match after <= before || wanted <= LONG_CONFIG_BYTES_MAX {
-            true => Ok(()),
-            false => Err(PlanError::LongConfigs {
-                bytes_max: LONG_CONFIG_BYTES_MAX,
-            }),
-        }
     }
 
     pub(super) fn set_broker_config(&mut self, broker: Option<NodeId>, changes: &[ConfigChange]) {

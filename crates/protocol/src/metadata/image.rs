@@ -11,8 +11,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 use record::{ClusterId, Epoch, Offset, TopicId};
 
 use super::broker_config::BrokerConfig;
-use super::command::{read_address, read_broker, read_changes, read_replica_set};
-use super::command::{write_address, write_broker, write_changes, write_replica_set};
+use super::command::{read_address, read_broker, read_changes, read_client, read_replica_set};
+use super::command::{write_address, write_broker, write_changes, write_client, write_replica_set};
+use super::memory::new_topic_bytes;
 use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
 use super::{Metadata, Node, Partition, Topic};
 use crate::encoding::{DecodeError, Reader, Writer};
@@ -162,8 +163,12 @@ impl Metadata {
             let partition = self.read_partition(reader)?;
             partitions.resize(partitions.len() + alike, partition);
         }
+        let client = read_client(reader)?;
+        let replica_sets = partitions.iter().map(|partition| &partition.replicas);
         Ok(Topic {
             id,
+            bytes: new_topic_bytes(&name, replica_sets, &config),
+            client,
             name,
             // Resolved when everything is read.
             settings: TopicSettings::resolve(&config, &self.defaults),
@@ -223,4 +228,5 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.i32(run[0].opened_epoch.0);
         writer.i32(run[0].opened_incarnation);
     }
+    write_client(writer, topic.client);
 }

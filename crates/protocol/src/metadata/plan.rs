@@ -8,7 +8,7 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, ReplicaSet};
+use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, Plans, ReplicaSet};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -22,6 +22,8 @@ pub struct PlanLimits {
     pub topic_partitions_max: i32,
     /// Partitions of all topics together.
     pub partitions_max: usize,
+    /// Bytes of a core's memory for all topics together; one client's address may take half of them.
+    pub bytes_max: usize,
 }
 
 impl Default for PlanLimits {
@@ -29,6 +31,7 @@ impl Default for PlanLimits {
         PlanLimits {
             topic_partitions_max: 10_000,
             partitions_max: 100_000,
+            bytes_max: 64 << 20,
         }
     }
 }
@@ -65,7 +68,7 @@ pub enum PlanError {
         got: i32,
     },
     /// The cluster would have too many partitions (Kafka: POLICY_VIOLATION).
-    #[error("the cluster can have {max} partitions, this would make it {wanted}")]
+    #[error("the cluster can have {max} partitions (limits.partitions), this would make it {wanted}")]
     ClusterFull {
         /// The most.
         max: usize,
@@ -88,13 +91,23 @@ pub enum PlanError {
         /// The largest allowed.
         bytes_max: usize,
     },
-    /// The topics' long config values would take too much together (Kafka: POLICY_VIOLATION).
+    /// The topics would take more memory than they may (Kafka: POLICY_VIOLATION).
     #[error(
-        "the lists of replicas of all topics have {bytes_max} bytes together; give up some that are not needed any more"
+        "all topics together take at most {bytes_max} bytes of each core's memory (limits.metadata_bytes_per_core), with their \
+         partitions and configs; delete some that are not needed any more, or raise the limit"
     )]
-    LongConfigs {
-        /// The most that they may have.
+    MetadataFull {
+        /// The most.
         bytes_max: usize,
+    },
+    /// The same for those that count for the client's address.
+    #[error(
+        "topics that were made or made larger from one client's address take at most {share_max} bytes of each core's memory, half \
+         of limits.metadata_bytes_per_core; delete some that are not needed any more, use another address, or raise the limit"
+    )]
+    MetadataShareTaken {
+        /// The most for one address.
+        share_max: usize,
     },
     /// Every producer id has been handed out.
     #[error("no producer ids are left")]
@@ -125,51 +138,46 @@ impl Metadata {
     ///
     /// # Errors
     /// See [`PlanError`].
-    pub fn plan_topic(&self, wanted: &NewTopic, limits: &PlanLimits) -> Result<Command, PlanError> {
+    pub fn plan_topic(&self, wanted: &NewTopic, plans: &mut Plans) -> Result<Command, PlanError> {
         // The name first: "exists already" is what a client that creates its topic on every start expects.
         self.check_new_topic(wanted.id, &wanted.name)?;
-        self.check_partition_count(1, wanted.partition_count, wanted.partition_count, limits)?;
+        self.check_partition_count(1, wanted.partition_count, wanted.partition_count, plans)?;
         let partitions = self.place(0..wanted.partition_count, wanted.replica_count)?;
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));
-        self.checked(Command::CreateTopic {
+        let config = wanted.config.iter().cloned().map(ConfigChange::canonical);
+        let command = Command::CreateTopic {
             id,
             name,
             partitions,
-            config: wanted
-                .config
-                .iter()
-                .cloned()
-                .map(ConfigChange::canonical)
-                .collect(),
-        })
+            config: config.collect(),
+            client: plans.client,
+        };
+        self.counted(command, plans)
     }
 
     /// Plans that a topic gets more partitions, `count` in all.
     ///
     /// # Errors
     /// See [`PlanError`].
-    pub fn plan_partitions(
-        &self,
-        id: TopicId,
-        count: i32,
-        limits: &PlanLimits,
-    ) -> Result<Command, PlanError> {
+    pub fn plan_partitions(&self, id: TopicId, count: i32, plans: &mut Plans) -> Result<Command, PlanError> {
         let topic = self.check_topic(id)?;
         let first_index = topic.partition_count();
         self.check_partition_count(
             first_index.saturating_add(1),
             count,
             count.saturating_sub(first_index),
-            limits,
+            plans,
         )?;
         let replica_count = topic.partitions.first().map_or(1, |first| first.replicas.len());
         let replica_count = i32::try_from(replica_count).expect("replica sets are small");
         let partitions = self.place(first_index..count, replica_count)?;
-        self.checked(Command::CreatePartitions {
+        let command = Command::CreatePartitions {
             id,
             first_index,
             partitions,
-        })
+            client: plans.client,
+        };
+        self.counted(command, plans)
     }
 
     /// Plans that a topic is deleted.
@@ -211,10 +219,16 @@ impl Metadata {
         })
     }
 
+    /// Checks what was planned, and counts it among the plans of its client.
+    pub(super) fn counted(&self, command: Command, plans: &mut Plans) -> Result<Command, PlanError> {
+        let command = self.checked(command)?;
+        self.admit(&command, plans)?;
+        Ok(command)
+    }
+
     /// Checks what was planned. Its size, too: what the log refuses in the middle of a change would leave half of it made.
-    pub(super) fn checked(&self, command: Command) -> Result<Command, PlanError> {
+    fn checked(&self, command: Command) -> Result<Command, PlanError> {
         self.check(&command)?;
-        self.check_long_values(&command)?;
         match command.encode().len() {
             ..=COMMAND_BYTES_MAX => Ok(command),
             bytes => Err(PlanError::TooLarge {
@@ -224,26 +238,17 @@ impl Metadata {
         }
     }
 
-    fn check_partition_count(
-        &self,
-        min: i32,
-        got: i32,
-        added: i32,
-        limits: &PlanLimits,
-    ) -> Result<(), PlanError> {
-        let max = limits.topic_partitions_max;
+    fn check_partition_count(&self, min: i32, got: i32, added: i32, plans: &Plans) -> Result<(), PlanError> {
+        let max = plans.limits.topic_partitions_max;
         if got < min || got > max {
             return Err(PlanError::PartitionCount { min, max, got });
         }
         let added = usize::try_from(added).expect("at least one, or it would be below the fewest");
-        let wanted = self.partition_count + added;
-        if wanted > limits.partitions_max {
-            return Err(PlanError::ClusterFull {
-                max: limits.partitions_max,
-                wanted,
-            });
+        let max = plans.limits.partitions_max;
+        match self.partition_count + plans.partitions + added {
+            wanted if wanted > max => Err(PlanError::ClusterFull { max, wanted }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn place(&self, indexes: std::ops::Range<i32>, replica_count: i32) -> Result<Vec<ReplicaSet>, PlanError> {

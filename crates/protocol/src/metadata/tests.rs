@@ -41,7 +41,7 @@ pub(super) fn cluster_of(nodes: i32) -> Metadata {
 }
 
 fn create(image: &mut Metadata, topic: &NewTopic) {
-    let command = image.plan_topic(topic, &PlanLimits::default()).expect("valid");
+    let command = image.plan_topic(topic, &mut Plans::default()).expect("valid");
     image.apply(&command).expect("planned");
 }
 
@@ -116,7 +116,7 @@ fn epochs_rise_over_changes_of_leader() {
 fn names_are_unique_and_do_not_collide() {
     let mut image = cluster_of(1);
     create(&mut image, &new_topic(1, "a.b", 1, 1));
-    let plan = |name| image.plan_topic(&new_topic(2, name, 1, 1), &PlanLimits::default());
+    let plan = |name| image.plan_topic(&new_topic(2, name, 1, 1), &mut Plans::default());
     assert_eq!(
         plan("a.b"),
         Err(ApplyError::TopicExists { name: "a.b".into() }.into())
@@ -144,8 +144,12 @@ fn counts_have_limits() {
     let limits = PlanLimits {
         topic_partitions_max: 8,
         partitions_max: 5,
+        ..PlanLimits::default()
     };
-    let plan = |partitions, replicas| image.plan_topic(&new_topic(1, "a", partitions, replicas), &limits);
+    let plan = |partitions, replicas| {
+        let mut plans = Plans::of(limits, None);
+        image.plan_topic(&new_topic(1, "a", partitions, replicas), &mut plans)
+    };
     assert_eq!(
         plan(0, 1),
         Err(PlanError::PartitionCount {
@@ -184,10 +188,10 @@ fn no_command_is_too_large_for_the_log() {
         config: vec![ConfigChange::set("retention.ms", "1"); 20_000],
         ..new_topic(2, "a", 1, 1)
     };
-    let refused = image.plan_topic(&wordy, &PlanLimits::default());
+    let refused = image.plan_topic(&wordy, &mut Plans::default());
     assert!(matches!(refused, Err(PlanError::TooLarge { bytes, .. }) if bytes > COMMAND_BYTES_MAX));
     let wish = ConfigWish::Replace(vec![("segment.ms".into(), "1".into()); 30_000]);
-    let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish);
+    let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish, &mut Plans::default());
     assert!(matches!(refused, Err(PlanError::TooLarge { .. })));
 }
 
@@ -200,6 +204,7 @@ fn blanks_around_a_value_are_not_read_back() {
     let set = |change| Command::SetTopicConfig {
         id: topic_id(1),
         changes: vec![change],
+        client: None,
     };
     let read = Command::decode(&set(padded).encode()).expect("just written");
     assert_eq!(read, set(ConfigChange::set("retention.ms", "1")));
@@ -211,7 +216,7 @@ fn of_two_equal_plans_one_is_applied() {
     create(&mut image, &new_topic(1, "a", 1, 1));
     let ids = image.plan_producer_ids().expect("plenty");
     let more = image
-        .plan_partitions(topic_id(1), 3, &PlanLimits::default())
+        .plan_partitions(topic_id(1), 3, &mut Plans::default())
         .expect("valid");
     for command in [&ids, &more] {
         image.apply(command).expect("first");
@@ -227,7 +232,7 @@ fn of_two_equal_plans_one_is_applied() {
         ),
         (3, Some(3))
     );
-    let fewer = image.plan_partitions(topic_id(1), 3, &PlanLimits::default());
+    let fewer = image.plan_partitions(topic_id(1), 3, &mut Plans::default());
     assert!(matches!(fewer, Err(PlanError::PartitionCount { min: 4, .. })));
 }
 
@@ -242,12 +247,27 @@ fn topics_are_listed_by_name() {
 }
 
 #[test]
+fn commands_of_version_1_name_no_client() {
+    let made = Command::CreateTopic {
+        id: topic_id(1),
+        name: "a".into(),
+        partitions: vec![ReplicaSet::from([NodeId(0)])],
+        config: Vec::new(),
+        client: None,
+    };
+    let mut bytes = made.encode().to_vec();
+    assert_eq!(bytes.pop(), Some(0), "no client");
+    bytes[0] = 1;
+    assert_eq!(Command::decode(&bytes), Ok(made));
+}
+
+#[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 2, known: 1, .. })
+        Err(DecodeError::UnknownVersion { got: 3, known: 2, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -301,26 +321,35 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
     let nodes = prop::collection::vec((0..4).prop_map(NodeId), 0..3).prop_map(ReplicaSet::from);
     let sets = prop::collection::vec(nodes, 0..4);
     let changes = || prop::collection::vec(any_change(), 0..3);
+    let client = || prop::option::of(any::<IpAddr>());
     prop_oneof![
         any::<[u8; 16]>().prop_map(|id| Command::FormatCluster {
             cluster: ClusterId(id)
         }),
         (0..4).prop_map(start),
-        (id.clone(), "[ab][._][ab]", sets.clone(), changes()).prop_map(|(id, name, partitions, config)| {
-            Command::CreateTopic {
+        (id.clone(), "[ab][._][ab]", sets.clone(), changes(), client()).prop_map(
+            |(id, name, partitions, config, client)| Command::CreateTopic {
                 id,
                 name: name.into(),
                 partitions,
                 config,
+                client,
+            }
+        ),
+        id.clone().prop_map(|id| Command::DeleteTopic { id }),
+        (id.clone(), 0..4, sets, client()).prop_map(|(id, first_index, partitions, client)| {
+            Command::CreatePartitions {
+                id,
+                first_index,
+                partitions,
+                client,
             }
         }),
-        id.clone().prop_map(|id| Command::DeleteTopic { id }),
-        (id.clone(), 0..4, sets).prop_map(|(id, first_index, partitions)| Command::CreatePartitions {
+        (id.clone(), changes(), client()).prop_map(|(id, changes, client)| Command::SetTopicConfig {
             id,
-            first_index,
-            partitions
+            changes,
+            client
         }),
-        (id.clone(), changes()).prop_map(|(id, changes)| Command::SetTopicConfig { id, changes }),
         (prop::option::of((-1..3).prop_map(NodeId)), broker_changes())
             .prop_map(|(broker, changes)| Command::SetBrokerConfig { broker, changes }),
         (0..3i64, 0..4i64).prop_map(|(first, next)| Command::AllocateProducerIds {

@@ -292,12 +292,6 @@ impl TopicConfig {
         self.values.get(name)
     }
 
-    /// Bytes of the values that are longer than most may be.
-    pub(super) fn long_bytes(&self) -> usize {
-        let bytes = self.values.values().map(|value| value.len());
-        bytes.filter(|bytes| *bytes > CONFIG_VALUE_BYTES_MAX).sum()
-    }
-
     /// What is set here, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
         self.values.iter().map(|(name, value)| (*name, value))

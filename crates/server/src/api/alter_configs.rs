@@ -4,6 +4,7 @@
 //! metadata. An answer comes when every core works by the new values. What would have no effect before a restart is refused.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use kafka_wire::{
     IncrementalAlterConfigsResponse, Text, alter_configs, incremental_alter_configs,
 };
 use protocol::metadata::{
-    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, is_internal,
+    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, Plans, is_internal,
 };
 
 use super::broker_configs::given_value;
@@ -46,13 +47,14 @@ pub(super) async fn replace(
     request: AlterConfigsRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> AlterConfigsResponse {
     let wanted = request.resources.into_iter().map(|resource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: replacement(resource.configs),
     });
-    let outcomes = alter(&core, room, wanted.collect(), request.validate_only).await;
+    let outcomes = alter(&core, client, room, wanted.collect(), request.validate_only).await;
     let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
         alter_configs::AlterConfigsResourceResponse {
             error_code: code(refusal.as_ref()),
@@ -72,13 +74,14 @@ pub(crate) async fn edit(
     request: IncrementalAlterConfigsRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> IncrementalAlterConfigsResponse {
     let wanted = request.resources.into_iter().map(|resource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: edits(resource.configs),
     });
-    let outcomes = alter(&core, room, wanted.collect(), request.validate_only).await;
+    let outcomes = alter(&core, client, room, wanted.collect(), request.validate_only).await;
     let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
         incremental_alter_configs::AlterConfigsResourceResponse {
             error_code: code(refusal.as_ref()),
@@ -165,6 +168,7 @@ pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Resul
 /// Does what is wanted; an outcome for each resource, in order.
 async fn alter(
     core: &Core,
+    client: IpAddr,
     room: SharedRoom,
     wanted: Vec<Wanted>,
     validate_only: bool,
@@ -197,12 +201,12 @@ async fn alter(
         slices.did(1).await;
     }
     let planned: Vec<_> = wishes.iter().flatten().cloned().collect();
-    let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish)| {
-        metadata.plan_configs(target, &wish)
+    let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish), plans: &mut Plans| {
+        metadata.plan_configs(target, &wish, plans)
     };
     let made = match validate_only {
-        true => rehearse(core, planned, plan).await,
-        false => change(core, room, PATIENCE, planned, plan).await,
+        true => rehearse(core, client, planned, plan).await,
+        false => change(core, client, room, PATIENCE, planned, plan).await,
     };
     conclude(&mut wishes, made);
     let outcome =

@@ -1,16 +1,17 @@
 //! CreatePartitions: makes topics wider.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::create_partitions::{
     CreatePartitionsAssignment, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 use kafka_wire::{CreatePartitionsRequest, CreatePartitionsResponse, ErrorCode, Text};
-use protocol::metadata::{Metadata, Topic};
+use protocol::metadata::{Metadata, Plans, Topic};
 use record::{PartitionId, TopicId};
 
 use super::topic_change::{
-    Planner, Refusal, change, check_not_internal, check_replicas, conclude, each_once, patience, rehearse,
+    Refusal, change, check_not_internal, check_replicas, conclude, each_once, patience, rehearse,
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
@@ -23,6 +24,7 @@ pub(crate) async fn handle(
     request: CreatePartitionsRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> CreatePartitionsResponse {
     let topics = each_once(request.topics, |topic| topic.name.clone()).await;
     let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
@@ -33,11 +35,12 @@ pub(crate) async fn handle(
         topics.iter().map(check).collect()
     });
     let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
-    let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata, (id, count): Wanted| planner.partitions(metadata, id, count);
+    let plan = |metadata: &Metadata, (id, count): Wanted, plans: &mut Plans| {
+        metadata.plan_partitions(id, count, plans)
+    };
     let made = match request.validate_only {
-        true => rehearse(&core, wanted, plan).await,
-        false => change(&core, room, patience(request.timeout_ms), wanted, plan).await,
+        true => rehearse(&core, client, wanted, plan).await,
+        false => change(&core, client, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut outcomes, made);
     let results = topics

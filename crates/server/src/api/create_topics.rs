@@ -1,6 +1,7 @@
 //! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use kafka_wire::create_topics::{
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
 use protocol::ApplyError;
 use protocol::metadata::{
-    ConfigChange, ConfigEntry, Metadata, NewTopic, TopicConfig, check_new_name, fresh_topic_id,
+    ConfigChange, ConfigEntry, Metadata, NewTopic, Plans, TopicConfig, check_new_name, fresh_topic_id,
 };
 use record::TopicId;
 
@@ -19,7 +20,7 @@ use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
-    Planner, Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, each_once, patience, rehearse,
+    Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, each_once, patience, rehearse,
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
@@ -40,17 +41,17 @@ pub(crate) async fn handle(
     request: CreateTopicsRequest,
     _version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> CreateTopicsResponse {
     if request.topics.len() > TOPICS_WITHOUT_ROOM_MAX {
         core.answers.room().await;
     }
     let (names, mut wishes) = wishes(&core, request.topics).await;
     let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
-    let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata, topic: NewTopic| planner.topic(metadata, &topic);
+    let plan = |metadata: &Metadata, topic: NewTopic, plans: &mut Plans| metadata.plan_topic(&topic, plans);
     let made = match request.validate_only {
-        true => rehearse(&core, wanted, plan).await,
-        false => change(&core, room, patience(request.timeout_ms), wanted, plan).await,
+        true => rehearse(&core, client, wanted, plan).await,
+        false => change(&core, client, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut wishes, made);
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);

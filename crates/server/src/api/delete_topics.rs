@@ -1,11 +1,12 @@
 //! DeleteTopics: by name, from version 6 on also by id.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::delete_topics::{DeletableTopicResult, DeleteTopicState};
 use kafka_wire::{DeleteTopicsRequest, DeleteTopicsResponse, ErrorCode, Text};
-use protocol::metadata::Metadata;
+use protocol::metadata::{Metadata, Plans};
 use record::TopicId;
 
 use super::topic_change::{
@@ -33,6 +34,7 @@ pub(crate) async fn handle(
     request: DeleteTopicsRequest,
     version: i16,
     room: SharedRoom,
+    client: IpAddr,
 ) -> DeleteTopicsResponse {
     let named = |name: Text| DeleteTopicState {
         name: Some(name),
@@ -45,8 +47,8 @@ pub(crate) async fn handle(
     let states = each_once(states, |state| (state.name.clone(), state.topic_id)).await;
     let mut found = find(&core, &states).await;
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
-    let plan = |metadata: &Metadata, id| metadata.plan_topic_deletion(id);
-    let made = change(&core, room, patience(request.timeout_ms), doomed, plan).await;
+    let plan = |metadata: &Metadata, id, _: &mut Plans| metadata.plan_topic_deletion(id);
+    let made = change(&core, client, room, patience(request.timeout_ms), doomed, plan).await;
     conclude(&mut found, made);
     let responses = states
         .into_iter()

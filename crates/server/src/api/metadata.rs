@@ -13,12 +13,12 @@ use kafka_wire::metadata::{
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
 use protocol::metadata::{
-    Metadata, NewTopic, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
+    Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
 };
 use record::TopicId;
 
 use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
-use super::topic_change::{Planner, Refusal, change, conclude};
+use super::topic_change::{Refusal, change, conclude};
 use crate::answer_budget::Held;
 use crate::budget::SharedRoom;
 use crate::core::Core;
@@ -108,7 +108,7 @@ async fn tell(
     drop(topics);
     let named = Long::of(core, named, &None);
     if manner.creates {
-        manner.refused = create(core, &named, room).await;
+        manner.refused = create(core, &named, room, manner.client).await;
     }
     look_up_all(core, &named, &manner).await
 }
@@ -238,7 +238,12 @@ async fn missing(core: &Core, named: &[Named]) -> Vec<Text> {
 }
 
 /// Creates what is named but missing, with the node's defaults. Answers what it could not create, and why.
-async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<Text, ErrorCode> {
+async fn create(
+    core: &Rc<Core>,
+    named: &[Named],
+    room: SharedRoom,
+    client: IpAddr,
+) -> HashMap<Text, ErrorCode> {
     let names = missing(core, named).await;
     let mut refused = HashMap::new();
     if names.is_empty() {
@@ -255,12 +260,11 @@ async fn create(core: &Rc<Core>, named: &[Named], room: SharedRoom) -> HashMap<T
             config: Vec::new(),
         })
         .collect();
-    let mut planner = Planner::new(&core.facts.config);
-    let plan = move |metadata: &Metadata, topic: NewTopic| planner.topic(metadata, &topic);
+    let plan = |metadata: &Metadata, topic: NewTopic, plans: &mut Plans| metadata.plan_topic(&topic, plans);
     let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
     conclude(
         &mut created,
-        change(core, room, CREATION_PATIENCE, wanted, plan).await,
+        change(core, client, room, CREATION_PATIENCE, wanted, plan).await,
     );
     for (name, created) in names.into_iter().zip(created) {
         let Err(Refusal { code, .. }) = created else {

@@ -105,8 +105,8 @@ pub(crate) fn start(
         ApiKey::ListOffsets => call.answer_sharing(list_offsets::handle, room),
         ApiKey::Metadata => call.answer_all(metadata::handle, room),
         ApiKey::ApiVersions => Ok(Started::Answer(call.api_versions())),
-        ApiKey::CreateTopics => call.answer_sharing(create_topics::handle, room),
-        ApiKey::DeleteTopics => call.answer_sharing(delete_topics::handle, room),
+        ApiKey::CreateTopics => call.answer_client(create_topics::handle, room),
+        ApiKey::DeleteTopics => call.answer_client(delete_topics::handle, room),
         ApiKey::DeleteRecords => call.answer_sharing(delete_records::handle, room),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
         ApiKey::OffsetForLeaderEpoch => call.answer_sharing(offset_for_leader_epoch::handle, room),
@@ -115,7 +115,7 @@ pub(crate) fn start(
                 |core, request, version, room, _| describe_configs::handle(core, request, version, room);
             call.answer_all(handle, room)
         }
-        ApiKey::CreatePartitions => call.answer_sharing(create_partitions::handle, room),
+        ApiKey::CreatePartitions => call.answer_client(create_partitions::handle, room),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
         ApiKey::JoinGroup => call.join_group(room.take()),
         ApiKey::SyncGroup => call.sync_group(room.take()),
@@ -131,8 +131,8 @@ pub(crate) fn start(
         ApiKey::ConsumerGroupDescribe => {
             call.answer_weighed_by(groups::consumer_group_describe, groups::described_consumer_bytes)
         }
-        ApiKey::AlterConfigs => call.answer_sharing(alter_configs::replace, room),
-        ApiKey::IncrementalAlterConfigs => call.answer_sharing(alter_configs::edit, room),
+        ApiKey::AlterConfigs => call.answer_client(alter_configs::replace, room),
+        ApiKey::IncrementalAlterConfigs => call.answer_client(alter_configs::edit, room),
         ApiKey::ListConfigResources => {
             let handle =
                 move |core, request, version| list_config_resources::handle(core, request, version, client);
@@ -140,18 +140,8 @@ pub(crate) fn start(
         }
         ApiKey::DescribeLogDirs => call.answer_all(describe_log_dirs::handle, room),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => {
-            let handle = move |core, request, version, room| {
-                describe_topic_partitions::handle(core, request, version, room, client)
-            };
-            call.answer_sharing(handle, room)
-        }
-        ApiKey::DescribeProducers => {
-            let handle = move |core, request, version, room| {
-                describe_producers::handle(core, request, version, room, client)
-            };
-            call.answer_sharing(handle, room)
-        }
+        ApiKey::DescribeTopicPartitions => call.answer_client(describe_topic_partitions::handle, room),
+        ApiKey::DescribeProducers => call.answer_client(describe_producers::handle, room),
         ApiKey::DescribeQuorum => call.answer_sharing(describe_quorum::handle, room),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer_sharing(elect_leaders::handle, room),
@@ -337,6 +327,22 @@ impl Call<'_> {
     {
         let room = room.clone();
         self.answer(move |core, request, version| handle(core, request, version, room))
+    }
+
+    /// The same for what depends on whose it is: the address of the client goes along.
+    fn answer_client<R, F>(
+        self,
+        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom, IpAddr) -> F + 'static,
+        room: &SharedRoom,
+    ) -> Result<Started, ConnectionError>
+    where
+        R: Request + Send + 'static,
+        R::Response: Encode + Send + 'static,
+        F: Future<Output = R::Response> + 'static,
+    {
+        let client = self.connection.peer.ip();
+        let handle = move |core, request, version, room| handle(core, request, version, room, client);
+        self.answer_sharing(handle, room)
     }
 
     /// The same for what may have a long answer: the address of the client whose it is goes along.

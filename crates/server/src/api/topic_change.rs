@@ -3,15 +3,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
-use protocol::metadata::{Command, Metadata, NewTopic, PlanError, PlanLimits, TopicNameError, is_internal};
+use protocol::metadata::{Command, Metadata, PlanError, Plans, TopicNameError, is_internal};
 use protocol::{ApplyError, NodeId};
-use record::TopicId;
 
 use crate::budget::SharedRoom;
-use crate::config::Config;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
@@ -83,12 +82,13 @@ pub(super) type Made = Result<Vec<Result<(), Refusal>>, Refusal>;
 /// request's `room`.
 pub(super) async fn change<W: Send + 'static>(
     core: &Core,
+    client: IpAddr,
     room: SharedRoom,
     patience: Duration,
     wanted: Vec<W>,
-    plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError> + Send + 'static,
+    plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError> + Send + 'static,
 ) -> Made {
-    let change = core.change_all(room, wanted, plan);
+    let change = core.change_all(Some(client), room, wanted, plan);
     let Ok(changed) = tokio::time::timeout(patience, change).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
@@ -103,13 +103,15 @@ pub(super) async fn change<W: Send + 'static>(
 /// Says what would become of a change, and makes none (`validate_only`).
 pub(super) async fn rehearse<W>(
     core: &Core,
+    client: IpAddr,
     wanted: Vec<W>,
-    mut plan: impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
+    mut plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError>,
 ) -> Made {
+    let mut plans = Plans::of(core.facts.config.plan_limits(), Some(client));
     let mut slices = Slices::of(PLANS_IN_ONE_TURN);
     let mut made = Vec::with_capacity(wanted.len());
     for wanted in wanted {
-        let planned = core.with_metadata(|metadata| plan(metadata, wanted));
+        let planned = core.with_metadata(|metadata| plan(metadata, wanted, &mut plans));
         let partitions = planned.as_ref().map_or(0, Command::new_partition_count);
         made.push(planned.map(drop).map_err(Refusal::from));
         slices.did(1 + partitions / PARTITIONS_OF_A_PLAN).await;
@@ -153,70 +155,6 @@ pub(super) async fn each_once<T, K: Hash + Eq>(wanted: Vec<T>, key: impl Fn(&T) 
 /// A request's timeout.
 pub(super) fn patience(timeout_ms: i32) -> Duration {
     Duration::from_millis(timeout_ms.max(0) as u64)
-}
-
-/// Plans the topics of one request. Topics of earlier plans may not be in the image yet and are counted here: together they keep
-/// within the limits, too.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Planner {
-    limits: PlanLimits,
-    /// Partitions that the plans until now add.
-    planned: usize,
-    /// Partitions that there were before the first plan.
-    there_before: Option<usize>,
-}
-
-impl Planner {
-    pub(super) fn new(config: &Config) -> Planner {
-        let limits = PlanLimits {
-            partitions_max: config.limits.partitions,
-            ..PlanLimits::default()
-        };
-        Planner {
-            limits,
-            planned: 0,
-            there_before: None,
-        }
-    }
-
-    /// Plans a new topic.
-    pub(super) fn topic(&mut self, metadata: &Metadata, wanted: &NewTopic) -> Result<Command, PlanError> {
-        self.count(metadata, |limits| metadata.plan_topic(wanted, limits))
-    }
-
-    /// Plans that a topic has `count` partitions.
-    pub(super) fn partitions(
-        &mut self,
-        metadata: &Metadata,
-        id: TopicId,
-        count: i32,
-    ) -> Result<Command, PlanError> {
-        self.count(metadata, |limits| metadata.plan_partitions(id, count, limits))
-    }
-
-    fn count(
-        &mut self,
-        metadata: &Metadata,
-        plan: impl FnOnce(&PlanLimits) -> Result<Command, PlanError>,
-    ) -> Result<Command, PlanError> {
-        let there = metadata.partition_count();
-        let made = there.saturating_sub(*self.there_before.get_or_insert(there));
-        let coming = self.planned.saturating_sub(made);
-        let partitions_max = self.limits.partitions_max.saturating_sub(coming);
-        let planned = plan(&PlanLimits {
-            partitions_max,
-            ..self.limits
-        })
-        .map_err(|error| match error {
-            PlanError::ClusterFull { wanted, .. } => PlanError::ClusterFull {
-                max: self.limits.partitions_max,
-                wanted: wanted + coming,
-            },
-            error => error,
-        })?;
-        self.planned += planned.new_partition_count();
-        Ok(planned)
-    }
 }
 
 /// Checks that a topic is not one that the node keeps for itself: clients may read those, and change nothing about them.

@@ -231,6 +231,12 @@ pub(super) static KEYS: &[Key] = &[
         "How many partitions all topics may have together.",
     ),
     number(
+        "limits.metadata_bytes_per_core",
+        |c| Slot::MemoryBytes(&mut c.limits.metadata_bytes_per_core),
+        (MIB, 64 * GIB),
+        "Memory of each core for all topics, with their partitions and configs, half of it for one address; more are refused until some are deleted.",
+    ),
+    number(
         "limits.decompressed_bytes",
         |c| Slot::MemoryBytes(&mut c.limits.decompressed_bytes),
         (MIB, 2 * GIB),

@@ -67,7 +67,7 @@ mod tests {
     use protocol::Durability;
     use protocol::groups::GROUPS_TOPIC;
     use protocol::leader::NodeId;
-    use protocol::metadata::{Address, Command, NewTopic, PlanLimits};
+    use protocol::metadata::{Address, Command, NewTopic, Plans};
     use record::{ClusterId, TopicId};
 
     use super::*;
@@ -108,7 +108,7 @@ mod tests {
             replica_count: 1,
             config: as_changes(own.iter().copied()),
         };
-        let create = metadata.plan_topic(&topic, &PlanLimits::default());
+        let create = metadata.plan_topic(&topic, &mut Plans::default());
         metadata.apply(&create.expect("valid")).expect("it fits");
         metadata
     }

@@ -3,10 +3,11 @@
 //! Both take the way of Kafka's own requests, DescribeConfigs and IncrementalAlterConfigs: what a config is, who may change
 //! it and what values it takes is not known here.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::{Extension, Json};
 use kafka_wire::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
 use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 use kafka_wire::{DescribeConfigsRequest, IncrementalAlterConfigsRequest, Text};
@@ -19,6 +20,7 @@ use crate::config::plain_value;
 
 use super::App;
 use super::json_body::{Members, take_json};
+use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::{Query, bad_parameter};
@@ -158,17 +160,19 @@ pub(super) async fn of_node(State(app): State<Arc<App>>, request: Request) -> Re
 /// Answers `PATCH /v1/topics/{topic}/configs`.
 pub(super) async fn change_topic(
     State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<ChangedConfigs>, Problem> {
     let query = Query::read(request.uri().query(), &["dry_run"])?;
     let topic = Resource::topic(&app, &name).await?;
-    change(&app, &topic, &topic, &query, request).await
+    change(&app, peer, &topic, &topic, &query, request).await
 }
 
 /// Answers `PATCH /v1/configs`.
 pub(super) async fn change_nodes(
     State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Json<ChangedConfigs>, Problem> {
     let query = Query::read(request.uri().query(), &["scope", "dry_run"])?;
@@ -181,12 +185,13 @@ pub(super) async fn change_nodes(
             return Err(bad_parameter("scope", detail));
         }
     };
-    change(&app, &changed, &node, &query, request).await
+    change(&app, peer, &changed, &node, &query, request).await
 }
 
 /// Changes what a body names, unless it is a dry run; answers with what is in force then for `told`.
 async fn change(
     app: &App,
+    Peer(peer): Peer,
     changed: &Resource,
     told: &Resource,
     query: &Query,
@@ -197,7 +202,7 @@ async fn change(
         take_json::<Members<Option<String>, CHANGES_MAX>>(app, request, BODY_BYTES_MAX).await?;
     changed.check_given_up(&changes)?;
     let names = changes.iter().map(|(name, _)| name.clone()).collect();
-    alter(app, changed, changes, dry_run).await?;
+    alter(app, peer.ip(), changed, changes, dry_run).await?;
     let configs = describe(app, told, Some(names)).await?;
     Ok(Json(ChangedConfigs { dry_run, configs }))
 }
@@ -236,6 +241,7 @@ async fn describe(
 /// Gives configs these values, and those without one up; all of them or none.
 async fn alter(
     app: &App,
+    client: IpAddr,
     resource: &Resource,
     changes: Vec<(String, Option<String>)>,
     validate_only: bool,
@@ -252,7 +258,7 @@ async fn alter(
                 }],
                 validate_only,
             };
-            alter_configs::edit(core, request, ALTER_VERSION, None)
+            alter_configs::edit(core, request, ALTER_VERSION, None, client)
                 .await
                 .responses
         })

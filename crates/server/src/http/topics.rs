@@ -28,6 +28,7 @@ use super::body::held_json;
 use super::cores::unknown_topic;
 use super::json_body::{Members, Object, take_json};
 use super::line::Line;
+use super::observe::Peer;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
@@ -114,7 +115,11 @@ struct Wanted {
 }
 
 /// Answers `POST /v1/topics`.
-pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
     let (Object(wanted), _room) = take_json::<Object<Wanted>>(&app, request, BODY_BYTES_MAX).await?;
     let name = wanted.name.clone();
@@ -127,7 +132,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Res
                 timeout_ms,
                 ..CreateTopicsRequest::default()
             };
-            create_topics::handle(core, request, CREATE_VERSION, None)
+            create_topics::handle(core, request, CREATE_VERSION, None, peer.ip())
                 .await
                 .topics
         })
@@ -243,6 +248,7 @@ struct WantedPartitions {
 /// Answers `PATCH /v1/topics/{topic}`: gives it more partitions.
 pub(super) async fn grow(
     State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<Value>, Problem> {
@@ -263,7 +269,7 @@ pub(super) async fn grow(
                 timeout_ms,
                 ..CreatePartitionsRequest::default()
             };
-            create_partitions::handle(core, request, GROW_VERSION, None)
+            create_partitions::handle(core, request, GROW_VERSION, None, peer.ip())
                 .await
                 .results
         })
@@ -276,6 +282,7 @@ pub(super) async fn grow(
 /// Answers `DELETE /v1/topics/{topic}`.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
@@ -290,7 +297,7 @@ pub(super) async fn delete(
                 timeout_ms,
                 ..DeleteTopicsRequest::default()
             };
-            delete_topics::handle(core, request, DELETE_VERSION, None)
+            delete_topics::handle(core, request, DELETE_VERSION, None, peer.ip())
                 .await
                 .responses
         })

@@ -11,7 +11,7 @@ use protocol::Durability;
 use protocol::groups::GROUPS_TOPIC;
 use protocol::metadata::{
     Command, ConfigChange, ConfigTarget, ConfigWish, METADATA_PARTITION, Metadata, NewTopic, PlanError,
-    PlanLimits, Topic, TopicConfig, fresh_topic_id,
+    Plans, Topic, TopicConfig, fresh_topic_id,
 };
 use record::{Offset, PartitionId};
 use storage::identify;
@@ -161,7 +161,7 @@ fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
         config: vec![ConfigChange::set("cleanup.policy", "delete")],
     };
     change(&node, move |metadata| {
-        metadata.plan_topic(&made_otherwise, &PlanLimits::default())
+        metadata.plan_topic(&made_otherwise, &mut Plans::default())
     });
     let check = |node: &Node| {
         assert_eq!(durabilities(node), [Durability::Flushed; 2]);
@@ -174,7 +174,9 @@ fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
         (ConfigTarget::Topic(topic), wish("ropewalk.durability", "memory")),
         (ConfigTarget::AllBrokers, wish("log.roll.ms", "5000")),
     ] {
-        change(&node, move |metadata| metadata.plan_configs(target, &wish));
+        change(&node, move |metadata| {
+            metadata.plan_configs(target, &wish, &mut Plans::default())
+        });
         check(&node);
     }
     assert!(node.drain(Duration::from_secs(3_600)));
@@ -298,10 +300,11 @@ fn topics_of_many_partitions_come_and_go_in_slices_that_nobody_sees() {
         replica_count: 1,
         config: Vec::new(),
     };
-    let limits = PlanLimits::default();
-    let created = longest_step(&node, move |metadata| metadata.plan_topic(&wide, &limits));
+    let created = longest_step(&node, move |metadata| {
+        metadata.plan_topic(&wide, &mut Plans::default())
+    });
     let grown = longest_step(&node, move |metadata| {
-        metadata.plan_partitions(id, 9_000, &limits)
+        metadata.plan_partitions(id, 9_000, &mut Plans::default())
     });
     let deleted = longest_step(&node, move |metadata| metadata.plan_topic_deletion(id));
     assert_eq!([created, grown, deleted], [1_000; 3], "partitions in one turn");
@@ -349,7 +352,7 @@ fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
     };
     let id = topic.id;
     change(&node, move |metadata| {
-        metadata.plan_topic(&topic, &PlanLimits::default())
+        metadata.plan_topic(&topic, &mut Plans::default())
     });
     let mut changes = 0;
     while metadata_log(&node).0 == Offset::ZERO {
@@ -358,7 +361,11 @@ fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
         let retention = changes.to_string();
         change(&node, move |_| {
             let changes = vec![ConfigChange::set("retention.bytes", &retention)];
-            Ok(Command::SetTopicConfig { id, changes })
+            Ok(Command::SetTopicConfig {
+                id,
+                changes,
+                client: None,
+            })
         });
     }
     let topics = topics_of(&node, 1);

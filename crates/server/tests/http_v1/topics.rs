@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Http;
+use crate::refusals::expect;
 use crate::support::{TestNode, batch, eventually, now_ms};
 
 #[test]
@@ -235,4 +236,26 @@ fn the_status_says_what_there_is() {
     assert_eq!((&status["node"], &status["cores"]), (&1.into(), &2.into()));
     assert_eq!((&status["ready"], &status["reasons"]), (&true.into(), &json!([])));
     assert_eq!(status["cluster"].as_str().map(str::len), Some(32));
+}
+
+#[test]
+fn topics_and_configs_beyond_an_addresss_share_of_memory_are_refused() {
+    const CONFIG: &str = "limits.metadata_bytes_per_core";
+    let node = TestNode::start_with(&[(CONFIG, "1MiB")]);
+    let http = Http::of(&node);
+    let create = |name: &str, partitions: usize| {
+        let body = json!({ "name": name, "partitions": partitions });
+        http.post("/v1/topics", "application/json", body.to_string())
+    };
+    assert_eq!(create("wide", 7_000).status, 201);
+    expect(&create("another", 1_000), 422, "invalid-topic", CONFIG);
+    let grown = http.patch("/v1/topics/wide", json!({ "partitions": 8_000 }).to_string());
+    expect(&grown, 422, "invalid-topic", CONFIG);
+    let lists = ["leader", "follower"].map(|of| format!("{of}.replication.throttled.replicas"));
+    let list = "0:1,".repeat(8_000) + "0:1";
+    let body = json!({ &lists[0]: &list, &lists[1]: &list }).to_string();
+    let configured = http.patch("/v1/topics/wide/configs", body);
+    expect(&configured, 422, "invalid-config", CONFIG);
+    assert_eq!(http.delete("/v1/topics/wide").status, 204);
+    assert_eq!(create("another", 1_000).status, 201);
 }

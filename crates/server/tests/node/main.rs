@@ -26,6 +26,7 @@ mod insync_replicas;
 mod internal_topics;
 mod latencies;
 mod memory_topics;
+mod metadata_room;
 mod offsets;
 mod producers;
 mod readiness;

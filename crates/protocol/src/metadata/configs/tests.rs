@@ -6,7 +6,7 @@ use record::ClusterId;
 
 use super::*;
 use crate::leader::Durability;
-use crate::metadata::{Address, NewTopic, PlanLimits};
+use crate::metadata::{Address, NewTopic, Plans};
 
 const TOPIC: TopicId = TopicId([1; 16]);
 const NODE: NodeId = NodeId(1);
@@ -40,7 +40,7 @@ impl Log {
         };
         let create = log
             .image
-            .plan_topic(&topic, &PlanLimits::default())
+            .plan_topic(&topic, &mut Plans::default())
             .expect("valid");
         log.apply(create);
         log
@@ -53,7 +53,7 @@ impl Log {
 
     fn wish(&mut self, target: ConfigTarget, wish: &ConfigWish) -> Result<(), PlanError> {
         let before = self.image.clone();
-        let planned = self.image.plan_configs(target, wish);
+        let planned = self.image.plan_configs(target, wish, &mut Plans::default());
         assert_eq!(self.image, before, "a plan changes nothing");
         planned.map(|command| self.apply(command))
     }
@@ -341,7 +341,7 @@ fn a_topics_own_lags_go_together_and_those_of_others_are_nobodys_fault() {
         ],
     };
     assert!(crossed(
-        log.image.plan_topic(&new, &PlanLimits::default()).map(|_| ())
+        log.image.plan_topic(&new, &mut Plans::default()).map(|_| ())
     ));
     // Set in different places, each by itself is as good as the other.
     log.set(ConfigTarget::AllBrokers, "log.cleaner.max.compaction.lag.ms", "9");
@@ -403,7 +403,10 @@ fn values_are_kept_in_their_shortest_form_and_what_is_so_is_no_change() {
         (ConfigTarget::Broker(NODE), "log.retention.ms", "007", "7"),
     ] {
         let wish = ConfigWish::Edit(vec![edit(name, ConfigOperation::Set, sent)]);
-        let command = log.image.plan_configs(target, &wish).expect("valid");
+        let command = log
+            .image
+            .plan_configs(target, &wish, &mut Plans::default())
+            .expect("valid");
         let (Command::SetTopicConfig { changes, .. } | Command::SetBrokerConfig { changes, .. }) = &command
         else {
             panic!("{command:?}");
@@ -411,74 +414,26 @@ fn values_are_kept_in_their_shortest_form_and_what_is_so_is_no_change() {
         assert_eq!(changes, &[ConfigChange::set(name, kept)]);
         assert!(!command.changes_nothing());
         log.apply(command);
-        let again = log.image.plan_configs(target, &wish).expect("valid");
+        let again = log
+            .image
+            .plan_configs(target, &wish, &mut Plans::default())
+            .expect("valid");
         assert!(again.changes_nothing(), "{again:?}");
     }
     let unset = ConfigWish::Edit(vec![edit("log.retention.bytes", ConfigOperation::Delete, "")]);
     let command = log
         .image
-        .plan_configs(ConfigTarget::AllBrokers, &unset)
+        .plan_configs(ConfigTarget::AllBrokers, &unset, &mut Plans::default())
         .expect("valid");
     assert!(command.changes_nothing(), "{command:?}");
     let longer = format!("0{}", "0".repeat(topic_config::CONFIG_VALUE_BYTES_MAX));
     let wish = ConfigWish::Edit(vec![edit("retention.ms", ConfigOperation::Set, &longer)]);
     assert!(
-        log.image.plan_configs(topic, &wish).is_err(),
+        log.image
+            .plan_configs(topic, &wish, &mut Plans::default())
+            .is_err(),
         "too long to be looked at"
     );
-}
-
-#[test]
-fn long_lists_of_all_topics_together_are_bounded() {
-    const NAME: &str = "follower.replication.throttled.replicas";
-    let mut log = Log::new(&[]);
-    let list = "123456:1,".repeat(topic_config::REPLICAS_BYTES_MAX / 9) + "1:1";
-    let create = |log: &Log, index: u8, list: &str| {
-        let topic = NewTopic {
-            id: TopicId([index; 16]),
-            name: format!("topic-{index}").into(),
-            partition_count: 1,
-            replica_count: 1,
-            config: vec![ConfigChange::set(NAME, list)],
-        };
-        log.image.plan_topic(&topic, &PlanLimits::default())
-    };
-    let fit = LONG_CONFIG_BYTES_MAX / list.len();
-    for index in 0..fit {
-        let command = create(&log, 10 + index as u8, &list).expect("there is room");
-        log.apply(command);
-    }
-    let full = PlanError::LongConfigs {
-        bytes_max: LONG_CONFIG_BYTES_MAX,
-    };
-    assert_eq!(create(&log, 200, &list), Err(full.clone()));
-    assert!(create(&log, 200, "0:1,1:1").is_ok(), "short ones are not counted");
-    let target = ConfigTarget::Topic(TOPIC);
-    let longer = ConfigWish::Edit(vec![edit(NAME, ConfigOperation::Set, &list)]);
-    assert_eq!(log.wish(target, &longer), Err(full));
-    log.set(target, "retention.ms", "5");
-    // Neither a shorter list nor one of the same length is more than there was.
-    let other = list.replace("1:1", "2:1");
-    log.set(ConfigTarget::Topic(TopicId([10; 16])), NAME, &other);
-    log.set(ConfigTarget::Topic(TopicId([10; 16])), NAME, "*");
-    log.wish(target, &longer).expect("there is room again");
-    log.wish(target, &delete(NAME)).expect("valid");
-    let gone = log
-        .image
-        .plan_topic_deletion(TopicId([11; 16]))
-        .expect("it is there");
-    log.apply(gone);
-    for index in [200, 201] {
-        let command = create(&log, index, &list).expect("there is room for two");
-        log.apply(command);
-    }
-    assert!(create(&log, 202, &list).is_err(), "and no more");
-    // A replay counts the same.
-    let mut again = image(&[]);
-    for command in &log.commands {
-        again.apply(command).expect("it fits");
-    }
-    assert_eq!(again, log.image);
 }
 
 #[test]
