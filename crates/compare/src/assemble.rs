@@ -155,17 +155,25 @@ fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Expe
 
 /// The command that repeats one table alone, elsewhere: its runs would be found where they are already.
 fn alone(command: &str, name: &str) -> String {
-    let mut words: Vec<&str> = Vec::new();
+    let command = without_options(command, &["--only", "--out"]);
+    format!("{command} --only {name} --out {name}")
+}
+
+/// A command without these options and their values.
+pub(super) fn without_options(command: &str, options: &[&str]) -> String {
+    let mut words = Vec::new();
     let mut rest = command.split(' ');
     while let Some(word) = rest.next() {
-        match word {
-            // With its value.
-            "--only" | "--out" => drop(rest.next()),
-            _ if word.starts_with("--only=") || word.starts_with("--out=") => {}
-            _ => words.push(word),
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word, None), |(name, value)| (name, Some(value)));
+        match (options.contains(&name), value) {
+            (false, _) => words.push(word),
+            (true, None) => drop(rest.next()),
+            (true, Some(_)) => {}
         }
     }
-    format!("{} --only {name} --out {name}", words.join(" "))
+    words.join(" ")
 }
 
 fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {

@@ -52,9 +52,6 @@ pub(super) struct Start<'a> {
 
 impl Start<'_> {
     /// Starts it.
-    ///
-    /// # Errors
-    /// If there is no such program.
     pub(super) fn start(self, interrupt: &Interrupt) -> Result<Running> {
         let binary = identity::node_binary()?.to_string_lossy().into_owned();
         let (program, rest) = self.command.split_first().context("an empty command")?;
@@ -136,9 +133,6 @@ impl Running {
     }
 
     /// Writes a line to its standard input.
-    ///
-    /// # Errors
-    /// If it does not read any more.
     pub(super) fn say(&mut self, line: &str) -> Result<()> {
         let input = self.child.stdin.as_mut().expect("it was piped");
         let said = writeln!(input, "{line}").and_then(|()| input.flush());
@@ -146,9 +140,6 @@ impl Running {
     }
 
     /// Waits until it ends by itself, once its standard input is closed.
-    ///
-    /// # Errors
-    /// If it does not within `limit`.
     pub(super) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         drop(self.child.stdin.take());
         let status = self.ended_within(limit)?;
@@ -163,9 +154,6 @@ impl Running {
     }
 
     /// How it ended; none if it has not within `limit`. Its standard input stays open.
-    ///
-    /// # Errors
-    /// If the comparison was interrupted.
     pub(super) fn ended_within(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let end = Instant::now() + limit;
         loop {

@@ -22,9 +22,6 @@ pub(super) struct Directories {
 
 impl Directories {
     /// Makes them, below `data` and where the RAM disk is.
-    ///
-    /// # Errors
-    /// If they cannot be made.
     pub(super) fn make(data: &Path, in_memory: bool) -> Result<Directories> {
         fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
         let data = fs::canonicalize(data)?;

@@ -36,9 +36,6 @@ pub(super) struct Driving {
 
 impl Driving {
     /// Starts `driver` for `server`.
-    ///
-    /// # Errors
-    /// If there is no such program.
     pub(super) fn start(
         driver: &Driver,
         server: &Server,

@@ -38,9 +38,6 @@ pub(super) fn must_verify(
 }
 
 /// Records a second that are due; none in the closed loop.
-///
-/// # Errors
-/// If they are a share of a maximum that was not measured.
 pub(super) fn rate(record: &Record, row: &RowPlan, key: &CellKey, identity: &str) -> Result<Option<f64>> {
     let load = row.work.load();
     let (Some(share), Some(maximum)) = (load.share_of_maximum, &row.maximum) else {

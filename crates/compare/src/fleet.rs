@@ -86,18 +86,12 @@ impl Fleet {
     }
 
     /// The running system and driver of `way`.
-    ///
-    /// # Errors
-    /// If one of them is not to be had; the message says why.
     pub(super) fn have(&mut self, way: &Way) -> Result<(&mut Server, &mut Driving)> {
         let (server, drivers) = self.have_clients(way, 1)?;
         Ok((server, &mut drivers[0]))
     }
 
     /// The running system of `way`, and so many processes of its driver.
-    ///
-    /// # Errors
-    /// As `have`.
     pub(super) fn have_clients(
         &mut self,
         way: &Way,
@@ -141,9 +135,6 @@ impl Fleet {
     }
 
     /// One more driver for the system of `way`, which runs.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub(super) fn start_driver(&mut self, way: &Way) -> Result<Driving> {
         self.install(&way.driver.peer)?;
         self.started += 1;
@@ -219,9 +210,6 @@ impl Fleet {
     }
 
     /// Starts it again on its data; how long that took.
-    ///
-    /// # Errors
-    /// If it is not ready in time.
     pub(super) fn start_again(&mut self, way: &Way) -> Result<Duration> {
         let server = self
             .servers
@@ -231,9 +219,6 @@ impl Fleet {
     }
 
     /// Ends the system of `way` in order and starts it again on its data: what it and its drivers kept in memory is gone.
-    ///
-    /// # Errors
-    /// If it is not ready in time.
     pub(super) fn restart(&mut self, way: &Way) -> Result<()> {
         self.drop_drivers(way);
         let server = self

@@ -22,9 +22,6 @@ pub(super) fn version() -> String {
 }
 
 /// That, and a sum of the bytes of this program and of the node's: what was built of changed sources is another build.
-///
-/// # Errors
-/// If this program's file cannot be read.
 pub(super) fn build() -> Result<String> {
     let path = std::env::current_exe().context("this program does not know its own path")?;
     let own = sum_of_file(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -34,9 +31,6 @@ pub(super) fn build() -> Result<String> {
 }
 
 /// The binary `ropewalk` beside this program, wherever it was built or installed.
-///
-/// # Errors
-/// If this program does not know its own path.
 pub(super) fn node_binary() -> Result<PathBuf> {
     let path = std::env::current_exe().context("this program does not know its own path")?;
     Ok(path.with_file_name("ropewalk"))

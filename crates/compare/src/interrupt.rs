@@ -63,9 +63,6 @@ impl Interrupt {
     }
 
     /// Starts a program that leads a group of its own. It is known here before anybody can ask for all to be killed.
-    ///
-    /// # Errors
-    /// If it cannot be started, or nothing may be any more.
     pub(super) fn start(&self, command: &mut Command) -> Result<Child> {
         let mut started = self.started();
         if started.is_over {

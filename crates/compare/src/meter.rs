@@ -21,9 +21,6 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Reads it.
-    ///
-    /// # Errors
-    /// If a process is gone.
     pub(super) fn read(pids: &[u32]) -> Result<Meter> {
         let mut meter = Meter::default();
         for &pid in pids {

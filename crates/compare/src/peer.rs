@@ -126,9 +126,6 @@ fn one_node() -> Vec<u32> {
 
 impl Peers {
     /// Reads all of them. A folder that is not as the guide says is left out, and harms no other.
-    ///
-    /// # Errors
-    /// If there is no such directory.
     pub(super) fn read(directory: &Path) -> Result<Peers> {
         let entries = fs::read_dir(directory).with_context(|| {
             format!(
@@ -229,9 +226,6 @@ impl Peers {
 
     /// The systems of those names, in their order; a folder's name stands for all its variants. None at all: everything, the
     /// `first` folder first. Names that nothing has are passed over (`unknown_among` tells them).
-    ///
-    /// # Errors
-    /// If nothing has any of them; the message names what there is.
     pub(super) fn choose(&self, names: &[String], first: &str) -> Result<Vec<System>> {
         if names.is_empty() {
             let (mut chosen, others): (Vec<System>, Vec<System>) =
@@ -273,9 +267,6 @@ impl Peers {
     }
 
     /// The driver of that name.
-    ///
-    /// # Errors
-    /// If there is none.
     pub(super) fn driver(&self, name: &str) -> Result<Driver> {
         self.all
             .iter()

@@ -253,27 +253,13 @@ impl Record {
 }
 
 impl Asked {
-    /// What of it is not as in another: "warm-up 3 s (now 5 s)".
+    /// What of it is not as in another: "warmup_seconds 3.0 (now 5.0)".
     fn beside(&self, now: &Asked) -> String {
-        let pairs = [
-            ("suite", self.suite.clone(), now.suite.clone()),
-            ("nodes", self.nodes.to_string(), now.nodes.to_string()),
-            ("--seconds", self.seconds.to_string(), now.seconds.to_string()),
-            ("--scale", self.scale.to_string(), now.scale.to_string()),
-            (
-                "--warmup-seconds",
-                self.warmup_seconds.to_string(),
-                now.warmup_seconds.to_string(),
-            ),
-            ("the machine", self.machine.clone(), now.machine.clone()),
-            ("the disk", self.disk.clone(), now.disk.clone()),
-            ("the build", self.build.clone(), now.build.clone()),
-        ];
-        let differs = pairs.into_iter().filter(|(_, before, now)| before != now);
-        let told: Vec<String> = differs
-            .map(|(what, before, now)| format!("{what} {before:?} (now {now:?})"))
-            .collect();
-        told.join(", ")
+        let [before, now] = [self, now].map(|asked| serde_json::to_value(asked).expect("plain data"));
+        let fields = before.as_object().into_iter().flatten();
+        let differs = fields.filter(|(what, value)| **value != now[what.as_str()]);
+        let told = differs.map(|(what, value)| format!("{what} {value} (now {})", now[what.as_str()]));
+        told.collect::<Vec<_>>().join(", ")
     }
 }
 

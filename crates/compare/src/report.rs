@@ -28,6 +28,7 @@ use minijinja::value::merge_maps;
 use minijinja::{Environment, Value, context};
 
 use super::results::{Experiment, Results, SCHEMA};
+use bench::number;
 use plots::Drawn;
 
 pub use measured::Verdict;
@@ -117,7 +118,15 @@ fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> an
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.add_filter("md", |text: String| markdown::escape(&text));
+    environment.add_filter("code", |text: String| markdown::code(&text));
     environment.add_filter("fenced", |text: String| markdown::fenced(&text));
+    environment.add_filter("shortened", |text: String| facts::shortened(&text));
+    environment.add_filter("count", number::count);
+    environment.add_filter("load", |load: f64| format!("{load:.2}"));
+    environment.add_filter("plain", |figure: f64| match figure.is_finite() {
+        true => number::plain(figure),
+        false => "–".to_owned(),
+    });
     let page = context! {
         is_first_page,
         short => short.collect::<Vec<Value>>(),

@@ -91,9 +91,6 @@ impl Server {
     }
 
     /// Starts it again after `kill`; how long it took until it was ready.
-    ///
-    /// # Errors
-    /// If it is not ready in time.
     pub(super) fn start_again(&mut self) -> Result<Duration> {
         let began = Instant::now();
         self.start_process()?;

@@ -27,9 +27,6 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Starts it, in a group of its own: what ends this process from the terminal must not end it.
-    ///
-    /// # Errors
-    /// There is no shell.
     pub(super) fn start() -> Result<Watchdog> {
         let shell = Command::new("sh")
             .args(["-c", SCRIPT])

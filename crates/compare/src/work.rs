@@ -145,9 +145,6 @@ pub(super) struct Running<'a> {
 
 impl Running<'_> {
     /// Makes it.
-    ///
-    /// # Errors
-    /// If it failed in any way; then nothing of it counts.
     pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),

@@ -278,9 +278,9 @@ fn what_may_explain_a_change_is_named() {
         [
             "load before the first run: 0.12 before, 1.50 after",
             "floor flush 4 KiB: 55.0 µs before, 90.0 µs after",
-            "cache of strand: not told before, 8 GiB after",
             "version of client own of strand: 1.2 before, 1.3 after",
             "acks of client own of strand: all before, 1 after",
+            "cache of strand: not told before, 8 GiB after",
         ]
     );
     assert!(diff.unlike_machines.is_empty());

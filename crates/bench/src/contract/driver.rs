@@ -69,11 +69,6 @@ impl Watch for &Events<'_> {
     fn progress(&mut self, records: u64) {
         self.say(&Event::Progress { records });
     }
-
-    /// Whoever watches by events says what was done himself.
-    fn done(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// Serves commands until `commands` ends.

@@ -120,9 +120,6 @@ pub fn run<A: Appender>(
 }
 
 /// The same for whoever wants to know more than a driver says.
-///
-/// # Errors
-/// As `run`, and those of `watch`.
 pub(crate) fn produce<A: Appender>(
     append: &Append,
     batches: Batches,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// What a load is watched with.
+/// What a load is watched with; unless told, it watches nothing.
 pub trait Watch {
     /// How often it wants to know how far the load is, where that is for this process to say.
     fn period(&self) -> Duration {
@@ -15,14 +15,18 @@ pub trait Watch {
     ///
     /// # Errors
     /// If it cannot be watched; then it does not begin.
-    fn started(&mut self) -> Result<()>;
+    fn started(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// So many measured records so far.
-    fn progress(&mut self, records: u64);
+    fn progress(&mut self, _records: u64) {}
 
     /// The last one is acknowledged or read.
     ///
     /// # Errors
     /// If it cannot be watched any more.
-    fn done(&mut self) -> Result<()>;
+    fn done(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::results::{DriverFacts, Results, SystemFacts};
+use crate::results::{Results, SystemFacts};
 use bench::number;
 
 /// By what part memory may differ on one machine: kernels keep more or less of it for themselves.
@@ -17,118 +17,96 @@ const LOAD_ALIKE: f64 = 0.5;
 /// Where systems listen, before the port.
 const LOOPBACK: &str = "127.0.0.1:";
 
-/// What is named, with what it was before and after.
-type Pair = (String, String, String);
+/// What is told of something, in order: its name and its value.
+type Told = Vec<(String, String)>;
 
 /// What only another machine explains: processor, memory, file system.
 pub(super) fn machines(before: &Results, after: &Results) -> Vec<String> {
-    let kind = |results: &Results| {
-        let file_system = results.machine.file_system.split(' ').next();
-        file_system.unwrap_or_default().to_owned()
-    };
-    let (old, new) = (&before.machine, &after.machine);
-    let mut pairs = vec![
-        pair("CPU", &old.cpu, &new.cpu),
-        pair("CPUs", &old.cpus.to_string(), &new.cpus.to_string()),
-        pair("file system", &kind(before), &kind(after)),
-    ];
-    if is_apart(old.memory_gb, new.memory_gb, MEMORY_ALIKE) {
-        let [old, new] = [old, new].map(|machine| format!("{} GB", number::plain(machine.memory_gb)));
-        pairs.push(pair("memory", &old, &new));
-    }
-    differing(pairs)
+    let [old, new] = [before, after].map(|results| {
+        let machine = &results.machine;
+        let kind = machine.file_system.split(' ').next();
+        named([
+            ("CPU", machine.cpu.clone()),
+            ("CPUs", machine.cpus.to_string()),
+            ("file system", kind.unwrap_or_default().to_owned()),
+        ])
+    });
+    let memory = [before, after].map(|results| results.machine.memory_gb);
+    let mut differing = differing(&old, &new);
+    differing.extend(moved("memory", memory, MEMORY_ALIKE, "GB"));
+    differing
 }
 
 /// What else changed and may be why.
 pub(super) fn all(before: &Results, after: &Results) -> Vec<String> {
-    let (old, new) = (&before.machine, &after.machine);
-    let mut pairs = vec![
-        pair("CPU", &old.cpu, &new.cpu),
-        pair("CPUs", &old.cpus.to_string(), &new.cpus.to_string()),
-        pair("kernel", &old.kernel, &new.kernel),
-        pair("file system", &old.file_system, &new.file_system),
-        pair("nodes", &before.nodes.to_string(), &after.nodes.to_string()),
-        pair(
-            "repetitions",
-            &before.repetitions.to_string(),
-            &after.repetitions.to_string(),
-        ),
-        pair("command", &options(before), &options(after)),
-    ];
-    if (old.load_before - new.load_before).abs() > LOAD_ALIKE {
-        let [old, new] = [old, new].map(|machine| format!("{:.2}", machine.load_before));
-        pairs.push(pair("load before the first run", &old, &new));
+    let [old, new] = [before, after].map(|results| {
+        let machine = &results.machine;
+        named([
+            ("CPU", machine.cpu.clone()),
+            ("CPUs", machine.cpus.to_string()),
+            ("kernel", machine.kernel.clone()),
+            ("file system", machine.file_system.clone()),
+            ("nodes", results.nodes.to_string()),
+            ("repetitions", results.repetitions.to_string()),
+            ("command", options(results)),
+        ])
+    });
+    let mut all = differing(&old, &new);
+    let [old, new] = [before, after].map(|results| results.machine.load_before);
+    if (old - new).abs() > LOAD_ALIKE {
+        all.push(line(
+            "load before the first run",
+            &format!("{old:.2}"),
+            &format!("{new:.2}"),
+        ));
     }
-    pairs.extend(floors(before, after));
+    // What the machine allowed before the first run.
+    if let (Some(old), Some(new)) = (before.floors.first(), after.floors.first()) {
+        let floors = old.iter().filter_map(|(name, old)| {
+            moved(
+                &format!("floor {name}"),
+                [*old, *new.get(name)?],
+                FLOOR_MOVES,
+                "µs",
+            )
+        });
+        all.extend(floors);
+    }
     for system in &before.systems {
         if let Some(other) = after.systems.iter().find(|other| other.name == system.name) {
-            pairs.extend(of_system(system, other));
+            all.extend(differing(&of_system(system), &of_system(other)));
         }
     }
-    differing(pairs)
-}
-
-/// What the machine allowed before the first run.
-fn floors(before: &Results, after: &Results) -> Vec<Pair> {
-    let (Some(before), Some(after)) = (before.floors.first(), after.floors.first()) else {
-        return Vec::new();
-    };
-    let moved = before.iter().filter_map(|(name, old)| {
-        let new = after.get(name)?;
-        is_apart(*old, *new, FLOOR_MOVES).then(|| {
-            let [old, new] = [old, new].map(|floor| format!("{} µs", number::plain(*floor)));
-            pair(&format!("floor {name}"), &old, &new)
-        })
-    });
-    moved.collect()
+    all
 }
 
 /// The names of systems that are the same in both: version, settings and clients.
 pub(super) fn unchanged(before: &Results, after: &Results) -> BTreeSet<String> {
     let is_unchanged = |old: &&SystemFacts| {
         let new = after.systems.iter().find(|new| new.name == old.name);
-        new.is_some_and(|new| differing(of_system(old, new)).is_empty())
+        new.is_some_and(|new| of_system(old) == of_system(new))
     };
     let systems = before.systems.iter().filter(is_unchanged);
     systems.map(|system| system.name.clone()).collect()
 }
 
 /// Version and settings of a system, and of its clients.
-fn of_system(old: &SystemFacts, new: &SystemFacts) -> Vec<Pair> {
-    let name = &old.name;
-    let mut pairs = vec![pair(&format!("version of {name}"), &old.version, &new.version)];
-    pairs.extend(settings(name, &old.settings, &new.settings));
-    let drivers: BTreeSet<&String> = old.drivers.keys().chain(new.drivers.keys()).collect();
-    for driver in drivers {
+fn of_system(system: &SystemFacts) -> Told {
+    let name = &system.name;
+    let mut told = vec![(format!("version of {name}"), system.version.clone())];
+    told.extend(settings(name, &system.settings));
+    for (driver, facts) in &system.drivers {
         let name = format!("client {driver} of {name}");
-        let [had, has] = [old, new].map(|system| system.drivers.get(driver));
-        let (Some(old), Some(new)) = (had, has) else {
-            let word = |facts: Option<&DriverFacts>| if facts.is_some() { "there" } else { "not there" };
-            pairs.push(pair(&name, word(had), word(has)));
-            continue;
-        };
-        pairs.push(pair(&format!("version of {name}"), &old.version, &new.version));
-        pairs.extend(settings(&name, &old.settings, &new.settings));
+        told.push((format!("version of {name}"), facts.version.clone()));
+        told.extend(settings(&name, &facts.settings));
     }
-    pairs
+    told
 }
 
-/// All that either has.
-fn settings(whose: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<Pair> {
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let value = |settings: &BTreeMap<String, String>, name: &str| {
-        let value = settings.get(name).map_or("not told", String::as_str);
-        without_ports(value)
-    };
-    let names = names.into_iter();
-    names
-        .map(|name| {
-            pair(
-                &format!("{name} of {whose}"),
-                &value(old, name),
-                &value(new, name),
-            )
-        })
+fn settings(whose: &str, settings: &BTreeMap<String, String>) -> Told {
+    let settings = settings.iter();
+    settings
+        .map(|(name, value)| (format!("{name} of {whose}"), without_ports(value)))
         .collect()
 }
 
@@ -144,30 +122,35 @@ fn without_ports(value: &str) -> String {
 
 /// The options of a comparison, without those that only say where reports and data go.
 fn options(results: &Results) -> String {
-    let mut words = results.command.split(' ');
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word {
-            "--out" | "--dir" => drop(words.next()),
-            _ if word.starts_with("--out=") || word.starts_with("--dir=") => {}
-            _ => kept.push(word),
-        }
-    }
-    kept.join(" ")
+    crate::assemble::without_options(&results.command, &["--out", "--dir"])
 }
 
-/// Whether two figures are farther apart than a part of the first.
-fn is_apart(old: f64, new: f64, part: f64) -> bool {
-    (new - old).abs() > part * old.abs()
+fn named<const N: usize>(told: [(&str, String); N]) -> Told {
+    told.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-fn pair(what: &str, old: &str, new: &str) -> Pair {
-    (what.to_owned(), old.to_owned(), new.to_owned())
-}
-
-fn differing(pairs: Vec<Pair>) -> Vec<String> {
-    let pairs = pairs.into_iter().filter(|(_, old, new)| old != new);
-    pairs
-        .map(|(what, old, new)| format!("{what}: {old} before, {new} after"))
+/// What is not the same in both, or told in one only.
+fn differing(before: &Told, after: &Told) -> Vec<String> {
+    let value = |told: &Told, name: &str| {
+        let known = told.iter().find(|(known, _)| known == name);
+        known.map_or_else(|| "not told".to_owned(), |(_, value)| value.clone())
+    };
+    let only_after = after
+        .iter()
+        .filter(|(name, _)| !before.iter().any(|(known, _)| known == name));
+    let names = before.iter().chain(only_after).map(|(name, _)| name);
+    let told = names.map(|name| (name, value(before, name), value(after, name)));
+    told.filter(|(_, old, new)| old != new)
+        .map(|(name, old, new)| line(name, &old, &new))
         .collect()
+}
+
+/// A figure, if it is farther from what it was than a part of that.
+fn moved(what: &str, [old, new]: [f64; 2], part: f64, unit: &str) -> Option<String> {
+    let [before, after] = [old, new].map(|figure| format!("{} {unit}", number::plain(figure)));
+    ((new - old).abs() > part * old.abs()).then(|| line(what, &before, &after))
+}
+
+fn line(what: &str, old: &str, new: &str) -> String {
+    format!("{what}: {old} before, {new} after")
 }

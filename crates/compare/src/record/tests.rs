@@ -119,8 +119,8 @@ fn another_comparison_or_another_build_is_not_mixed_in() {
     };
     for (other, words) in [
         (asked("field"), "suite \"quick\" (now \"field\")"),
-        (build, "the build \"0.1.0 (aaaa)\" (now \"0.1.0 (bbbb)\")"),
-        (warm, "--warmup-seconds \"20\" (now \"1\")"),
+        (build, "build \"0.1.0 (aaaa)\" (now \"0.1.0 (bbbb)\")"),
+        (warm, "warmup_seconds 20.0 (now 1.0)"),
     ] {
         let error = Record::open(&path, &other).expect_err(words).to_string();
         assert!(

@@ -1,67 +1,41 @@
 //! What a report tells besides verdicts: the machine, the systems with their guarantees, settings and clients, what failed or was not
 //! asked, and which figures are marked. Facts only: the sentences about them stand in the template.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use bench::number;
 use minijinja::{Value, context};
 
 use super::comparisons::is_variant_of;
 use super::guesses::{has_own_loads, timed};
-use super::markdown::{code, escape, strong, table};
+use super::markdown::escape;
 use super::measured::Measured;
 use super::{cells, columns, contrary, requests, tables};
-use crate::results::{Acknowledges, Experiment, LoopKind, Results, Survives, SystemFacts};
+use crate::results::{Experiment, LoopKind, Results, Row, SystemFacts};
 
 /// How many failures are told, and how many letters of each: what systems log may be long. Notes below the tables have the whole.
 const FAILURES_TOLD: usize = 8;
 const LETTERS_TOLD: usize = 120;
 /// So many CPUs may be busy with other things, the kernel's own among them.
 const OTHERS_QUIET: f64 = 0.3;
-/// By what part a floor may move before it is worth a look.
-const FLOOR_MOVES: f64 = 0.2;
 
 /// Of the whole comparison.
 pub(crate) fn of(results: &Results) -> Value {
-    let first = results.systems.first();
     let drivers = || results.systems.iter().flat_map(|system| system.drivers.values());
-    let titles = results
-        .systems
-        .iter()
-        .map(|system| escape(&columns::title(system)));
     let repetitions = results.repetitions as usize;
     context! {
-        suite => results.suite,
-        command => results.command,
-        began => results.began,
-        ended => results.ended,
-        nodes => if results.nodes == 1 { "One node".to_owned() } else { format!("{} nodes", results.nodes) },
-        repetitions => results.repetitions,
+        results,
         more_often => results.cells().any(|(_, _, cell)| cell.runs.len() > repetitions),
-        asked => results.asked,
-        machine => results.machine,
-        loads => [results.machine.load_before, results.machine.load_after].map(|load| format!("{load:.2}")),
-        sittings => results.sittings.iter().skip(1).map(|one| format!("{} (load {:.2})", one.began, one.load)).collect::<Vec<_>>(),
         course => course(results),
-        floors => floors(results),
-        titles => titles.collect::<Vec<_>>(),
-        first => first.map(|first| escape(&columns::title(first))),
-        systems => results.systems.iter().map(system).collect::<Vec<Value>>(),
-        promises => promises(results),
+        first => results.systems.first().map(|first| escape(&columns::title(first))),
+        systems => results.systems.iter().map(|one| system(results, one)).collect::<Vec<_>>(),
         only_best => results.cells().all(|(_, _, cell)| cell.best_client),
         numbers_records => results.systems.iter().any(|system| system.name.starts_with("ropewalk"))
             && drivers().any(|driver| driver.settings.contains_key("enable.idempotence")),
-        notes => results.systems.iter().filter(|system| system.failed.is_none()).filter_map(|system| system.note.as_ref())
-            .collect::<BTreeSet<_>>(),
-        failed_systems => results.systems.iter()
-            .filter_map(|system| Some(format!("{}: {}", system.title, shortened(system.failed.as_ref()?)))).collect::<Vec<_>>(),
         failures => failures(results),
         not_asked => gathered(results.cells().filter_map(|(experiment, row, cell)| {
             let title = columns::system(results, &cell.system).map_or(&cell.system, |system| &system.title);
             Some((format!("{title}: {}", cell.not_asked.as_ref()?), format!("{}, {}", experiment.title, row.name)))
         })),
-        left_out => results.experiments.iter()
-            .filter_map(|one| Some(format!("{}: {}", one.title, one.left_out.as_ref()?))).collect::<Vec<_>>(),
         without_ours => without_ours(results),
         marks => marks(results),
     }
@@ -71,107 +45,32 @@ pub(crate) fn of(results: &Results) -> Value {
 pub(crate) fn of_experiment(results: &Results, experiment: &Experiment) -> Value {
     let cells = experiment.rows.iter().flat_map(|row| &row.cells);
     let verified: Vec<u64> = cells.filter_map(|cell| cell.verified_records).collect();
-    let table = tables::whole(results, experiment);
     context! {
-        title => experiment.title,
-        about => experiment.about,
-        source => experiment.source,
-        loop_kind => experiment.loop_kind,
+        says => experiment,
         requests => requests::of_all(experiment),
         has_own_loads => has_own_loads(experiment),
-        left_out => experiment.left_out,
-        table => if table.is_empty() && experiment.left_out.is_none() { "Nothing ran.".to_owned() } else { table },
+        table => tables::whole(results, experiment),
         contrary => contrary::to_publication(results, experiment),
-        verified_records => number::count(verified.iter().sum()),
+        verified_records => verified.iter().sum::<u64>(),
         verified_cells => verified.len(),
-        command => experiment.command,
     }
 }
 
-/// A system's settings and clients.
-fn system(system: &SystemFacts) -> Value {
-    let settings = |settings: &BTreeMap<String, String>| {
-        let settings = settings
-            .iter()
-            .map(|(name, value)| code(&format!("{name}={value}")));
-        settings.collect::<Vec<_>>().join(", ")
-    };
-    let clients = system.drivers.iter().map(|(name, driver)| {
-        let title = if driver.title.is_empty() {
-            name
-        } else {
-            &driver.title
-        };
-        let version = match driver.version.is_empty() || title.contains(&driver.version) {
-            true => String::new(),
-            false => format!(", version {}", driver.version),
-        };
-        let end = if driver.settings.is_empty() { "" } else { ": " };
-        format!(
-            "{}{end}{}",
-            escape(&format!("{title}{version}")),
-            settings(&driver.settings)
-        )
+/// What a system says of itself, and what the figures say of it.
+fn system(results: &Results, system: &SystemFacts) -> Value {
+    let measured = results.systems.iter().filter(|other| other.failed.is_none());
+    let has_batches = |row: &Row| row.parameters.get("batch_records") > Some(&1.0);
+    let timed = results.cells().find_map(|(experiment, row, cell)| {
+        let is_it =
+            experiment.loop_kind == LoopKind::Closed && has_batches(row) && cell.system == system.name;
+        timed(cell, "p50_us").filter(|_| is_it)
     });
     context! {
         title => columns::title(system),
-        settings => settings(&system.settings),
-        clients => clients.collect::<Vec<_>>(),
+        says => system,
+        is_alone => measured.filter(|other| other.survives == system.survives).count() < 2,
+        timed,
     }
-}
-
-/// A line for each system: who promises what.
-fn promises(results: &Results) -> String {
-    let measured = || results.systems.iter().filter(|system| system.failed.is_none());
-    let line = |system: &SystemFacts| {
-        let survives = match system.survives {
-            Survives::PowerCut => "a power cut",
-            Survives::ProcessCrash => "a crash of the process, but no power cut",
-            Survives::Nothing => "nothing: it may be lost with the process",
-        };
-        let is_alone = measured()
-            .filter(|other| other.survives == system.survives)
-            .count()
-            < 2;
-        let word = |what| match what {
-            Some(Acknowledges::Batch) => "batch",
-            Some(Acknowledges::Record) => "record",
-            None => "–",
-        };
-        let has_batches = |row: &crate::results::Row| row.parameters.get("batch_records") > Some(&1.0);
-        let timed = results.cells().find_map(|(experiment, row, cell)| {
-            let is_it =
-                experiment.loop_kind == LoopKind::Closed && has_batches(row) && cell.system == system.name;
-            timed(cell, "p50_us").filter(|_| is_it)
-        });
-        vec![
-            escape(&columns::title(system)),
-            code(&system.name),
-            escape(&system.version),
-            format!(
-                "{survives}{}",
-                if is_alone {
-                    " (nobody else here promises the same, so nothing of it is bold or scored)"
-                } else {
-                    ""
-                }
-            ),
-            escape(&system.durability),
-            word(system.acknowledges).to_owned(),
-            word(timed).to_owned(),
-        ]
-    };
-    let titles = [
-        "system",
-        "called",
-        "version",
-        "an acknowledged record survives",
-        "in its own words",
-        "one acknowledgement for each",
-        "one latency for each, in batches of the closed loop",
-    ];
-    let lines: Vec<Vec<String>> = results.systems.iter().map(line).collect();
-    table(&titles.map(str::to_owned), false, &lines)
 }
 
 /// What else was at work while the runs were made.
@@ -185,39 +84,12 @@ fn course(results: &Results) -> Option<Value> {
     };
     let (loads, others) = (of("load"), of("other_cpus"));
     Some(context! {
-        least => format!("{:.2}", loads.first()?),
-        most => format!("{:.2}", loads.last()?),
-        middle => format!("{:.2}", others.get(others.len() / 2).copied().unwrap_or_default()),
-        disturbed => number::count(others.iter().filter(|cpus| **cpus > OTHERS_QUIET).count() as u64),
-        runs => number::count(others.len() as u64),
+        least => loads.first()?,
+        most => loads.last()?,
+        middle => others.get(others.len() / 2).copied().unwrap_or_default(),
+        disturbed => others.iter().filter(|cpus| **cpus > OTHERS_QUIET).count(),
+        runs => others.len(),
     })
-}
-
-/// What the machine allows, before and after all runs.
-fn floors(results: &Results) -> String {
-    let Some(before) = results.floors.first().filter(|floors| !floors.is_empty()) else {
-        return String::new();
-    };
-    let line = |(name, before): (&String, &f64)| {
-        let after = results.floors.get(1).and_then(|floors| floors.get(name)).copied();
-        let text = |floor: f64| {
-            if floor.is_finite() {
-                number::plain(floor)
-            } else {
-                "–".to_owned()
-            }
-        };
-        let is_moved =
-            after.is_some_and(|after| *before > 0.0 && ((after - before) / before).abs() > FLOOR_MOVES);
-        let after = after.map_or_else(|| "–".to_owned(), text);
-        vec![
-            escape(name),
-            text(*before),
-            if is_moved { strong(&after) } else { after },
-        ]
-    };
-    let lines: Vec<Vec<String>> = before.iter().map(line).collect();
-    table(&["floor", "before", "after"].map(str::to_owned), true, &lines)
 }
 
 /// Cells that failed, as a whole or in part, of systems that did not fail as a whole.
@@ -253,7 +125,7 @@ fn gathered(found: impl Iterator<Item = (String, String)>) -> Vec<String> {
 }
 
 /// The beginning of a long text, up to a blank.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let text = text.trim();
     let Some((end, _)) = text.char_indices().nth(LETTERS_TOLD) else {
         return text.to_owned();
@@ -308,7 +180,7 @@ fn marks(results: &Results) -> BTreeMap<String, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Cell, DriverFacts, made_up};
+    use crate::results::{Acknowledges, Cell, DriverFacts, made_up};
 
     #[test]
     fn a_long_failure_is_cut_between_words_and_a_short_one_is_whole() {
@@ -321,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_notes_and_unlike_latencies_are_facts_of_the_report() {
+    fn clients_and_unlike_latencies_are_facts_of_the_report() {
         let mut results = made_up::results(&["ropewalk", "nats-sync"]);
         let cell = |system: &str, samples| Cell {
             best_client: true,
@@ -336,22 +208,21 @@ mod tests {
         results.systems[0].acknowledges = Some(Acknowledges::Batch);
         let fact = |results: &Results, name: &str| of(results).get_attr(name).expect("it is there");
         assert!(fact(&results, "only_best").is_true() && !fact(&results, "numbers_records").is_true());
-        assert!(!fact(&results, "notes").is_true());
-        let promises = promises(&results);
-        assert!(
-            promises
-                .lines()
-                .any(|line| line.starts_with("| ropewalk |") && line.ends_with("| batch | batch |")),
-            "{promises}"
-        );
-        assert!(
-            promises
-                .lines()
-                .any(|line| line.starts_with("| nats-sync |") && line.ends_with("| – | record |")),
-            "{promises}"
-        );
+        let told = |system: usize| {
+            let system = fact(&results, "systems")
+                .get_item_by_index(system)
+                .expect("it is there");
+            let acknowledges = system
+                .get_attr("says")
+                .and_then(|says| says.get_attr("acknowledges"));
+            format!(
+                "{} {}",
+                acknowledges.expect("a fact"),
+                system.get_attr("timed").expect("a fact")
+            )
+        };
+        assert_eq!([told(0), told(1)], ["batch batch", "None record"]);
         results.experiments[0].rows[0].cells[0].best_client = false;
-        results.systems[1].note = Some("Batch publishing may be faster.".to_owned());
         let settings = [("enable.idempotence".to_owned(), "true".to_owned())].into();
         results.systems[1].drivers.insert(
             "java".to_owned(),
@@ -361,6 +232,5 @@ mod tests {
             },
         );
         assert!(!fact(&results, "only_best").is_true() && fact(&results, "numbers_records").is_true());
-        assert!(fact(&results, "notes").is_true());
     }
 }

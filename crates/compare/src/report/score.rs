@@ -7,7 +7,6 @@ use minijinja::{Value, context};
 use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::Comparison;
-use super::markdown::{escape, table};
 use super::measured::{Verdict, title};
 use crate::results::Results;
 
@@ -15,9 +14,7 @@ use crate::results::Results;
 pub(crate) fn of(results: &Results, found: &[Comparison<'_>]) -> Value {
     let is_lost = |one: &Comparison<'_>| one.verdict == Verdict::Worse;
     let is_undecided = |one: &Comparison<'_>| one.verdict == Verdict::NoDifference && one.has_worse_median();
-    let count = |is_so: &dyn Fn(&Comparison<'_>) -> bool| {
-        number::count(found.iter().filter(|one| is_so(one)).count() as u64)
-    };
+    let count = |is_so: &dyn Fn(&Comparison<'_>) -> bool| found.iter().filter(|one| is_so(one)).count();
     context! {
         compared => !found.is_empty(),
         lost => context! {
@@ -34,37 +31,23 @@ pub(crate) fn of(results: &Results, found: &[Comparison<'_>]) -> Value {
     }
 }
 
-/// A line for each figure, those beside systems that promise the same first; empty if there are none.
-fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> String {
+/// What is told of each figure, those beside systems that promise the same first.
+fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
     let mut those: Vec<&Comparison<'_>> = those.collect();
     those.sort_by_key(|one| !one.is_same_guarantee());
-    let line = |one: &&Comparison<'_>| {
-        let median = |measured| cells::median(measured, false);
-        vec![
-            escape(&format!("{} · {}", one.experiment.title, one.row.name)),
-            escape(title(one.metric)),
-            format!(
-                "{} {}",
-                escape(&columns::title(one.our_system)),
-                median(&one.ours)
-            ),
-            format!("{} {}", escape(&opponent(one)), median(&one.theirs)),
-            one.times().map_or_else(|| "–".to_owned(), number::factor),
-            if one.is_same_guarantee() {
-                "the same"
-            } else {
-                "something else"
-            }
-            .to_owned(),
-        ]
-    };
-    let lines: Vec<Vec<String>> = those.iter().map(line).collect();
-    let titles = ["row", "metric", "ours", "theirs", "better by", "they promise"].map(str::to_owned);
-    if lines.is_empty() {
-        String::new()
-    } else {
-        table(&titles, false, &lines)
-    }
+    let told = those.into_iter().map(|one| {
+        context! {
+            row => format!("{} · {}", one.experiment.title, one.row.name),
+            metric => title(one.metric),
+            our_system => columns::title(one.our_system),
+            ours => cells::median(&one.ours, false),
+            opponent => opponent(one),
+            theirs => cells::median(&one.theirs, false),
+            times => one.times().map(number::factor),
+            is_same_guarantee => one.is_same_guarantee(),
+        }
+    });
+    told.collect()
 }
 
 /// The other side of a comparison, as a reader knows it.
@@ -77,7 +60,7 @@ fn opponent(one: &Comparison<'_>) -> String {
 }
 
 /// How often each verdict fell, for each pair of systems that promise the same.
-fn verdicts(found: &[Comparison<'_>]) -> String {
+fn verdicts(found: &[Comparison<'_>]) -> Vec<(String, [u64; 3])> {
     let mut pairs: Vec<(String, [u64; 3])> = Vec::new();
     for one in found.iter().filter(|one| one.decides && one.is_same_guarantee()) {
         let pair = format!("{} against {}", columns::title(one.our_system), opponent(one));
@@ -91,17 +74,12 @@ fn verdicts(found: &[Comparison<'_>]) -> String {
             *count += u64::from(one.verdict == verdict);
         }
     }
-    counted(
-        ["pair", "worse", "no difference", "better"]
-            .map(str::to_owned)
-            .to_vec(),
-        pairs,
-    )
+    pairs
 }
 
 /// How often each system has the best figure of a row among those that promise the same, ties counted for all: by the first metric in
 /// which it can be set beside others.
-fn bests(results: &Results) -> String {
+fn bests(results: &Results) -> Vec<(String, [u64; 2])> {
     let mut bests = vec![[0, 0]; results.systems.len()];
     for experiment in &results.experiments {
         let columns = columns::of(results, experiment);
@@ -128,28 +106,6 @@ fn bests(results: &Results) -> String {
             }
         }
     }
-    let lines = results
-        .systems
-        .iter()
-        .map(columns::title)
-        .zip(bests)
-        .filter(|(_, [_, rows])| *rows > 0);
-    counted(
-        ["system", "best", "rows"].map(str::to_owned).to_vec(),
-        lines.collect(),
-    )
-}
-
-fn counted<const N: usize>(titles: Vec<String>, lines: Vec<(String, [u64; N])>) -> String {
-    let line = |(label, counts): (String, [u64; N])| {
-        let mut line = vec![escape(&label)];
-        line.extend(counts.map(number::count));
-        line
-    };
-    let lines: Vec<Vec<String>> = lines.into_iter().map(line).collect();
-    if lines.is_empty() {
-        String::new()
-    } else {
-        table(&titles, true, &lines)
-    }
+    let titles = results.systems.iter().map(columns::title);
+    titles.zip(bests).filter(|(_, [_, rows])| *rows > 0).collect()
 }

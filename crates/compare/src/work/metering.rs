@@ -208,17 +208,7 @@ impl MemoryWatch {
 /// A load that is not measured.
 pub(super) struct Unwatched;
 
-impl Watch for Unwatched {
-    fn started(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn progress(&mut self, _records: u64) {}
-
-    fn done(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
+impl Watch for Unwatched {}
 
 /// Waits until the system has done with what was appended. Its meters then.
 pub(super) fn settle(server: &Server) -> Result<Meter> {

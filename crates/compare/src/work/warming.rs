@@ -26,9 +26,6 @@ const PACE: f64 = 2_000.0;
 
 /// Loads a system, and so many processes of its driver one after the other, each for `seconds` at least, and on while they still
 /// get faster, three times as long at most. Those that were loaded before are left as they are.
-///
-/// # Errors
-/// If a load fails.
 pub(in super::super) fn warm_up(
     way: &Way,
     clients: usize,
@@ -45,9 +42,6 @@ pub(in super::super) fn warm_up(
 }
 
 /// The same for a driver of a running system.
-///
-/// # Errors
-/// If a load fails.
 pub(super) fn warm_driver(
     way: &Way,
     seconds: f64,

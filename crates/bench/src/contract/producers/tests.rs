@@ -6,6 +6,7 @@ mod rig;
 use std::sync::{Mutex, mpsc};
 
 use anyhow::bail;
+use serde_json::json;
 
 use self::rig::*;
 use super::*;
@@ -13,15 +14,9 @@ use crate::contract::Event;
 
 #[test]
 fn records_are_shared_out_and_each_is_sent_once_and_in_order() {
-    let append = Append {
-        shards: 3,
-        producers: 4,
-        batch_records: 10,
-        in_flight: 2,
-        warmup_records: 50,
-        records: Some(1_001),
-        ..append()
-    };
+    let append = append(
+        json!({"shards": 3, "producers": 4, "batch_records": 10, "in_flight": 2, "warmup_records": 50, "records": 1_001}),
+    );
     let ran = run_fake(&append, Batches::ByDriver, Behaviour { window: 2, ..PROMPT });
     let done = ran.done.expect("it runs");
     assert_eq!((done.records, done.bytes, done.errors), (1_001, 100_100, 0));
@@ -45,12 +40,7 @@ fn records_are_shared_out_and_each_is_sent_once_and_in_order() {
 
 #[test]
 fn a_client_that_batches_is_handed_records_and_a_batch_of_them_goes_to_one_shard() {
-    let append = Append {
-        shards: 2,
-        batch_records: 5,
-        in_flight: 3,
-        ..append()
-    };
+    let append = append(json!({"shards": 2, "batch_records": 5, "in_flight": 3}));
     let slow = Behaviour {
         latency: |_| Duration::from_millis(1),
         window: 15,
@@ -71,7 +61,7 @@ fn latency_is_that_of_each_unit_and_the_time_that_of_all() {
         window: 1,
         ..PROMPT
     };
-    let done = done(&append(), Batches::ByDriver, slow);
+    let done = done(&append(json!({})), Batches::ByDriver, slow);
     assert_eq!(longer_than(&done, Duration::from_micros(1_999)), 100);
     // What a histogram rounds by, and no more.
     assert_eq!(longer_than(&done, Duration::from_micros(2_010)), 0);
@@ -80,10 +70,7 @@ fn latency_is_that_of_each_unit_and_the_time_that_of_all() {
 
 #[test]
 fn units_may_complete_in_any_order() {
-    let append = Append {
-        in_flight: 7,
-        ..append()
-    };
+    let append = append(json!({"in_flight": 7}));
     let uneven = Behaviour {
         latency: |unit| Duration::from_millis(unit * 5 % 7),
         window: 7,
@@ -100,11 +87,7 @@ fn what_failed_is_counted_and_ends_what_counts_as_appended() {
         is_refused: |unit| unit == 70,
         ..PROMPT
     };
-    let append = Append {
-        in_flight: 8,
-        warmup_records: 50,
-        ..append()
-    };
+    let append = append(json!({"in_flight": 8, "warmup_records": 50}));
     let done = done(&append, Batches::ByDriver, failing);
     assert_eq!(
         (done.records, done.errors, &done.appended[..]),
@@ -115,11 +98,7 @@ fn what_failed_is_counted_and_ends_what_counts_as_appended() {
 
 #[test]
 fn a_system_that_only_fails_is_given_up() {
-    let never = Append {
-        records: Some(1_000_000_000),
-        in_flight: 4,
-        ..append()
-    };
+    let never = append(json!({"records": 1_000_000_000, "in_flight": 4}));
     let failing = Behaviour {
         is_failing: |_| true,
         ..PROMPT
@@ -143,10 +122,7 @@ fn a_system_that_only_fails_is_given_up() {
 
 #[test]
 fn a_system_that_says_nothing_is_given_up_after_two_minutes() {
-    let append = Append {
-        in_flight: 4,
-        ..append()
-    };
+    let append = append(json!({"in_flight": 4}));
     let silent = Behaviour {
         latency: |_| Duration::from_secs(3_600),
         ..PROMPT
@@ -158,10 +134,7 @@ fn a_system_that_says_nothing_is_given_up_after_two_minutes() {
 
 #[test]
 fn a_producer_that_cannot_connect_stops_all() {
-    let append = Append {
-        producers: 3,
-        ..append()
-    };
+    let append = append(json!({"producers": 3}));
     let mut out = Vec::new();
     let connect = |producer| match producer {
         1 => bail!("nobody listens"),
@@ -222,10 +195,6 @@ impl Watch for Waiting {
         Duration::from_millis(1)
     }
 
-    fn started(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn progress(&mut self, records: u64) {
         assert!(records <= self.records + 1, "{records}");
         if records == self.records {
@@ -233,19 +202,11 @@ impl Watch for Waiting {
             let _ = self.go_on.send(());
         }
     }
-
-    fn done(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
 
 #[test]
 fn what_was_acknowledged_is_told_while_the_rest_is_under_way() {
-    let append = Append {
-        warmup_records: 10,
-        records: Some(50),
-        ..append()
-    };
+    let append = append(json!({"warmup_records": 10, "records": 50}));
     let (go_on, may_go_on) = mpsc::channel();
     let held = Mutex::new(Some(Held::by(may_go_on)));
     let connect = |_| {
@@ -272,15 +233,9 @@ fn progress_is_said_once_a_second() {
 
 #[test]
 fn a_time_that_is_over_at_once_is_enough_for_a_batch_of_each() {
-    let append = Append {
-        producers: 2,
-        batch_records: 10,
-        in_flight: 3,
-        warmup_records: 2,
-        records: None,
-        seconds: Some(0.001),
-        ..append()
-    };
+    let append = append(
+        json!({"producers": 2, "batch_records": 10, "in_flight": 3, "warmup_records": 2, "records": null, "seconds": 0.001}),
+    );
     // As if the machine had been busy: both begin when the time is over.
     let slow = Behaviour {
         latency: |_| Duration::from_millis(3),
@@ -297,18 +252,9 @@ fn of_a_number_and_a_time_what_comes_first_ends_it() {
         ..PROMPT
     };
     for rate in [None, Some(1_000.0)] {
-        let number = Append {
-            seconds: Some(3_600.0),
-            rate,
-            ..append()
-        };
+        let number = append(json!({"seconds": 3_600.0, "rate": rate}));
         assert_eq!(done(&number, Batches::ByDriver, PROMPT).records, 100);
-        let time = Append {
-            records: Some(u64::MAX / 2),
-            seconds: Some(0.1),
-            rate,
-            ..append()
-        };
+        let time = append(json!({"records": u64::MAX / 2, "seconds": 0.1, "rate": rate}));
         let done = done(&time, Batches::ByDriver, slow);
         assert_eq!((done.records, took(&done)), (100, Duration::from_millis(100)));
     }
@@ -317,26 +263,14 @@ fn of_a_number_and_a_time_what_comes_first_ends_it() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let wrong = [
-        Append {
-            producers: 0,
-            ..append()
-        },
-        Append {
-            in_flight: 0,
-            ..append()
-        },
-        Append {
-            rate: Some(0.0),
-            ..append()
-        },
-        Append {
-            records: None,
-            ..append()
-        },
+        append(json!({"producers": 0})),
+        append(json!({"in_flight": 0})),
+        append(json!({"rate": 0.0})),
+        append(json!({"records": null})),
         Append {
             records: None,
             seconds: Some(f64::NAN),
-            ..append()
+            ..append(json!({}))
         },
     ];
     for append in wrong {

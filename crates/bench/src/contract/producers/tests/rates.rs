@@ -4,11 +4,7 @@ use super::*;
 
 #[test]
 fn a_stall_counts_for_all_that_was_due_meanwhile() {
-    let paced = Append {
-        records: Some(600),
-        rate: Some(1_000.0),
-        ..append()
-    };
+    let paced = append(json!({"records": 600, "rate": 1_000.0}));
     let stalling = Behaviour {
         stall: Some((200, Duration::from_millis(200))),
         window: 1,
@@ -29,14 +25,8 @@ fn a_stall_counts_for_all_that_was_due_meanwhile() {
 
 #[test]
 fn a_rate_is_kept_and_nothing_is_sent_before_it_is_due() {
-    let append = Append {
-        producers: 2,
-        records: None,
-        seconds: Some(0.5),
-        rate: Some(2_000.0),
-        in_flight: 4,
-        ..append()
-    };
+    let append =
+        append(json!({"producers": 2, "records": null, "seconds": 0.5, "rate": 2_000.0, "in_flight": 4}));
     let done = done(&append, Batches::ByDriver, PROMPT);
     assert_eq!((done.records, &done.appended[..]), (1_000, &[500, 500][..]));
     assert_eq!(took(&done), Duration::from_micros(499_500), "the last one is due");
@@ -50,12 +40,7 @@ fn each_record_of_a_batch_counts_from_its_own_due_time() {
         window: 1,
         ..PROMPT
     };
-    let append = Append {
-        records: Some(100),
-        batch_records: 200,
-        rate: Some(1_000.0),
-        ..append()
-    };
+    let append = append(json!({"records": 100, "batch_records": 200, "rate": 1_000.0}));
     // The first record holds up the others, which then go in one batch. They were due one by one in the 100 ms before.
     let ran = run_fake(&append, Batches::ByDriver, stalling);
     let done = ran.done.expect("it runs");
@@ -73,13 +58,7 @@ fn each_record_of_a_batch_counts_from_its_own_due_time() {
 
 #[test]
 fn nothing_waits_for_a_batch_to_fill() {
-    let append = Append {
-        records: Some(50),
-        batch_records: 50,
-        in_flight: 50,
-        rate: Some(1_000.0),
-        ..append()
-    };
+    let append = append(json!({"records": 50, "batch_records": 50, "in_flight": 50, "rate": 1_000.0}));
     let ran = run_fake(&append, Batches::ByDriver, PROMPT);
     let done = ran.done.expect("it runs");
     assert_eq!((done.records, count(&done)), (50, 50));
@@ -94,16 +73,9 @@ fn nothing_waits_for_a_batch_to_fill() {
 
 #[test]
 fn who_falls_behind_sends_no_more_in_one_batch_than_is_allowed_and_nothing_twice() {
-    let append = Append {
-        producers: 2,
-        shards: 3,
-        records: None,
-        seconds: Some(0.3),
-        batch_records: 7,
-        warmup_records: 5,
-        rate: Some(2_000.0),
-        ..append()
-    };
+    let append = append(
+        json!({"producers": 2, "shards": 3, "records": null, "seconds": 0.3, "batch_records": 7, "warmup_records": 5, "rate": 2_000.0}),
+    );
     let slow = Behaviour {
         latency: |_| Duration::from_millis(3),
         window: 1,
@@ -128,12 +100,7 @@ fn who_falls_behind_sends_no_more_in_one_batch_than_is_allowed_and_nothing_twice
 
 #[test]
 fn each_measured_record_is_due_once_and_none_of_the_warm_up() {
-    let append = Append {
-        producers: 2,
-        warmup_records: 3,
-        rate: Some(1_000.0),
-        ..append()
-    };
+    let append = append(json!({"producers": 2, "warmup_records": 3, "rate": 1_000.0}));
     let schedule = Schedule::new(&append);
     let due = |producer, sequence| schedule.due(Stamp { producer, sequence });
     assert_eq!(due(0, 5), None, "nothing is due before the beginning");

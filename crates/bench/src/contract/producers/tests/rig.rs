@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use anyhow::bail;
+use serde_json::Value;
 
 use super::*;
 use crate::contract::Event;
@@ -115,20 +116,16 @@ impl Appender for Fake<'_> {
     }
 }
 
-pub(super) fn append() -> Append {
-    Append {
-        log: "log".to_owned(),
-        shards: 1,
-        producers: 1,
-        record_bytes: 100,
-        batch_records: 1,
-        in_flight: 1,
-        warmup_records: 0,
-        records: Some(100),
-        seconds: None,
-        rate: None,
-        follow: false,
-    }
+/// 100 records one by one, but for what is told.
+pub(super) fn append(told: Value) -> Append {
+    let mut append = json!({
+        "log": "log", "shards": 1, "producers": 1, "record_bytes": 100, "batch_records": 1, "in_flight": 1, "records": 100,
+    });
+    let Value::Object(told) = told else {
+        panic!("{told} is no object");
+    };
+    append.as_object_mut().expect("an object").extend(told);
+    serde_json::from_value(append).expect("what an append has")
 }
 
 pub(super) struct Ran {
