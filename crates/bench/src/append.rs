@@ -8,7 +8,6 @@ mod partition;
 mod ring;
 mod verify;
 
-use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use crate::contract::producers::{self, Batches, Produced, Schedule};
 use crate::floor::Beside;
 use crate::latency::Latency;
 use crate::progress::Progress;
-use crate::report::{bytes, counted, mb_per_s, per_s, plain, write_latency, write_usage};
+use crate::report::{Report, counted, mb_per_s, per_s};
 use crate::usage::Usage;
 
 /// How long a topic that was just created may take to have leaders.
@@ -257,52 +256,7 @@ fn report(options: &AppendOptions, produced: &Produced) -> AppendReport {
     }
 }
 
-impl fmt::Display for AppendReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "append       {} of {} B in {} s ({}, {}, batches of {}, {} in flight, acks={})",
-            counted(self.records, "record"),
-            self.record_bytes,
-            self.seconds,
-            counted(self.producers, "producer"),
-            counted(self.partitions, "partition"),
-            counted(self.batch_records, "record"),
-            self.in_flight,
-            if self.acks < 0 {
-                "all".to_owned()
-            } else {
-                self.acks.to_string()
-            }
-        )?;
-        writeln!(
-            f,
-            "throughput   {} records/s, {}/s{}",
-            plain(self.records_per_s),
-            bytes(self.records_per_s * self.record_bytes as f64),
-            self.rate
-                .map(|rate| format!(
-                    " ({rate} records/s asked for; latency of each record from its intended time)"
-                ))
-                .unwrap_or_default()
-        )?;
-        write_latency(f, &self.latency)?;
-        write!(f, "{}", self.floor)?;
-        write_usage(f, &self.usage)?;
-        if let Some(verified) = self.verified_records {
-            writeln!(f, "verified     {verified} records read back and found right")?;
-        }
-        if self.errors > 0 {
-            let first = self.first_error.as_deref().unwrap_or("unknown");
-            writeln!(
-                f,
-                "errors       {} batches failed; the first: {first}",
-                self.errors
-            )?;
-        }
-        Ok(())
-    }
-}
+impl Report for AppendReport {}
 
 pub(crate) fn parse_config(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -1,6 +1,11 @@
 //! The broker that a workload asks: the option that all workloads share.
 
-use client::{ClientError, Cluster, Connection, ConnectionOptions};
+use std::time::Duration;
+
+use client::{ClientError, Cluster, Connection, ConnectionOptions, ErrorCode, NewTopic, TopicMetadata};
+
+/// How long a topic that was just created may take to have leaders.
+const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where it is.
 #[derive(Debug, Clone, clap::Args)]
@@ -20,6 +25,15 @@ impl Broker {
     /// Connects to the cluster that it is of.
     pub(crate) fn cluster(&self) -> Result<Cluster, ClientError> {
         Cluster::connect(&self.bootstrap, ConnectionOptions::default())
+    }
+
+    /// Makes a topic unless it is there, and waits until it can be used.
+    pub(crate) fn have_topic(cluster: &mut Cluster, topic: &NewTopic) -> client::Result<TopicMetadata> {
+        match cluster.create_topic(topic) {
+            Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
+            made => made?,
+        }
+        cluster.wait_topic(&topic.name, TOPIC_PATIENCE)
     }
 
     /// Connects to it alone.

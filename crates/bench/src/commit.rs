@@ -3,9 +3,8 @@
 //! Whoever commits is in no group, as tools do it: what is measured is the coordinator's log, not membership.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use client::wire::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -16,11 +15,9 @@ use serde::Serialize;
 use crate::broker::Broker;
 use crate::floor::Beside;
 use crate::latency::{Latency, LatencyRecorder};
-use crate::report::{counted, per_s, plain, write_latency, write_usage};
+use crate::report::{Report, per_s};
 use crate::usage::{Meter, Usage};
 
-/// How long a topic or a coordinator may take to be there.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// About the bytes of a commit of one offset.
 const COMMIT_BYTES: usize = 128;
 /// A committer that is in no group has this generation.
@@ -92,11 +89,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
         bail!("--seconds must not be negative");
     }
     let mut cluster = options.broker.cluster()?;
-    match cluster.create_topic(&NewTopic::new(&options.topic, 1)) {
-        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
-        made => made?,
-    }
-    let topic = cluster.wait_topic(&options.topic, PATIENCE)?.id;
+    let topic = Broker::have_topic(&mut cluster, &NewTopic::new(&options.topic, 1))?.id;
     // Makes the groups' topic, if there is none yet.
     cluster.group_offsets("bench-0")?;
     let floor = Beside::measure(&mut cluster, COMMIT_BYTES);
@@ -112,10 +105,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
             .collect::<anyhow::Result<Vec<_>>>()
     })?;
     let seconds = began.elapsed().as_secs_f64();
-    let mut latencies = LatencyRecorder::new();
-    for recorder in &commits {
-        latencies.merge(recorder);
-    }
+    let latencies = LatencyRecorder::merged(commits.iter());
     Ok(CommitReport {
         workload: "commit",
         groups: options.groups,
@@ -125,7 +115,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
         commits: latencies.count(),
         commits_per_s: per_s(latencies.count() as f64, seconds),
         latency: latencies.summary(),
-        usage: meter.stop()?.usage(0),
+        usage: meter.stop()?,
         floor,
     })
 }
@@ -199,20 +189,4 @@ fn request(name: &str, topic: TopicId, group: &Text, offset: i64) -> OffsetCommi
     }
 }
 
-impl fmt::Display for CommitReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "commit       {} of {} in {} s ({}, {} in flight)",
-            counted(self.commits, "offset"),
-            counted(self.groups, "group"),
-            self.seconds,
-            counted(self.connections, "connection"),
-            self.in_flight
-        )?;
-        writeln!(f, "throughput   {} commits/s", plain(self.commits_per_s))?;
-        write_latency(f, &self.latency)?;
-        write!(f, "{}", self.floor)?;
-        write_usage(f, &self.usage)
-    }
-}
+impl Report for CommitReport {}

@@ -16,6 +16,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 pub use self::beside::Beside;
 use crate::latency::{Latency, LatencyRecorder};
+use crate::report::Report;
 
 /// Where to measure.
 #[derive(Debug, Clone, clap::Args)]
@@ -120,6 +121,12 @@ impl Serialize for FloorReport {
     }
 }
 
+impl Report for FloorReport {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl fmt::Display for FloorReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if self.direct {
@@ -157,7 +164,6 @@ impl fmt::Display for FloorReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Report as _;
 
     #[test]
     fn a_directory_that_is_not_there_is_not_made() {

@@ -50,6 +50,14 @@ impl LatencyRecorder {
             .expect("all have the same bounds");
     }
 
+    /// All of several.
+    pub(crate) fn merged<'a>(all: impl Iterator<Item = &'a LatencyRecorder>) -> LatencyRecorder {
+        all.fold(LatencyRecorder::new(), |mut merged, one| {
+            merged.merge(one);
+            merged
+        })
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -16,16 +16,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use client::wire::Text;
-use client::{ErrorCode, NewTopic, TopicId};
+use client::{NewTopic, TopicId};
 use serde::Serialize;
 
 use self::classic::ClassicGroup;
 use self::consumer::ConsumerGroup;
 use crate::broker::Broker;
-use crate::report::counted;
+use crate::report::{Report, counted};
 
-/// How long a topic may take to be there.
-const PATIENCE: Duration = Duration::from_secs(30);
 const REBALANCE_TIMEOUT_MS: i32 = 60_000;
 
 /// How members speak with the coordinator.
@@ -189,11 +187,8 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
 /// Sees to it that the topic and the groups' topic are there.
 fn prepare(options: &MembersOptions) -> anyhow::Result<TopicId> {
     let mut cluster = options.broker.cluster()?;
-    match cluster.create_topic(&NewTopic::new(&options.topic, options.partitions)) {
-        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
-        made => made?,
-    }
-    let found = cluster.wait_topic(&options.topic, PATIENCE)?;
+    let topic = NewTopic::new(&options.topic, options.partitions);
+    let found = Broker::have_topic(&mut cluster, &topic)?;
     if found.partitions.len() != options.partitions as usize {
         bail!(
             "topic {} has {} partitions: use another or delete it",
@@ -276,6 +271,12 @@ impl Settled {
             members_changed: changed.count(),
             partitions_moved: moved.sum(),
         }
+    }
+}
+
+impl Report for MembersReport {
+    fn text(&self) -> String {
+        self.to_string()
     }
 }
 

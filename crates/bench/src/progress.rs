@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::contract::watch::Watch;
-use crate::usage::{Meter, Spent, Usage};
+use crate::usage::{Meter, Usage};
 
 /// How often the line is written anew.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
     /// What the line said last, and when.
     before: (u64, Instant),
     meter: Option<Meter>,
-    spent: Option<Spent>,
+    spent: Option<Usage>,
 }
 
 impl Progress {
@@ -47,9 +47,9 @@ impl Progress {
     pub(crate) fn usage(&self, bytes: u64) -> Usage {
         let spent = self
             .spent
-            .as_ref()
+            .clone()
             .expect("a workload is done before it is reported");
-        spent.usage(bytes)
+        spent.of_bytes(bytes)
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod consumer;
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -18,7 +17,7 @@ use crate::broker::Broker;
 use crate::contract::together;
 use crate::latency::{Latency, LatencyRecorder};
 use crate::progress::Progress;
-use crate::report::{bytes, counted, mb_per_s, per_s, plain, write_latency, write_usage};
+use crate::report::{Report, mb_per_s, per_s};
 use crate::stretches;
 use crate::usage::Usage;
 
@@ -134,10 +133,7 @@ pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
 }
 
 fn report(options: &ReadOptions, partitions: usize, began: Instant, outcomes: &[Outcome]) -> ReadReport {
-    let mut latencies = LatencyRecorder::new();
-    for outcome in outcomes {
-        latencies.merge(&outcome.latencies);
-    }
+    let latencies = LatencyRecorder::merged(outcomes.iter().map(|outcome| &outcome.latencies));
     let records = outcomes.iter().map(|outcome| outcome.records).sum::<u64>();
     let bytes = outcomes.iter().map(|outcome| outcome.bytes).sum::<u64>();
     let ended = outcomes.iter().filter_map(|outcome| outcome.ended).max();
@@ -159,26 +155,4 @@ fn report(options: &ReadOptions, partitions: usize, began: Instant, outcomes: &[
     }
 }
 
-impl fmt::Display for ReadReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "read         {}, {} in {} s ({}, {}, {}, {})",
-            counted(self.records, "record"),
-            bytes(self.bytes as f64),
-            self.seconds,
-            counted(self.consumers, "consumer"),
-            counted(self.partitions as u64, "partition"),
-            counted(self.fetches, "fetch"),
-            counted(self.offset_gaps, "offset gap")
-        )?;
-        writeln!(
-            f,
-            "throughput   {} records/s, {}/s",
-            plain(self.records_per_s),
-            bytes(self.mb_per_s * 1e6)
-        )?;
-        write_latency(f, &self.latency)?;
-        write_usage(f, &self.usage)
-    }
-}
+impl Report for ReadReport {}

@@ -1,17 +1,11 @@
-//! Reports: one JSON object, or as text aligned lines of a name and a figure.
-
-use std::fmt;
+//! Reports: one JSON object, or the same as lines of a name and a figure.
 
 use serde::Serialize;
 
-pub(crate) use crate::number::plain;
-
-use crate::latency::Latency;
 use crate::number;
-use crate::usage::Usage;
 
-/// What a workload reports.
-pub trait Report: Serialize + fmt::Display {
+/// What a workload reports: the names of its fields are those of the JSON and of the text.
+pub trait Report: Serialize {
     /// The report as `--json` asks: one JSON object on one line, or text.
     ///
     /// # Panics
@@ -20,12 +14,36 @@ pub trait Report: Serialize + fmt::Display {
         if json {
             serde_json::to_string(self).expect("a report is plain data")
         } else {
-            self.to_string()
+            self.text()
         }
     }
-}
 
-impl<R: Serialize + fmt::Display> Report for R {}
+    /// A line for each figure that there is.
+    ///
+    /// # Panics
+    /// Never: a report is plain data.
+    fn text(&self) -> String {
+        // So written, an object has a line for each of its fields, in their order.
+        let lines = serde_json::to_string_pretty(self).expect("a report is plain data");
+        let fields = lines
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\": "));
+        let told = fields.filter_map(|(name, value)| {
+            let value: serde_json::Value = serde_json::from_str(value.trim_end_matches(',')).ok()?;
+            let value = match &value {
+                serde_json::Value::Null => return None,
+                serde_json::Value::String(words) => words.clone(),
+                other => match (other.as_u64(), other.as_f64()) {
+                    (Some(count), _) => number::count(count),
+                    (None, Some(figure)) if !other.is_i64() => number::plain(figure),
+                    _ => other.to_string(),
+                },
+            };
+            Some(format!("{name:<22} {value}\n"))
+        });
+        told.collect()
+    }
+}
 
 /// Bytes of 10^6 a second.
 pub(crate) fn mb_per_s(bytes: u64, seconds: f64) -> f64 {
@@ -35,22 +53,8 @@ pub(crate) fn mb_per_s(bytes: u64, seconds: f64) -> f64 {
 /// A count and what is counted, in the singular or the plural.
 pub(crate) fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
-    let ending = match noun {
-        _ if count == 1 => "",
-        _ if noun.ends_with("ch") => "es",
-        _ => "s",
-    };
+    let ending = if count == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", number::count(count))
-}
-
-/// Bytes in the unit that leaves few digits: B, KB, MB or GB, of 10^3 each.
-pub(crate) fn bytes(bytes: f64) -> String {
-    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
-    let (unit, name) = units
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit)
-        .unwrap_or((1.0, "B"));
-    format!("{} {name}", plain(bytes / unit))
 }
 
 /// How many a second, to two places; zero in no time.
@@ -61,54 +65,43 @@ pub(crate) fn per_s(count: f64, seconds: f64) -> f64 {
     (count / seconds * 100.0).round() / 100.0
 }
 
-/// One line of percentiles.
-pub(crate) fn write_latency(f: &mut fmt::Formatter<'_>, latency: &Latency) -> fmt::Result {
-    writeln!(
-        f,
-        "latency µs   p50 {}  p90 {}  p99 {}  p99.9 {}  p99.99 {}  max {}  mean {}",
-        latency.p50_us,
-        latency.p90_us,
-        latency.p99_us,
-        latency.p999_us,
-        latency.p9999_us,
-        latency.max_us,
-        latency.mean_us
-    )
-}
-
-/// One line of what a run cost.
-pub(crate) fn write_usage(f: &mut fmt::Formatter<'_>, usage: &Usage) -> fmt::Result {
-    write!(f, "cpu s        client {}", usage.client_cpu_s)?;
-    if let Some(cpu) = usage.server_cpu_s {
-        write!(f, "  server {cpu}")?;
-    }
-    if let Some(cpu) = usage.server_cpu_s_per_gb {
-        write!(f, " ({cpu} per GB)")?;
-    }
-    if let Some(rss) = usage.server_rss_mb {
-        write!(f, ", {rss} MB resident")?;
-    }
-    writeln!(f)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[derive(Serialize)]
+    struct Small {
+        workload: &'static str,
+        records: u64,
+        acks: i16,
+        rate: Option<f64>,
+        p50_us: f64,
+    }
+
+    impl Report for Small {}
+
     #[test]
-    fn counts_and_bytes_read_as_people_write_them() {
+    fn text_names_what_there_is_as_json_does_and_in_its_order() {
+        let report = Small {
+            workload: "say \"read\"",
+            records: 1_234_567,
+            acks: -1,
+            rate: None,
+            p50_us: 92.13,
+        };
+        let text = report.render(false);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.splitn(2, ' ').map(str::trim).collect())
+            .collect();
+        let expected = [
+            ["workload", "say \"read\""],
+            ["records", "1,234,567"],
+            ["acks", "-1"],
+            ["p50_us", "92.1"],
+        ];
+        assert_eq!(lines, expected);
         assert_eq!(counted(1_u32, "producer"), "1 producer");
         assert_eq!(counted(0_u32, "partition"), "0 partitions");
-        assert_eq!(counted(1_234_u32, "fetch"), "1,234 fetches");
-        for (value, text) in [
-            (0.0, "0 B"),
-            (100.0, "100 B"),
-            (38_400.0, "38.4 KB"),
-            (500_000.0, "500 KB"),
-            (9_900_000.0, "9.90 MB"),
-            (1_103_411_200.0, "1.10 GB"),
-        ] {
-            assert_eq!(bytes(value), text);
-        }
     }
 }

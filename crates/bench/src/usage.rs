@@ -14,14 +14,6 @@ pub(crate) struct Meter {
     server: Duration,
 }
 
-/// What was used during a run, before it is known how much it moved.
-#[derive(Debug)]
-pub(crate) struct Spent {
-    client: Duration,
-    /// Processor time of the server's processes, and their memory at the end; none if they were not named.
-    server: Option<(Duration, u64)>,
-}
-
 /// What a run used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
@@ -46,37 +38,27 @@ impl Meter {
         })
     }
 
-    /// What was used since then.
-    pub(crate) fn stop(self) -> anyhow::Result<Spent> {
-        let client = own_cpu()?.saturating_sub(self.client);
-        if self.server_pids.is_empty() {
-            return Ok(Spent { client, server: None });
-        }
+    /// What was used since then, before it is known how much that moved.
+    pub(crate) fn stop(self) -> anyhow::Result<Usage> {
+        let client_cpu_s = seconds(own_cpu()?.saturating_sub(self.client));
         let (cpu, rss_bytes) = server_usage(&self.server_pids)?;
-        Ok(Spent {
-            client,
-            server: Some((cpu.saturating_sub(self.server), rss_bytes)),
+        let is_named = !self.server_pids.is_empty();
+        Ok(Usage {
+            client_cpu_s,
+            server_cpu_s: is_named.then(|| seconds(cpu.saturating_sub(self.server))),
+            server_cpu_s_per_gb: None,
+            server_rss_mb: is_named.then(|| round(rss_bytes as f64 / 1e6)),
         })
     }
 }
 
-impl Spent {
-    /// In the words of reports, for a run that moved `bytes` of values.
-    pub(crate) fn usage(&self, bytes: u64) -> Usage {
-        let client_cpu_s = seconds(self.client);
-        let Some((cpu, rss_bytes)) = self.server else {
-            return Usage {
-                client_cpu_s,
-                ..Usage::default()
-            };
-        };
-        let server_cpu_s = seconds(cpu);
-        let gb = bytes as f64 / 1e9;
+impl Usage {
+    /// Of a run that moved `bytes` of values.
+    pub(crate) fn of_bytes(self, bytes: u64) -> Usage {
+        let per_gb = |cpu_s: f64| round(cpu_s / (bytes as f64 / 1e9));
         Usage {
-            client_cpu_s,
-            server_cpu_s: Some(server_cpu_s),
-            server_cpu_s_per_gb: (bytes > 0).then(|| round(server_cpu_s / gb)),
-            server_rss_mb: Some(round(rss_bytes as f64 / 1e6)),
+            server_cpu_s_per_gb: self.server_cpu_s.filter(|_| bytes > 0).map(per_gb),
+            ..self
         }
     }
 }
@@ -111,14 +93,10 @@ mod tests {
 
     #[test]
     fn the_server_is_measured_only_if_it_is_named() {
-        let usage = Meter::start(&[])
-            .expect("we run")
-            .stop()
-            .expect("we run")
-            .usage(0);
+        let usage = Meter::start(&[]).and_then(Meter::stop).expect("we run");
         assert_eq!(usage.server_cpu_s, None);
         let own = Meter::start(&[std::process::id()]).expect("we run");
-        let usage = own.stop().expect("we run").usage(1_000_000_000);
+        let usage = own.stop().expect("we run").of_bytes(1_000_000_000);
         assert_eq!(usage.server_cpu_s, usage.server_cpu_s_per_gb);
         assert!(usage.server_rss_mb > Some(0.1));
         let error = Meter::start(&[u32::MAX]).expect_err("no such process");

@@ -137,10 +137,7 @@ impl Outcome {
 }
 
 fn sum_up(read: &Read, began: Instant, outcomes: &[Outcome]) -> Done {
-    let mut latencies = LatencyRecorder::new();
-    for outcome in outcomes {
-        latencies.merge(&outcome.latencies);
-    }
+    let latencies = LatencyRecorder::merged(outcomes.iter().map(|outcome| &outcome.latencies));
     let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     let ended = outcomes.iter().filter_map(|outcome| outcome.ended).max();
     Done {

@@ -3,7 +3,6 @@
 //!
 //! Another machine's disk cannot be measured from here, and what a loopback there takes neither: then the report says so.
 
-use std::fmt;
 use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use serde::Serialize;
 
 use super::disk::time_filled;
 use super::loopback::round_trips;
-use crate::report::bytes;
 
 /// Flushes and round trips that are timed.
 const FLUSHES: u32 = 100;
@@ -44,14 +42,15 @@ impl Beside {
         if !is_local(cluster) {
             return Beside {
                 floor_bytes,
-                floor_disk: "the broker is on another machine".to_owned(),
+                floor_disk: "the broker is on another machine; `ropewalk bench floor` there measures it"
+                    .to_owned(),
                 ..Beside::default()
             };
         }
         let loopback = round_trips(floor_bytes, ROUND_TRIPS).ok();
         let (floor_flush_p50_us, floor_disk) = match flushes(cluster, floor_bytes) {
             Ok((p50_us, place)) => (Some(p50_us), place.display().to_string()),
-            Err(why) => (None, why),
+            Err(why) => (None, format!("{why}; `ropewalk bench floor --dir` times a flush")),
         };
         Beside {
             floor_bytes,
@@ -111,28 +110,6 @@ fn is_writable(place: &Path) -> bool {
     access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-impl fmt::Display for Beside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(loopback) = self.floor_loopback_p50_us else {
-            return writeln!(
-                f,
-                "floor        not measured: {}; `ropewalk bench floor` there measures it",
-                self.floor_disk
-            );
-        };
-        write!(f, "floor        {}: ", bytes(self.floor_bytes as f64))?;
-        match self.floor_flush_p50_us {
-            Some(flush) => write!(f, "one flush p50 {flush} µs (in {})", self.floor_disk)?,
-            None => write!(
-                f,
-                "no flush was timed ({}; `ropewalk bench floor --dir` times one)",
-                self.floor_disk
-            )?,
-        }
-        writeln!(f, ", one loopback round trip p50 {loopback} µs")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,28 +125,5 @@ mod tests {
         // Its parent, this test and temporary files are on other disks.
         let refused = place_beside(Path::new("/proc")).expect_err("nothing else is on it");
         assert_eq!(refused, "no directory beside /proc can be written to");
-    }
-
-    #[test]
-    fn what_was_not_measured_is_told_with_where_it_can_be() {
-        let far = Beside {
-            floor_bytes: 100,
-            floor_disk: "the broker is on another machine".to_owned(),
-            ..Beside::default()
-        };
-        assert_eq!(
-            far.to_string(),
-            "floor        not measured: the broker is on another machine; `ropewalk bench floor` there measures it\n"
-        );
-        let near = Beside {
-            floor_bytes: 500_000,
-            floor_loopback_p50_us: Some(61.5),
-            floor_flush_p50_us: Some(410.0),
-            floor_disk: "/srv".to_owned(),
-        };
-        assert_eq!(
-            near.to_string(),
-            "floor        500 KB: one flush p50 410 µs (in /srv), one loopback round trip p50 61.5 µs\n"
-        );
     }
 }

@@ -50,33 +50,19 @@ pub(super) fn measure(
         let samples = samples_of(options.samples, size);
         let written_bytes = size as u64 * u64::from(samples);
         let file_bytes = file_bytes(size, samples);
-        rows.push(times(
-            "disk_filled",
-            size,
-            &flush_filled(&disk, file_bytes, size, samples)?,
-        ));
+        let mut add = |operation, recorder: &LatencyRecorder| rows.push(times(operation, size, recorder));
+        add("disk_filled", &flush_filled(&disk, file_bytes, size, samples)?);
 
         let allocated = create_allocated(&disk, "allocated", written_bytes)?;
-        rows.push(times(
-            "disk_fallocated",
-            size,
-            &flush_onwards(&allocated, size, samples)?,
-        ));
+        add("disk_fallocated", &flush_onwards(&allocated, size, samples)?);
         disk.remove(Path::new("allocated"))?;
 
         let growing = disk.create(Path::new("growing"))?;
-        rows.push(times(
-            "disk_growing",
-            size,
-            &flush_onwards(&growing, size, samples)?,
-        ));
+        add("disk_growing", &flush_onwards(&growing, size, samples)?);
         disk.remove(Path::new("growing"))?;
 
-        rows.push(times(
-            "disk_fdatasync",
-            size,
-            &sync_through_cache(&folder.0, file_bytes, size, samples)?,
-        ));
+        let through_cache = sync_through_cache(&folder.0, file_bytes, size, samples)?;
+        add("disk_fdatasync", &through_cache);
     }
     let bytes = (SEQUENTIAL_BYTES_PER_SAMPLE * u64::from(options.samples))
         .clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES_MAX);

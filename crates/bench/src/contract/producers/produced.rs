@@ -49,11 +49,7 @@ impl Produced {
 
     /// Those of all measured units; at a rate, of all measured records.
     pub(crate) fn latencies(&self) -> LatencyRecorder {
-        let mut latencies = LatencyRecorder::new();
-        for outcome in &self.outcomes {
-            latencies.merge(&outcome.latencies);
-        }
-        latencies
+        LatencyRecorder::merged(self.outcomes.iter().map(|outcome| &outcome.latencies))
     }
 
     /// The same in the words of the contract.

@@ -41,11 +41,7 @@ fn records_are_shared_out_and_each_is_sent_once_and_in_order() {
 #[test]
 fn a_client_that_batches_is_handed_records_and_a_batch_of_them_goes_to_one_shard() {
     let append = append(json!({"shards": 2, "batch_records": 5, "in_flight": 3}));
-    let slow = Behaviour {
-        latency: |_| Duration::from_millis(1),
-        window: 15,
-        ..PROMPT
-    };
+    let slow = slow(|_| Duration::from_millis(1), 15);
     let ran = run_fake(&append, Batches::ByClient, slow);
     assert_eq!(count(&ran.done.expect("it runs")), 100);
     for (_, shard, records) in ran.log {
@@ -56,12 +52,8 @@ fn a_client_that_batches_is_handed_records_and_a_batch_of_them_goes_to_one_shard
 
 #[test]
 fn latency_is_that_of_each_unit_and_the_time_that_of_all() {
-    let slow = Behaviour {
-        latency: |_| Duration::from_millis(2),
-        window: 1,
-        ..PROMPT
-    };
-    let done = done(&append(json!({})), Batches::ByDriver, slow);
+    let slow = slow(|_| Duration::from_millis(2), 1);
+    let done = done(&append(json!({})), slow);
     assert_eq!(longer_than(&done, Duration::from_micros(1_999)), 100);
     // What a histogram rounds by, and no more.
     assert_eq!(longer_than(&done, Duration::from_micros(2_010)), 0);
@@ -71,12 +63,8 @@ fn latency_is_that_of_each_unit_and_the_time_that_of_all() {
 #[test]
 fn units_may_complete_in_any_order() {
     let append = append(json!({"in_flight": 7}));
-    let uneven = Behaviour {
-        latency: |unit| Duration::from_millis(unit * 5 % 7),
-        window: 7,
-        ..PROMPT
-    };
-    let done = done(&append, Batches::ByDriver, uneven);
+    let uneven = slow(|unit| Duration::from_millis(unit * 5 % 7), 7);
+    let done = done(&append, uneven);
     assert_eq!((done.records, done.appended, done.errors), (100, vec![100], 0));
 }
 
@@ -88,7 +76,7 @@ fn what_failed_is_counted_and_ends_what_counts_as_appended() {
         ..PROMPT
     };
     let append = append(json!({"in_flight": 8, "warmup_records": 50}));
-    let done = done(&append, Batches::ByDriver, failing);
+    let done = done(&append, failing);
     assert_eq!(
         (done.records, done.errors, &done.appended[..]),
         (98, 2, &[60][..])
@@ -113,7 +101,7 @@ fn a_system_that_only_fails_is_given_up() {
                 warmup_records,
                 ..never.clone()
             };
-            let done = done(&append, Batches::ByDriver, behaviour);
+            let done = done(&append, behaviour);
             assert!((100..110).contains(&done.errors), "{done:?}");
             assert_eq!((done.records, &done.appended[..]), (0, &[0][..]));
         }
@@ -123,11 +111,8 @@ fn a_system_that_only_fails_is_given_up() {
 #[test]
 fn a_system_that_says_nothing_is_given_up_after_two_minutes() {
     let append = append(json!({"in_flight": 4}));
-    let silent = Behaviour {
-        latency: |_| Duration::from_secs(3_600),
-        ..PROMPT
-    };
-    let done = done(&append, Batches::ByDriver, silent);
+    let silent = slow(|_| Duration::from_secs(3_600), usize::MAX);
+    let done = done(&append, silent);
     assert_eq!((done.records, done.errors), (0, 4));
     assert_eq!(done.first_error.as_deref(), Some("not acknowledged in 120 s"));
 }
@@ -237,25 +222,19 @@ fn a_time_that_is_over_at_once_is_enough_for_a_batch_of_each() {
         json!({"producers": 2, "batch_records": 10, "in_flight": 3, "warmup_records": 2, "records": null, "seconds": 0.001}),
     );
     // As if the machine had been busy: both begin when the time is over.
-    let slow = Behaviour {
-        latency: |_| Duration::from_millis(3),
-        ..PROMPT
-    };
-    let done = done(&append, Batches::ByDriver, slow);
+    let slow = slow(|_| Duration::from_millis(3), usize::MAX);
+    let done = done(&append, slow);
     assert_eq!(done.appended, [11, 11]);
 }
 
 #[test]
 fn of_a_number_and_a_time_what_comes_first_ends_it() {
-    let slow = Behaviour {
-        latency: |_| Duration::from_millis(1),
-        ..PROMPT
-    };
+    let slow = slow(|_| Duration::from_millis(1), usize::MAX);
     for rate in [None, Some(1_000.0)] {
         let number = append(json!({"seconds": 3_600.0, "rate": rate}));
-        assert_eq!(done(&number, Batches::ByDriver, PROMPT).records, 100);
+        assert_eq!(done(&number, PROMPT).records, 100);
         let time = append(json!({"records": u64::MAX / 2, "seconds": 0.1, "rate": rate}));
-        let done = done(&time, Batches::ByDriver, slow);
+        let done = done(&time, slow);
         assert_eq!((done.records, took(&done)), (100, Duration::from_millis(100)));
     }
 }

@@ -15,19 +15,16 @@ fn a_stall_counts_for_all_that_was_due_meanwhile() {
         ..paced.clone()
     };
     let limit = Duration::from_micros(50_500);
-    assert_eq!(longer_than(&done(&closed, Batches::ByDriver, stalling), limit), 1);
+    assert_eq!(longer_than(&done(&closed, stalling), limit), 1);
     // Those that were due in the first 150 ms of 200 waited for more than 50.
-    assert_eq!(
-        longer_than(&done(&paced, Batches::ByDriver, stalling), limit),
-        150
-    );
+    assert_eq!(longer_than(&done(&paced, stalling), limit), 150);
 }
 
 #[test]
 fn a_rate_is_kept_and_nothing_is_sent_before_it_is_due() {
     let append =
         append(json!({"producers": 2, "records": null, "seconds": 0.5, "rate": 2_000.0, "in_flight": 4}));
-    let done = done(&append, Batches::ByDriver, PROMPT);
+    let done = done(&append, PROMPT);
     assert_eq!((done.records, &done.appended[..]), (1_000, &[500, 500][..]));
     assert_eq!(took(&done), Duration::from_micros(499_500), "the last one is due");
     assert_eq!((count(&done), longer_than(&done, MOMENT)), (1_000, 0));
@@ -76,11 +73,7 @@ fn who_falls_behind_sends_no_more_in_one_batch_than_is_allowed_and_nothing_twice
     let append = append(
         json!({"producers": 2, "shards": 3, "records": null, "seconds": 0.3, "batch_records": 7, "warmup_records": 5, "rate": 2_000.0}),
     );
-    let slow = Behaviour {
-        latency: |_| Duration::from_millis(3),
-        window: 1,
-        ..PROMPT
-    };
+    let slow = slow(|_| Duration::from_millis(3), 1);
     let ran = run_fake(&append, Batches::ByDriver, slow);
     let done = ran.done.expect("it runs");
     assert_eq!((done.records, count(&done)), (600, 600));

@@ -68,6 +68,15 @@ pub(super) const PROMPT: Behaviour = Behaviour {
     window: usize::MAX,
 };
 
+/// One that takes so long for each unit, and for so many at once.
+pub(super) fn slow(latency: fn(u64) -> Duration, window: usize) -> Behaviour {
+    Behaviour {
+        latency,
+        window,
+        ..PROMPT
+    }
+}
+
 struct Fake<'a> {
     producer: u32,
     time: HandTime,
@@ -172,8 +181,10 @@ pub(super) fn said(out: Vec<u8>) -> Vec<Event> {
     events.collect()
 }
 
-pub(super) fn done(append: &Append, batches: Batches, behaviour: Behaviour) -> Done {
-    run_fake(append, batches, behaviour).done.expect("it runs")
+pub(super) fn done(append: &Append, behaviour: Behaviour) -> Done {
+    run_fake(append, Batches::ByDriver, behaviour)
+        .done
+        .expect("it runs")
 }
 
 /// How long it took in all.
