@@ -10,24 +10,12 @@ use super::peer::System;
 use super::plan::{Plan, RowPlan};
 use super::record::{CellKey, Line, Moment, Record, Run};
 use super::results::{
-    Asked, Cell, Experiment, Machine, Results, Row, SCHEMA, Sitting, SystemFacts, TIMES_VERSION_1,
+    Cell, Experiment, Machine, Results, Row, SCHEMA, Sitting, SystemFacts, TIMES_VERSION_1,
 };
 use super::runner::Setting;
 
-/// What is known besides plans and runs.
-pub(super) struct Frame {
-    pub(super) suite: String,
-    pub(super) command: String,
-    pub(super) nodes: u32,
-    pub(super) repetitions: u32,
-    pub(super) asked: Asked,
-    pub(super) machine: Machine,
-    /// Systems that cannot be used.
-    pub(super) broken: Vec<SystemFacts>,
-}
-
-/// Everything as one value.
-pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &Setting<'_>) -> Results {
+/// Everything as one value: what is known besides, with what plans and runs add to it.
+pub(super) fn results(known: Results, plans: &[Plan], record: &Record, setting: &Setting<'_>) -> Results {
     let moments: Vec<&Moment> = record.lines.iter().filter_map(moment).collect();
     let at = |moment: Option<&&Moment>| moment.map(|moment| moment.at.clone()).unwrap_or_default();
     let load = |moment: Option<&&Moment>| moment.map_or(0.0, |moment| moment.load);
@@ -36,33 +24,30 @@ pub(super) fn results(frame: Frame, plans: &[Plan], record: &Record, setting: &S
     let experiments: Vec<Experiment> = plans
         .iter()
         .zip(&ways)
-        .map(|(plan, ways)| experiment(plan, &frame.command, record, ways))
+        .map(|(plan, ways)| experiment(plan, &known.command, record, ways))
         .collect();
     let is_asked = |system: &&System| ways.iter().flatten().any(|way| way.system == **system);
     let asked = setting.systems.iter().filter(is_asked);
     let measured = asked.map(|system| facts(system, record, &experiments));
     Results {
         schema: SCHEMA,
-        suite: frame.suite,
         began: at(first),
         ended: at(last),
-        nodes: frame.nodes,
-        repetitions: frame.repetitions,
-        asked: Some(frame.asked),
         sittings: sittings(&record.lines),
         machine: Machine {
             load_before: load(first),
             load_after: load(last),
-            ..frame.machine
+            ..known.machine
         },
         floors: first
             .into_iter()
             .chain(last)
             .map(|moment| moment.floors.clone())
             .collect(),
-        systems: measured.chain(frame.broken).collect(),
+        // Those that cannot be used come last.
+        systems: measured.chain(known.systems).collect(),
         experiments,
-        command: frame.command,
+        ..known
     }
 }
 
@@ -178,12 +163,7 @@ pub(super) fn without_options(command: &str, options: &[&str]) -> String {
 
 fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
     let cells = ways.iter().map(|way| {
-        let key = CellKey {
-            experiment: plan.shown.name.clone(),
-            row: planned.name.clone(),
-            system: way.system.variant.name.clone(),
-            driver: way.driver.name.clone(),
-        };
+        let key = CellKey::of(plan, planned, way);
         cell(way, &key, record.runs(&key, &identity::of(way)).collect())
     });
     let mut row = Row {

@@ -172,10 +172,7 @@ impl Running {
     pub(super) fn stop(&mut self, limit: Duration) {
         self.interrupt.terminate(self.child.id());
         drop(self.child.stdin.take());
-        let end = Instant::now() + limit;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_while(limit, || matches!(self.child.try_wait(), Ok(None)));
         self.kill();
     }
 
@@ -184,10 +181,7 @@ impl Running {
         // Also when the program itself has ended: what it started may live on.
         self.interrupt.kill(self.child.id());
         // One that hangs in the kernel cannot be waited for: it is dead as soon as it comes out of there.
-        let end = Instant::now() + KILLED_WITHIN;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_while(KILLED_WITHIN, || matches!(self.child.try_wait(), Ok(None)));
     }
 
     /// The end of its log, for a message.
@@ -201,6 +195,14 @@ impl Running {
         } else {
             format!(": {last}")
         }
+    }
+}
+
+/// Waits for as long as something is so, and no longer than `limit`.
+pub(super) fn wait_while(limit: Duration, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while is_so() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -76,20 +76,13 @@ impl Driving {
 
     /// Makes a log.
     pub(super) fn create(&mut self, create: &Create) -> Result<()> {
-        self.say(&Command::Create(create.clone()))?;
-        match self.event(ANSWERED_WITHIN)? {
-            Event::Created => Ok(()),
-            other => self.unexpected(&other),
-        }
+        self.carry_out(&Command::Create(create.clone()), ANSWERED_WITHIN, &Event::Created)
     }
 
     /// Removes a log.
     pub(super) fn delete(&mut self, log: &str) -> Result<()> {
-        self.say(&Command::Delete { log: log.to_owned() })?;
-        match self.event(DELETED_WITHIN)? {
-            Event::Deleted => Ok(()),
-            other => self.unexpected(&other),
-        }
+        let delete = Command::Delete { log: log.to_owned() };
+        self.carry_out(&delete, DELETED_WITHIN, &Event::Deleted)
     }
 
     /// Appends, watched.
@@ -155,6 +148,15 @@ impl Driving {
                 }
                 other => return self.unexpected(&other),
             }
+        }
+    }
+
+    /// What is answered with no more than that it was done.
+    fn carry_out(&mut self, command: &Command, limit: Duration, done: &Event) -> Result<()> {
+        self.say(command)?;
+        match self.event(limit)? {
+            event if event == *done => Ok(()),
+            other => self.unexpected(&other),
         }
     }
 

@@ -212,28 +212,21 @@ mod tests {
         }
     }
 
+    fn meter(cpu_s: u64, rss_bytes: u64, written_bytes: u64) -> Meter {
+        Meter {
+            cpu: Duration::from_secs(cpu_s),
+            rss_bytes,
+            written_bytes,
+        }
+    }
+
     #[test]
     fn figures_of_a_known_run() {
         let cost = Cost {
-            at_rest: Meter {
-                written_bytes: 25_000,
-                ..Meter::default()
-            },
-            before: Meter {
-                cpu: Duration::from_secs(1),
-                rss_bytes: 0,
-                written_bytes: 50_000,
-            },
-            after: Meter {
-                cpu: Duration::from_secs(2),
-                rss_bytes: 5_000_000,
-                written_bytes: 100_000,
-            },
-            settled: Meter {
-                written_bytes: 250_000,
-                cpu: Duration::from_secs(3),
-                ..Meter::default()
-            },
+            at_rest: meter(0, 0, 25_000),
+            before: meter(1, 0, 50_000),
+            after: meter(2, 5_000_000, 100_000),
+            settled: meter(3, 0, 250_000),
             rss_peak_bytes: 7_000_000,
             load: 0.25,
             other_cpus: Some(0.125),
@@ -269,15 +262,8 @@ mod tests {
     #[test]
     fn what_several_passes_cost_is_added_without_what_was_between() {
         let pass = |from_s, to_s, rss_bytes| Cost {
-            before: Meter {
-                cpu: Duration::from_secs(from_s),
-                ..Meter::default()
-            },
-            after: Meter {
-                cpu: Duration::from_secs(to_s),
-                rss_bytes,
-                ..Meter::default()
-            },
+            before: meter(from_s, 0, 0),
+            after: meter(to_s, rss_bytes, 0),
             client_cpu: Duration::from_secs(3),
             has_server: true,
             ..Cost::default()

@@ -211,20 +211,18 @@ impl Fleet {
 
     /// Starts it again on its data; how long that took.
     pub(super) fn start_again(&mut self, way: &Way) -> Result<Duration> {
-        let server = self
-            .servers
-            .get_mut(&way.server_key())
-            .context("it was not running")?;
-        server.start_again()
+        self.running(way)?.start_again()
+    }
+
+    fn running(&mut self, way: &Way) -> Result<&mut Server> {
+        let server = self.servers.get_mut(&way.server_key());
+        server.context("its system is not running")
     }
 
     /// Ends the system of `way` in order and starts it again on its data: what it and its drivers kept in memory is gone.
     pub(super) fn restart(&mut self, way: &Way) -> Result<()> {
         self.drop_drivers(way);
-        let server = self
-            .servers
-            .get_mut(&way.server_key())
-            .context("it was not running")?;
+        let server = self.running(way)?;
         server.stop();
         server.start_again()?;
         Ok(())
@@ -278,30 +276,22 @@ impl Fleet {
     pub(super) fn keep_only(&mut self, needed: &[Way]) {
         let servers: BTreeSet<ServerKey> = needed.iter().map(Way::server_key).collect();
         let drivers: BTreeSet<DriverKey> = needed.iter().map(Way::driver_key).collect();
-        let idle: Vec<DriverKey> = self
-            .drivers
-            .keys()
-            .filter(|key| !drivers.contains(key))
-            .cloned()
-            .collect();
-        for key in idle {
-            self.warm.remove(&key);
-            for driving in self.drivers.remove(&key).unwrap_or_default() {
-                driving.end();
+        self.warm.retain(|key, _| drivers.contains(key));
+        self.drivers.retain(|key, idle| {
+            let is_needed = drivers.contains(key);
+            if !is_needed {
+                idle.drain(..).for_each(Driving::end);
             }
-        }
-        let idle: Vec<ServerKey> = self
-            .servers
-            .keys()
-            .filter(|key| !servers.contains(key))
-            .cloned()
-            .collect();
-        for key in idle {
-            if let Some(mut server) = self.servers.remove(&key) {
+            is_needed
+        });
+        self.servers.retain(|key, server| {
+            let is_needed = servers.contains(key);
+            if !is_needed {
                 server.stop();
                 server.remove_data();
             }
-        }
+            is_needed
+        });
     }
 }
 

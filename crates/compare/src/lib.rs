@@ -161,16 +161,17 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     // From here on everything is measured: nothing may keep it from being written.
     drop(reserve);
     record.add(Line::Moment(moment_after(options, &directories.paths[0])));
-    let frame = assemble::Frame {
+    let known = Results {
         suite: options.suite.name().to_owned(),
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
-        asked: asked_of_runs(options),
+        asked: Some(asked_of_runs(options)),
         machine,
-        broken,
+        systems: broken,
+        ..Results::default()
     };
-    let results = assemble::results(frame, &plans, &record, &setting);
+    let results = assemble::results(known, &plans, &record, &setting);
     write_somewhere(&results, &options.out)?;
     let mut failures = assemble::failures(&results);
     if let Some(trouble) = record.write() {

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, ensure};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use super::fleet::Way;
+use super::plan::{Plan, RowPlan};
 use super::results::DriverFacts;
 use bench::contract::LatencyPairs;
 
@@ -70,7 +72,7 @@ pub(super) struct Moment {
 }
 
 /// Which cell a run belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(super) struct CellKey {
     pub(super) experiment: String,
     pub(super) row: String,
@@ -78,8 +80,20 @@ pub(super) struct CellKey {
     pub(super) driver: String,
 }
 
+impl CellKey {
+    /// That of a workload for one way through a system.
+    pub(super) fn of(plan: &Plan, row: &RowPlan, way: &Way) -> CellKey {
+        CellKey {
+            experiment: plan.shown.name.clone(),
+            row: row.name.clone(),
+            system: way.system.variant.name.clone(),
+            driver: way.driver.name.clone(),
+        }
+    }
+}
+
 /// One repetition in one cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     #[serde(flatten)]
     pub(super) cell: CellKey,
@@ -114,13 +128,7 @@ impl Run {
             cell: cell.clone(),
             repetition,
             identity: identity.to_owned(),
-            figures: BTreeMap::new(),
-            latency_ns: Vec::new(),
-            delivery_ns: Vec::new(),
-            verified_records: None,
-            failure: None,
-            broke_its_promise: false,
-            not_asked: None,
+            ..Run::default()
         }
     }
 

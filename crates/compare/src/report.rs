@@ -105,10 +105,7 @@ fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> an
         .zip(plots)
         .filter_map(|(experiment, plot)| {
             let (metric, table) = tables::short(results, experiment, &found)?;
-            let plot = plot.as_ref().map(|plot| {
-                context! { file => plot.file, alternative => plot.alternative, caption => plot.caption }
-            });
-            Some(context! { title => experiment.title, metric, table, plot })
+            Some(context! { title => experiment.title, metric, table, plot, kind => experiment.plot })
         });
     let experiments = results
         .experiments

@@ -134,12 +134,7 @@ impl<'a> Runner<'a> {
     fn cells(&self, plan: &Plan, row: &RowPlan) -> Vec<Measured> {
         let ways = ways(&self.setting, plan).into_iter();
         ways.map(|way| {
-            let key = CellKey {
-                experiment: plan.shown.name.clone(),
-                row: row.name.clone(),
-                system: way.system.variant.name.clone(),
-                driver: way.driver.name.clone(),
-            };
+            let key = CellKey::of(plan, row, &way);
             let identity = identity::of(&way);
             Measured {
                 failed: earlier::broke_its_promise(&self.record, &key, &identity),

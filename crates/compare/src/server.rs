@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::child::{Running, Start};
+use super::child::{Running, Start, wait_while};
 use super::interrupt::Interrupt;
 use super::meter::{self, Meter};
 use super::peer::System;
@@ -185,10 +184,9 @@ impl Server {
         if let Some(mut process) = self.process.take() {
             process.kill();
             // They may have been started by another that is gone sooner: until the last is, its ports and files are in use.
-            let end = Instant::now() + KILLED_WITHIN;
-            while self.ready.pids.iter().any(|&pid| meter::is_alive(pid)) && Instant::now() < end {
-                thread::sleep(Duration::from_millis(1));
-            }
+            wait_while(KILLED_WITHIN, || {
+                self.ready.pids.iter().any(|&pid| meter::is_alive(pid))
+            });
         }
     }
 

@@ -209,7 +209,10 @@ fn results_with_next_to_nothing_are_reported_too() {
     }
     let without_runs = report(&results);
     assert!(without_runs.markdown.contains("not run") && without_runs.plots.is_empty());
-    assert!(!without_runs.markdown.contains("## The score"), "nothing is scored");
+    assert!(
+        !without_runs.markdown.contains("## The score"),
+        "nothing is scored"
+    );
     assert!(
         without_runs
             .markdown

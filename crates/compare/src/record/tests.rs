@@ -42,22 +42,32 @@ fn failed(repetition: u32) -> Run {
     }
 }
 
-#[test]
-fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
+/// Where a record may be.
+fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("runs.jsonl");
-    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    (directory, path)
+}
+
+fn open(path: &Path) -> Record {
+    Record::open(path, &asked("quick")).expect("new, or the same")
+}
+
+#[test]
+fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
+    let (_directory, path) = place();
+    let mut record = open(&path);
     record.add(Line::Run(run(0)));
     drop(record);
     let torn = OpenOptions::new().append(true).open(&path).expect("it is there");
     (&torn)
         .write_all(b"{\"line\":\"run\",\"exp")
         .expect("there is room");
-    let mut record = Record::open(&path, &asked("quick")).expect("the same");
+    let mut record = open(&path);
     assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
     drop(record);
-    let record = Record::open(&path, &asked("quick")).expect("the same");
+    let record = open(&path);
     assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
     assert_eq!(
         record.runs(&key(), "able 2").count(),
@@ -68,18 +78,17 @@ fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
 
 #[test]
 fn what_failed_is_tried_again_and_the_later_run_counts() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("runs.jsonl");
-    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    let (_directory, path) = place();
+    let mut record = open(&path);
     record.add(Line::Run(run(0)));
     record.add(Line::Run(failed(1)));
     assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
     drop(record);
-    let mut record = Record::open(&path, &asked("quick")).expect("the same");
+    let mut record = open(&path);
     assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
     drop(record);
-    let record = Record::open(&path, &asked("quick")).expect("the same");
+    let record = open(&path);
     assert_eq!(
         record.runs(&key(), IDENTITY).collect::<Vec<_>>(),
         [&run(0), &run(1)]
@@ -99,15 +108,14 @@ fn a_broken_promise_is_not_forgotten() {
     let busy = Record::open(&path, &asked("quick")).expect_err("the first is open");
     assert!(format!("{busy:#}").contains("in use"), "{busy:#}");
     drop(record);
-    let record = Record::open(&path, &asked("quick")).expect("the same");
+    let record = open(&path);
     assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&broken]);
 }
 
 #[test]
 fn another_comparison_or_another_build_is_not_mixed_in() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("runs.jsonl");
-    Record::open(&path, &asked("quick")).expect("new");
+    let (_directory, path) = place();
+    open(&path);
     let build = Asked {
         build: "0.1.0 (bbbb)".to_owned(),
         ..asked("quick")
@@ -139,9 +147,8 @@ fn another_comparison_or_another_build_is_not_mixed_in() {
 
 #[test]
 fn on_a_full_disk_nothing_is_lost() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("runs.jsonl");
-    let mut record = Record::open(&path, &asked("quick")).expect("new");
+    let (_directory, path) = place();
+    let mut record = open(&path);
     let full = OpenOptions::new()
         .write(true)
         .open("/dev/full")
@@ -158,7 +165,7 @@ fn on_a_full_disk_nothing_is_lost() {
     record.add(Line::Run(run(2)));
     assert_eq!(record.write(), None);
     drop(record);
-    let record = Record::open(&path, &asked("quick")).expect("the same");
+    let record = open(&path);
     assert_eq!(
         record.runs(&key(), IDENTITY).count(),
         3,

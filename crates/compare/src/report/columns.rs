@@ -49,41 +49,30 @@ pub(crate) fn of(results: &Results, experiment: &Experiment) -> Vec<Column> {
         }
     }
     columns.sort_by_key(|column| (column.number, !column.is_best_client));
-    let mut numbers: Vec<usize> = columns.iter().map(|column| column.number).collect();
-    let titles: Vec<String> = columns
-        .iter()
-        .map(|column| {
-            column_title(
-                results,
-                column,
-                numbers.iter().filter(|number| **number == column.number).count() > 1,
-            )
-        })
-        .collect();
-    numbers.dedup();
-    for (column, title) in columns.iter_mut().zip(titles) {
-        column.title = title;
-        column.ink = numbers
-            .iter()
-            .position(|number| *number == column.number)
-            .unwrap_or_default();
+    let numbers: Vec<usize> = columns.iter().map(|column| column.number).collect();
+    for (place, column) in columns.iter_mut().enumerate() {
+        let clients = numbers.iter().filter(|number| **number == column.number).count();
+        column.title = column_title(results, column, clients > 1);
+        // How often the system has changed up to here.
+        column.ink = numbers[..=place]
+            .windows(2)
+            .filter(|pair| pair[0] != pair[1])
+            .count();
     }
     columns
 }
 
 fn column(results: &Results, cell: &Cell) -> Column {
-    let place = results
-        .systems
-        .iter()
-        .position(|system| system.name == cell.system);
+    let systems = &results.systems;
+    let place = systems.iter().position(|system| system.name == cell.system);
     Column {
         system: cell.system.clone(),
         driver: cell.driver.clone(),
         is_best_client: cell.best_client,
-        number: place.unwrap_or(results.systems.len()),
+        number: place.unwrap_or(systems.len()),
         ink: 0,
         repetitions: results.repetitions,
-        survives: place.map(|place| results.systems[place].survives),
+        survives: place.map(|place| systems[place].survives),
         title: String::new(),
     }
 }

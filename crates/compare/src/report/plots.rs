@@ -4,83 +4,54 @@ mod bars;
 mod lines;
 mod svg;
 
+use serde::Serialize;
+
 use super::columns::{self, Column};
 use super::guesses::timed;
 use super::measured::title;
 use crate::results::{Acknowledges, Experiment, Plot, Results};
 
-const BARS: &str = "Bars are medians and start at zero; whiskers reach from the least to the most. What is pale decides nothing.";
-const LINES: &str = "Medians; whiskers reach from the least to the most. What is pale decides nothing. Both axes are logarithmic.";
-const PERCENTILES: &str = "All repetitions together. Both axes are logarithmic. Where a curve is pale, it decides nothing: fewer than ten \
-     samples are above it, or the table marks its latencies.";
-const HOLLOW: &str = " Common clients are hollow.";
-const UNLIKE: &str = " Not to be read side by side: some latencies here are those of whole batches, others those of records; the table of \
-     systems says whose are which.";
-
 /// A plot.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Drawn {
     /// The file's name below `plots`.
     pub(crate) file: String,
     /// What it shows, for those who do not see it.
     pub(crate) alternative: String,
-    /// The line below it.
-    pub(crate) caption: String,
+    /// Whether no common client is in it.
+    are_best: bool,
+    /// Whether some of its latencies are of batches, others of records.
+    are_unlike: bool,
+    #[serde(skip)]
     pub(crate) svg: String,
 }
 
 /// Draws the plot of an experiment into a file of this name; none if it has none.
 pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> Option<Drawn> {
     let columns = columns::of(results, experiment);
-    let (svg, metric, shows, caption) = match experiment.plot.as_ref()? {
-        Plot::Bars { metric } => {
-            let shows = format!("bars of {}", title(metric));
-            (
-                bars::draw(experiment, &columns, metric),
-                metric.as_str(),
-                shows,
-                BARS,
-            )
-        }
-        Plot::Lines { x, metric, by } => {
-            let shows = format!("{} over {}", title(metric), lines::words(x));
-            let svg = lines::over_parameter(experiment, &columns, (x, metric, by.as_deref()));
-            (svg, metric.as_str(), shows, LINES)
-        }
-        Plot::Percentiles => {
-            let shows = "percentiles of latency".to_owned();
-            (
-                lines::percentiles(experiment, &columns, "p50_us"),
-                "p50_us",
-                shows,
-                PERCENTILES,
-            )
-        }
+    let plot = experiment.plot.as_ref()?;
+    let (metric, shows) = match plot {
+        Plot::Bars { metric } => (metric.as_str(), format!("bars of {}", title(metric))),
+        Plot::Lines { x, metric, .. } => (
+            metric.as_str(),
+            format!("{} over {}", title(metric), lines::words(x)),
+        ),
+        Plot::Percentiles => ("p50_us", "percentiles of latency".to_owned()),
         Plot::DeliveryPercentiles => {
-            let shows = "percentiles of the time until the consumer has a record".to_owned();
-            let metric = "delivery_p50_us";
-            (
-                lines::percentiles(experiment, &columns, metric),
-                metric,
-                shows,
-                PERCENTILES,
-            )
+            let shows = "percentiles of the time until the consumer has a record";
+            ("delivery_p50_us", shows.to_owned())
         }
     };
-    let are_best = columns.iter().all(|column| column.is_best_client);
+    let svg = match plot {
+        Plot::Bars { .. } => bars::draw(experiment, &columns, metric),
+        Plot::Lines { x, by, .. } => lines::over_parameter(experiment, &columns, (x, metric, by.as_deref())),
+        Plot::Percentiles | Plot::DeliveryPercentiles => lines::percentiles(experiment, &columns, metric),
+    };
     Some(Drawn {
         file: format!("{name}.svg"),
         alternative: format!("{}: {shows}.", experiment.title),
-        caption: [
-            caption,
-            if are_best { "" } else { HOLLOW },
-            if are_unlike(experiment, &columns, metric) {
-                UNLIKE
-            } else {
-                ""
-            },
-        ]
-        .concat(),
+        are_best: columns.iter().all(|column| column.is_best_client),
+        are_unlike: are_unlike(experiment, &columns, metric),
         svg: svg?,
     })
 }

@@ -46,13 +46,7 @@ pub(crate) fn draw(experiment: &Experiment, columns: &[Column], metric: &str) ->
         "each panel has its own scale"
     };
     let heading = format!("{} · {} · {scale}", experiment.title, title(metric));
-    svg.words(
-        &fit(&heading, 15.0, WIDTH - 2.0 * LEFT),
-        (LEFT, 22.0),
-        "start",
-        TEXT,
-        15.0,
-    );
+    svg.title(&heading);
     let across = if experiment.rows.len() > 3 { 2 } else { 1 };
     let room = WIDTH / across as f64;
     let mut below = 36.0;

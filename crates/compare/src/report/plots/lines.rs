@@ -200,13 +200,7 @@ impl Plot<'_> {
             [reading.at.1, least, most]
         }))?;
         let mut svg = Svg::default();
-        svg.words(
-            &fit(self.title, 15.0, WIDTH - 32.0),
-            (16.0, 22.0),
-            "start",
-            TEXT,
-            15.0,
-        );
+        svg.title(self.title);
         let top = self.draw_legend(&mut svg) + 6.0;
         let across = self.panels.len().min(2);
         let room = WIDTH / across as f64;

@@ -81,6 +81,12 @@ impl Svg {
         ));
     }
 
+    /// Adds the title of the whole plot.
+    pub(crate) fn title(&mut self, text: &str) {
+        let text = fit(text, 15.0, WIDTH - 32.0);
+        self.words(&text, (16.0, 22.0), "start", TEXT, 15.0);
+    }
+
     /// Adds a system's mark: its shape tells systems of similar colour apart, and it is hollow for a common client.
     pub(crate) fn mark(&mut self, system: usize, is_hollow: bool, (x, y): Point, opacity: f64) {
         /// Corners, the first one's angle in turns from the top, and the size that makes all look alike.
