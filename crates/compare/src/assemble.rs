@@ -258,23 +258,19 @@ pub(super) fn floors(report: &bench::floor::FloorReport) -> BTreeMap<String, f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::made_up;
 
     #[test]
     fn rates_are_told_as_multiples_of_the_first_system_s_too() {
-        let cell = |system: &str, rates: &[f64]| Cell {
-            system: system.to_owned(),
-            runs: rates
-                .iter()
-                .map(|rate| BTreeMap::from([("records_per_s".to_owned(), *rate)]))
-                .collect(),
-            ..Cell::default()
+        let cell = |system: &str, rates: &[f64]| {
+            let run = |rate: &f64| BTreeMap::from([("records_per_s".to_owned(), *rate)]);
+            Cell {
+                runs: rates.iter().map(run).collect(),
+                ..made_up::cell(system, &[])
+            }
         };
         let row = |cells: Vec<Cell>| {
-            let mut row = Row {
-                name: "256 B".to_owned(),
-                parameters: BTreeMap::new(),
-                cells,
-            };
+            let mut row = made_up::row("256 B", cells);
             put_times_version_1(&mut row, "one");
             let cells = row.cells.iter();
             let times = cells.map(|cell| cell.spread(TIMES_VERSION_1).map(|spread| spread.median));

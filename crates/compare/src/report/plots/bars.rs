@@ -85,7 +85,7 @@ fn panel(
     let label = label.min(room * LABEL_PART);
     let (first, last) = (left + LEFT + label + GAP, left + room - LEFT - 62.0);
     let name = fit(&row.name, 13.0, room - 2.0 * LEFT);
-    svg.words(&name, (left + LEFT, top + 20.0), "start", TEXT, 13.0);
+    svg.sized(&name, (left + LEFT, top + 20.0), "start", TEXT, 13.0);
     let labels: Vec<Vec<String>> = asked
         .iter()
         .map(|column| wrap(&column.title, SIZE, label))
@@ -106,17 +106,16 @@ fn panel(
                 (first - GAP, above + LABEL_LINE * line as f64),
                 "end",
                 TEXT,
-                SIZE,
             );
         }
         let place =
             |value: f64| first + (last - first) * if scale > 0.0 { value.max(0.0) / scale } else { 0.0 };
         match column.measured(row, metric) {
             Some(measured) => bar(svg, column, &measured, (first, middle), place),
-            None => svg.words("no figure", (first + 6.0, middle), "start", QUIET, SIZE),
+            None => svg.words("no figure", (first + 6.0, middle), "start", QUIET),
         }
     }
-    svg.line(&[(first, from), (first, to)], GRID, 1.0, 1.0, "none");
+    svg.thin([(first, from), (first, to)], GRID, 1.0);
     to + BELOW
 }
 
@@ -143,26 +142,14 @@ fn bar(
         let ends = [place(least), place(most)];
         let middle_line = ends.map(|end| (end, middle));
         svg.line(&middle_line, PAPER, 3.0, 1.0, "none");
-        svg.line(&middle_line, TEXT, 1.0, 1.0, "none");
+        svg.thin(middle_line, TEXT, 1.0);
         for end in ends {
-            svg.line(
-                &[(end, middle - 3.0), (end, middle + 3.0)],
-                TEXT,
-                1.0,
-                1.0,
-                "none",
-            );
+            svg.thin([(end, middle - 3.0), (end, middle + 3.0)], TEXT, 1.0);
         }
         end = end.max(ends[1]);
     }
     let ink = if is_guess { QUIET } else { TEXT };
-    svg.words(
-        &number::plain(measured.median),
-        (end + 6.0, middle),
-        "start",
-        ink,
-        SIZE,
-    );
+    svg.words(&number::plain(measured.median), (end + 6.0, middle), "start", ink);
 }
 
 #[cfg(test)]

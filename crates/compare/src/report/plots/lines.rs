@@ -243,7 +243,7 @@ impl Plot<'_> {
                 (left + LEGEND_MARK / 2.0 - 4.0, middle),
                 1.0,
             );
-            svg.words(&text, (left + LEGEND_MARK, middle), "start", TEXT, SIZE);
+            svg.words(&text, (left + LEGEND_MARK, middle), "start", TEXT);
             left += room + LEGEND_LINE;
         }
         middle + LEGEND_LINE / 2.0
@@ -253,8 +253,8 @@ impl Plot<'_> {
         let (first, last, top, bottom) = (x.from, x.to, y.to, y.from);
         for tick in y.ticks() {
             let height = y.place(tick);
-            svg.line(&[(first, height), (last, height)], GRID, 1.0, 1.0, "none");
-            svg.words(&number::tick(tick), (first - 8.0, height), "end", QUIET, SIZE);
+            svg.thin([(first, height), (last, height)], GRID, 1.0);
+            svg.words(&number::tick(tick), (first - 8.0, height), "end", QUIET);
         }
         let mut taken = f64::NEG_INFINITY;
         for (tick, words) in &self.x_ticks {
@@ -262,22 +262,21 @@ impl Plot<'_> {
             if place < first - 0.5 || place > last + 0.5 {
                 continue;
             }
-            svg.line(&[(place, top), (place, bottom)], GRID, 1.0, 1.0, "none");
+            svg.thin([(place, top), (place, bottom)], GRID, 1.0);
             let half = width(words, SIZE) / 2.0;
             if place - half > taken + 6.0 {
-                svg.words(words, (place, bottom + 14.0), "middle", QUIET, SIZE);
+                svg.words(words, (place, bottom + 14.0), "middle", QUIET);
                 taken = place + half;
             }
         }
-        svg.words(&self.y, (first - LEFT + 16.0, top - 14.0), "start", QUIET, SIZE);
+        svg.words(&self.y, (first - LEFT + 16.0, top - 14.0), "start", QUIET);
         let title = fit(title, 13.0, last - first - width(&self.y, SIZE));
-        svg.words(&title, (last, top - 14.0), "end", TEXT, 13.0);
+        svg.sized(&title, (last, top - 14.0), "end", TEXT, 13.0);
         svg.words(
             &self.x,
             (f64::midpoint(first, last), bottom + 34.0),
             "middle",
             QUIET,
-            SIZE,
         );
     }
 
@@ -291,15 +290,9 @@ impl Plot<'_> {
             let opacity = if reading.is_guess { PALE } else { WHISKER };
             let middle = x.place(reading.at.0);
             let ends = [least, most].map(|value| y.place(value.clamp(y.ends.0, y.ends.1)));
-            svg.line(&ends.map(|end| (middle, end)), ink, 1.0, opacity, "none");
+            svg.thin(ends.map(|end| (middle, end)), ink, opacity);
             for end in ends {
-                svg.line(
-                    &[(middle - 3.0, end), (middle + 3.0, end)],
-                    ink,
-                    1.0,
-                    opacity,
-                    "none",
-                );
+                svg.thin([(middle - 3.0, end), (middle + 3.0, end)], ink, opacity);
             }
         }
         for (part, opacity) in parts(curve) {

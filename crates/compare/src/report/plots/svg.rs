@@ -69,8 +69,18 @@ impl Svg {
         ));
     }
 
+    /// Adds a thin line.
+    pub(crate) fn thin(&mut self, ends: [Point; 2], colour: &str, opacity: f64) {
+        self.line(&ends, colour, 1.0, opacity, "none");
+    }
+
     /// Adds words whose "start", "middle" or "end" is at a point; vertically they stand in its middle.
-    pub(crate) fn words(&mut self, text: &str, (x, y): Point, anchor: &str, colour: &str, size: f64) {
+    pub(crate) fn words(&mut self, text: &str, at: Point, anchor: &str, colour: &str) {
+        self.sized(text, at, anchor, colour, SIZE);
+    }
+
+    /// The same of another size than most.
+    pub(crate) fn sized(&mut self, text: &str, (x, y): Point, anchor: &str, colour: &str, size: f64) {
         let text = printable(text)
             .replace('&', "&amp;")
             .replace('<', "&lt;")
@@ -84,7 +94,7 @@ impl Svg {
     /// Adds the title of the whole plot.
     pub(crate) fn title(&mut self, text: &str) {
         let text = fit(text, 15.0, WIDTH - 32.0);
-        self.words(&text, (16.0, 22.0), "start", TEXT, 15.0);
+        self.sized(&text, (16.0, 22.0), "start", TEXT, 15.0);
     }
 
     /// Adds a system's mark: its shape tells systems of similar colour apart, and it is hollow for a common client.
