@@ -12,17 +12,26 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 800;
 
 /// Each crate with the crates of this workspace that it may name in its manifest. Beyond the design's: what the tools may
-/// use (decision 0008), and the crate `ropewalk` with its arrows (decision 0016).
+/// use (decision 0008), the crate `ropewalk` with its arrows (decision 0016), and `planted` (decision 0021).
 const ARROWS: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("platform", &[]),
-    ("storage", &["record", "platform"]),
-    ("protocol", &["record"]),
+    ("planted", &[]),
+    ("storage", &["record", "platform", "planted"]),
+    ("protocol", &["record", "planted"]),
     ("ropewalk", &["record", "platform", "storage", "protocol"]),
     ("kafka-wire", &["record"]),
     (
         "server",
-        &["record", "platform", "storage", "protocol", "kafka-wire", "query"],
+        &[
+            "record",
+            "platform",
+            "planted",
+            "storage",
+            "protocol",
+            "kafka-wire",
+            "query",
+        ],
     ),
     ("query", &["storage", "record"]),
     ("client", &["kafka-wire", "record"]),
@@ -32,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "server",
             "record",
             "platform",
+            "planted",
             "storage",
             "protocol",
             "kafka-wire",
@@ -108,6 +118,30 @@ fn unsafe_stands_in_platform_only() {
         "unsafe outside crates/platform:\n{}",
         wrong.join("\n")
     );
+}
+
+/// Cargo turns features of dev-dependencies on for tests alone: nothing that `cargo build` makes can have a planted bug.
+#[test]
+fn only_tests_can_plant_bugs() {
+    let all = manifests();
+    let mut wrong = Vec::new();
+    let mut arming = Vec::new();
+    for (name, manifest) in &all {
+        for (kind, entries) in manifest {
+            let arms = entries.to_string().contains("armed");
+            match kind.as_str() {
+                "dev-dependencies" if arms => arming.push(name.as_str()),
+                "features" if arms && name == "planted" => {
+                    let default = entries.get("default");
+                    assert_eq!(default, None, "nobody has the feature who does not name it");
+                }
+                _ if arms => wrong.push(format!("{name}: [{kind}]")),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "named outside of dev-dependencies");
+    assert_eq!(arming, ["protocol", "simulator", "storage"]);
 }
 
 /// Without `biased`, tokio polls the branches in an order of its own random numbers: a seed would not repeat a run.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::{BatchHeader, Epoch, Offset};
 
 use crate::encoding::{DecodeError, Reader, Writer};
@@ -131,6 +132,9 @@ impl History {
             true => History::new(limits),
             false => History::restore(now, limits, snapshot)?,
         };
+        if planted(Bug::ProducersForgotten) {
+            history.producers = Producers::new(limits);
+        }
         history.cut_to(next_offset);
         for batch in batches {
             history.replay(now, &batch)?;
@@ -145,7 +149,9 @@ impl History {
     /// An older epoch follows a newer one: the log is corrupt.
     pub fn replay(&mut self, now: Duration, batch: &BatchFacts) -> Result<(), EpochError> {
         self.epochs.replay(batch.epoch, batch.first_offset)?;
-        if let Some(stamp) = batch.producer {
+        if let Some(stamp) = batch.producer
+            && !planted(Bug::LaterBatchesForgotten)
+        {
             let written = WrittenBatch {
                 first_sequence: stamp.first_sequence,
                 record_count: batch.record_count,
@@ -163,6 +169,10 @@ impl History {
     pub fn snapshot(&self, now: Duration, next_offset: Offset) -> Bytes {
         let mut epochs = self.epochs.clone();
         epochs.cut_to(next_offset);
+        let next_offset = match planted(Bug::UncommittedInSnapshot) {
+            true => Offset(i64::MAX),
+            false => next_offset,
+        };
         let mut writer = Writer::open(VERSION);
         self.write_vows(&mut writer);
         epochs.write(&mut writer);

@@ -14,7 +14,6 @@ pub mod groups;
 pub mod history;
 pub mod leader;
 pub mod metadata;
-mod planted;
 pub mod producers;
 pub mod replica;
 

@@ -20,6 +20,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 pub use contract::{
@@ -32,7 +33,6 @@ use crate::history::RecoverError;
 use crate::leader::{
     Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
 };
-use crate::planted::{Bug, planted};
 use crate::producers::{Admission, ProducerLimits};
 use following::Following;
 use leading::Leading;

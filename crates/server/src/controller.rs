@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use planted::{Bug, planted};
 use protocol::metadata::{
     COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Plans, Replay, metadata_settings,
 };
@@ -270,7 +271,12 @@ impl Core {
             if builder.length_bytes() >= BATCH_BYTES || index + 1 == commands.len() {
                 let count = builder.record_count() as usize;
                 let bytes = builder.length_bytes();
-                let (request, answer) = AppendRequest::new(METADATA_PARTITION, builder.build(), Acks::Quorum);
+                let acks = if planted(Bug::MetadataAnsweredEarly) {
+                    Acks::None
+                } else {
+                    Acks::Quorum
+                };
+                let (request, answer) = AppendRequest::new(METADATA_PARTITION, builder.build(), acks);
                 let batch = &commands[index + 1 - count..=index];
                 let request = request.with_reserve(turn.reserve_of(batch));
                 self.shard(0).append(match turn {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use platform::disk::{Applied, FaultKind, OperationKind};
@@ -9,6 +11,7 @@ use platform::net::SimulatedNet;
 use platform::random::SeededRandom;
 use tokio::time::Instant;
 
+use crate::damage::Damage;
 use crate::engine::Engine;
 use crate::history::History;
 use crate::machine::{Machine, Started};
@@ -20,11 +23,14 @@ pub type FaultCounts = BTreeMap<&'static str, u64>;
 /// The errno of a disk that fails.
 const EIO: i32 = 5;
 /// Kinds of which a run has so many at least, if it has as many faults as `LEAST_FAULTS`.
-const LEAST: [(&str, u64); 6] = [
+const LEAST: [(&str, u64); 9] = [
     (KILL, 4),
     (POWER_CUT, 4),
+    (POWER_CUT_IN_CALL, 8),
     (RESET, 20),
     (DURABLE_WRITE_FAILS, 2),
+    (DURABLE_WRITE_FAILS_ONCE, 2),
+    (BIT_TURNS, 2),
     (OPERATION_FAILS, 2),
     (DISK_FULL, 2),
 ];
@@ -32,10 +38,26 @@ const LEAST: [(&str, u64); 6] = [
 const LEAST_FAULTS: u64 = 100;
 const KILL: &str = "kill";
 const POWER_CUT: &str = "power cut";
+const POWER_CUT_IN_CALL: &str = "power cut in a disk's call";
+const BIT_TURNS: &str = "a bit turns";
 const RESET: &str = "connections reset";
-const DURABLE_WRITE_FAILS: &str = "durable write fails";
+const DURABLE_WRITE_FAILS: &str = "durable writes fail";
+const DURABLE_WRITE_FAILS_ONCE: &str = "a durable write fails";
 const OPERATION_FAILS: &str = "disk operation fails";
 const DISK_FULL: &str = "disk full";
+/// Calls that the power is cut in: each is a step of something that is to survive it.
+const CUT_IN: [OperationKind; 8] = [
+    OperationKind::WriteDurable,
+    OperationKind::Write,
+    OperationKind::Sync,
+    OperationKind::Create,
+    OperationKind::Rename,
+    OperationKind::Remove,
+    OperationKind::SyncDirectory,
+    OperationKind::FillWithZeros,
+];
+/// How long a node is given to stop in order.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
 /// How long a node may take to start, in simulated time.
 const START_MAX: Duration = Duration::from_secs(60);
 
@@ -49,6 +71,7 @@ enum Mending {
     Replace,
     Space,
     Kill,
+    TurnBack,
 }
 
 /// See the module.
@@ -62,6 +85,9 @@ pub(crate) struct Faults {
     counts: FaultCounts,
     /// The disk has been made to fail since the last start, or the node was told to stop.
     start_may_fail: bool,
+    /// Set when the disk is called as somebody waits for, to cut the power.
+    cut_is_due: Option<Arc<AtomicBool>>,
+    damage: Option<Damage>,
 }
 
 impl Faults {
@@ -76,6 +102,8 @@ impl Faults {
             next_mending: 0,
             counts: FaultCounts::new(),
             start_may_fail: false,
+            cut_is_due: None,
+            damage: None,
         }
     }
 
@@ -97,24 +125,66 @@ impl Faults {
 
     /// Runs for a while, mending what is due.
     pub(crate) async fn pass(&mut self, engine: &mut Engine, machine: &mut Machine, net: &SimulatedNet) {
-        let end = Instant::now() + Duration::from_millis(10 + self.random.below(300));
+        let end = Instant::now() + Duration::from_millis(10 + self.random.below(240));
         loop {
             let due = self.mendings.first_key_value().map(|((at, _), _)| *at);
             match due {
                 Some(at) if at <= end => {
-                    engine.run_until(at).await;
+                    self.run_until(at, engine, machine).await;
                     let (_, mending) = self.mendings.pop_first().expect("it was seen");
                     self.mend(mending, engine, machine, net);
                 }
                 _ => break,
             }
         }
-        engine.run_until(end).await;
+        self.run_until(end, engine, machine).await;
         self.look_after(engine, machine);
     }
 
+    /// Runs until a moment, and cuts the power where that is due.
+    async fn run_until(&mut self, moment: Instant, engine: &mut Engine, machine: &mut Machine) {
+        if let Some(is_due) = self.cut_is_due.clone()
+            && engine.run(moment, || is_due.load(Ordering::Relaxed)).await
+        {
+            machine.cut_power(engine);
+            self.cut_is_due = None;
+            self.mend_after(500, Mending::Start);
+        }
+        engine.run_until(moment).await;
+    }
+
+    /// Has the power cut in one of the next calls of a kind, or of those about a checkpoint. No later call does anything any more.
+    fn cut_in_call(&mut self, machine: &Machine) {
+        let kind = CUT_IN[self.random.below(CUT_IN.len() as u64) as usize];
+        let is_of_checkpoint = self.random.chance(1, 3);
+        let left = AtomicU64::new(self.random.below(4));
+        let first = self.disk_fault();
+        let is_due = Arc::new(AtomicBool::new(false));
+        self.cut_is_due = Some(is_due.clone());
+        machine.disk().fail_when(move |call| {
+            if is_due.load(Ordering::Relaxed) {
+                return Some(FaultKind::Error {
+                    errno: EIO,
+                    applied: Applied::Nothing,
+                });
+            }
+            let is_meant = match is_of_checkpoint {
+                true => call
+                    .path
+                    .components()
+                    .any(|part| part.as_os_str() == "checkpoints"),
+                false => call.kind == kind,
+            };
+            if !is_meant || left.fetch_sub(1, Ordering::Relaxed) > 0 {
+                return None;
+            }
+            is_due.store(true, Ordering::Relaxed);
+            Some(first)
+        });
+    }
+
     /// Has one more thing go wrong, of which `left` are still to come with this one.
-    pub(crate) fn strike(
+    pub(crate) async fn strike(
         &mut self,
         left: u64,
         engine: &mut Engine,
@@ -151,6 +221,8 @@ impl Faults {
                 net.cut(node, self.clients);
                 self.mend_after(2_000, Mending::Net);
             }
+            POWER_CUT_IN_CALL => self.cut_in_call(machine),
+            BIT_TURNS => self.turn(engine, machine, net).await,
             RESET => {
                 net.reset(node, self.clients);
             }
@@ -159,6 +231,16 @@ impl Faults {
                 machine
                     .disk()
                     .fail_when(move |call| (call.kind == OperationKind::WriteDurable).then_some(fault));
+                self.mend_after(1_500, Mending::Replace);
+            }
+            DURABLE_WRITE_FAILS_ONCE => {
+                let fault = self.disk_fault();
+                let is_first = AtomicBool::new(true);
+                machine.disk().fail_when(move |call| {
+                    let fails =
+                        call.kind == OperationKind::WriteDurable && is_first.swap(false, Ordering::Relaxed);
+                    fails.then_some(fault)
+                });
                 self.mend_after(1_500, Mending::Replace);
             }
             OPERATION_FAILS => {
@@ -195,14 +277,17 @@ impl Faults {
     fn draw(&mut self) -> &'static str {
         match self.random.below(100) {
             0..9 => KILL,
-            9..17 => POWER_CUT,
-            17..20 => "stop in order",
-            20..28 => "process stopped",
-            28..39 => "requests cut off",
-            39..50 => "answers cut off",
-            50..80 => RESET,
-            80..84 => DURABLE_WRITE_FAILS,
-            84..88 => OPERATION_FAILS,
+            9..13 => POWER_CUT,
+            13..24 => POWER_CUT_IN_CALL,
+            24..27 => "stop in order",
+            27..30 => BIT_TURNS,
+            30..36 => "process stopped",
+            36..45 => "requests cut off",
+            45..54 => "answers cut off",
+            54..80 => RESET,
+            80..82 => DURABLE_WRITE_FAILS,
+            82..85 => DURABLE_WRITE_FAILS_ONCE,
+            85..88 => OPERATION_FAILS,
             88..92 => DISK_FULL,
             92..94 => "write split",
             94..96 => "call interrupted",
@@ -248,6 +333,36 @@ impl Faults {
                 machine.kill(engine);
                 self.mend_after(100, Mending::Start);
             }
+            Mending::TurnBack => {
+                machine.kill(engine);
+                self.turn_back(machine);
+                self.mend_after(100, Mending::Start);
+            }
+        }
+    }
+
+    /// Has the node stop in order, and then a bit of its files turn: all that was acknowledged is behind it, so it must be noticed.
+    async fn turn(&mut self, engine: &mut Engine, machine: &mut Machine, net: &SimulatedNet) {
+        net.mend();
+        machine.stop(engine, false);
+        machine.drain();
+        let deadline = Instant::now() + DRAIN_MAX;
+        let has_stopped = engine.run(deadline, || machine.is_drained()).await;
+        machine.kill(engine);
+        if has_stopped && self.damage.is_none() {
+            self.damage = Damage::draw(machine.disk(), &mut self.random);
+        }
+        if let Some(damage) = &self.damage {
+            self.trace.note(damage);
+            self.trace.count("a bit of a stored file turned");
+            self.mend_after(3_000, Mending::TurnBack);
+        }
+        self.mend_after(100, Mending::Start);
+    }
+
+    fn turn_back(&mut self, machine: &Machine) {
+        if let Some(damage) = self.damage.take() {
+            damage.repair(machine.disk());
         }
     }
 
@@ -256,6 +371,7 @@ impl Faults {
             return;
         }
         machine.disk().clear_faults();
+        self.cut_is_due = None;
         self.start_may_fail = false;
         if let Err(error) = machine.start(engine) {
             self.history
@@ -266,6 +382,13 @@ impl Faults {
     /// A node that could not start because its disk failed is started anew.
     fn look_after(&mut self, engine: &mut Engine, machine: &mut Machine) {
         match machine.started() {
+            Started::Failed(error) if self.damage.is_some() => {
+                self.trace.note(format_args!("a start refused damage: {error}"));
+                self.trace.count("a start refused damage");
+                machine.kill(engine);
+                self.turn_back(machine);
+                self.mend_after(100, Mending::Start);
+            }
             Started::Failed(error) if self.start_may_fail => {
                 self.trace.note(format_args!("a start failed: {error}"));
                 self.trace.count("a start failed with its disk, or was stopped");
@@ -283,6 +406,7 @@ impl Faults {
         net.mend();
         machine.stop(engine, false);
         machine.kill(engine);
+        self.turn_back(machine);
         engine.run_until(Instant::now() + Duration::from_millis(1)).await;
         self.start(engine, machine);
         let deadline = Instant::now() + START_MAX;

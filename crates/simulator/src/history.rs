@@ -10,8 +10,11 @@ use std::rc::Rc;
 
 use crate::trace::Trace;
 
-/// A value of the simulation.
+/// A value of the simulation: its producer's number, and how many that one had made before.
 pub(crate) type Value = u64;
+
+/// The bits of a value that count.
+const COUNT_BITS: u32 = 40;
 
 /// Names a partition of the simulation's topics.
 pub(crate) type Place = (usize, i32);
@@ -23,7 +26,10 @@ pub(crate) struct History(Rc<Inner>);
 struct Inner {
     partitions: RefCell<BTreeMap<Place, Log>>,
     committed: RefCell<BTreeMap<(usize, Place), Commits>>,
-    next_value: Cell<Value>,
+    /// Of the group with members: its latest generation, and who was dealt which partition in which.
+    generation: Cell<i32>,
+    owners: RefCell<BTreeMap<(i32, i32), String>>,
+    next_producer: Cell<Value>,
     violation: RefCell<Option<String>>,
     acknowledged: Cell<u64>,
     trace: Trace,
@@ -42,9 +48,11 @@ struct Log {
     start_asked: i64,
 }
 
-/// Offsets of a group for a partition.
+/// Offsets of a group for a partition. Each that is sent is higher than those before.
 #[derive(Default)]
 struct Commits {
+    sent: i64,
+    /// The highest.
     acknowledged: Option<i64>,
     /// Sent, with an outcome that is not known.
     possible: BTreeSet<i64>,
@@ -56,18 +64,21 @@ impl History {
         History(Rc::new(Inner {
             partitions: RefCell::default(),
             committed: RefCell::default(),
-            next_value: Cell::new(1),
+            generation: Cell::new(-1),
+            owners: RefCell::default(),
+            next_producer: Cell::new(1),
             violation: RefCell::default(),
             acknowledged: Cell::new(0),
             trace,
         }))
     }
 
-    /// A value that nobody has sent.
-    pub(crate) fn fresh_value(&self) -> Value {
-        let value = self.0.next_value.get();
-        self.0.next_value.set(value + 1);
-        value
+    /// The first of the values of one more producer, that others follow one by one: it sends them in their order, and nobody else
+    /// does.
+    pub(crate) fn first_value(&self) -> Value {
+        let producer = self.0.next_producer.get();
+        self.0.next_producer.set(producer + 1);
+        producer << COUNT_BITS
     }
 
     /// How many batches were acknowledged.
@@ -163,40 +174,74 @@ impl History {
         }
     }
 
-    /// A group is about to commit an offset.
-    pub(crate) fn try_commit(&self, group: usize, place: Place, offset: i64) {
-        let mut committed = self.0.committed.borrow_mut();
-        committed
-            .entry((group, place))
-            .or_default()
-            .possible
-            .insert(offset);
+    fn commits<T>(&self, group: usize, place: Place, look: impl FnOnce(&mut Commits) -> T) -> T {
+        look(self.0.committed.borrow_mut().entry((group, place)).or_default())
+    }
+
+    /// The offset that a group is about to commit.
+    pub(crate) fn try_commit(&self, group: usize, place: Place) -> i64 {
+        self.commits(group, place, |commits| {
+            commits.sent += 1;
+            commits.possible.insert(commits.sent);
+            commits.sent
+        })
     }
 
     /// A commit was acknowledged.
     pub(crate) fn commit(&self, group: usize, place: Place, offset: i64) {
-        let mut committed = self.0.committed.borrow_mut();
-        let commits = committed.entry((group, place)).or_default();
-        commits.acknowledged = Some(offset);
-        commits.possible.remove(&offset);
+        self.commits(group, place, |commits| {
+            commits.acknowledged = commits.acknowledged.max(Some(offset));
+            commits.possible.remove(&offset);
+        });
     }
 
-    /// A group's offset was told; -1 is none. It is what was acknowledged last, or one of those whose outcome is not known: a
-    /// request that a cut holds back may come after later ones.
-    pub(crate) fn hear_committed(&self, group: usize, place: Place, offset: i64) {
-        let committed = self.0.committed.borrow();
-        let commits = committed.get(&(group, place));
-        let acknowledged = commits.and_then(|commits| commits.acknowledged);
-        let is_possible = commits.is_some_and(|commits| commits.possible.contains(&offset));
-        if acknowledged.unwrap_or(-1) != offset && !is_possible {
+    /// The offset that a question sent from now on must be answered with at least, if it is none whose outcome is not known.
+    pub(crate) fn committed(&self, group: usize, place: Place) -> Option<i64> {
+        self.commits(group, place, |commits| commits.acknowledged)
+    }
+
+    /// A group's offset was told in answer to a question that was sent when `floor` was acknowledged; -1 is none. It is that one, one
+    /// that was acknowledged since, or one of those whose outcome is not known: a request that a cut holds back may come after later
+    /// ones.
+    pub(crate) fn hear_committed(&self, group: usize, place: Place, floor: Option<i64>, offset: i64) {
+        let (acknowledged, is_possible) = self.commits(group, place, |commits| {
+            (commits.acknowledged, commits.possible.contains(&offset))
+        });
+        let known = floor.unwrap_or(-1)..=acknowledged.unwrap_or(-1);
+        if !known.contains(&offset) && !is_possible {
             self.violate(format!(
-                "group {group} has offset {offset} of {place:?}; {acknowledged:?} was acknowledged"
+                "group {group} has offset {offset} of {place:?}; {floor:?} was acknowledged"
             ));
         }
     }
 
-    /// At the end, when the whole log was read: everything acknowledged must have been there.
+    /// A member was dealt partitions in a generation, which is durable.
+    pub(crate) fn deal(&self, generation: i32, member: &str, dealt: &[i32]) {
+        self.0.generation.set(self.0.generation.get().max(generation));
+        for index in dealt {
+            let mut owners = self.0.owners.borrow_mut();
+            let owner = owners
+                .entry((generation, *index))
+                .or_insert_with(|| member.to_owned());
+            if owner != member {
+                let told = format!(
+                    "in generation {generation} partition {index} was dealt to {owner} and to {member}"
+                );
+                drop(owners);
+                self.violate(told);
+            }
+        }
+    }
+
+    /// The latest generation of the group that has members: whoever is of an earlier one does not commit any more.
+    pub(crate) fn generation(&self) -> i32 {
+        self.0.generation.get()
+    }
+
+    /// At the end, when the whole log was read: everything acknowledged must have been there, and each producer's values in their
+    /// order.
     pub(crate) fn check_complete(&self, place: Place, read: &BTreeMap<i64, Value>, start: i64) {
+        self.check_order(place, read);
         let missing = self.log(place, |log| {
             let at = |value: &Value| log.offsets.get(value).copied();
             let kept = log
@@ -211,6 +256,18 @@ impl History {
             self.violate(format!(
                 "{count} acknowledged values are missing from {place:?}: first value {value} at offset {offset}"
             ));
+        }
+    }
+
+    fn check_order(&self, place: Place, read: &BTreeMap<i64, Value>) {
+        let mut latest = BTreeMap::new();
+        for (offset, value) in read {
+            let before = latest.insert(value >> COUNT_BITS, *value);
+            if let Some(before) = before.filter(|before| before > value) {
+                self.violate(format!(
+                    "{place:?} has value {value} at offset {offset}, behind value {before} that its producer sent later"
+                ));
+            }
         }
     }
 }
@@ -256,6 +313,12 @@ mod tests {
     }
 
     #[test]
+    fn values_of_a_producer_out_of_order_are_found() {
+        let read = BTreeMap::from([(0, 7), (1, 1 << COUNT_BITS), (2, 6)]);
+        violated(|_| {}, |history| history.check_complete(PLACE, &read, 0));
+    }
+
+    #[test]
     fn tails_and_starts_that_move_back_are_found() {
         violated(
             |history| history.acknowledge(PLACE, 5, &[7]),
@@ -277,16 +340,31 @@ mod tests {
     #[test]
     fn a_commit_that_is_gone_is_found() {
         let committed = |history: &History| {
-            for offset in 1..=3 {
-                history.try_commit(0, PLACE, offset);
+            for _ in 1..=3 {
+                history.try_commit(0, PLACE);
             }
             history.commit(0, PLACE, 3);
         };
-        violated(committed, |history| history.hear_committed(0, PLACE, -1));
+        let told = |history: &History, offset| {
+            history.hear_committed(0, PLACE, history.committed(0, PLACE), offset);
+        };
+        violated(committed, |history| told(history, -1));
+        violated(committed, |history| told(history, 4));
         let history = History::new(Trace::new(false));
         committed(&history);
         // A request that was held back may come late.
-        history.hear_committed(0, PLACE, 2);
+        told(&history, 2);
         assert_eq!(history.violation(), None);
+    }
+
+    #[test]
+    fn a_partition_that_two_members_have_is_found() {
+        violated(
+            |history| {
+                history.deal(4, "one", &[0, 1]);
+                history.deal(5, "two", &[0]);
+            },
+            |history| history.deal(5, "one", &[0]),
+        );
     }
 }

@@ -13,10 +13,12 @@
 //! ```
 
 mod client;
+mod damage;
 mod engine;
 mod faults;
 mod history;
 mod machine;
+mod panics;
 mod parts;
 mod run;
 mod trace;

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use platform::disk::SimulatedDisk;
 use platform::net::SimulatedNet;
@@ -35,6 +37,8 @@ struct Alive {
     units: Vec<UnitId>,
     handle: Handle,
     opened: Rc<RefCell<Option<Result<(), String>>>>,
+    /// Cores that have stopped in order.
+    drained: Arc<AtomicUsize>,
 }
 
 /// How a start went so far.
@@ -62,12 +66,18 @@ impl Machine {
         let mut config = Config::default();
         config.cores = cores;
         config.pin_threads = false;
-        config.idle_poll = std::time::Duration::ZERO;
+        config.idle_poll = Duration::ZERO;
         config.kafka.listen = format!("any:{KAFKA_PORT}");
         config.http.listen = "any:8080".into();
+        // As small as they may be, so that files are laid out, adopted, given back and used again all the time.
         config.journal.file_bytes = 1 << 20;
-        config.journal.bytes_max = 4 << 20;
-        config.journal.layout_trigger = 1 << 20;
+        config.journal.bytes_max = config.journal.file_bytes * (3 + random.below(3));
+        config.journal.layout_trigger = config.journal.file_bytes;
+        config.cache.tail_bytes = 1 << 20;
+        config.cache.chunk_bytes = 1 << 20;
+        // A generation is to come about between two faults.
+        config.groups.initial_rebalance_delay = Duration::from_millis(50);
+        config.groups.session_timeout_min = Duration::from_secs(1);
         Machine {
             address,
             net: net.clone(),
@@ -130,6 +140,7 @@ impl Machine {
             units,
             handle: assembled.handle,
             opened,
+            drained: Arc::default(),
         });
         Ok(())
     }
@@ -149,8 +160,17 @@ impl Machine {
     /// Asks the node to stop in order; it is killed when it has, or later.
     pub(crate) fn drain(&self) {
         if let Some(alive) = &self.alive {
-            alive.handle.drain(|_| {});
+            let drained = alive.drained.clone();
+            alive.handle.drain(move |_| {
+                drained.fetch_add(1, Ordering::Relaxed);
+            });
         }
+    }
+
+    /// Says whether the node has stopped in order.
+    pub(crate) fn is_drained(&self) -> bool {
+        let drained = |alive: &Alive| alive.drained.load(Ordering::Relaxed) == self.config.cores;
+        self.alive.as_ref().is_some_and(drained)
     }
 
     /// Kills the node: its connections end, and what it wrote is still in the machine's page cache.

@@ -49,19 +49,9 @@ fn one(seed: u64, faults: u64) -> ExitCode {
         .without_time()
         .init();
     let options = Options { faults, shows: true };
-    tell_of_panics(seed);
     let report = run(seed, options);
     show(std::slice::from_ref(&report));
     verdict(&report)
-}
-
-/// A panic ends the process, or only the seed: either way its seed is told.
-fn tell_of_panics(seed: u64) {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        before(panic);
-        eprintln!("seed {seed} panicked; run it again: make sim SEED={seed}");
-    }));
 }
 
 fn verdict(report: &Report) -> ExitCode {
@@ -75,18 +65,8 @@ fn verdict(report: &Report) -> ExitCode {
     }
 }
 
-thread_local! {
-    static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
 fn many(arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let seed = SEED.get();
-        before(panic);
-        eprintln!("seed {seed} panicked; run it again: make sim SEED={seed}");
-    }));
     let options = Options {
         faults: arguments.faults,
         shows: false,
@@ -105,7 +85,6 @@ fn many(arguments: &Arguments) -> ExitCode {
                     if seed >= end {
                         return;
                     }
-                    SEED.set(seed);
                     let mut report = run(seed, options);
                     if arguments.twice && report.trace != run(seed, options).trace {
                         report.violation = Some("the same seed gave another trace".into());

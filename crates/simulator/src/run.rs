@@ -14,9 +14,11 @@ use crate::engine::Engine;
 use crate::faults::{FaultCounts, Faults};
 use crate::history::History;
 use crate::machine::Machine;
+use crate::panics;
 use crate::trace::Trace;
 use crate::workload::{
-    Production, World, administer, commit_offsets, create_topics, places, produce, read_all, read_on,
+    CREW, Production, World, administer, commit_offsets, create_topics, places, produce, read_all, read_on,
+    take_part,
 };
 
 /// How a seed is run.
@@ -61,8 +63,9 @@ pub struct Report {
 /// Clients finish what they have begun within this time after the last fault.
 const PROGRESS_MAX: Duration = Duration::from_secs(120);
 
-/// Runs a seed. A panic of the node's code is passed on.
+/// Runs a seed. A panic of the node's code is a violation where panics unwind; elsewhere it ends the process.
 pub fn run(seed: u64, options: Options) -> Report {
+    panics::listen(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -97,13 +100,15 @@ async fn simulate(seed: u64, options: Options) -> Report {
     .await;
     begin_clients(&mut engine, &world, &mut random);
     for place in 0..options.faults {
-        if history.violation().is_some() {
+        if ends_here(&history) {
             break;
         }
         faults.pass(&mut engine, &mut machine, &net).await;
-        faults.strike(options.faults - place, &mut engine, &mut machine, &net);
+        faults
+            .strike(options.faults - place, &mut engine, &mut machine, &net)
+            .await;
     }
-    if history.violation().is_none() {
+    if !ends_here(&history) {
         faults.end(&mut engine, &mut machine, &net).await;
         world.ends.set(true);
         let unfinished = world.unfinished.clone();
@@ -113,9 +118,10 @@ async fn simulate(seed: u64, options: Options) -> Report {
             history.violate(format!("{count} clients make no progress after the last fault"));
         }
     }
-    if history.violation().is_none() {
+    if !ends_here(&history) {
         check_complete(&mut engine, &world).await;
     }
+    ends_here(&history);
     Report {
         seed,
         violation: history.violation(),
@@ -126,6 +132,14 @@ async fn simulate(seed: u64, options: Options) -> Report {
         reached: trace.counts(),
         simulated: began.elapsed(),
     }
+}
+
+/// Says whether there was a violation; a panic is one.
+fn ends_here(history: &History) -> bool {
+    if let Some(panic) = panics::heard() {
+        history.violate(panic);
+    }
+    history.violation().is_some()
 }
 
 /// Runs a task to its end, which must come.
@@ -158,7 +172,7 @@ fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) 
         }
         begin(Box::pin(read_on(world.clone(), place, random.split())));
     }
-    for group in 0..3 {
+    for group in 0..CREW {
         let all = places();
         let place = all[random.below(all.len() as u64) as usize];
         begin(Box::pin(commit_offsets(
@@ -167,6 +181,9 @@ fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) 
             place,
             random.split(),
         )));
+    }
+    for _ in 0..3 {
+        begin(Box::pin(take_part(world.clone(), random.split())));
     }
     begin(Box::pin(administer(world.clone(), random.split())));
     world.unfinished.set(count);

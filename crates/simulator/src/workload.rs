@@ -3,6 +3,7 @@
 
 mod admin;
 mod committer;
+mod member;
 mod producer;
 mod reader;
 
@@ -22,6 +23,7 @@ use crate::trace::Trace;
 
 pub(crate) use admin::{administer, create_topics};
 pub(crate) use committer::commit_offsets;
+pub(crate) use member::{CREW, take_part};
 pub(crate) use producer::{Production, produce};
 pub(crate) use reader::{read_all, read_on};
 

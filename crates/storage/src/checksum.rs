@@ -6,9 +6,9 @@
 use std::fmt;
 
 use crc_fast::{CrcAlgorithm, Digest};
+use planted::{Bug, planted};
 use record::{ClusterId, PartitionId};
 
-use crate::planted::{Bug, planted};
 use crate::segment::SegmentName;
 
 /// CRC-64/NVME over `identity` followed by `parts` in order.

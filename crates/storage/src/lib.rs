@@ -19,7 +19,6 @@ mod inspect;
 mod journal;
 mod node_file;
 mod partition;
-mod planted;
 mod segment;
 mod slab;
 mod store;

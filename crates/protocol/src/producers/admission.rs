@@ -7,6 +7,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use planted::{Bug, planted};
+
 use super::{ProducerId, Producers, Sequence, SequenceError, ShareChange, Stamp};
 
 /// The facts that a partition must know of its node to take on a producer.
@@ -52,7 +54,7 @@ impl Producers {
         let may_have_begun = self.complete_from.is_none_or(|complete_from| id < complete_from);
         // Else it has written nothing here: the batches before this one were refused, or are on their way. Once this one was
         // written, they could not be any more. With this error clients send it again behind them.
-        if first_sequence != 0 && !may_have_begun {
+        if first_sequence != 0 && !may_have_begun && !planted(Bug::BegunInTheMiddle) {
             return Err(SequenceError::OutOfOrder {
                 expected: 0,
                 got: first_sequence,

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use record::Offset;
 
 use super::{Client, RECENT_BATCHES_MAX, Sequence, SequenceError, WrittenBatch, sequence_after};
@@ -103,10 +104,13 @@ impl Entry {
             };
             // Looked up first: after 2^31 records the sequences come round, but five batches never reach that far.
             if let Some(written) = self.recent.as_slice().iter().find(same) {
-                return Ok(Sequence::Duplicate(*written));
+                return Ok(match planted(Bug::RetryWrittenAgain) {
+                    true => Sequence::Next,
+                    false => Sequence::Duplicate(*written),
+                });
             }
         }
-        if first_sequence != expected {
+        if first_sequence != expected && !planted(Bug::SequenceGapAccepted) {
             return Err(SequenceError::OutOfOrder {
                 expected,
                 got: first_sequence,

@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 use super::contract::{Action, Base, Landmark, Prompt, Refusal, Sworn};
 use super::log::{Log, Met};
 use crate::history::BatchFacts;
 use crate::leader::NodeId;
-use crate::planted::{Bug, planted};
 
 /// A request of a leader that this replica listens to, and where the answers go.
 pub(super) struct Following<'a> {

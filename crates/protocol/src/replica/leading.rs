@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 use super::contract::{Action, Assignment, Persist, Prompt, Refusal, Sworn};
@@ -21,7 +22,6 @@ use super::opening::{Found, is_same_log};
 use crate::history::History;
 use crate::leader::{self, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId};
 use crate::leader::{Numbered, Replica, TrimError};
-use crate::planted::{Bug, planted};
 use crate::producers::Admission;
 
 /// The leader of an epoch with what it knows of its followers.

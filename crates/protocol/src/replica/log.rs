@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 use super::contract::{Action, Base, Landmark, NO_EPOCH, Persist, Refusal, Standing};
 use crate::epochs::{EpochEnd, Epochs, Run};
 use crate::history::{BatchFacts, History, RecoverError};
-use crate::planted::{Bug, planted};
 use crate::producers::ProducerLimits;
 
 /// What storage found of a replica, read back from its entries or from a checkpoint and the entries behind it.

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 use super::contract::{Action, Assignment, Landmark, Prompt, Standing};
 use super::log::{Log, Met};
 use crate::history::BatchFacts;
 use crate::leader::NodeId;
-use crate::planted::{Bug, planted};
 
 /// The state of a leader that has not opened its epoch.
 #[derive(Debug, Clone)]

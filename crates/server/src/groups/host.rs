@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use platform::work::Lane;
 use protocol::groups::{
     Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
@@ -116,7 +117,9 @@ impl GroupHost {
 
     /// Has the coordinator take a record of its log. One without a key says nothing about any group.
     fn replay(&self, record: &Record) -> Result<(), String> {
-        let Some(key) = &record.key else { return Ok(()) };
+        let Some(key) = record.key.as_ref().filter(|_| !planted(Bug::GroupsForgotten)) else {
+            return Ok(());
+        };
         let replayed = self.coordinator.borrow_mut().replay(key, record.value.as_deref());
         replayed.map_err(|error| error.to_string())
     }
@@ -235,7 +238,12 @@ impl GroupHost {
     /// Sends a batch to the log; `report` hears what became of it.
     fn append(&self, gathered: Gathered) {
         let Gathered { ids, batch } = gathered;
-        let (request, outcome) = AppendRequest::new(self.partition, batch, Acks::Quorum);
+        let acks = if planted(Bug::GroupsAnsweredEarly) {
+            Acks::None
+        } else {
+            Acks::Quorum
+        };
+        let (request, outcome) = AppendRequest::new(self.partition, batch, acks);
         self.under_way.set(self.under_way.get() + 1);
         self.shard.append(request);
         // The other end lives as long as this host does.

@@ -10,6 +10,7 @@ mod examine;
 
 use std::cell::RefCell;
 
+use planted::{Bug, planted};
 use protocol::leader::{Append, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
 use protocol::{Durability, Stamp};
@@ -79,7 +80,7 @@ impl Shard {
     fn waits_behind_others(&self, request: &AppendRequest) -> bool {
         let room = self.waiting_for_journal.borrow();
         match request.reserve {
-            Reserve::Keep => !room.is_empty(),
+            Reserve::Keep => !room.is_empty() && !planted(Bug::WaitingOvertaken),
             Reserve::UseHalf | Reserve::Use => room.has(request.partition),
         }
     }
@@ -121,7 +122,13 @@ impl Shard {
         };
         match self.check(partition, &attempt) {
             Ok(Checked::New(numbered)) => return self.stage(partition, attempt, numbered),
-            Ok(Checked::Duplicate(written)) => self.wait(partition, written, None, attempt.request),
+            Ok(Checked::Duplicate(written)) => {
+                let mut request = attempt.request;
+                if planted(Bug::RepeatAnsweredEarly) {
+                    request.acks = Acks::None;
+                }
+                self.wait(partition, written, None, request);
+            }
             Err(refusal) => self.refuse_for(partition, attempt.request, refusal),
         }
         Attempted::Done
@@ -253,7 +260,7 @@ impl Shard {
             Acks::Leader => (&mut partition.waiting_durable, partition.leader.durable_here()),
             Acks::Quorum => (&mut partition.waiting_committed, partition.leader.tail()),
         };
-        if next_offset <= reached {
+        if next_offset <= reached || planted(Bug::AnsweredWhenStaged) {
             let _ = request.reply.send(Ok(outcome));
             return;
         }

@@ -23,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use platform::clock::Clock;
 use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
@@ -409,7 +410,9 @@ impl Shard {
         let bytes_before = self.partition_bytes(id).unwrap_or(0);
         let (trimmed, frame) = self.stage_trim(id, first_kept)?;
         self.staged.notify_one();
-        self.until_flushed(frame + 1).await?;
+        if !planted(Bug::TrimAnsweredEarly) {
+            self.until_flushed(frame + 1).await?;
+        }
         self.background.notify_one();
         let bytes_left = self.partition_bytes(id).unwrap_or(0);
         Ok(Trimmed {

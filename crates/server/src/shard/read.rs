@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
 
@@ -113,7 +114,10 @@ impl Shard {
             .get(&request.partition)
             .ok_or(ReadRefusal::UnknownPartition)?;
         let leader = &partition.leader;
-        let (log_start, tail) = (leader.log_start(), leader.tail());
+        let (log_start, mut tail) = (leader.log_start(), leader.tail());
+        if planted(Bug::UncommittedShown) {
+            tail = leader.next_offset();
+        }
         if request.from < log_start || request.from > leader.next_offset() {
             return Err(ReadRefusal::OutOfRange {
                 wanted: request.from,

@@ -56,11 +56,23 @@ async fn create(
     Ok(world.reached(ApiKey::CreateTopics, answer.topics[0].error_code))
 }
 
+/// Topics that come and go.
+const PASSING: u64 = 4;
+
+/// A topic that comes and goes. Nobody else changes it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passing {
+    /// Part of its name: the topic of a request without an answer is left to itself, as nobody knows when that request is carried out.
+    number: u64,
+    is_there: bool,
+}
+
 /// Administers until the world ends.
 pub(crate) async fn administer(world: World, mut random: SeededRandom) {
+    let mut passing = [Passing::default(); PASSING as usize];
     while !world.ends.get() {
         let mut client = world.connect().await;
-        if let Err(error) = go_on(&world, &mut client, &mut random).await {
+        if let Err(error) = go_on(&world, &mut client, &mut passing, &mut random).await {
             world
                 .trace
                 .count(format!("administration: connection {:?}", error.kind()));
@@ -70,21 +82,17 @@ pub(crate) async fn administer(world: World, mut random: SeededRandom) {
     world.unfinished.set(world.unfinished.get() - 1);
 }
 
-async fn go_on(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
+async fn go_on(
+    world: &World,
+    client: &mut Client,
+    passing: &mut [Passing; PASSING as usize],
+    random: &mut SeededRandom,
+) -> io::Result<()> {
     while !world.ends.get() {
+        let place = random.below(PASSING);
         match random.below(4) {
-            0 => {
-                let name = format!("passing-{}", random.below(4));
-                create(world, client, &name, 1 + random.below(4) as i32).await?;
-            }
-            1 => {
-                let request = DeleteTopicsRequest {
-                    topic_names: vec![Text::from(format!("passing-{}", random.below(4)).as_str())],
-                    timeout_ms: 3_000,
-                    ..DeleteTopicsRequest::default()
-                };
-                let answer = client.call(&request).await?;
-                world.reached(ApiKey::DeleteTopics, answer.responses[0].error_code);
+            creates @ 0..2 => {
+                come_or_go(world, client, place, &mut passing[place as usize], creates == 0).await?
             }
             2 => trim(world, client, random).await?,
             // Often enough that the metadata log gets images.
@@ -97,6 +105,55 @@ async fn go_on(world: &World, client: &mut Client, random: &mut SeededRandom) ->
         sleep(REST * 4).await;
     }
     Ok(())
+}
+
+/// Creates or deletes a topic, and holds the answer against what is known of it.
+async fn come_or_go(
+    world: &World,
+    client: &mut Client,
+    place: u64,
+    topic: &mut Passing,
+    creates: bool,
+) -> io::Result<()> {
+    let before = *topic;
+    let name = format!("passing-{place}-{}", before.number);
+    // Until the answer is here.
+    *topic = Passing {
+        number: before.number + 1,
+        is_there: false,
+    };
+    let error = match creates {
+        true => create(world, client, &name, 1 + place as i32).await?,
+        false => delete(world, client, &name).await?,
+    };
+    let was_there = match error {
+        None => !creates,
+        Some(ErrorCode::TopicAlreadyExists) => true,
+        Some(ErrorCode::UnknownTopicOrPartition) => false,
+        // It may have been carried out.
+        Some(_) => return Ok(()),
+    };
+    if was_there != before.is_there {
+        let told = if was_there { "there" } else { "not there" };
+        world.history.violate(format!(
+            "topic {name} is {told}, contrary to what was acknowledged"
+        ));
+    }
+    *topic = Passing {
+        is_there: creates,
+        ..before
+    };
+    Ok(())
+}
+
+async fn delete(world: &World, client: &mut Client, name: &str) -> io::Result<Option<ErrorCode>> {
+    let request = DeleteTopicsRequest {
+        topic_names: vec![Text::from(name)],
+        timeout_ms: 3_000,
+        ..DeleteTopicsRequest::default()
+    };
+    let answer = client.call(&request).await?;
+    Ok(world.reached(ApiKey::DeleteTopics, answer.responses[0].error_code))
 }
 
 /// Gives up some of the oldest records that are known.

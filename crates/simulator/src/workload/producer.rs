@@ -41,6 +41,7 @@ struct Producer {
     random: SeededRandom,
     id: i64,
     next_sequence: i32,
+    next_value: Value,
     /// In their order; those that were sent first.
     batches: VecDeque<Batch>,
 }
@@ -53,6 +54,7 @@ pub(crate) async fn produce(world: World, production: Production, random: Seeded
         random,
         id: -1,
         next_sequence: 0,
+        next_value: world.history.first_value(),
         batches: VecDeque::new(),
     };
     while !(world.ends.get() && producer.batches.is_empty()) {
@@ -114,6 +116,9 @@ impl Producer {
                 }
                 let is_done = self.receive(client, self.batches.len() - sent).await?;
                 sent -= 1;
+                if self.random.chance(1, 4) {
+                    sleep(REST / 5).await;
+                }
                 if !is_done {
                     // Those behind it are answered first, and then sent again with it.
                     while sent > 0 {
@@ -145,10 +150,11 @@ impl Producer {
     fn make_batch(&mut self) {
         let count = 1 + self.random.below(4);
         let padding = match self.random.below(20) {
-            0 => self.random.below(30_000),
+            0 => self.random.below(60_000),
             _ => self.random.below(200),
         };
-        let values = (0..count).map(|_| self.world.history.fresh_value()).collect();
+        let values = (self.next_value..self.next_value + count).collect();
+        self.next_value += count;
         self.batches.push_back(Batch {
             first_sequence: self.next_sequence,
             values,
@@ -180,7 +186,7 @@ impl Producer {
         let (topic, index) = self.production.place;
         ProduceRequest {
             acks: self.production.acks,
-            timeout_ms: 3_000,
+            timeout_ms: [500, 3_000][self.production.place.1 as usize % 2],
             topic_data: vec![TopicProduceData {
                 name: Text::from(TOPICS[topic].0),
                 partition_data: vec![PartitionProduceData {

@@ -39,7 +39,7 @@ async fn follow(
     random: &mut SeededRandom,
 ) -> io::Result<()> {
     while !world.ends.get() {
-        match random.below(20) {
+        match random.below(50) {
             0 => *position = world.history.start(place),
             1 => {
                 *position = offset_of(world, client, place, LATEST)

@@ -3,11 +3,11 @@
 //! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. A run is written only
 //! if the disk keeps its reserve beside it. Blocks.
 
+use planted::{Bug, planted};
 use record::BatchHeader;
 
 use super::source::Place;
 use crate::fault::{Doing, Failed, Fault};
-use crate::planted::{Bug, planted};
 use crate::segment::{Batch, Index, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
 
 /// Batches are gathered up to this size: what one run holds in memory, twice while it is written.

@@ -7,12 +7,12 @@
 //! A record below `until` stays if it has a key and no later one of its key is in the map. A tombstone that stays goes all
 //! the same once it has been there for its time: by then no older record of its key is left that could come back.
 
+use planted::{Bug, planted};
 use record::KeyedRecord;
 
 use super::Cleaned;
 use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
-use crate::planted::{Bug, planted};
 
 /// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

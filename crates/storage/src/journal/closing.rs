@@ -4,11 +4,11 @@
 //! frame behind it is that proof: it was begun only when the one before it was durable. The closing frame itself holds
 //! nothing, so nothing is lost if it is torn or damaged.
 
+use planted::{Bug, planted};
 use platform::disk::BLOCK_BYTES;
 
 use super::frame::FRAME_HEADER_BYTES;
 use super::{Journal, Reserve};
-use crate::planted::{Bug, planted};
 
 impl Journal {
     /// Stages a closing frame, if the last frame needs one and there is a place for it. Returns whether it did.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use planted::{Bug, planted};
 use platform::disk::{Disk, File};
 use platform::random::Random;
 use record::PartitionId;
@@ -18,7 +19,6 @@ use super::frame::{FILE_HEADER_BYTES, FileHeader};
 use super::majority::Majority;
 use super::{FrameLocation, JournalSizes, PrepareFile, Reserve};
 use crate::checksum::JournalIdentity;
-use crate::planted::{Bug, planted};
 
 /// Files kept ready ahead of the one being written.
 const READY_FILES: usize = 1;

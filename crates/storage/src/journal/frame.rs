@@ -8,10 +8,10 @@
 //! A frame is what one flush makes durable. All integers are little-endian. Nothing here trusts a length
 //! before the checksum over it held.
 
+use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId, TopicId};
 
 use crate::checksum::{DirectoryId, FrameIdentity, JournalIdentity, turned_bit};
-use crate::planted::{Bug, planted};
 
 /// The version of the journal's layout that this code writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;

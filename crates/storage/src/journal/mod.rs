@@ -25,6 +25,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::File;
 use platform::memory::MemoryPool;
 use record::PartitionId;
@@ -38,7 +39,6 @@ pub(crate) use returned::reopen;
 pub(crate) use scan::{ReplayStart, Scanned, scan, survey};
 
 use crate::checksum::{FrameIdentity, JournalIdentity};
-use crate::planted::{Bug, planted};
 use crate::slab::{FrameMemory, Slab};
 use frame::FrameHeader;
 use majority::Majority;

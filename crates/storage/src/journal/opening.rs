@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::Disk;
 use platform::memory::MemoryPool;
 use platform::random::Random;
@@ -14,7 +15,6 @@ use super::majority::Majority;
 use super::{Files, FrameLocation, FrameRecord, Journal, JournalSizes, Scanned, directory};
 use crate::checkpoint::CHECKPOINTS;
 use crate::checksum::JournalIdentity;
-use crate::planted::{Bug, planted};
 use crate::segment::PARTITIONS;
 use crate::slab::{FrameMemory, Slab};
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use platform::disk::{Disk, File, Pace};
 
 use super::files::JournalFile;
 use super::frame::{FILE_HEADER_BYTES, FileHeader};
 use crate::checksum::JournalIdentity;
-use crate::planted::{Bug, planted};
 
 /// The extension of a file that is being filled; it counts for nothing.
 const PREPARING: &str = "preparing";

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::{BLOCK_BYTES, Disk, File};
 
 use super::FrameLocation;
@@ -30,7 +31,6 @@ use super::frame::{
 };
 use crate::checksum::{FrameIdentity, JournalIdentity};
 use crate::fault::{Doing, Fault};
-use crate::planted::{Bug, planted};
 
 pub(crate) use survey::survey;
 

@@ -1,12 +1,12 @@
 //! What comes into the frame being built, and how that is ended: every entry has a place on disk before it is taken.
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::PartitionId;
 
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
 use super::majority::Majority;
 use super::{FrameLocation, FrameRecord, Journal, Reserve, StageError, Staged};
-use crate::planted::{Bug, planted};
 use crate::slab::{FrameMemory, Slab, round_up_to_block};
 
 impl Journal {

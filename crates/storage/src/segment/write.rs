@@ -3,6 +3,7 @@
 //! Blocks; runs on a background thread. Either the whole run is recorded by a later checkpoint or none of it counts.
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::{BLOCK_BYTES, File};
 use record::{BatchHeader, TimestampType};
 
@@ -12,7 +13,6 @@ use super::table::{
 };
 use crate::checksum::SegmentIdentity;
 use crate::fault::{Doing, Failed};
-use crate::planted::{Bug, planted};
 use crate::slab::{Slab, round_up_to_block};
 
 /// Written at a time, so that the journal's small writes never queue behind a long one.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::Disk;
 use record::{Offset, PartitionId};
 
@@ -11,7 +12,6 @@ use super::Store;
 use crate::checkpoint::{Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::JournalIdentity;
 use crate::partition::PartitionLog;
-use crate::planted::{Bug, planted};
 
 /// Writes a checkpoint; to be run anywhere once `checkpoint_may_run` says so, then given to `checkpointed`. Blocks.
 pub struct CheckpointJob {

@@ -13,6 +13,7 @@
 
 mod need;
 
+use planted::{Bug, planted};
 use record::{Limits, Offset, PartitionId};
 
 pub use need::CompactionNeed;
@@ -24,7 +25,6 @@ use crate::compaction::{
 };
 use crate::fault::Fault;
 use crate::partition::PartitionLog;
-use crate::planted::{Bug, planted};
 use crate::segment::{Segment, SegmentName};
 use need::dirty_from;
 

@@ -4,6 +4,7 @@
 //! Nothing written is ever changed: a suffix goes by an entry behind it. So what may go is in the journal alone, and caches,
 //! segments and compaction know nothing of it: layout stops at the committed tail.
 
+use planted::{Bug, planted};
 use record::{BatchHeader, Epoch, Offset, PartitionId};
 
 use super::Store;
@@ -11,7 +12,6 @@ use crate::batch_bytes::BatchBytes;
 use crate::journal::frame::{EntryHeader, EntryKind, NONE, Witness};
 use crate::journal::{Reserve, StageError};
 use crate::partition::TailBatch;
-use crate::planted::{Bug, planted};
 
 impl Store {
     /// Takes note of the partition's committed tail. Records before it are never cut off, and may be laid out; those behind it stay in

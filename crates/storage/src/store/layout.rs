@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use record::{Offset, PartitionId};
 
 pub(super) use lost_frame::does_not_match;
@@ -27,7 +28,6 @@ use super::Store;
 use crate::fault::Fault;
 use crate::journal::{FrameBatches, Staged};
 use crate::partition::PartitionLog;
-use crate::planted::{Bug, planted};
 use crate::segment::{AbortedRange, Chunk, Segment};
 use step::{Adoption, LaidOut, PlannedBatch, Target};
 

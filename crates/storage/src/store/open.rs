@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::Disk;
 use platform::random::Random;
 use quick_cache::unsync::Cache;
@@ -18,7 +19,6 @@ use crate::fault::{Doing, Fault};
 use crate::journal::frame::{Entry, EntryHeader, EntryKind, NONE, Witness};
 use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
-use crate::planted::{Bug, planted};
 
 /// What recovery found, for the owner to build its own state from.
 #[derive(Debug, Default)]

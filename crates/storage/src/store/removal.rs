@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use platform::disk::{BLOCK_BYTES, Disk, File};
 use record::{Epoch, Offset, PartitionId};
 
@@ -18,7 +19,6 @@ use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::journal::{self, JournalFile, Reserve, StageError};
-use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, PARTITIONS, Segment, directory, path};
 
 /// The most bytes that a file gives back at once. Flushes wait about as long for it as for a write of this length.

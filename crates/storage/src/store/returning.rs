@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use planted::{Bug, planted};
+
 use super::Store;
 use crate::checkpoint::Checkpoint;
 use crate::journal::JournalFile;
-use crate::planted::{Bug, planted};
 use crate::segment::{AdoptedFile, Segment};
 
 /// A journal file on its way back.

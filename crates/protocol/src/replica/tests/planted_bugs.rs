@@ -3,9 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use planted::{Bug, with};
+
 use super::simulation::run;
 use super::world::Mistake;
-use crate::planted::{Bug, with};
 
 /// A bug that needs more seeds than this is not caught: nobody would see it in time.
 const SEEDS_MAX: u64 = 20_000;

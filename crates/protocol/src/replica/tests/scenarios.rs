@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use planted::{Bug, with};
+
 use super::world::{Letter, Mistake, World, index, narrate, node_id};
-use crate::planted::{Bug, with};
 use crate::producers::{ProducerId, Stamp};
 use crate::replica::Configuration;
 

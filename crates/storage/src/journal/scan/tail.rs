@@ -1,6 +1,7 @@
 //! The end of a journal: whether what stands behind the last whole frame is a torn one, one that can be mended, or damage.
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::BLOCK_BYTES;
 
 use super::super::files::JournalFile;
@@ -8,7 +9,6 @@ use super::super::frame::FrameHeader;
 use super::super::mend::{mend, mend_header};
 use super::{FIRST_FRAME, Scan, Scanned, Visit, Window};
 use crate::fault::Fault;
-use crate::planted::{Bug, planted};
 
 impl Scan<'_> {
     /// The size of a torn frame, as far as its header still tells.

@@ -3,8 +3,9 @@
 //! Copying such a file would write every byte twice for the sake of a few. Only complete files are adopted, and those of
 //! topics whose segments may be as large; what of a file is other partitions' is copied as ever.
 
+use planted::{Bug, planted};
+
 use crate::partition::PartitionLog;
-use crate::planted::{Bug, planted};
 use crate::segment::table::CHUNK_BYTES;
 use crate::segment::{AdoptedFile, Chunk, RECORDS_UNKNOWN, TIME_UNKNOWN};
 use crate::store::Store;

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::{Disk, File};
 use record::PartitionId;
 
 use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Failed, Fault};
 use crate::journal::{FrameBatches, RereadError};
-use crate::planted::{Bug, planted};
 use crate::segment::{
     AbortedRange, AdoptedFile, Batch, Chunk, Index, PARTITIONS, Run, Segment, SegmentFile, directory,
     open_segment, path, read_index, verify_end, write_run,

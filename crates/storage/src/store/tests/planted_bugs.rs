@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use planted::{Bug, with};
+
 use super::adoption::trim_what_was_just_adopted;
 use super::compaction_beside::trim_what_a_pass_reads;
 use super::corruption::{Victim, swap_twins};
@@ -12,7 +14,6 @@ use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
-use crate::planted::{Bug, with};
 
 /// Whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
 fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {

@@ -1,0 +1,210 @@
+//! Bugs that tests put in on purpose, to show that they would catch them.
+//!
+//! Each is named at the place where the real mistake would be made: `planted(Bug::…)`. Without the feature `armed`, which only
+//! dev-dependencies name, that is a constant `false`: the hooks cost nothing, and no program can reach them (decision 0021). With it, a
+//! bug is planted on one thread, for as long as `with` runs.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $bug:ident,)*) => {
+        /// A mistake that somebody could make.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[doc = $doc])+ $bug,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Bug] = &[$(Bug::$bug,)*];
+        }
+    };
+}
+
+bugs! {
+    // In `storage`.
+
+    /// A flush is reported done when the write was only handed over.
+    AckBeforeFlush,
+    /// A flush that failed is tried again.
+    FlushRetried,
+    /// A frame's body is believed without its checksum.
+    FrameChecksumIgnored,
+    /// A frame that an earlier use of the file left behind is taken for a new one.
+    StaleFrameAccepted,
+    /// A damaged frame is cut off like a torn one, and with it what follows.
+    TailCutDespiteLaterFrames,
+    /// A journal that falls silent or is closed gets no closing frame.
+    JournalNotClosed,
+    /// Journal files are reused before the checkpoint that frees them is durable.
+    ReleasedBeforeCheckpoint,
+    /// A segment's run is recorded without having been synced.
+    RunNotSynced,
+    /// A segment's checksums do not cover whose segment it is.
+    SegmentWithoutIdentity,
+    /// The checkpoint is written before the records that its state reflects are durable.
+    StateAheadOfJournal,
+    /// A trimmed segment's file is removed before the trim is durable.
+    RemovedBeforeTrimIsDurable,
+    /// A journal file's new sequence is not durable before the first frame in it.
+    SequenceAfterFrame,
+    /// The names of new directories and files are left to chance.
+    NamesNotSynced,
+    /// What recovery accepted of an unfinished flush is not made durable before it is built on.
+    LastFrameNotSettled,
+    /// A run is appended to a segment whose end is damaged, where it cannot be found again.
+    AppendedBehindDamage,
+    /// A journal file that became a segment is written again.
+    AdoptedFileReused,
+    /// A journal file is removed with the segment that adopted it while recovery still needs it.
+    AdoptedFileRemoved,
+    /// A journal file that was a segment is used again before a checkpoint that does not name it is durable.
+    GivenBackBeforeCheckpoint,
+    /// A journal file that was a segment is used again while a read of that segment is under way.
+    GivenBackWhileRead,
+    /// A journal file that could not be prepared is neither used nor removed any more.
+    UnfitFileForgotten,
+    /// Compacted segments are removed before the checkpoint that names those in their place is durable.
+    SupersededRemovedEarly,
+    /// Compaction drops the latest record of some keys.
+    LatestRecordDropped,
+    /// The index of a compacted segment is used with the gaps that it has in the file.
+    GapsLeftInIndex,
+    /// A run that was written while its segment was trimmed away is recorded in that segment.
+    RunInTrimmedSegment,
+    /// Batches that are not committed are laid out.
+    UncommittedLaidOut,
+    /// A flush reports batches durable that were cut off.
+    CutBatchReported,
+    /// A journal file becomes a segment though batches of the partition in it were cut off.
+    CutFileAdopted,
+    /// A promise for an empty partition is not in the checkpoint.
+    EmptyPromiseForgotten,
+    /// Batches are carried in another frame than the entry that cuts them off.
+    CarriedInTwoFrames,
+    /// Recovery hands out batches that were cut off.
+    CutBatchReplayed,
+
+    /// A segment's chunk is served without its checksum.
+    ChunkChecksumIgnored,
+
+    // In `protocol`: leader and producers.
+
+    /// A batch that comes again is not recognized, and written again.
+    RetryWrittenAgain,
+    /// A batch is taken though one of the same producer before it is missing.
+    SequenceGapAccepted,
+    /// A producer that is not known may begin in the middle though it has written nothing here.
+    BegunInTheMiddle,
+    /// The producers of a checkpoint are not read back.
+    ProducersForgotten,
+    /// The producers of batches behind the checkpoint are not read back.
+    LaterBatchesForgotten,
+    /// A checkpoint claims batches that may still be lost.
+    UncommittedInSnapshot,
+    /// What was received is committed, before its flush.
+    CommittedWhenStaged,
+
+    // In `protocol`: groups.
+
+    /// A member of an old generation may commit offsets.
+    OldGenerationCommits,
+
+    // In `server` and its shards.
+
+    /// A producer is answered as soon as its batch is staged.
+    AnsweredWhenStaged,
+    /// A batch that comes again is answered though the first one is not durable yet.
+    RepeatAnsweredEarly,
+    /// An append overtakes those that wait for room.
+    WaitingOvertaken,
+    /// A trim is answered before it is durable.
+    TrimAnsweredEarly,
+    /// Readers are shown what is not committed.
+    UncommittedShown,
+    /// A flush that failed counts as done.
+    FlushErrorIgnored,
+    /// The metadata's commands hold before they are durable.
+    MetadataAnsweredEarly,
+    /// What groups have decided holds before it is durable.
+    GroupsAnsweredEarly,
+    /// A start does not read the groups' log.
+    GroupsForgotten,
+
+    // In `protocol`: replicas.
+
+    /// A promise is not read back at a start.
+    PromiseForgotten,
+    /// One promise too few seals an epoch.
+    PromiseTooFew,
+    /// The best log is the longest, whatever was accepted.
+    BestByEnd,
+    /// The best log is found by its last batch; accepted epochs without batches do not count.
+    AcceptsIgnored,
+    /// A follower accepts an epoch before its log reaches where that begins.
+    AcceptedShort,
+    /// A replica in doubt proves that a record is absent.
+    DoubtProvesAbsence,
+    /// A replica counts as certain by the asking leader's metadata, which may be of before the doubt.
+    CertaintyByLeader,
+    /// A node that stands beside the replica set counts for commits.
+    JoiningCounts,
+    /// A replica that has not accepted the epoch counts for commits.
+    AckWithoutAccept,
+    /// An opening leader takes everything it found for committed.
+    TailBeforeAccepts,
+    /// A leader that is sealed goes on counting acknowledgements.
+    AcksAfterSeal,
+    /// A restarted leader opens its epoch again.
+    EpochOpenedAgain,
+    /// An epoch opens without an accept though the replica set or the ack quorum changed.
+    ShortcutDespiteChange,
+    /// A batch is taken without comparing the epoch of the record before it.
+    WriterBeforeIgnored,
+    /// Batches of earlier epochs do not raise what is accepted.
+    CatchUpKeepsAccepted,
+    /// An accept that comes again cuts off what was written since.
+    ResentAcceptCuts,
+    /// A cut forgets what was accepted.
+    AcceptedFallsWithCut,
+    /// A landmark of before cuts off what has come since.
+    StaleLandmarkCuts,
+    /// A replica listens to an epoch below the one that the metadata has told it of.
+    AssignmentIsNoFloor,
+    /// What a replica has acknowledged counts though it is connected anew.
+    AcksOutliveLink,
+    /// A leader that is demoted keeps what it knew of producers' uncommitted batches.
+    UncommittedHistoryKept,
+    /// A replica is reported to have caught up without having accepted the epoch.
+    CaughtUpWithoutAccept,
+}
+
+/// Says whether a bug is planted: never.
+#[cfg(not(feature = "armed"))]
+#[inline(always)]
+pub const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(feature = "armed")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Says whether a bug is planted on this thread.
+#[cfg(feature = "armed")]
+pub fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Runs `test` with `bug` planted on this thread, and takes it out again even if the test panics.
+#[cfg(feature = "armed")]
+pub fn with<T>(bug: Bug, test: impl FnOnce() -> T) -> T {
+    struct TakeOut;
+    impl Drop for TakeOut {
+        fn drop(&mut self) {
+            PLANTED.set(None);
+        }
+    }
+    let _take_out = TakeOut;
+    PLANTED.set(Some(bug));
+    test()
+}

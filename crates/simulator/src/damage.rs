@@ -1,0 +1,69 @@
+//! A bit of a stored file that turns while its node is down, and later turns back: what is damaged is not lost.
+
+use std::path::PathBuf;
+
+use platform::disk::{BLOCK_BYTES, Operation, OperationKind, SimulatedDisk};
+use platform::random::SeededRandom;
+
+/// What is written last: the frames that a journal ends with, of each of two.
+const LAST_WRITES: usize = 6;
+
+/// A bit that has turned.
+pub(crate) struct Damage {
+    path: PathBuf,
+    bit: u64,
+    /// The block as the bit left it.
+    block: Vec<u8>,
+}
+
+impl Damage {
+    /// Turns a bit of what was written to a journal or a segment, often one of what was written last; `None` if there is none.
+    pub(crate) fn draw(disk: &SimulatedDisk, random: &mut SeededRandom) -> Option<Damage> {
+        let mut written = disk.operations();
+        written.retain(|operation| is_of_records(operation) && disk.file_bytes(&operation.path).is_some());
+        let least = match random.chance(1, 2) {
+            true => written.len().saturating_sub(LAST_WRITES),
+            false => 0,
+        };
+        let chosen = least as u64 + random.below((written.len() - least).max(1) as u64);
+        let Operation {
+            path,
+            position,
+            length,
+            ..
+        } = written.into_iter().nth(chosen as usize)?;
+        let bit = (position + random.below(length)) * 8 + random.below(8);
+        let before = block_of(disk, &path, bit)?;
+        disk.flip_bit(&path, bit);
+        let block = block_of(disk, &path, bit)?;
+        assert_ne!(before, block, "a bit has turned");
+        Some(Damage { path, bit, block })
+    }
+
+    /// Turns the bit back, if nothing was written over it since.
+    pub(crate) fn repair(self, disk: &SimulatedDisk) {
+        if block_of(disk, &self.path, self.bit).as_ref() == Some(&self.block) {
+            disk.flip_bit(&self.path, self.bit);
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "bit {} of {}", self.bit, self.path.display())
+    }
+}
+
+fn is_of_records(operation: &Operation) -> bool {
+    let is_write = matches!(operation.kind, OperationKind::WriteDurable | OperationKind::Write);
+    let extension = operation.path.extension();
+    let holds_records = extension.is_some_and(|extension| extension == "journal" || extension == "segment");
+    is_write && holds_records && operation.length > 0
+}
+
+fn block_of(disk: &SimulatedDisk, path: &PathBuf, bit: u64) -> Option<Vec<u8>> {
+    let bytes = disk.file_bytes(path)?;
+    let begin = bit as usize / 8 / BLOCK_BYTES * BLOCK_BYTES;
+    let block = bytes.get(begin..(begin + BLOCK_BYTES).min(bytes.len()))?;
+    Some(block.to_vec())
+}

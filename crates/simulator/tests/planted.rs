@@ -1,0 +1,95 @@
+//! Planted bugs that a client can notice, each found through the wire. A simulation that finds none proves nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use planted::{Bug, with};
+use simulator::{Options, run};
+
+/// A bug that needs more seeds than this is not found: nobody would see it in time.
+const SEEDS_MAX: u64 = 500;
+
+/// Each bug with a seed that finds it. `tests/soak planted` tells new ones, as the seeds change with whatever the node does.
+const FOUND_BY: [(Bug, u64); 24] = [
+    (Bug::AckBeforeFlush, 0),
+    (Bug::FrameChecksumIgnored, 11),
+    (Bug::StaleFrameAccepted, 0),
+    (Bug::TailCutDespiteLaterFrames, 19),
+    (Bug::ReleasedBeforeCheckpoint, 20),
+    (Bug::RunNotSynced, 0),
+    (Bug::RemovedBeforeTrimIsDurable, 8),
+    (Bug::SequenceAfterFrame, 1),
+    (Bug::NamesNotSynced, 0),
+    (Bug::LastFrameNotSettled, 1),
+    (Bug::AdoptedFileReused, 0),
+    (Bug::GivenBackBeforeCheckpoint, 56),
+    (Bug::RetryWrittenAgain, 0),
+    (Bug::ProducersForgotten, 1),
+    (Bug::LaterBatchesForgotten, 0),
+    (Bug::CommittedWhenStaged, 0),
+    (Bug::AnsweredWhenStaged, 0),
+    (Bug::RepeatAnsweredEarly, 9),
+    (Bug::TrimAnsweredEarly, 1),
+    (Bug::UncommittedShown, 0),
+    (Bug::FlushErrorIgnored, 0),
+    (Bug::MetadataAnsweredEarly, 9),
+    (Bug::GroupsAnsweredEarly, 2),
+    (Bug::GroupsForgotten, 0),
+];
+
+/// Runs a seed with a bug; returns what it violates.
+fn violated(bug: Bug, seed: u64) -> Option<String> {
+    with(bug, || run(seed, Options::default()).violation)
+}
+
+/// Has two threads look for each bug.
+fn look_for_each<T: Send>(look: impl Fn(Bug, u64) -> T + Sync) -> Vec<T> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((bug, seed)) = FOUND_BY.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = look(*bug, *seed);
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.push(outcome);
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first seed that finds a bug.
+fn first(bug: Bug) -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| Some((seed, violated(bug, seed)?)))
+}
+
+/// Where the seed does not find it any more, others must.
+#[test]
+fn each_bug_is_found_again() {
+    let found = look_for_each(|bug, seed| (bug, violated(bug, seed).is_some() || first(bug).is_some()));
+    let missed: Vec<_> = found.iter().filter(|(_, is_found)| !is_found).collect();
+    assert!(missed.is_empty(), "not found by {SEEDS_MAX} seeds: {missed:?}");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn many_seeds_find_each_bug() {
+    let found = look_for_each(|bug, _| {
+        let first = first(bug);
+        match &first {
+            Some((seed, violation)) => println!("(Bug::{bug:?}, {seed}), // {violation}"),
+            None => println!("{bug:?} is not found"),
+        }
+        first.map(|(seed, _)| seed)
+    });
+    assert!(
+        !found.contains(&None),
+        "some bugs are not found by {SEEDS_MAX} seeds"
+    );
+    let last = found.iter().flatten().max().expect("there are bugs");
+    println!(
+        "counted: {} planted bugs, the last one found by seed {last}",
+        found.len()
+    );
+}
