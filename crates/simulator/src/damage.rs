@@ -1,6 +1,6 @@
 //! A bit of a stored file that turns while its node is down, and later turns back: what is damaged is not lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use platform::disk::{BLOCK_BYTES, Operation, OperationKind, SimulatedDisk};
 use platform::random::SeededRandom;
@@ -61,7 +61,7 @@ fn is_of_records(operation: &Operation) -> bool {
     is_write && holds_records && operation.length > 0
 }
 
-fn block_of(disk: &SimulatedDisk, path: &PathBuf, bit: u64) -> Option<Vec<u8>> {
+fn block_of(disk: &SimulatedDisk, path: &Path, bit: u64) -> Option<Vec<u8>> {
     let bytes = disk.file_bytes(path)?;
     let begin = bit as usize / 8 / BLOCK_BYTES * BLOCK_BYTES;
     let block = bytes.get(begin..(begin + BLOCK_BYTES).min(bytes.len()))?;
