@@ -81,8 +81,8 @@ fn many_seeds_find_each_bug() {
     let found = look_for_each(&FOUND_BY, |bug, _| {
         let first = first(bug);
         match &first {
-            Some((seed, violation)) => println!("(Bug::{bug:?}, {seed}), // {violation}"),
-            None => println!("{bug:?} is not found"),
+            Some((seed, violation)) => eprintln!("(Bug::{bug:?}, {seed}), // {violation}"),
+            None => eprintln!("{bug:?} is not found"),
         }
         first.map(|(seed, _)| seed)
     });
@@ -91,7 +91,7 @@ fn many_seeds_find_each_bug() {
         "some bugs are not found by {SEEDS_MAX} seeds"
     );
     let last = found.iter().flatten().max().expect("there are bugs");
-    println!(
+    eprintln!(
         "counted: {} planted bugs, the last one found by seed {last}",
         found.len()
     );
