@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &["record", "planted"]),
     ("ropewalk", &["record", "platform", "storage", "protocol"]),
     ("kafka-wire", &["record"]),
+    ("shard", &["record", "platform", "planted", "storage", "protocol"]),
     (
         "server",
         &[
@@ -29,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "planted",
             "storage",
             "protocol",
+            "shard",
             "kafka-wire",
             "query",
         ],
@@ -44,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "planted",
             "storage",
             "protocol",
+            "shard",
             "kafka-wire",
             "query",
         ],
@@ -148,7 +151,10 @@ fn only_tests_can_plant_bugs() {
 #[test]
 fn a_node_chooses_in_order() {
     let mut wrong = Vec::new();
-    for file in source_files().iter().filter(|file| file.crate_name == "server") {
+    for file in source_files()
+        .iter()
+        .filter(|file| ["shard", "server"].contains(&file.crate_name.as_str()))
+    {
         let mut lines = file.text.lines();
         while let Some(line) = lines.next() {
             if line.trim_end().ends_with("select! {") && lines.next().map(str::trim) != Some("biased;") {

@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 use crate::connection::{Arrival, welcome};
 use crate::core::Core;
 use crate::seats::{SeatLimits, Seats};
-use crate::shard::count;
 
 /// A rest when the system has no descriptor left, so that the loop does not spin.
 const OUT_OF_DESCRIPTORS_REST: Duration = Duration::from_millis(100);
@@ -76,11 +75,11 @@ impl Doorman {
     fn let_in(&mut self, stream: Stream, peer: SocketAddr) {
         let limits = limits_in_force(&self.core, self.connections_max);
         let Ok(seat) = self.seats.take(peer.ip(), &limits) else {
-            count(&self.core.counters.connections_refused, 1);
+            self.core.counters.connections_refused.add(1);
             tracing::debug!(%peer, "a connection was refused: max.connections, max.connections.per.ip or open files");
             return;
         };
-        count(&self.core.counters.connections_opened, 1);
+        self.core.counters.connections_opened.add(1);
         let stream = match stream.detach() {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%error, "a connection was lost while it was accepted"),

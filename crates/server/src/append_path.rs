@@ -17,6 +17,7 @@ use kafka_wire::produce::{
 };
 use kafka_wire::{ErrorCode, Text};
 use record::TopicId;
+use shard::{AppendRefusal, AppendRequest};
 use storage::SharedMemory;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +26,6 @@ use self::record_errors::RecordErrors;
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
-use crate::shard::{AppendRefusal, AppendRequest};
 
 /// What is done is waited for at least so long, however little time a client gives: that is meant for followers, and where
 /// there are none Kafka has done it at the first look. Here a flush lies between.

@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::shard::Trimmed;
+use shard::Trimmed;
 
 /// Changes that have a line of their own in one window.
 const LINES_MAX: usize = 20;

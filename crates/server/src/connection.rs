@@ -23,6 +23,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{WireError, Writer};
 use platform::net::{Detached, Stream};
+use platform::turns::{self, TURN_BYTES};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
@@ -32,8 +33,6 @@ use crate::budget::SILENCE_MAX;
 use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::seats::Seat;
-use crate::shard::count;
-use crate::turns::{self, TURN_BYTES};
 
 use frames::Frames;
 use in_flight::{InFlight, Wish};
@@ -160,14 +159,14 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         streak: Cell::new((core.index, 0)),
         beginning: Cell::new(None),
     });
-    count(&core.counters.connections, 1);
+    core.counters.connections.set(core.counters.connections.get() + 1);
     let ended = converse(&core, &connection, stream, rest, has_asked, &draining).await;
     core.counters.connections.set(core.counters.connections.get() - 1);
     let session = core.sessions.borrow_mut().take(connection.session.get());
     match ended {
         Ok(None) => {}
         Ok(Some((target, stream, rest))) => {
-            count(&core.counters.connections_moved, 1);
+            core.counters.connections_moved.add(1);
             let arrival = Arrival {
                 stream,
                 peer,
@@ -184,13 +183,13 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
                 error,
                 ConnectionError::Malformed(_) | ConnectionError::RequestTooLarge { .. }
             ) {
-                count(&core.counters.malformed_requests, 1);
+                core.counters.malformed_requests.add(1);
             }
             if matches!(
                 error,
                 ConnectionError::AnswerNotTaken { .. } | ConnectionError::LastAnswersNotTaken(_)
             ) {
-                count(&core.counters.connections_cut_off, 1);
+                core.counters.connections_cut_off.add(1);
             }
             tracing::debug!(%peer, %error, "a connection was closed");
         }
@@ -274,7 +273,7 @@ async fn read_requests(
         let Ok(place) = queue.reserve().await else {
             return Ok(ReadEnd::Done);
         };
-        count(&core.counters.requests, 1);
+        core.counters.requests.add(1);
         let received_at = core.idle_poll.note_request();
         let started = api::start(
             core,

@@ -20,6 +20,7 @@ use protocol::metadata::{
     COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Plans, Replay, metadata_settings,
 };
 use record::{BatchBuilder, Compression, Record};
+use shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 use storage::Reserve;
 use tokio::sync::Mutex;
 
@@ -27,7 +28,6 @@ use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
-use crate::shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;

@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
+use platform::counters::{Counter, Histogram};
 use platform::disk::Disk;
 use platform::random::Random;
+use platform::turns::{self, LongTurns};
 use platform::work::{Lane, Pool};
 use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
 use record::{ClusterId, PartitionId, TopicId};
+use shard::{Shard, TopicBook};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -29,12 +32,8 @@ use crate::controller::Controller;
 use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
-use crate::latency::Histogram;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::producer_ids::ProducerIds;
-use crate::shard::{Shard, count};
-use crate::topic_counters::TopicBook;
-use crate::turns::{self, LongTurns};
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
@@ -101,21 +100,21 @@ const API_CODES: usize = 128;
 const _: () = assert!(ApiKey::ALL[ApiKey::ALL.len() - 1].code() < API_CODES as i16);
 
 /// Counts the requests of each of Kafka's APIs.
-pub(crate) struct ApiCounters([Cell<u64>; API_CODES]);
+pub(crate) struct ApiCounters([Counter; API_CODES]);
 
 impl Default for ApiCounters {
     fn default() -> ApiCounters {
-        ApiCounters([const { Cell::new(0) }; API_CODES])
+        ApiCounters(std::array::from_fn(|_| Counter::default()))
     }
 }
 
 impl ApiCounters {
-    fn of(&self, api: ApiKey) -> &Cell<u64> {
+    fn of(&self, api: ApiKey) -> &Counter {
         &self.0[api.code() as usize]
     }
 
     pub(crate) fn note(&self, api: ApiKey) {
-        count(self.of(api), 1);
+        self.of(api).add(1);
     }
 
     /// Those that were asked for.
@@ -156,18 +155,18 @@ impl ErrorCounters {
 #[derive(Default)]
 pub(crate) struct CoreCounters {
     pub(crate) connections: Cell<u64>,
-    pub(crate) connections_opened: Cell<u64>,
-    pub(crate) connections_refused: Cell<u64>,
+    pub(crate) connections_opened: Counter,
+    pub(crate) connections_refused: Counter,
     /// Sent on to the core that owns what they want.
-    pub(crate) connections_moved: Cell<u64>,
-    pub(crate) requests: Cell<u64>,
+    pub(crate) connections_moved: Counter,
+    pub(crate) requests: Counter,
     pub(crate) requests_by_api: ApiCounters,
     pub(crate) errors: ErrorCounters,
-    pub(crate) malformed_requests: Cell<u64>,
-    pub(crate) received_bytes: Cell<u64>,
-    pub(crate) sent_bytes: Cell<u64>,
+    pub(crate) malformed_requests: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) sent_bytes: Counter,
     /// Closed because their answers were not taken in time.
-    pub(crate) connections_cut_off: Cell<u64>,
+    pub(crate) connections_cut_off: Counter,
     pub(crate) produce_latency: Histogram,
     /// Of fetches that did not wait for records.
     pub(crate) fetch_latency: Histogram,

@@ -8,8 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::disk::Disk;
+use platform::turns::{LongTurns, metered, spawn};
 use platform::work::{Lane, Work};
 use protocol::ProducerLimits;
+use shard::{Shard, ShardSettings, ShardThreads, TopicBook};
 use storage::{Fault, JournalIdentity, JournalSizes, NodeIdentity, RecoveredPartition, Store, StoreConfig};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,9 +21,6 @@ use crate::core_death::DeathNotice;
 use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::shard::{Shard, ShardSettings, ShardThreads};
-use crate::topic_counters::TopicBook;
-use crate::turns::{LongTurns, metered, spawn};
 
 /// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;

@@ -6,10 +6,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use shard::DiskShortage;
 use storage::Trouble;
 
 use crate::core::Core;
-use crate::shard::DiskShortage;
 
 /// The time between two looks at the free space.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -6,9 +6,9 @@ use protocol::groups::GroupError;
 use protocol::leader::{AppendError, TrimError};
 use protocol::metadata::{ApplyError, PlanError, TopicNameError};
 use record::BatchError;
+use shard::{AppendRefusal, ReadRefusal};
 
 use crate::controller::ChangeError;
-use crate::shard::{AppendRefusal, ReadRefusal};
 
 /// For Produce, and for what else is journaled.
 pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
@@ -188,7 +188,7 @@ pub(crate) fn stopping_code() -> ErrorCode {
 mod tests {
     use super::*;
     use crate::mailbox::Stopping;
-    use crate::shard::DiskShortage;
+    use shard::DiskShortage;
 
     #[test]
     fn a_stopping_node_sends_clients_to_whom_they_can_find() {

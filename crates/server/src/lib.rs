@@ -1,7 +1,7 @@
 //! The node: cores, connections, handlers, and what starts and stops them. Glue only: what is decided is decided in
 //! `protocol`, what is stored is stored by `storage`.
 //!
-//! The story of an append: `connection` → `api` → `append_path` → `shard/append` → `shard/background` → the answer.
+//! The story of an append: `connection` → `api` → `append_path` → `shard`'s `append`, then its `flush` → the answer.
 
 // What is decided must not depend on the order of a hash map, which differs from run to run.
 #![cfg_attr(not(test), deny(clippy::iter_over_hash_type))]
@@ -26,7 +26,6 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
-mod latency;
 mod long;
 mod mailbox;
 mod maintenance;
@@ -36,15 +35,11 @@ mod owner;
 mod producer_ids;
 pub mod record_json;
 mod seats;
-mod shard;
-mod slices;
 mod stands;
-mod topic_counters;
 mod topic_names;
-mod turns;
 
 pub use core_death::CoreDied;
 pub use core_life::CoreLife;
 pub use node::{Assembled, Handle, Node, Opening, Parts, StartError};
+pub use platform::turns::Turns;
 pub use topic_names::TopicNames;
-pub use turns::Turns;

@@ -7,10 +7,10 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use futures_util::TryFutureExt;
+use platform::turns;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
-use crate::turns;
 
 /// What one core asks another to do.
 pub(crate) type Letter = Box<dyn FnOnce(&Rc<Core>) + Send>;

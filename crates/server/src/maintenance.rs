@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
+use shard::{CompactionMeans, Outlived, Shard, Trimmed, Work};
 use storage::write_last_ran;
 use tokio::time::Instant;
 
 use crate::clock_guard::{ClockGuard, Judgement};
 use crate::core::Core;
-use crate::shard::{CompactionMeans, Outlived, Shard, Trimmed, Work};
 
 /// The time between two looks at whether a core's journals are quiet, and whether the log owes a sum of changes.
 const LOOK_AT_JOURNALS_EVERY: Duration = Duration::from_secs(1);

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_wire::{ApiKey, ErrorCode};
+use platform::counters::HistogramFigures;
 use platform::process::ProcessUsage;
 use protocol::groups::GROUPS_TOPIC;
+use shard::{AppendRefusal, CompactionFigures};
 use storage::StoreStatus;
 
 use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::HttpFigures;
-use crate::latency::HistogramFigures;
-use crate::shard::{AppendRefusal, CompactionFigures};
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
 pub(crate) use render::render;

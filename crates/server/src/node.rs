@@ -15,6 +15,7 @@ use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, RealDisk};
 use platform::net::Bound;
 use platform::threads;
+use platform::turns::{self, Turns, meter_this_thread};
 use storage::look_before_opening;
 use tokio::task::LocalSet;
 
@@ -22,7 +23,6 @@ use crate::config::Config;
 use crate::core::NodeFacts;
 use crate::core_death::{CoreDied, first_death};
 use crate::core_life::CoreLife;
-use crate::turns::{self, Turns, meter_this_thread};
 
 pub use assembly::{Assembled, Handle, Opening, Parts};
 pub use start_error::StartError;

@@ -15,12 +15,12 @@ use futures_util::stream;
 use kafka_wire::ErrorCode;
 use protocol::metadata::Metadata;
 use record::PartitionId;
+use shard::Shard;
 use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::stopping_code;
-use crate::shard::Shard;
 
 /// Partitions that one request has a core look at side by side. It bounds the memory that one request can make a core
 /// take; trims still share flushes.

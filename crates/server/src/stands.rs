@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use kafka_wire::ErrorCode;
 use record::{Offset, PartitionId};
+use shard::{ReadRefusal, Shard};
 
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::ask_owners;
-use crate::shard::{ReadRefusal, Shard};
 
 /// Where a partition stands: the first offset that is kept, and the first that is not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use platform::disk::Disk;
 use protocol::metadata::{METADATA_NAME, METADATA_PARTITION, Metadata, Replay, TopicConfig};
 use record::{Limits, Offset, PartitionId, TopicId};
+use shard::replay_batches;
 use storage::{NodeIdentity, stored_batches};
 
 use crate::controller::take_record;
-use crate::shard::replay_batches;
 
 /// The names of topics that were not deleted.
 #[derive(Debug, Default)]

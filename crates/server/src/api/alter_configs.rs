@@ -13,6 +13,7 @@ use kafka_wire::{
     AlterConfigsRequest, AlterConfigsResponse, ErrorCode, IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse, Text, alter_configs, incremental_alter_configs,
 };
+use platform::slices::Slices;
 use protocol::metadata::{
     ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, Plans, is_internal,
 };
@@ -24,7 +25,6 @@ use crate::budget::SharedRoom;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
-use crate::slices::Slices;
 
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);

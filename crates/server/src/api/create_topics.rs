@@ -10,6 +10,7 @@ use kafka_wire::create_topics::{
     CreatableTopicResult,
 };
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::metadata::{
     ConfigChange, ConfigEntry, Metadata, NewTopic, Plans, TopicConfig, check_new_name, fresh_topic_id,
@@ -24,7 +25,6 @@ use super::topic_change::{
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
-use crate::slices::Slices;
 
 /// Leaves a count to the node.
 const DEFAULT_COUNT: i32 = -1;

@@ -6,6 +6,7 @@ use kafka_wire::delete_records::{DeleteRecordsPartitionResult, DeleteRecordsTopi
 use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
 use protocol::metadata::is_internal;
 use record::{Offset, PartitionId};
+use shard::{AppendRefusal, Shard, Trimmed};
 
 use super::gather::gather;
 use super::topic_change::patience;
@@ -15,7 +16,6 @@ use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::{AppendRefusal, Shard, Trimmed};
 
 /// Stands for the tail: give up everything that is committed.
 const UP_TO_TAIL: i64 = -1;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use kafka_wire::delete_topics::{DeletableTopicResult, DeleteTopicState};
 use kafka_wire::{DeleteTopicsRequest, DeleteTopicsResponse, ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::{Metadata, Plans};
 use record::TopicId;
 
@@ -14,7 +15,6 @@ use super::topic_change::{
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
-use crate::slices::Slices;
 
 /// Kafka's sentence on a topic that is not there, word for word: scripts look for it.
 const UNKNOWN_NAME: (ErrorCode, &str) = (

@@ -10,6 +10,7 @@ use kafka_wire::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
 };
 use kafka_wire::{DescribeConfigsRequest, DescribeConfigsResponse, ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::topic_config::{KNOWN, KnownConfig};
 use protocol::metadata::{ConfigSource, ConfigTarget, ConfigValue, KnownBrokerConfig, Metadata, TopicConfig};
 use record::TopicId;
@@ -21,7 +22,6 @@ use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::groups::own_config;
 use crate::long::Long;
-use crate::slices::Slices;
 
 /// What a result, a config and a synonym take in the frame beside their texts, at most.
 const FRAMED_BYTES: usize = 32;

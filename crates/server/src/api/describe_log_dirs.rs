@@ -12,6 +12,7 @@ use kafka_wire::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use kafka_wire::{DescribeLogDirsRequest, DescribeLogDirsResponse, ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::Topic;
 use record::PartitionId;
 
@@ -19,7 +20,6 @@ use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
 use crate::owner::ask_owners;
-use crate::slices::Slices;
 
 /// Stands for a size that nobody could tell.
 const UNKNOWN_BYTES: i64 = -1;
@@ -52,7 +52,7 @@ pub(super) async fn handle(
         Some(topics) => named(&core, &Long::of(&core, topics, &room)).await,
     };
     let questions = wanted.values().flatten().map(|id| Ok((*id, ())));
-    let size = |shard: Rc<crate::shard::Shard>, id, ()| async move {
+    let size = |shard: Rc<shard::Shard>, id, ()| async move {
         shard
             .partition_bytes(id)
             .ok_or(ErrorCode::UnknownTopicOrPartition)

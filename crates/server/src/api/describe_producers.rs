@@ -11,13 +11,13 @@ use kafka_wire::{DescribeProducersRequest, DescribeProducersResponse, ErrorCode,
 use protocol::producers::WrittenBatch;
 use protocol::{Leader, ProducerId};
 use record::PartitionId;
+use shard::Shard;
 
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::Shard;
 
 /// Producers that one answer holds at most.
 const PRODUCERS_MAX: usize = 100_000;

@@ -6,13 +6,13 @@ use kafka_wire::describe_quorum::{Listener, Node, PartitionData, ReplicaState, T
 use kafka_wire::{DescribeQuorumRequest, DescribeQuorumResponse, ErrorCode, Text};
 use protocol::Leader;
 use protocol::metadata::METADATA_NAME;
+use shard::Shard;
 
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::long::Long;
 use crate::owner::ask_owners;
-use crate::shard::Shard;
 
 /// The name that every listener of a broker without encryption has in Kafka.
 const LISTENER: &str = "PLAINTEXT";

@@ -10,13 +10,13 @@ use kafka_wire::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, TopicRequest,
 };
 use kafka_wire::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::{Metadata, Topic, check_topic_name, is_internal};
 
 use super::authorized::ON_TOPIC;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
-use crate::slices::Slices;
 
 /// Partitions of one page at most, as in Kafka (`max.request.partition.size.limit`).
 const PAGE_PARTITIONS_MAX: i32 = 2_000;

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use platform::slices::Slices;
+
 use crate::core::Core;
 use crate::long::Long;
-use crate::slices::Slices;
 
 /// Topics and partitions that are told of before others have their turn.
 const ENTRIES_IN_ONE_TURN: usize = 5_000;

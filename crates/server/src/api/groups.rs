@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use kafka_wire::{ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::groups::{Ask, GroupError, Name};
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
-use crate::slices::Slices;
 
 pub(super) use consumer::{consumer_group_heartbeat, heard_bytes};
 pub(super) use describe::{

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use kafka_wire::list_config_resources::ConfigResource;
 use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
+use platform::slices::Slices;
 
 use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
 use crate::core::Core;
 use crate::long::Long;
-use crate::slices::Slices;
 
 /// From here on a request says which sorts it means.
 const FIRST_WITH_SORTS: i16 = 1;

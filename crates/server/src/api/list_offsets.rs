@@ -15,6 +15,7 @@ use kafka_wire::list_offsets::{
 };
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
+use shard::{ReadRefusal, Shard, Watch, Watcher};
 
 use super::gather::gather;
 use crate::budget::SharedRoom;
@@ -22,7 +23,6 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::{ReadRefusal, Shard, Watch, Watcher};
 
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;

@@ -12,6 +12,7 @@ use kafka_wire::metadata::{
     MetadataRequestTopic, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
+use platform::slices::Slices;
 use protocol::metadata::{
     Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
 };
@@ -23,7 +24,6 @@ use crate::answer_budget::Held;
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
-use crate::slices::Slices;
 
 /// From here on an empty list of topics means none, not all.
 const FIRST_WITH_NULL_FOR_ALL: i16 = 1;

@@ -372,7 +372,7 @@ impl Call<'_> {
         F: Future<Output = R::Response> + 'static,
     {
         let begin = |answer| -> Answer {
-            let begun = crate::turns::spawn(answer);
+            let begun = platform::turns::spawn(answer);
             Box::pin(async move {
                 match begun.await {
                     Ok(answer) => answer,

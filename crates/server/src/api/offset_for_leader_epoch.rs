@@ -6,6 +6,7 @@ use kafka_wire::offset_for_leader_epoch::{EpochEndOffset, OffsetForLeaderTopicRe
 use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 use protocol::EpochEnd;
 use record::{Epoch, PartitionId};
+use shard::{ReadRefusal, Shard};
 
 use super::gather::gather;
 use crate::budget::SharedRoom;
@@ -13,7 +14,6 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
-use crate::shard::{ReadRefusal, Shard};
 
 /// The epoch that the client believes in, and the one it asks about.
 struct Question {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::{Command, Metadata, PlanError, Plans, TopicNameError, is_internal};
 use protocol::{ApplyError, NodeId};
 
@@ -14,7 +15,6 @@ use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
-use crate::slices::Slices;
 
 /// Wishes about topics that are planned in one turn of a core.
 pub(super) const WISHES_IN_ONE_TURN: usize = 1_000;

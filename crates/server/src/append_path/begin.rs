@@ -7,8 +7,10 @@ use std::rc::Rc;
 use futures_util::FutureExt;
 use kafka_wire::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use kafka_wire::{ErrorCode, Text};
+use platform::turns;
 use protocol::metadata::is_internal;
 use record::{BatchHeader, Compression, PartitionId, TopicId};
+use shard::{Acks, Allowance, AppendAnswer, AppendRequest};
 use storage::SharedMemory;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -16,8 +18,6 @@ use tokio::task::yield_now;
 use super::send_from_outside;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::shard::{Acks, Allowance, AppendAnswer, AppendRequest};
-use crate::turns;
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;

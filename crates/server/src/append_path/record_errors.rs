@@ -3,7 +3,7 @@
 use kafka_wire::Text;
 use kafka_wire::produce::BatchIndexAndErrorMessage;
 
-use crate::shard::BadRecords;
+use shard::BadRecords;
 
 /// The most records that one answer names; beyond them, it names the first of each batch.
 const NAMED_MAX: usize = 10_000;

@@ -19,7 +19,6 @@ use super::pieces;
 use crate::api;
 use crate::budget::Room;
 use crate::core::Core;
-use crate::shard::count;
 
 /// A frame's size prefix.
 const PREFIX_BYTES: usize = 4;
@@ -171,7 +170,7 @@ impl Frames {
                 return Ok(None);
             }
             arriving.note(read);
-            count(&self.core.counters.received_bytes, read as u64);
+            self.core.counters.received_bytes.add(read as u64);
         }
         let (request, memory) = memory.share();
         Ok(Some(Received {
@@ -214,7 +213,7 @@ impl Frames {
         if read == 0 {
             return Ok(false);
         }
-        count(&self.core.counters.received_bytes, read as u64);
+        self.core.counters.received_bytes.add(read as u64);
         let fits_well = if read >= self.read_bytes {
             self.read_bytes * 2
         } else {

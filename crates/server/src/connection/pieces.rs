@@ -9,7 +9,7 @@ use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::yield_now;
 
-use crate::turns;
+use platform::turns;
 
 /// Bytes that are received or moved before it is looked at whether others should have their turn.
 const PIECE_BYTES: usize = 512 << 10;
@@ -59,7 +59,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::turns::{TURN_BYTES, metered};
+    use platform::turns::{TURN_BYTES, metered};
 
     const LARGE: usize = 40 << 20;
     const TURNS_MIN: usize = LARGE * WORK_OF_A_BYTE / (TURN_BYTES + PIECE_BYTES * WORK_OF_A_BYTE);

@@ -19,7 +19,6 @@ use tokio::time::{Instant, timeout};
 use crate::answer_budget::{AnswerBudget, Held};
 use crate::api::{Answer, AnswerKind, Answered};
 use crate::core::Core;
-use crate::shard::count;
 
 use super::ConnectionError;
 use super::in_flight::Permits;
@@ -132,7 +131,7 @@ pub(super) async fn write_answers(
             end?;
             continue;
         };
-        count(&core.counters.sent_bytes, frame.total_bytes as u64);
+        core.counters.sent_bytes.add(frame.total_bytes as u64);
         let writing = write_frame(&mut output, frame, budget);
         ahead = match ahead {
             None => {

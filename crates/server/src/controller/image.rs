@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use protocol::metadata::{Growth, ImagePart, ImageWriter, image_parts};
 use record::{BatchBuilder, Compression, Offset};
+use shard::{Acks, AppendRefusal, AppendRequest};
 
 use super::Controller;
 use crate::core::{Core, METADATA_PARTITION};
-use crate::shard::{Acks, AppendRefusal, AppendRequest};
 
 /// The log gets an image when its commands have come to this part of a journal file: 1 MiB as a rule.
 const PARTS_OF_A_FILE: u64 = 256;
@@ -27,7 +27,7 @@ impl Core {
     pub(super) fn keep_log_short(self: &Rc<Self>, controller: &Controller) {
         if self.wants_image(controller) {
             let core = self.clone();
-            crate::turns::spawn(async move { core.renew_image().await });
+            platform::turns::spawn(async move { core.renew_image().await });
         }
     }
 

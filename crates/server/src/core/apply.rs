@@ -6,14 +6,14 @@
 //! after the other. Commands never overtake each other: one change at a time is under way (`controller`), and it is answered when
 //! every core is through with it.
 
+use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
 use record::{Epoch, PartitionId, TopicId};
+use shard::Shard;
 
 use super::Core;
 use crate::groups::topic_settings;
-use crate::shard::Shard;
-use crate::slices::Slices;
 
 /// Partitions that are opened, given up or configured before others have their turn; a command counts like one of them.
 const PARTITIONS_IN_ONE_TURN: usize = 1_000;

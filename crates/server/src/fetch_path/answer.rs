@@ -6,15 +6,15 @@ use kafka_wire::fetch::{
     FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use kafka_wire::{ErrorCode, RecordChunks, Text};
+use platform::slices::Slices;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Node};
 use record::{Offset, PartitionId};
+use shard::ReadResult;
 
 use super::look::Outcome;
 use crate::core::Core;
 use crate::fetch_session::{Opened, Told};
-use crate::shard::ReadResult;
-use crate::slices::Slices;
 
 /// Partitions that are told of before others have their turn.
 const TOLD_IN_ONE_TURN: usize = 5_000;

@@ -7,17 +7,18 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
+use platform::turns;
 use protocol::metadata::Metadata;
 use record::{Compression, Epoch, Offset, PartitionId};
+use shard::{ReadRefusal, ReadRequest, ReadResult, Shard};
 use tokio::task::yield_now;
 
 use super::decision::Sight;
+use crate::answer_budget::AnswerBudget;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Wanted};
 use crate::groups::topic_settings;
-use crate::shard::{ReadRefusal, ReadRequest, ReadResult};
-use crate::turns;
 
 /// From here on fetches may find batches that are compressed with Zstandard (KIP-110).
 const FIRST_WITH_ZSTD: i16 = 10;
@@ -152,7 +153,7 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
             ..read
         };
         let outcome = shard.read(read).await;
-        shard.read_ahead(&core.answers);
+        read_ahead(shard, &core.answers);
         let bytes = outcome.as_ref().map_or(0, |result| result.bytes);
         // They may be very many small batches.
         turns::spend(bytes);
@@ -160,6 +161,23 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
         found.push((place, outcome.map_err(|refusal: ReadRefusal| read_code(&refusal))));
     }
     found
+}
+
+/// Loads what readers of a shard will want next, as long as the memory of answers is not scarce.
+fn read_ahead(shard: &Rc<Shard>, answers: &Rc<AnswerBudget>) {
+    while !answers.is_scarce() {
+        let Some(job) = shard.next_read_ahead() else {
+            return;
+        };
+        // Counted as if it was answered already, until the cache has it.
+        let held = answers.hold(job.bytes());
+        let (shard, answers) = (shard.clone(), answers.clone());
+        turns::spawn(async move {
+            shard.load_ahead(job).await;
+            drop(held);
+            read_ahead(&shard, &answers);
+        });
+    }
 }
 
 /// Sums up a look at partitions that had room for `room_bytes`.

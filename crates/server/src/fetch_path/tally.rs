@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::Offset;
+use shard::ReadRequest;
 
 use super::decision::Sight;
 use super::look::{Outcome, Planned, end_of};
-use crate::shard::ReadRequest;
 
 /// The least time between two looks of a fetch that has found too little.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -109,7 +109,7 @@ mod tests {
     use record::{BatchBuilder, Compression, PartitionId, TopicId};
 
     use super::*;
-    use crate::shard::ReadResult;
+    use shard::ReadResult;
 
     fn planned(place: usize, from: i64, bytes_max: usize) -> Planned {
         let partition = PartitionId {

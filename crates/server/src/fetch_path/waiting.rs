@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use record::Offset;
+use shard::{ReadResult, Watch, Watcher};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -15,7 +16,6 @@ use super::decision::{Decision, decide};
 use super::look::{Outcome, Planned, SLICE, forget_batches, read_all};
 use super::tally::{Tally, rest_after};
 use crate::core::Core;
-use crate::shard::{ReadResult, Watch, Watcher};
 
 /// See the module. Partitions go by their number among those that the fetch has planned.
 pub(super) struct Waiting {

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 
 use kafka_wire::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_wire::{ErrorCode, Text};
+use platform::slices::Slices;
 use protocol::metadata::TOPIC_NAME_BYTES_MAX;
 use record::TopicId;
 use tokio::time::Instant;
 
 use super::shares::SessionRoom;
-use crate::slices::Slices;
 
 /// Partitions that are listed before others have their turn.
 pub(super) const LISTED_IN_ONE_TURN: usize = 2_000;

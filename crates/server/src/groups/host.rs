@@ -16,12 +16,12 @@ use protocol::groups::{
     Settings, Ticket, TopicChange,
 };
 use record::{PartitionId, Record, whole_ms};
+use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
 use crate::change_log::ChangeLog;
-use crate::shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
 
 /// A batch on its way into the log, and the changes in it.
 struct Appending {
@@ -92,10 +92,10 @@ impl GroupHost {
             closed: Cell::new(false),
             failure: RefCell::new(None),
         });
-        crate::turns::spawn(host.clone().load());
-        crate::turns::spawn(host.clone().report(appended));
-        crate::turns::spawn(host.clone().keep_time());
-        crate::turns::spawn(host.clone().plan(to_plan));
+        platform::turns::spawn(host.clone().load());
+        platform::turns::spawn(host.clone().report(appended));
+        platform::turns::spawn(host.clone().keep_time());
+        platform::turns::spawn(host.clone().plan(to_plan));
         host
     }
 
@@ -335,7 +335,7 @@ fn took_nothing(refusal: &AppendRefusal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::DiskShortage;
+    use shard::DiskShortage;
 
     #[test]
     fn what_was_staged_may_be_in_the_log() {

@@ -8,6 +8,7 @@ mod gather;
 use std::sync::Arc;
 
 use axum::Json;
+use shard::AppendAnswer;
 
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +20,6 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use crate::budget::Room;
-use crate::shard::AppendAnswer;
 
 use super::App;
 use super::body;

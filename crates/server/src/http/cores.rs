@@ -9,16 +9,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use protocol::metadata::{Metadata, Topic, is_internal};
 use record::{Offset, PartitionId, TopicId};
+use shard::{
+    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Trimmed, Watch,
+    Watcher,
+};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::append_path::send_from_outside;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
-use crate::shard::{
-    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Trimmed, Watch,
-    Watcher,
-};
 use crate::stands::Stands;
 
 use super::body::ANSWERS_FULL;
@@ -242,7 +242,7 @@ impl Cores {
             // Whoever reads is not on this thread, so a task stays behind here and holds what is counted here.
             let held = core.answers.hold(result.bytes);
             let (lent, returned) = oneshot::channel();
-            crate::turns::spawn(async move {
+            platform::turns::spawn(async move {
                 let _ = returned.await;
                 drop(held);
             });

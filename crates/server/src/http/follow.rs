@@ -16,12 +16,12 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use record::{Offset, PartitionId};
 use serde_json::{Value, json};
+use shard::{ReadRefusal, Watcher};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
 use crate::seats::{Full, Seat};
-use crate::shard::{ReadRefusal, Watcher};
 use crate::stands::Stands;
 
 use super::App;

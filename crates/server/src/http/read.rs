@@ -14,11 +14,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use record::{Offset, PartitionId};
+use shard::{ReadRefusal, Shard, Watcher};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api::list_offsets::offset_since;
 use crate::budget::Room;
-use crate::shard::{ReadRefusal, Shard, Watcher};
 use crate::stands::Stands;
 
 use super::App;

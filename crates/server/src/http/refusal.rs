@@ -4,9 +4,9 @@ use kafka_wire::ErrorCode;
 use protocol::groups::GroupError;
 use protocol::leader::TrimError;
 use record::Offset;
+use shard::{AppendRefusal, ReadRefusal};
 
 use crate::mailbox::Stopping;
-use crate::shard::{AppendRefusal, ReadRefusal};
 
 use super::cores::Unread;
 use super::groups::GroupRefusal;

@@ -11,14 +11,14 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use platform::clock::Clock;
 use platform::process::process_usage;
+use shard::TopicCounters;
+use shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::http::HttpCounters;
 use crate::mailbox::{Mailboxes, Stopping};
-use crate::shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
-use crate::topic_counters::TopicCounters;
 
 use super::{CoreAnswer, CoreFigures, JournalFigures, RetentionFigures, Silence, Snapshot, TopicFigures};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::latency::HistogramFigures;
+use platform::counters::HistogramFigures;
 
 pub(super) use self::journal::{OF_JOURNAL, OF_RETENTION};
 pub(super) use self::uses::{OF_API, OF_ERROR, OF_GROUP, OF_TOPIC};

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use kafka_wire::{ApiKey, ErrorCode};
 use platform::clock::ManualClock;
+use platform::counters::{Histogram, HistogramFigures};
 use platform::process::ProcessUsage;
+use shard::AppendRefusal;
 use storage::StoreStatus;
 
 use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::{HttpCounters, HttpFigures};
-use crate::latency::{Histogram, HistogramFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
-use crate::shard::AppendRefusal;
 
 use super::{
     CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, RetentionFigures, Silence,

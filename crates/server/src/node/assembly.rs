@@ -12,6 +12,7 @@ use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, DurableWriteMode, Lock};
 use platform::net::{Bound, Net, Tcp};
 use platform::random::Random;
+use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command};
@@ -26,7 +27,6 @@ use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
 use crate::disk_watch::DiskWatch;
 use crate::mailbox::mailboxes;
-use crate::turns::Turns;
 
 /// The parts of a node besides its configuration.
 #[derive(Clone)]
@@ -194,7 +194,7 @@ impl Handle {
             let done = done.clone();
             self.facts.mailboxes.send(core, move |core| {
                 let draining = core.clone().drain();
-                crate::turns::spawn(async move { done(draining.await) });
+                platform::turns::spawn(async move { done(draining.await) });
             });
         }
     }
@@ -234,7 +234,7 @@ impl Opening {
         let mailboxes = self.facts.mailboxes.clone();
         mailboxes.send(0, move |core| {
             let core = core.clone();
-            crate::turns::spawn(async move {
+            platform::turns::spawn(async move {
                 let _ = done.send(self.let_clients_in(core, address).await);
             });
         });
@@ -251,8 +251,8 @@ impl Opening {
         opened?;
         let listener = self.kafka.attach().map_err(|error| error.to_string())?;
         let clients = accept_clients(core.clone(), listener, self.connections_max, self.draining);
-        crate::turns::spawn(clients);
-        crate::turns::spawn(watch.go_on());
+        platform::turns::spawn(clients);
+        platform::turns::spawn(watch.go_on());
         let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
         Ok(shortage.or(refusal))
     }
@@ -299,7 +299,7 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
     }
     let image = Arc::new(image);
     on_every_core(core, move |core| core.adopt(&image)).await?;
-    let journaling = crate::turns::spawn(journal_start(core.clone(), news));
+    let journaling = platform::turns::spawn(journal_start(core.clone(), news));
     tokio::select! {
         biased;
         journaled = journaling => journaled.expect("journaling a start does not panic"),
@@ -318,7 +318,7 @@ async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String>
         tracing::error!(%error, "this start cannot be journaled");
         format!("this start cannot be journaled: {error}")
     })?;
-    crate::turns::spawn({
+    platform::turns::spawn({
         let core = core.clone();
         async move { core.trim_to_image().await }
     });

@@ -14,6 +14,7 @@ use kafka_wire::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest, DeleteGroupsResponse,
     DescribeGroupsRequest, DescribeGroupsResponse, ErrorCode, ListGroupsRequest, ListGroupsResponse, Text,
 };
+use platform::slices::Slices;
 use protocol::groups::{
     self, DeleteGroup, DescribeClassic, DescribeConsumer, DescribedClassic, DescribedConsumer,
     DescribedConsumerMember, GroupState, ListGroups, Name, NamedPartitions,
@@ -24,7 +25,6 @@ use super::super::wide::is_long;
 use super::answer_room::{AnswerRoom, Asked};
 use super::{Refusal, ask, for_each, name, named_twice, names, once, optional_text, text};
 use crate::core::Core;
-use crate::slices::Slices;
 
 /// Before this version a group that is not there is shown as dead, without an error.
 const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;

@@ -18,11 +18,11 @@ use protocol::groups::{
 use record::{Offset, PartitionId};
 use serde::Serialize;
 use serde_json::json;
+use shard::{ReadRefusal, Shard};
 use tokio::time::timeout;
 
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
-use crate::shard::{ReadRefusal, Shard};
 use crate::stands::Stands;
 
 use super::super::App;

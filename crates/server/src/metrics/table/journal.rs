@@ -1,10 +1,10 @@
 //! The metrics of each journal: what is appended, flushed, read, laid out and compacted, and what is wrong with it.
 
 use prometheus_client::registry::Unit;
+use shard::AppendRefusal;
 
 use super::super::{JournalFigures, RetentionFigures};
 use super::{Metric, counter, gauge, histogram, known};
-use crate::shard::AppendRefusal;
 
 /// Of each journal of a core that answers.
 pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[

@@ -10,13 +10,13 @@ use kafka_wire::offset_fetch::{
     OffsetFetchResponseTopics,
 };
 use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
+use platform::slices::Slices;
 use protocol::groups::{FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name};
 
 use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
 use super::FIRST_WITH_TOPIC_IDS;
 use crate::core::Core;
-use crate::slices::Slices;
 
 /// From these versions on: several groups in a request, an error for the whole fetch.
 const FIRST_WITH_SEVERAL_GROUPS: i16 = 8;

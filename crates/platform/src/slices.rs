@@ -5,19 +5,19 @@
 use tokio::task::yield_now;
 
 /// See the module. Its user decides how much a unit of work is: some microseconds are a good measure.
-pub(crate) struct Slices {
+pub struct Slices {
     work_max: usize,
     work: usize,
 }
 
 impl Slices {
     /// Slices of so much work.
-    pub(crate) fn of(work_max: usize) -> Slices {
+    pub fn of(work_max: usize) -> Slices {
         Slices { work_max, work: 0 }
     }
 
     /// Counts work that is done, and ends the slice if it was enough.
-    pub(crate) async fn did(&mut self, work: usize) {
+    pub async fn did(&mut self, work: usize) {
         self.work += work;
         if self.work >= self.work_max {
             self.work = 0;

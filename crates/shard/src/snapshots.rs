@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use platform::slices::Slices;
 use protocol::Leader;
 use record::{Offset, PartitionId};
 
 use super::Shard;
-use crate::slices::Slices;
 
 /// Producers that are written into snapshots before others of the core have their turn; a partition counts like one of them.
 const PRODUCERS_IN_ONE_TURN: usize = 5_000;

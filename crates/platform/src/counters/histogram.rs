@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::shard::count;
+use super::Counter;
 
 /// Upper bounds of all buckets but the last, inclusive, in nanoseconds: 10 µs to 10 s in steps of 1, 2, 5. These are also
 /// the bounds that are told, so that what is told is exact. Within a bucket nothing is told apart: a percentile from
@@ -43,23 +43,23 @@ const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
 /// Counts of durations, 176 bytes in all.
 #[derive(Default)]
-pub(crate) struct Histogram {
-    counts: [Cell<u64>; BUCKETS],
+pub struct Histogram {
+    counts: [Counter; BUCKETS],
     sum: Cell<Duration>,
 }
 
 impl Histogram {
     /// Counts one.
     #[inline]
-    pub(crate) fn record(&self, took: Duration) {
+    pub fn record(&self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_NS.partition_point(|bound_ns| *bound_ns < took_ns);
-        count(&self.counts[bucket], 1);
+        self.counts[bucket].add(1);
         self.sum.set(self.sum.get().saturating_add(took));
     }
 
     /// What was counted up to now.
-    pub(crate) fn figures(&self) -> HistogramFigures {
+    pub fn figures(&self) -> HistogramFigures {
         HistogramFigures {
             counts: std::array::from_fn(|bucket| self.counts[bucket].get()),
             sum: self.sum.get(),
@@ -69,24 +69,24 @@ impl Histogram {
 
 /// What a histogram had counted at some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct HistogramFigures {
+pub struct HistogramFigures {
     counts: [u64; BUCKETS],
     sum: Duration,
 }
 
 impl HistogramFigures {
     /// How many there were.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// How long they took together.
-    pub(crate) fn sum(&self) -> Duration {
+    pub fn sum(&self) -> Duration {
         self.sum
     }
 
     /// For each bucket its inclusive upper bound in seconds, infinite for the last, and how many are in it alone.
-    pub(crate) fn buckets(&self) -> [(f64, u64); BUCKETS] {
+    pub fn buckets(&self) -> [(f64, u64); BUCKETS] {
         std::array::from_fn(|bucket| {
             let bound_ns = BOUNDS_NS.get(bucket);
             let bound = bound_ns.map_or(f64::INFINITY, |ns| Duration::from_nanos(*ns).as_secs_f64());

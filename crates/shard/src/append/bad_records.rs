@@ -23,7 +23,7 @@ pub(super) struct Demands {
 
 /// The records to blame, in their order; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BadRecords {
+pub struct BadRecords {
     named: Box<[BadRecord]>,
     /// The times that were allowed.
     times_ms: RangeInclusive<i64>,
@@ -31,9 +31,9 @@ pub(crate) struct BadRecords {
 
 /// A record to blame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BadRecord {
+pub struct BadRecord {
     /// Its place in its batch.
-    pub(crate) place: i32,
+    pub place: i32,
     fault: Fault,
 }
 
@@ -85,18 +85,18 @@ impl Demands {
 
 impl BadRecords {
     /// Those that are named.
-    pub(crate) fn named(&self) -> &[BadRecord] {
+    pub fn named(&self) -> &[BadRecord] {
         &self.named
     }
 
     /// Says whether one of them has a wrong time: the whole batch is then refused for that.
-    pub(crate) fn has_bad_times(&self) -> bool {
+    pub fn has_bad_times(&self) -> bool {
         let is_time = |record: &BadRecord| matches!(record.fault, Fault::Timestamp(_));
         self.named.iter().any(is_time)
     }
 
     /// The sentence about one of them, for a partition of this name.
-    pub(crate) fn message(&self, record: BadRecord, topic: &str, index: i32) -> String {
+    pub fn message(&self, record: BadRecord, topic: &str, index: i32) -> String {
         match record.fault {
             Fault::WithoutKey => format!(
                 "Compacted topic cannot accept message without key in topic partition {topic}-{index}."

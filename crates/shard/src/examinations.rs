@@ -14,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use platform::turns;
 use record::PartitionId;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -21,7 +22,6 @@ use tokio::task::yield_now;
 use super::Shard;
 use super::append::{AppendRefusal, AppendRequest, Approved};
 use super::waiting_room::WaitingRoom;
-use crate::turns;
 
 /// While batches that wait for room have grown by so much together, no more of them are compressed anew.
 pub(super) const GROWN_BYTES_MAX: usize = 16 << 20;
@@ -126,7 +126,7 @@ impl Examinations {
 
 impl Shard {
     /// Starts to examine what takes long, on the core that calls.
-    pub(crate) fn start_examining(self: &Rc<Self>) {
+    pub fn start_examining(self: &Rc<Self>) {
         turns::spawn(self.clone().examine_for_ever());
     }
 

@@ -3,21 +3,26 @@
 //! A partition keeps hold of its topic's counters from their first use on, so that nothing is looked up for an append. The number
 //! of topics with counters of their own is bounded; a scrape reads those alone, however many topics there are.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use platform::counters::Counter;
 use record::TopicId;
 
-use crate::core::METADATA_PARTITION;
+use protocol::metadata::METADATA_PARTITION;
 
 /// The counters of one topic, or of all those that have none of their own.
 #[derive(Debug, Default)]
-pub(crate) struct TopicCounters {
-    pub(crate) appended_records: Cell<u64>,
-    pub(crate) appended_bytes: Cell<u64>,
-    pub(crate) failed_appends: Cell<u64>,
-    pub(crate) read_bytes: Cell<u64>,
+pub struct TopicCounters {
+    /// Records that were appended.
+    pub appended_records: Counter,
+    /// Their bytes.
+    pub appended_bytes: Counter,
+    /// Batches that were refused.
+    pub failed_appends: Counter,
+    /// Bytes that reads have found.
+    pub read_bytes: Counter,
 }
 
 impl TopicCounters {
@@ -33,7 +38,7 @@ impl TopicCounters {
 }
 
 /// The topics of one core that are counted.
-pub(crate) struct TopicBook {
+pub struct TopicBook {
     topics_max: usize,
     topics: RefCell<BTreeMap<TopicId, Rc<TopicCounters>>>,
     others: Rc<TopicCounters>,
@@ -41,7 +46,7 @@ pub(crate) struct TopicBook {
 
 impl TopicBook {
     /// At most `topics_max` topics get counters of their own.
-    pub(crate) fn of_topics(topics_max: usize) -> Rc<TopicBook> {
+    pub fn of_topics(topics_max: usize) -> Rc<TopicBook> {
         Rc::new(TopicBook {
             topics_max,
             topics: RefCell::default(),
@@ -50,7 +55,7 @@ impl TopicBook {
     }
 
     /// The counters for a topic that somebody uses.
-    pub(crate) fn counters_of(&self, topic: TopicId) -> Rc<TopicCounters> {
+    pub fn counters_of(&self, topic: TopicId) -> Rc<TopicCounters> {
         if topic == METADATA_PARTITION.topic {
             // It has no name, and its journal's figures tell of it.
             return Rc::default();
@@ -66,7 +71,7 @@ impl TopicBook {
     }
 
     /// Gives the place of a deleted topic to another one, if no partition holds the counters any more.
-    pub(crate) fn leave(&self, topic: TopicId) {
+    pub fn leave(&self, topic: TopicId) {
         let mut topics = self.topics.borrow_mut();
         let is_held = |counters: &Rc<TopicCounters>| Rc::strong_count(counters) > 1;
         if topics.get(&topic).is_some_and(|counters| !is_held(counters)) {
@@ -75,7 +80,7 @@ impl TopicBook {
     }
 
     /// The topics that have counters of their own.
-    pub(crate) fn topics(&self) -> Vec<(TopicId, Rc<TopicCounters>)> {
+    pub fn topics(&self) -> Vec<(TopicId, Rc<TopicCounters>)> {
         let topics = self.topics.borrow();
         topics
             .iter()
@@ -84,7 +89,7 @@ impl TopicBook {
     }
 
     /// The counters of all other topics together, if they have counted anything.
-    pub(crate) fn others(&self) -> Option<&TopicCounters> {
+    pub fn others(&self) -> Option<&TopicCounters> {
         Some(&*self.others).filter(|others| !others.are_zero())
     }
 }
@@ -92,7 +97,6 @@ impl TopicBook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::count;
 
     fn topic(number: u8) -> TopicId {
         TopicId([number; 16])
@@ -102,12 +106,12 @@ mod tests {
     fn topics_beyond_the_bound_are_counted_together_until_one_is_deleted() {
         let book = TopicBook::of_topics(2);
         let (first, again) = (book.counters_of(topic(1)), book.counters_of(topic(1)));
-        count(&first.appended_records, 3);
+        first.appended_records.add(3);
         assert_eq!(again.appended_records.get(), 3);
         let second = book.counters_of(topic(2));
         assert!(book.others().is_none());
-        count(&book.counters_of(topic(3)).read_bytes, 5);
-        count(&book.counters_of(topic(4)).read_bytes, 6);
+        book.counters_of(topic(3)).read_bytes.add(5);
+        book.counters_of(topic(4)).read_bytes.add(6);
         assert_eq!(book.others().map(|others| others.read_bytes.get()), Some(11));
         assert_eq!(book.topics().len(), 2);
         // One of its partitions is still there.

@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use planted::{Bug, planted};
+use platform::turns;
 use platform::work::{Lane, Pool, Work as Workers};
 use record::PartitionId;
 use storage::{Flush, PrepareFile, REMOVAL_PAUSE, RETRY_AFTER};
 use tokio::task::yield_now;
 
-use super::{AppendRefusal, DiskShortage, Phase, Shard, Work, count};
-use crate::turns;
+use super::{AppendRefusal, DiskShortage, Phase, Shard, Work};
 
 /// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -28,7 +28,7 @@ const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
 pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 
 /// The threads that work for one shard beside its core. None of them ever waits for what another is asked to do.
-pub(crate) struct ShardThreads {
+pub struct ShardThreads {
     /// Runs flushes, apart from everything else.
     flushing: Lane,
     /// Fills journal files.
@@ -50,7 +50,7 @@ impl ShardThreads {
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn start(work: &dyn Workers, shard: usize) -> io::Result<ShardThreads> {
+    pub fn start(work: &dyn Workers, shard: usize) -> io::Result<ShardThreads> {
         let lane = |purpose| Lane::begin(work, format!("{purpose}-{shard}"));
         Ok(ShardThreads {
             flushing: lane("flush")?,
@@ -66,12 +66,12 @@ impl ShardThreads {
 
 impl Shard {
     /// Starts to flush, on the core that calls.
-    pub(crate) fn start_flushing(self: &Rc<Self>) {
+    pub fn start_flushing(self: &Rc<Self>) {
         turns::spawn(self.clone().flush_for_ever());
     }
 
     /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
-    pub(crate) fn start_background(self: &Rc<Self>) {
+    pub fn start_background(self: &Rc<Self>) {
         turns::spawn(self.clone().prepare_files());
         turns::spawn(self.clone().work_in_background());
     }
@@ -131,7 +131,7 @@ impl Shard {
         let took = self.clock.monotonic() - began;
         self.usual_flush.set((self.usual_flush.get() * 7 + took) / 8);
         self.counters.flush_latency.record(took);
-        count(&self.counters.flushed_bytes, bytes as u64);
+        self.counters.flushed_bytes.add(bytes as u64);
         outcome
     }
 
@@ -176,7 +176,7 @@ impl Shard {
             reason,
             "the journal is dead; this node accepts no appends to it any more"
         );
-        count(&self.counters.faults, 1);
+        self.counters.faults.add(1);
         let failed = AppendRefusal::FlushFailed(reason.to_string());
         let mut partitions = self.partitions.borrow_mut();
         let mut all: Vec<_> = partitions.iter_mut().collect();
@@ -276,7 +276,7 @@ impl Shard {
         );
         let (job, result) = run(&self.threads.laying_out, job, |job| job.run()).await;
         let checkpointed = self.store.borrow_mut().checkpointed(job, result);
-        count(&self.counters.layout_rounds, 1);
+        self.counters.layout_rounds.add(1);
         self.checkpointed.notify_waiters();
         self.file_is_wanted.notify_one();
         // The round is over either way.
@@ -332,7 +332,7 @@ impl Shard {
     }
 
     /// Refuses appends while the disk has less than its reserve left.
-    pub(crate) fn set_disk_shortage(&self, shortage: Option<DiskShortage>) {
+    pub fn set_disk_shortage(&self, shortage: Option<DiskShortage>) {
         let is_short = shortage.is_some();
         if self.disk_shortage.replace(shortage).is_some() != is_short {
             self.store.borrow_mut().set_short_of_space(is_short);
@@ -340,7 +340,7 @@ impl Shard {
     }
 
     /// Closes the journal if nothing came into it since the last look. Looks are about a second apart.
-    pub(crate) fn close_quiet_journal(&self) {
+    pub fn close_quiet_journal(&self) {
         let mut store = self.store.borrow_mut();
         let staged_before = store.staged_before();
         let is_quiet = self.looked_before.replace(staged_before) == staged_before;
@@ -365,7 +365,7 @@ impl Shard {
     }
 
     /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
-    pub(crate) async fn drain(&self) {
+    pub async fn drain(&self) {
         self.phase.set(Phase::Draining);
         self.refuse_waiting(&AppendRefusal::Stopping);
         self.staged.notify_one();

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use platform::counters::Counter;
+use platform::slices::Slices;
 use record::{Offset, PartitionId};
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
 use super::partition::compaction_policy;
-use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Shard, count};
-use crate::slices::Slices;
+use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Shard};
 
 /// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
 /// takes its time.
@@ -46,41 +47,49 @@ const LAYOUT_LAG_PARTS: u32 = 4;
 
 /// What compaction may use.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CompactionMeans {
+pub struct CompactionMeans {
     /// Memory for keys.
-    pub(crate) key_map_bytes: usize,
+    pub key_map_bytes: usize,
     /// Read and written together.
-    pub(crate) bytes_per_second: u64,
+    pub bytes_per_second: u64,
     /// Free bytes that the disk must keep.
-    pub(crate) disk_reserve_bytes: u64,
+    pub disk_reserve_bytes: u64,
 }
 
 /// What compaction has done in one shard.
 #[derive(Default)]
 pub(crate) struct CompactionCounters {
-    passes: Cell<u64>,
-    failures: Cell<u64>,
-    read_bytes: Cell<u64>,
-    written_bytes: Cell<u64>,
+    passes: Counter,
+    failures: Counter,
+    read_bytes: Counter,
+    written_bytes: Counter,
     time: Cell<Duration>,
-    removed_records: Cell<u64>,
-    removed_tombstones: Cell<u64>,
-    freed_bytes: Cell<u64>,
+    removed_records: Counter,
+    removed_tombstones: Counter,
+    freed_bytes: Counter,
 }
 
 /// The same as figures, with what is still to be done.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CompactionFigures {
-    pub(crate) passes: u64,
-    pub(crate) failures: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) time: Duration,
-    pub(crate) removed_records: u64,
-    pub(crate) removed_tombstones: u64,
-    pub(crate) freed_bytes: u64,
+pub struct CompactionFigures {
+    /// Passes that were made.
+    pub passes: u64,
+    /// Passes that failed.
+    pub failures: u64,
+    /// Bytes that passes have read.
+    pub read_bytes: u64,
+    /// Bytes that passes have written.
+    pub written_bytes: u64,
+    /// Time that passes took together.
+    pub time: Duration,
+    /// Records that went.
+    pub removed_records: u64,
+    /// Tombstones among them.
+    pub removed_tombstones: u64,
+    /// Bytes that segments shrank by.
+    pub freed_bytes: u64,
     /// Bytes of complete segments that wait for a pass that is due.
-    pub(crate) waiting_bytes: u64,
+    pub waiting_bytes: u64,
 }
 
 /// What a pass has come to.
@@ -100,7 +109,7 @@ impl Outcome {
 
 impl Shard {
     /// The partition of this shard that needs compaction most, if one does and it may be done now.
-    pub(crate) async fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
+    pub async fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
         if self.phase.get() != Phase::Serving || self.disk_shortage.get().is_some() {
             return None;
         }
@@ -114,7 +123,8 @@ impl Shard {
             .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
-    pub(crate) async fn compaction_figures(&self) -> CompactionFigures {
+    /// What compaction has done here, and what waits for it.
+    pub async fn compaction_figures(&self) -> CompactionFigures {
         let counters = &self.counters.compaction;
         let needs = self.compaction_needs().await;
         CompactionFigures {
@@ -157,7 +167,7 @@ impl Shard {
     /// Has a round of layout begin if the journal alone has had records of a compacted topic for a good part of what its
     /// `max.compaction.lag.ms` allows: only segments are compacted, and on a node with little to do a round begins much later by
     /// itself. To be called now and then.
-    pub(crate) async fn lay_out_for_compaction(&self) {
+    pub async fn lay_out_for_compaction(&self) {
         let now = self.clock.monotonic();
         let last = self.layout_waits.replace(LayoutWaits::since(now));
         let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
@@ -193,7 +203,7 @@ impl Shard {
     }
 
     /// Makes a whole pass over a partition, or as much of one as its fate allows. The means may change meanwhile.
-    pub(crate) async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
+    pub async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
         let begun = match self.compaction_order(id, &means()) {
             Some(order) => self.store.borrow_mut().begin_compaction(id, &order),
             None => self.store.borrow_mut().begin_sweep(id),
@@ -208,7 +218,7 @@ impl Shard {
         self.background.notify_one();
         match ended {
             Some(Compacted::Done) => {
-                count(&self.counters.compaction.passes, 1);
+                self.counters.compaction.passes.add(1);
                 tracing::info!(
                     shard = self.index,
                     partition = %id,
@@ -305,8 +315,8 @@ impl Shard {
     }
 
     fn compaction_failed(&self, id: PartitionId, fault: &Fault) {
-        count(&self.counters.compaction.failures, 1);
-        count(&self.counters.faults, 1);
+        self.counters.compaction.failures.add(1);
+        self.counters.faults.add(1);
         tracing::warn!(
             shard = self.index,
             partition = %id,
@@ -330,8 +340,8 @@ impl Shard {
         if let Ok(done) = &result {
             outcome.bytes_read += done.bytes_read;
             outcome.bytes_written += done.bytes_written;
-            count(&counters.read_bytes, done.bytes_read);
-            count(&counters.written_bytes, done.bytes_written);
+            counters.read_bytes.add(done.bytes_read);
+            counters.written_bytes.add(done.bytes_written);
         }
         let now_ms = self.clock.wall_ms();
         let compacted = self.store.borrow_mut().compacted(job, result, now_ms);
@@ -343,9 +353,9 @@ impl Shard {
         {
             outcome.records_removed += records_removed;
             outcome.bytes_freed += bytes_freed;
-            count(&counters.removed_records, records_removed);
-            count(&counters.removed_tombstones, tombstones_removed);
-            count(&counters.freed_bytes, bytes_freed);
+            counters.removed_records.add(records_removed);
+            counters.removed_tombstones.add(tombstones_removed);
+            counters.freed_bytes.add(bytes_freed);
         }
         compacted
     }

@@ -13,7 +13,7 @@ use super::bad_records::BadRecords;
 
 /// What the producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Acks {
+pub enum Acks {
     /// Nothing: no answer is wanted.
     None,
     /// The leader's own flush.
@@ -23,27 +23,27 @@ pub(crate) enum Acks {
 }
 
 /// A batch on its way to its partition.
-pub(crate) struct AppendRequest {
-    pub(in crate::shard) partition: PartitionId,
-    pub(in crate::shard) batch: BatchBytes,
-    pub(in crate::shard) acks: Acks,
+pub struct AppendRequest {
+    pub(crate) partition: PartitionId,
+    pub(crate) batch: BatchBytes,
+    pub(crate) acks: Acks,
     /// Where its client is; `None` for the node itself, and for HTTP.
-    pub(in crate::shard) from: Option<IpAddr>,
+    pub(crate) from: Option<IpAddr>,
     /// The allowance that it shares with other batches of its request, if those are compressed.
-    pub(in crate::shard) allowance: Option<Allowance>,
+    pub(crate) allowance: Option<Allowance>,
     /// The part of the journal's reserve that it may use.
-    pub(in crate::shard) reserve: Reserve,
+    pub(crate) reserve: Reserve,
     /// Says whether it waits where the journal has no room.
-    pub(in crate::shard) waits: bool,
-    pub(in crate::shard) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
+    pub(crate) waits: bool,
+    pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
 /// Brings the outcome of an append; nothing comes if the node stops.
-pub(crate) type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
+pub type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 impl AppendRequest {
     /// A request, and where its answer comes.
-    pub(crate) fn new(
+    pub fn new(
         partition: PartitionId,
         batch: impl Into<BatchBytes>,
         acks: Acks,
@@ -63,12 +63,12 @@ impl AppendRequest {
     }
 
     /// Where it goes.
-    pub(crate) fn partition(&self) -> PartitionId {
+    pub fn partition(&self) -> PartitionId {
         self.partition
     }
 
     /// Names the address of the client that sent it.
-    pub(crate) fn sent_from(self, address: IpAddr) -> AppendRequest {
+    pub fn sent_from(self, address: IpAddr) -> AppendRequest {
         AppendRequest {
             from: Some(address),
             ..self
@@ -76,95 +76,140 @@ impl AppendRequest {
     }
 
     /// With a part of the journal's reserve.
-    pub(crate) fn with_reserve(self, reserve: Reserve) -> AppendRequest {
+    pub fn with_reserve(self, reserve: Reserve) -> AppendRequest {
         AppendRequest { reserve, ..self }
     }
 
     /// Refused where the journal has no room, instead of waiting for some.
-    pub(crate) fn at_once(self) -> AppendRequest {
+    pub fn at_once(self) -> AppendRequest {
         AppendRequest { waits: false, ..self }
     }
 
     /// With what all batches it came with may be decompressed to.
-    pub(crate) fn within(self, allowance: Option<Allowance>) -> AppendRequest {
+    pub fn within(self, allowance: Option<Allowance>) -> AppendRequest {
         AppendRequest { allowance, ..self }
     }
 }
 
 /// Where the batch came to stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AppendOutcome {
-    pub(crate) first_offset: Offset,
-    pub(crate) log_start: Offset,
+pub struct AppendOutcome {
+    /// The offset of its first record.
+    pub first_offset: Offset,
+    /// Where the partition began then.
+    pub log_start: Offset,
     /// Set for `LogAppendTime`.
-    pub(crate) append_time_ms: Option<i64>,
+    pub append_time_ms: Option<i64>,
 }
 
 /// The free space of a disk that has less than its reserve left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} MiB free, disk.reserve_bytes is {} MiB", .free_bytes >> 20, .reserve_bytes >> 20)]
-pub(crate) struct DiskShortage {
-    pub(crate) free_bytes: u64,
-    pub(crate) reserve_bytes: u64,
+pub struct DiskShortage {
+    /// What is free.
+    pub free_bytes: u64,
+    /// What should be free.
+    pub reserve_bytes: u64,
 }
 
 /// Why a batch was not appended, or its fate is not known here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AppendRefusal {
+pub enum AppendRefusal {
+    /// The shard has no such partition.
     #[error("this partition is not here")]
     UnknownPartition,
+    /// Another node leads the partition now.
     #[error("this node does not lead the partition any more")]
     NotLeader,
+    /// The bytes are no sound batch.
     #[error("the batch is not sound: {0}")]
     Batch(BatchError),
+    /// The batches of its request together exceed their allowance.
     #[error(
         "the batches of the request decompress to more than {bytes_max} bytes together, which is limits.decompressed_bytes \
          and 32 bytes for each byte of theirs"
     )]
-    RequestDecompressesTooLarge { bytes_max: u64 },
+    RequestDecompressesTooLarge {
+        /// What they may decompress to together.
+        bytes_max: u64,
+    },
+    /// The batch is longer than its topic allows.
     #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
-    TooLarge { bytes: usize, bytes_max: u32 },
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The longest that is allowed.
+        bytes_max: u32,
+    },
+    /// The batch is too long in the compression that its topic asks for.
     #[error("{0} (compression.type, max.message.bytes)")]
     TooLargeRecompressed(RecompressError),
+    /// The batch is longer than a journal file.
     #[error("the batch takes {bytes} bytes, a journal file has room for {bytes_max} (journal.file_bytes)")]
-    TooLargeForJournal { bytes: usize, bytes_max: u64 },
+    TooLargeForJournal {
+        /// Its length.
+        bytes: usize,
+        /// The longest that a file has room for.
+        bytes_max: u64,
+    },
+    /// A batch of a producer has no offset yet.
     #[error("a producer's batch begins at offset 0, this one at {base_offset}")]
-    BaseOffset { base_offset: Offset },
+    BaseOffset {
+        /// The offset that it begins at.
+        base_offset: Offset,
+    },
+    /// The topic does not take some of its records.
     #[error("{0}")]
     Records(BadRecords),
+    /// The topic makes demands now that the batch was not examined for.
     #[error(
         "the topic became compacted (cleanup.policy) while the batch waited, and its keys were not looked at; send it again"
     )]
     BecameCompacted,
+    /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),
+    /// The leader does not give up what was asked.
     #[error(transparent)]
     Trim(TrimError),
+    /// The topic is never trimmed.
     #[error("the topic is only compacted (cleanup.policy): nobody gives up its beginning")]
     OnlyCompacted,
+    /// The disk has less than its reserve left.
     #[error("the disk is full: {0}; free some space, add retention, or lower disk.reserve_bytes")]
     DiskFull(DiskShortage),
+    /// The changes that the reserve is for were made already.
     #[error(
         "the disk has less than disk.reserve_bytes left, and {changes_max} changes of retention were made since; delete topics, \
          or free some space"
     )]
-    ReservedChangesSpent { changes_max: u32 },
+    ReservedChangesSpent {
+        /// As many were allowed.
+        changes_max: u32,
+    },
     /// It was staged, and the flush that was to make it durable failed: it may be there at the next start.
     #[error("{0}; whether it is on the disk is not known")]
     FlushFailed(String),
+    /// A flush has failed before: the journal takes nothing any more.
     #[error("{0}")]
     JournalDead(String),
+    /// The journal has no room now, and the request does not wait for some.
     #[error("the journal has no room, nothing was changed: {why}")]
-    JournalFull { why: Arc<str> },
+    JournalFull {
+        /// The reason, for the operator.
+        why: Arc<str>,
+    },
+    /// Clients may append once the start is journaled.
     #[error("the node's start is not journaled yet; if the disk is full, free some space")]
     Starting,
+    /// The node accepts nothing any more.
     #[error("the node is stopping")]
     Stopping,
 }
 
 impl AppendRefusal {
     /// The refusal for the journal's error; `why` says why the journal has no room, if that is it.
-    pub(in crate::shard) fn of(error: StageError, why: impl FnOnce() -> Arc<str>) -> AppendRefusal {
+    pub(crate) fn of(error: StageError, why: impl FnOnce() -> Arc<str>) -> AppendRefusal {
         match error {
             StageError::Full => AppendRefusal::JournalFull { why: why() },
             StageError::Dead(reason) => AppendRefusal::JournalDead(reason),

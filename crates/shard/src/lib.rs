@@ -3,6 +3,9 @@
 //! Here the pure leader and the store meet: the leader numbers, the store stages, a flush makes durable, the leader says
 //! what is committed, and whoever waits is answered. Everything runs on the owning core; only jobs leave it.
 
+// What is decided must not depend on the order of a hash map, which differs from run to run.
+#![cfg_attr(not(test), deny(clippy::iter_over_hash_type))]
+
 mod answered;
 mod append;
 mod background;
@@ -13,6 +16,7 @@ mod producer_room;
 mod read;
 mod replay;
 mod snapshots;
+mod topic_counters;
 mod troubles;
 mod waiting_room;
 mod watcher;
@@ -25,6 +29,8 @@ use std::time::Duration;
 
 use planted::{Bug, planted};
 use platform::clock::Clock;
+use platform::counters::{Counter, Histogram};
+use platform::slices::Slices;
 use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
 use protocol::{Found, Leader, LeaderState, ProducerId, ProducerLimits};
@@ -32,26 +38,24 @@ use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
-use crate::latency::Histogram;
-use crate::slices::Slices;
-use crate::topic_counters::TopicBook;
-
 use answered::Answered;
-pub(crate) use append::{
-    Acks, Allowance, AppendAnswer, AppendRefusal, AppendRequest, BadRecords, DiskShortage,
+pub use append::{
+    Acks, Allowance, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, BadRecord, BadRecords,
+    DiskShortage,
 };
-pub(crate) use background::ShardThreads;
+pub use background::ShardThreads;
 use compaction::{CompactionCounters, LayoutWaits};
-pub(crate) use compaction::{CompactionFigures, CompactionMeans};
+pub use compaction::{CompactionFigures, CompactionMeans};
 use examinations::Examinations;
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
-pub(crate) use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
-pub(crate) use replay::replay_batches;
+pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
+pub use replay::{ReplayError, replay_batches};
+pub use topic_counters::{TopicBook, TopicCounters};
 use troubles::Troubles;
-pub(crate) use troubles::Work;
+pub use troubles::Work;
 use waiting_room::{Attempt, WaitingRoom};
-pub(crate) use watcher::Watcher;
+pub use watcher::Watcher;
 
 /// Partitions that are looked after before others have their turn.
 const LOOKED_AFTER_IN_ONE_TURN: usize = 1_000;
@@ -59,64 +63,74 @@ const LOOKED_AFTER_IN_ONE_TURN: usize = 1_000;
 const DELETED_AGAIN_AT_ONCE: usize = 1_000;
 
 /// What a shard needs to know of its node.
-pub(crate) struct ShardSettings {
+pub struct ShardSettings {
     /// The node that leads here.
-    pub(crate) node: NodeId,
-    pub(crate) producer_limits: ProducerLimits,
+    pub node: NodeId,
+    /// Bounds on what each partition remembers of its producers.
+    pub producer_limits: ProducerLimits,
     /// Memory for the producers of all partitions.
-    pub(crate) producer_bytes_max: usize,
+    pub producer_bytes_max: usize,
     /// Whether small flushes may run on the core's thread.
-    pub(crate) flush_on_core: bool,
+    pub flush_on_core: bool,
     /// The most bytes that topics in memory are answered before their flush. Behind that, their producers wait for it.
-    pub(crate) memory_unflushed_bytes_max: usize,
+    pub memory_unflushed_bytes_max: usize,
     /// Bounds on what a batch may make its checker do.
-    pub(crate) batch_limits: record::Limits,
+    pub batch_limits: record::Limits,
 }
 
 /// Counters of one shard; read by the metrics of its core.
 #[derive(Default)]
-pub(crate) struct ShardCounters {
-    pub(crate) flush_latency: Histogram,
-    pub(crate) flushed_bytes: Cell<u64>,
-    pub(crate) appended_batches: Cell<u64>,
-    pub(crate) batches_in_place: Cell<u64>,
-    pub(crate) appended_records: Cell<u64>,
-    pub(crate) appended_bytes: Cell<u64>,
-    pub(crate) read_bytes: Cell<u64>,
-    pub(crate) disk_reads: Cell<u64>,
-    pub(crate) layout_rounds: Cell<u64>,
-    pub(crate) faults: Cell<u64>,
+pub struct ShardCounters {
+    /// Times from the beginning of a flush to its end.
+    pub flush_latency: Histogram,
+    /// Bytes that flushes wrote.
+    pub flushed_bytes: Counter,
+    /// Batches that were staged.
+    pub appended_batches: Counter,
+    /// Those of them whose bytes are in the journal as they came.
+    pub batches_in_place: Counter,
+    /// Their records.
+    pub appended_records: Counter,
+    /// Their bytes.
+    pub appended_bytes: Counter,
+    /// Bytes that reads have found.
+    pub read_bytes: Counter,
+    /// Reads that memory could not answer.
+    pub disk_reads: Counter,
+    /// Rounds of layout that ended with a checkpoint, written or not.
+    pub layout_rounds: Counter,
+    /// Failures of the disk, and damage.
+    pub faults: Counter,
     pub(crate) compaction: CompactionCounters,
-    pub(crate) by_age: RetentionCounters,
-    pub(crate) by_size: RetentionCounters,
+    /// What retention took by age.
+    pub by_age: RetentionCounters,
+    /// What retention took by size.
+    pub by_size: RetentionCounters,
 }
 
 /// Counts what retention has deleted for one reason.
 #[derive(Default)]
-pub(crate) struct RetentionCounters {
+pub struct RetentionCounters {
     /// Each of one partition.
-    pub(crate) trims: Cell<u64>,
-    pub(crate) records: Cell<u64>,
-    pub(crate) bytes: Cell<u64>,
+    pub trims: Counter,
+    /// Records that went.
+    pub records: Counter,
+    /// Bytes that went.
+    pub bytes: Counter,
 }
 
 impl RetentionCounters {
     fn note(&self, trimmed: &Trimmed) {
-        count(&self.trims, 1);
-        count(&self.records, (trimmed.next.0 - trimmed.first.0) as u64);
-        count(&self.bytes, trimmed.bytes);
+        self.trims.add(1);
+        self.records.add((trimmed.next.0 - trimmed.first.0) as u64);
+        self.bytes.add(trimmed.bytes);
     }
 }
 
-/// Adds to a counter.
-pub(crate) fn count(counter: &Cell<u64>, by: u64) {
-    counter.set(counter.get() + by);
-}
-
 /// The configs by which retention takes records.
-pub(crate) const BY_AGE: &str = "retention.ms";
+pub const BY_AGE: &str = "retention.ms";
 /// See `BY_AGE`.
-pub(crate) const BY_SIZE: &str = "retention.bytes";
+pub const BY_SIZE: &str = "retention.bytes";
 
 /// Where a shard stands in its node's life. Only a serving one accepts clients' appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,27 +142,34 @@ enum Phase {
 
 /// The records that were given up of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Trimmed {
-    pub(crate) first: Offset,
+pub struct Trimmed {
+    /// The first offset that was there.
+    pub first: Offset,
     /// The first offset that is kept.
-    pub(crate) next: Offset,
+    pub next: Offset,
     /// Bytes of segments and the journal, as far as they are counted to the partition.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// The records that retention has deleted of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outlived {
-    pub(crate) trimmed: Trimmed,
+pub struct Outlived {
+    /// The records.
+    pub trimmed: Trimmed,
     /// The config that says so.
-    pub(crate) config: &'static str,
+    pub config: &'static str,
 }
 
-pub(crate) struct Shard {
-    pub(crate) index: usize,
-    pub(crate) settings: ShardSettings,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) counters: ShardCounters,
+/// One journal with its partitions: see the crate.
+pub struct Shard {
+    /// The shard's number on its node.
+    pub index: usize,
+    /// What it was told of its node.
+    pub settings: ShardSettings,
+    /// The clock that it was handed.
+    pub clock: Arc<dyn Clock>,
+    /// What it has counted since the start.
+    pub counters: ShardCounters,
     topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
     /// Each in its own place: a table that grows moves what is in it, all in one turn.
@@ -206,7 +227,8 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(
+    /// A shard over a store that was recovered. Nothing runs before `start_flushing` and `start_background`.
+    pub fn new(
         index: usize,
         settings: ShardSettings,
         clock: Arc<dyn Clock>,
@@ -258,7 +280,7 @@ impl Shard {
     ///
     /// # Errors
     /// What recovery found contradicts itself, or the metadata: a sentence for the operator.
-    pub(crate) fn open_partition(
+    pub fn open_partition(
         &self,
         id: PartitionId,
         epoch: Option<Epoch>,
@@ -293,7 +315,7 @@ impl Shard {
     }
 
     /// Gives a partition up: waiting clients are told, its files go in the background.
-    pub(crate) fn delete_partition(&self, id: PartitionId) {
+    pub fn delete_partition(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
             self.producer_room.note_gone(partition.leader.producers());
             partition.close();
@@ -344,7 +366,7 @@ impl Shard {
     }
 
     /// Takes changed configs of a topic over for one of its partitions.
-    pub(crate) fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
+    pub fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
             partition.leader.handle_durability(topic.durability);
@@ -355,7 +377,7 @@ impl Shard {
     }
 
     /// Looks at a partition's leader; `None` if the partition is not here.
-    pub(crate) fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Option<T> {
+    pub fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Option<T> {
         self.partitions
             .borrow()
             .get(&id)
@@ -363,14 +385,14 @@ impl Shard {
     }
 
     /// Takes note that whoever acts by a log of the node's own could not read it.
-    pub(crate) fn abandon(&self, id: PartitionId) {
+    pub fn abandon(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.is_abandoned = true;
         }
     }
 
     /// Why appends are refused, if they are.
-    pub(crate) fn refuses(&self) -> Option<AppendRefusal> {
+    pub fn refuses(&self) -> Option<AppendRefusal> {
         if let Some(reason) = self.store.borrow().dead() {
             return Some(AppendRefusal::JournalDead(reason.to_string()));
         }
@@ -382,19 +404,19 @@ impl Shard {
     }
 
     /// The free space, if the disk has less than its reserve left, whatever else appends are refused for.
-    pub(crate) fn disk_shortage(&self) -> Option<DiskShortage> {
+    pub fn disk_shortage(&self) -> Option<DiskShortage> {
         self.disk_shortage.get()
     }
 
     /// Accepts clients' appends from now on: the epochs that this start opened are committed.
-    pub(crate) fn start_serving(&self) {
+    pub fn start_serving(&self) {
         if self.phase.get() == Phase::Starting {
             self.phase.set(Phase::Serving);
         }
     }
 
     /// Returns when appends wait for room and the background failed to make some.
-    pub(crate) async fn until_starved(&self) {
+    pub async fn until_starved(&self) {
         self.starved.notified().await;
     }
 
@@ -402,7 +424,7 @@ impl Shard {
     ///
     /// # Errors
     /// As Kafka's DeleteRecords; and `JournalFull`, when nothing has changed and it may be tried again.
-    pub(crate) async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
+    pub async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
         // Before the leader is asked: it is sealed then, and would say no more than that.
         if let Some(reason) = self.store.borrow().dead() {
             return Err(AppendRefusal::JournalDead(reason.to_string()));
@@ -466,7 +488,7 @@ impl Shard {
 
     /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
     /// that have stood for less than `stand` go for no age, nor do any without a wall clock to believe.
-    pub(crate) async fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
+    pub async fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
         let now = self.clock.monotonic();
         let mark = self
             .tails_marked
@@ -510,12 +532,12 @@ impl Shard {
     }
 
     /// Takes note that producer ids below this one have been handed out.
-    pub(crate) fn set_next_producer_id(&self, next_id: ProducerId) {
+    pub fn set_next_producer_id(&self, next_id: ProducerId) {
         self.producer_room.set_next_id(next_id);
     }
 
     /// The number of idempotent producers that the partitions remember together.
-    pub(crate) fn producers_remembered(&self) -> usize {
+    pub fn producers_remembered(&self) -> usize {
         self.producer_room.remembered()
     }
 
@@ -524,7 +546,7 @@ impl Shard {
     ///
     /// # Errors
     /// As `trim`.
-    pub(crate) async fn retain(
+    pub async fn retain(
         &self,
         id: PartitionId,
         wall_ms: Option<i64>,
@@ -572,17 +594,18 @@ impl Shard {
     }
 
     /// What a partition takes on disk; `None` if it is not here.
-    pub(crate) fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
+    pub fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
         let store = self.store.borrow();
         store.bounds(id).map(|_| store.partition_bytes(id))
     }
 
     /// How many appends wait for room, in the journal or in memory.
-    pub(crate) fn appends_without_room(&self) -> usize {
+    pub fn appends_without_room(&self) -> usize {
         self.waiting_for_journal.borrow().len() + self.waiting_for_memory.borrow().len()
     }
 
-    pub(crate) fn store_status(&self) -> storage::StoreStatus {
+    /// Where the store stands.
+    pub fn store_status(&self) -> storage::StoreStatus {
         self.store.borrow().status()
     }
 
@@ -594,7 +617,7 @@ impl Shard {
     }
 
     /// How many partitions are led here.
-    pub(crate) fn partition_count(&self) -> usize {
+    pub fn partition_count(&self) -> usize {
         self.partitions.borrow().len()
     }
 }

@@ -7,17 +7,24 @@ use std::sync::Arc;
 
 use storage::Trouble;
 
-use super::{Shard, count};
+use super::Shard;
 
 /// Work that is tried again until it succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
+    /// A journal file is kept ready.
     Preparation,
+    /// Committed batches are laid out in segments.
     Layout,
+    /// A checkpoint is written.
     Checkpoint,
+    /// Files that nothing names any more are removed.
     Removal,
+    /// The files of deleted partitions are given up.
     Deletion,
+    /// Records that have outlived their retention are given up.
     Retention,
+    /// Changes of consumer groups are journaled.
     GroupChanges,
 }
 
@@ -47,7 +54,7 @@ pub(super) struct Troubles(RefCell<[(Trouble, Option<Arc<str>>); Work::COUNT]>);
 
 impl Shard {
     /// Takes note that some work failed, and will be tried again.
-    pub(crate) fn note_failure(&self, work: Work, error: &dyn Display) {
+    pub fn note_failure(&self, work: Work, error: &dyn Display) {
         let why: Arc<str> = error.to_string().into();
         let times = {
             let (trouble, last) = &mut self.troubles.0.borrow_mut()[work as usize];
@@ -66,7 +73,7 @@ impl Shard {
     }
 
     /// Takes note that some work was done.
-    pub(crate) fn note_success(&self, work: Work) {
+    pub fn note_success(&self, work: Work) {
         let (trouble, last) = &mut self.troubles.0.borrow_mut()[work as usize];
         if last.take().is_some() && trouble.end() {
             tracing::info!(shard = self.index, "{} works again", work.name());
@@ -75,7 +82,7 @@ impl Shard {
 
     /// The same of the disk and damaged data, which are counted.
     pub(super) fn note_fault(&self, work: Work, error: &dyn Display) {
-        count(&self.counters.faults, 1);
+        self.counters.faults.add(1);
         self.note_failure(work, error);
     }
 

@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::clock::Clock;
+use crate::threads;
 use pin_project_lite::pin_project;
-use platform::clock::Clock;
-use platform::threads;
 use tokio::task::JoinHandle;
 
 /// A longer turn is one too many.
-pub(crate) const LONG: Duration = Duration::from_millis(20);
+pub const LONG: Duration = Duration::from_millis(20);
 /// Work that is begun in one turn, in bytes that are looked through: a millisecond or two, and well below `LONG` for whatever
 /// bytes a client may choose.
-pub(crate) const TURN_BYTES: usize = 2 << 20;
+pub const TURN_BYTES: usize = 2 << 20;
 /// The greatest age of the last reading of the processor time when a turn begins. The time that was used since is not the
 /// turn's, so a turn must be so much longer to count for sure.
 const READING_AGE_MAX: Duration = Duration::from_millis(2);
@@ -30,19 +30,19 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// The long turns of one core, as any thread may see them.
 #[derive(Debug, Default)]
-pub(crate) struct LongTurns {
+pub struct LongTurns {
     count: AtomicU64,
     longest_ns: AtomicU64,
 }
 
 impl LongTurns {
     /// The number of long turns since the node began to serve.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// The processor time of the longest; zero if there was none.
-    pub(crate) fn longest(&self) -> Duration {
+    pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
     }
 
@@ -61,13 +61,15 @@ pub struct Turns {
 }
 
 impl Turns {
-    pub(crate) fn of(cores: usize) -> Turns {
+    /// As many cores, none of which has had a turn.
+    pub fn of(cores: usize) -> Turns {
         Turns {
             of_cores: (0..cores).map(|_| Arc::default()).collect(),
         }
     }
 
-    pub(crate) fn of_core(&self, core: usize) -> Arc<LongTurns> {
+    /// The long turns of one core.
+    pub fn of_core(&self, core: usize) -> Arc<LongTurns> {
         Arc::clone(&self.of_cores[core])
     }
 
@@ -114,12 +116,12 @@ thread_local! {
 }
 
 /// Counts work to the turn under way: bytes that were looked through, or what takes as long as so many.
-pub(crate) fn spend(bytes: usize) {
+pub fn spend(bytes: usize) {
     SPENT_BYTES.set(SPENT_BYTES.get().saturating_add(bytes));
 }
 
 /// Says whether the turn under way has done so much that others should have theirs before more is begun.
-pub(crate) fn is_spent() -> bool {
+pub fn is_spent() -> bool {
     SPENT_BYTES.get() >= TURN_BYTES
 }
 
@@ -190,14 +192,14 @@ impl Meter {
 }
 
 /// Has the calling thread's turns metered, as those of a core. They count from `begin_to_count` on.
-pub(crate) fn meter_this_thread(core: usize, clock: Arc<dyn Clock>, long: Arc<LongTurns>) {
+pub fn meter_this_thread(core: usize, clock: Arc<dyn Clock>, long: Arc<LongTurns>) {
     METER.with(|meter| {
         meter.get_or_init(|| Meter::new(core, clock, long));
     });
 }
 
 /// The node serves now: from here on long turns of the calling thread count.
-pub(crate) fn begin_to_count() {
+pub fn begin_to_count() {
     METER.with(|meter| meter.get().into_iter().for_each(Meter::begin));
 }
 
@@ -229,7 +231,7 @@ impl<F: Future> Future for Metered<F> {
 
 /// The same task with its turns metered; a long one is told with the place of this call.
 #[track_caller]
-pub(crate) fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
+pub fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
     Metered {
         task,
         begun_at: Location::caller(),
@@ -238,7 +240,7 @@ pub(crate) fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
 
 /// Begins a task of the core that calls. Every task of a core begins here.
 #[track_caller]
-pub(crate) fn spawn<F>(task: F) -> JoinHandle<F::Output>
+pub fn spawn<F>(task: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
@@ -247,11 +249,7 @@ where
 }
 
 /// The same for a task that is wanted elsewhere: a long turn is told with that place.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is what others are to call instead"
-)]
-pub(crate) fn spawn_from<F>(begun_at: &'static Location<'static>, task: F) -> JoinHandle<F::Output>
+pub fn spawn_from<F>(begun_at: &'static Location<'static>, task: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
@@ -263,7 +261,7 @@ where
 mod tests {
     use std::sync::mpsc;
 
-    use platform::clock::SystemClock;
+    use crate::clock::SystemClock;
     use tokio::task::LocalSet;
 
     use super::*;

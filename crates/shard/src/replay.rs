@@ -14,20 +14,39 @@ const REPLAY_BYTES: usize = 4 << 20;
 
 /// Why a log could not be read back. What it is the log of must not be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReplayError {
+pub enum ReplayError {
+    /// A read was refused.
     #[error(transparent)]
     Read(#[from] ReadRefusal),
+    /// A batch is damaged.
     #[error("the batch at offset {at} is damaged: {error}")]
-    Batch { at: Offset, error: BatchError },
+    Batch {
+        /// Its first offset.
+        at: Offset,
+        /// The damage.
+        error: BatchError,
+    },
+    /// A record cannot be taken.
     #[error("the record at offset {at}: {error}")]
-    Record { at: Offset, error: String },
+    Record {
+        /// Its offset.
+        at: Offset,
+        /// The reason.
+        error: String,
+    },
+    /// Records are missing at the end.
     #[error("nothing is found from offset {from} on, and the log ends at {tail}")]
-    Short { from: Offset, tail: Offset },
+    Short {
+        /// The first offset that is missing.
+        from: Offset,
+        /// Where the log ends.
+        tail: Offset,
+    },
 }
 
 impl Shard {
     /// Has `take` take every record that is committed in a partition. Others of the core have turns in between.
-    pub(crate) async fn replay(
+    pub async fn replay(
         self: &Rc<Self>,
         partition: PartitionId,
         take: &mut dyn FnMut(&Record) -> Result<(), String>,
@@ -61,7 +80,7 @@ impl Shard {
 }
 
 /// Has `take` take every record of batches that begin at `from`. Returns the offset behind them.
-pub(crate) fn replay_batches(
+pub fn replay_batches(
     batches: &Bytes,
     from: Offset,
     limits: &Limits,

@@ -11,6 +11,7 @@
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
+use platform::turns::{self, TURN_BYTES};
 use protocol::metadata::TopicSettings;
 use protocol::metadata::topic_config::TimestampType;
 use record::{
@@ -21,7 +22,6 @@ use super::super::Shard;
 use super::allowance::Allowance;
 use super::bad_records::{Demands, NAMED_MAX};
 use super::contract::{AppendRefusal, AppendRequest};
-use crate::turns::{self, TURN_BYTES};
 
 /// Bytes of a batch that a core examines itself, if they are not compressed.
 const PLAIN_BYTES_MAX: usize = TURN_BYTES;
@@ -34,16 +34,16 @@ const NOTHING_TOO_OLD: i64 = i64::MIN;
 
 /// A sound batch that its topic takes.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::shard) struct Approved {
-    pub(in crate::shard) examined: Examined,
+pub(crate) struct Approved {
+    pub(crate) examined: Examined,
     /// Its records were found to have keys, each of them.
-    pub(in crate::shard) has_keys: bool,
+    pub(crate) has_keys: bool,
     /// Bytes that it has beside those that were sent: compressed anew, it may have become longer.
-    pub(in crate::shard) grown_bytes: usize,
+    pub(crate) grown_bytes: usize,
 }
 
 /// Examines batches as a topic wants them to be now. May do so on any thread.
-pub(in crate::shard) struct Examiner {
+pub(crate) struct Examiner {
     limits: Limits,
     demands: Demands,
     /// The form that the topic wants its batches in, if it does not leave them as they come.
@@ -63,7 +63,7 @@ impl Shard {
     }
 
     /// The examiner for the batch of a request, unless that is refused already.
-    pub(in crate::shard) fn examiner(&self, request: &AppendRequest) -> Result<Examiner, AppendRefusal> {
+    pub(crate) fn examiner(&self, request: &AppendRequest) -> Result<Examiner, AppendRefusal> {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&request.partition);
         let topic = &partition.ok_or(AppendRefusal::UnknownPartition)?.topic;
@@ -105,7 +105,7 @@ impl Shard {
 
 impl Examiner {
     /// Examines a batch, however long that takes, and gives it the form that its topic wants.
-    pub(in crate::shard) fn examine(&self, request: &mut AppendRequest) -> Result<Approved, AppendRefusal> {
+    pub(crate) fn examine(&self, request: &mut AppendRequest) -> Result<Approved, AppendRefusal> {
         let allowed = self.allowed(request);
         let approved = self.approve(request, &allowed, record::examine(&request.batch, &allowed))?;
         match self.new_form(&request.batch) {
@@ -116,7 +116,7 @@ impl Examiner {
 
     /// The form in which a batch is to be compressed anew. One that is compressed as its topic wants stays as it is, at
     /// whatever level, as in Kafka. Bytes that are no batch are refused before that.
-    pub(in crate::shard) fn new_form(&self, batch: &[u8]) -> Option<Packing> {
+    pub(crate) fn new_form(&self, batch: &[u8]) -> Option<Packing> {
         let packing = self.packing?;
         let codec = BatchHeader::read(batch).and_then(|header| header.attributes.compression());
         (codec.ok()? != packing.compression).then_some(packing)

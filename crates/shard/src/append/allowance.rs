@@ -18,7 +18,7 @@ const NAMED_TOGETHER_MAX: usize = 10 * NAMED_MAX;
 
 /// Shared by the batches of a request, on whatever cores they are examined.
 #[derive(Debug, Clone)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     left: Arc<Left>,
     bytes_max: u64,
 }
@@ -31,7 +31,7 @@ struct Left {
 
 impl Allowance {
     /// Of a request whose batches are `request_bytes`, where one may be decompressed to `batch_bytes_max`.
-    pub(crate) fn new(request_bytes: u64, batch_bytes_max: u64) -> Allowance {
+    pub fn new(request_bytes: u64, batch_bytes_max: u64) -> Allowance {
         let bytes_max = batch_bytes_max.saturating_add(request_bytes.saturating_mul(BYTES_PER_BYTE));
         Allowance {
             left: Arc::new(Left {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// See the module. The reader numbers its partitions.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub struct Watcher {
     woken: Notify,
     /// A bit for each partition.
     moved: Box<[AtomicU64]>,
@@ -16,7 +16,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// A reader of so many partitions, none of which has moved.
-    pub(crate) fn new(partitions: usize) -> Arc<Watcher> {
+    pub fn new(partitions: usize) -> Arc<Watcher> {
         let words = partitions.div_ceil(64).max(1);
         Arc::new(Watcher {
             woken: Notify::new(),
@@ -25,19 +25,19 @@ impl Watcher {
     }
 
     /// Wakes the reader: the partition of this number has moved, or is gone.
-    pub(crate) fn wake(&self, number: u32) {
+    pub fn wake(&self, number: u32) {
         let bit = 1 << (number % 64);
         self.moved[number as usize / 64].fetch_or(bit, Ordering::Release);
         self.woken.notify_one();
     }
 
     /// Returns when a partition has moved since this returned last.
-    pub(crate) async fn woken(&self) {
+    pub async fn woken(&self) {
         self.woken.notified().await;
     }
 
     /// Takes the numbers of the partitions that have moved.
-    pub(crate) fn take_moved(&self) -> Vec<usize> {
+    pub fn take_moved(&self) -> Vec<usize> {
         let mut moved = Vec::new();
         for (at, word) in self.moved.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);

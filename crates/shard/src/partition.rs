@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::Watcher;
 use super::append::{AppendOutcome, AppendRefusal};
-use super::count;
-use crate::topic_counters::{TopicBook, TopicCounters};
+
+use crate::{TopicBook, TopicCounters};
 
 /// A producer that waits for its batch.
 pub(super) struct Waiting {
@@ -147,7 +147,7 @@ impl Partition {
     pub(super) fn refuse_waiting(&mut self, refusal: &AppendRefusal) {
         if let Some(counters) = self.counters.get() {
             let waiting = self.waiting_committed.len() + self.waiting_durable.len();
-            count(&counters.failed_appends, waiting as u64);
+            counters.failed_appends.add(waiting as u64);
         }
         for waiting in self
             .waiting_committed

@@ -11,24 +11,24 @@ mod examine;
 use std::cell::RefCell;
 
 use planted::{Bug, planted};
+use platform::turns;
 use protocol::leader::{Append, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
 use protocol::{Durability, Stamp};
 use record::{BatchHeader, Examined, PartitionId};
 use storage::{BatchBytes, Reserve, StageError};
 
-pub(crate) use allowance::Allowance;
-pub(crate) use bad_records::BadRecords;
-pub(crate) use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, DiskShortage};
+pub use allowance::Allowance;
+pub use bad_records::{BadRecord, BadRecords};
+pub use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, DiskShortage};
 pub(super) use examine::Approved;
 
 use super::background::MEMORY_GATHERED_BYTES_MAX;
 use super::partition::Waiting;
 use super::waiting_room::{Attempt, WaitingRoom};
-use super::{Partition, Shard, count};
-use crate::core::METADATA_PARTITION;
-use crate::topic_counters::TopicCounters;
-use crate::turns;
+use super::{Partition, Shard};
+use crate::TopicCounters;
+use protocol::metadata::METADATA_PARTITION;
 
 /// What became of an attempt to append.
 enum Attempted {
@@ -43,7 +43,7 @@ enum Attempted {
 impl Shard {
     /// Examines a batch and appends it, or has it examined first where that takes long: appends of a partition keep the order
     /// they came in, here and wherever they wait from here on.
-    pub(crate) fn append(&self, request: AppendRequest) {
+    pub fn append(&self, request: AppendRequest) {
         // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
         // is told by whoever brings the reason about.
         if let Some(refusal) = self.refuses_from(request.partition) {
@@ -216,10 +216,10 @@ impl Shard {
             self.answered.borrow_mut().note(frame, header.length_bytes);
         }
         let counters = &self.counters;
-        count(&counters.appended_batches, 1);
-        count(&counters.batches_in_place, u64::from(in_place));
-        count(&counters.appended_records, header.record_count as u64);
-        count(&counters.appended_bytes, header.length_bytes as u64);
+        counters.appended_batches.add(1);
+        counters.batches_in_place.add(u64::from(in_place));
+        counters.appended_records.add(header.record_count as u64);
+        counters.appended_bytes.add(header.length_bytes as u64);
     }
 
     /// Has what was staged flushed: at once, or with what comes in a moment, if nobody waits and little else does.
@@ -327,14 +327,14 @@ impl Shard {
 
     fn refuse_for(&self, partition: &Partition, request: AppendRequest, refusal: AppendRefusal) {
         let counters = partition.counters(request.partition.topic, &self.topic_book);
-        count(&counters.failed_appends, 1);
+        counters.failed_appends.add(1);
         refuse(request, refusal);
     }
 }
 
 fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
-    count(&counters.appended_records, header.record_count as u64);
-    count(&counters.appended_bytes, header.length_bytes as u64);
+    counters.appended_records.add(header.record_count as u64);
+    counters.appended_bytes.add(header.length_bytes as u64);
 }
 
 /// What the leader needs to know of a batch.

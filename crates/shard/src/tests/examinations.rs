@@ -2,11 +2,11 @@
 
 use std::sync::mpsc;
 
+use platform::turns::{self, TURN_BYTES};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::turns::{self, TURN_BYTES};
 
 /// A few KB, and more once they are unpacked than a core examines itself.
 const HEAVY_BYTES: usize = 1 << 20;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::super::{Acks, AppendRequest, DiskShortage, ShardSettings, ShardThreads};
 use super::*;
-use crate::topic_counters::TopicBook;
+use crate::TopicBook;
 
 const ID: PartitionId = PartitionId {
     topic: TopicId([7; 16]),

@@ -8,32 +8,36 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
 
-use super::{Shard, Watcher, count};
-use crate::answer_budget::AnswerBudget;
-use crate::topic_counters::TopicCounters;
+use super::{Shard, Watcher};
+use crate::TopicCounters;
 
 /// What a reader wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReadRequest {
-    pub(crate) partition: PartitionId,
-    pub(crate) from: Offset,
-    pub(crate) bytes_max: usize,
+pub struct ReadRequest {
+    /// Where to read.
+    pub partition: PartitionId,
+    /// The first offset that is wanted.
+    pub from: Offset,
+    /// The most bytes, but for the first batch.
+    pub bytes_max: usize,
     /// The epoch that the reader believes in; `None` if it does not care.
-    pub(crate) epoch: Option<Epoch>,
+    pub epoch: Option<Epoch>,
 }
 
 /// A partition that a reader waits for, as it numbers it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch {
-    pub(crate) partition: PartitionId,
+pub struct Watch {
+    /// The partition.
+    pub partition: PartitionId,
     /// The tail that the reader has seen.
-    pub(crate) seen: Offset,
-    pub(crate) number: u32,
+    pub seen: Offset,
+    /// The reader's number for it.
+    pub number: u32,
 }
 
 impl Watch {
     /// The watch of a reader that has no other partition.
-    pub(crate) fn lone(partition: PartitionId, seen: Offset) -> Watch {
+    pub fn lone(partition: PartitionId, seen: Offset) -> Watch {
         Watch {
             partition,
             seen,
@@ -44,41 +48,59 @@ impl Watch {
 
 /// Where the partition stands, and the batches found.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReadResult {
-    pub(crate) log_start: Offset,
-    pub(crate) tail: Offset,
-    pub(crate) batches: Vec<Bytes>,
-    pub(crate) bytes: usize,
+pub struct ReadResult {
+    /// The first offset that there is.
+    pub log_start: Offset,
+    /// The first offset that is not committed.
+    pub tail: Offset,
+    /// Whole batches, in their order.
+    pub batches: Vec<Bytes>,
+    /// Their bytes together.
+    pub bytes: usize,
     /// More may be found at once from behind the batches on, and might have fitted.
-    pub(crate) is_part: bool,
+    pub is_part: bool,
 }
 
 /// Why nothing was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReadRefusal {
+pub enum ReadRefusal {
+    /// The shard has no such partition.
     #[error("this partition is not here")]
     UnknownPartition,
+    /// The reader believes in an epoch that is over.
     #[error("epoch {wanted} is over, the partition is in {current}")]
-    FencedEpoch { wanted: Epoch, current: Epoch },
+    FencedEpoch {
+        /// The epoch that the reader believes in.
+        wanted: Epoch,
+        /// The partition's.
+        current: Epoch,
+    },
+    /// The reader believes in an epoch that has not begun.
     #[error("epoch {wanted} has not begun, the partition is in {current}")]
-    UnknownEpoch { wanted: Epoch, current: Epoch },
+    UnknownEpoch {
+        /// The epoch that the reader believes in.
+        wanted: Epoch,
+        /// The partition's.
+        current: Epoch,
+    },
+    /// The offset is before the first or behind the last.
     #[error("offset {wanted} is outside of {log_start}..{tail}")]
     OutOfRange {
+        /// The offset that was asked for.
         wanted: Offset,
+        /// The first that there is.
         log_start: Offset,
+        /// The first that is not there yet.
         tail: Offset,
     },
+    /// The bytes cannot be read, or are damaged.
     #[error("{0}")]
     Fault(String),
 }
 
 impl Shard {
     /// Checks the epoch that a client believes in.
-    pub(crate) fn check_epoch(
-        &self,
-        partition: PartitionId,
-        wanted: Option<Epoch>,
-    ) -> Result<Epoch, ReadRefusal> {
+    pub fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
         let current = self
             .with_leader(partition, |leader| leader.epoch())
             .ok_or(ReadRefusal::UnknownPartition)?;
@@ -90,7 +112,7 @@ impl Shard {
     }
 
     /// Reads committed batches from the one that holds `from` on. With `bytes_max` zero only looks where things stand.
-    pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
+    pub async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
         self.check_epoch(request.partition, request.epoch)?;
         let (mut result, counters) = self.begin_read(&request)?;
         if let Some(counters) = counters {
@@ -98,8 +120,8 @@ impl Shard {
                 .find_batches(request.partition, request.from, result.tail, request.bytes_max)
                 .await?;
             result.bytes = result.batches.iter().map(Bytes::len).sum();
-            count(&counters.read_bytes, result.bytes as u64);
-            count(&self.counters.read_bytes, result.bytes as u64);
+            counters.read_bytes.add(result.bytes as u64);
+            self.counters.read_bytes.add(result.bytes as u64);
         }
         Ok(result)
     }
@@ -140,7 +162,7 @@ impl Shard {
     }
 
     /// Whole batches of `[from, until)`, at most `bytes_max` bytes but at least one batch.
-    pub(crate) async fn read_batches(
+    pub async fn read_batches(
         self: &Rc<Self>,
         partition: PartitionId,
         from: Offset,
@@ -178,37 +200,30 @@ impl Shard {
         }
     }
 
-    /// Loads what readers will want next, as long as the memory of answers is not scarce.
-    pub(crate) fn read_ahead(self: &Rc<Self>, answers: &Rc<AnswerBudget>) {
-        while !answers.is_scarce() {
-            let Some(job) = self.store.borrow_mut().next_read_ahead() else {
-                return;
-            };
-            // Counted as if it was answered already, until the cache has it.
-            let held = answers.hold(job.bytes());
-            let (shard, answers) = (self.clone(), answers.clone());
-            crate::turns::spawn(async move {
-                let outcome = shard.run_read(job).await;
-                shard.store.borrow_mut().finish_read_ahead(outcome);
-                shard.read_ahead.notify_waiters();
-                drop(held);
-                shard.read_ahead(&answers);
-            });
-        }
+    /// Returns what readers will want next, to be loaded by `load_ahead`. Its bytes take memory until they are in the cache.
+    pub fn next_read_ahead(&self) -> Option<ReadJob> {
+        self.store.borrow_mut().next_read_ahead()
+    }
+
+    /// Loads what readers will want next into the cache.
+    pub async fn load_ahead(&self, job: ReadJob) {
+        let outcome = self.run_read(job).await;
+        self.store.borrow_mut().finish_read_ahead(outcome);
+        self.read_ahead.notify_waiters();
     }
 
     async fn run_read(&self, job: ReadJob) -> storage::ReadOutcome {
-        count(&self.counters.disk_reads, 1);
+        self.counters.disk_reads.add(1);
         self.threads.pool.run(|| job.run()).await
     }
 
     /// Looks through what was read, on the thread that does this for the shard: one look at a time, and none that nobody waits for.
-    pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
+    pub async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
         self.threads.looking.run(look).await
     }
 
     /// Where to look for the first record with a timestamp of at least `timestamp_ms`; `None` if no batch has one.
-    pub(crate) async fn locate_timestamp(
+    pub async fn locate_timestamp(
         self: &Rc<Self>,
         partition: PartitionId,
         timestamp_ms: i64,
@@ -227,12 +242,12 @@ impl Shard {
     }
 
     /// The greatest timestamp in the partition.
-    pub(crate) fn max_timestamp(&self, partition: PartitionId) -> Option<i64> {
+    pub fn max_timestamp(&self, partition: PartitionId) -> Option<i64> {
         self.store.borrow().max_timestamp(partition)
     }
 
     /// Has `reader` woken when the tail of one of these moves beyond where the reader stands; at once if it has.
-    pub(crate) fn watch(&self, watches: &[Watch], reader: &Arc<Watcher>) {
+    pub fn watch(&self, watches: &[Watch], reader: &Arc<Watcher>) {
         let mut partitions = self.partitions.borrow_mut();
         for watch in watches {
             match partitions.get_mut(&watch.partition) {
@@ -258,7 +273,7 @@ impl Shard {
                 tail: next,
             },
             ReadError::Fault(fault) => {
-                count(&self.counters.faults, 1);
+                self.counters.faults.add(1);
                 tracing::error!(shard = self.index, %fault, "a read found damage; the bytes are not served");
                 ReadRefusal::Fault(fault.to_string())
             }
