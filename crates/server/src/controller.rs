@@ -22,7 +22,7 @@ use protocol::metadata::{
 use record::{BatchBuilder, Compression, Record};
 use shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 use storage::Reserve;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
@@ -41,8 +41,8 @@ const _: () = assert!(
 /// Commands that are planned, journaled and applied together: a larger change is made in parts, so that no step of it keeps a core
 /// to itself. Each command is made or refused by itself anyhow.
 const COMMANDS_AT_ONCE: usize = 500;
-/// From so many partitions on that the commands of a part create, it takes no more of them.
-const PARTITIONS_AT_ONCE: usize = 10_000;
+/// From so many partitions on that the commands of a part touch, it takes no more of them.
+const PARTITIONS_AT_ONCE: usize = 2_000;
 
 /// Repeatable changes that a full disk takes until it has room again. They can make room, but what clients can repeat without
 /// end must not fill a disk to its last byte.
@@ -107,25 +107,34 @@ enum Turn {
 
 impl Turn {
     /// The part of the journal's reserve that commands may use.
-    fn reserve_of(self, commands: &[Command]) -> Reserve {
-        let help = self == Turn::Awaited || commands.iter().all(Command::frees_room);
+    fn reserve_of(self, commands: &[&Command]) -> Reserve {
+        let help = self == Turn::Awaited || commands.iter().all(|command| command.frees_room());
         if help { Reserve::Use } else { Reserve::UseHalf }
     }
 }
 
-/// What `change` answers for each planned command.
-pub(crate) type Changed = Result<Command, ChangeError>;
+/// What became of one wish.
+pub(crate) type Changed = Result<(), ChangeError>;
 
 impl Core {
     /// Plans a command on core 0's image and commits it if it is sound.
     pub(crate) async fn change(
         &self,
         plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
-    ) -> Result<Changed, Stopping> {
+    ) -> Result<Result<Command, ChangeError>, Stopping> {
+        let (keep, kept) = oneshot::channel();
         let changed = self
-            .change_all(None, None, vec![plan], |metadata, plan, _| plan(metadata))
+            .change_all(None, None, vec![(plan, keep)], |metadata, (plan, keep), _| {
+                let command = plan(metadata)?;
+                // Nobody misses it who does not wait any more.
+                let _ = keep.send(command.clone());
+                Ok(command)
+            })
             .await?;
-        Ok(changed.into_iter().next().expect("one outcome for each wish"))
+        match changed.into_iter().next().expect("one outcome for each wish") {
+            Ok(()) => Ok(Ok(kept.await.expect("what was made was planned"))),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// The same for all that a client at this address wants, one answer for each, in order; no other change comes in between. Each is
@@ -163,28 +172,26 @@ impl Core {
             let mut plans = Plans::of(self.facts.config.plan_limits(), client);
             let mut plan = |metadata: &Metadata, wanted| plan(metadata, wanted, &mut plans);
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
+            // The image stays as it is until the part is committed: nobody else changes it.
+            tokio::task::yield_now().await;
             changed.extend(self.commit_part(part).await);
         }
         self.keep_log_short(controller);
         changed
     }
 
-    async fn commit_part(self: &Rc<Self>, planned: Vec<Result<Command, PlanError>>) -> Vec<Changed> {
-        let commands: Vec<Command> = planned.iter().flatten().cloned().collect();
-        let mut made = self.commit(commands).await.into_iter();
-        let mut outcome = |command| {
-            let made = made.next().expect("one outcome for each command");
-            made.map(|()| command)
+    async fn commit_part(self: &Rc<Self>, part: Part) -> Vec<Changed> {
+        let mut made = self.commit(part.commands).await.into_iter();
+        let outcome = |planned: Result<(), PlanError>| {
+            planned?;
+            made.next().expect("one outcome for each command")
         };
-        planned
-            .into_iter()
-            .map(|plan| plan.map_err(ChangeError::Plan).and_then(&mut outcome))
-            .collect()
+        part.planned.into_iter().map(outcome).collect()
     }
 
     /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
     /// the next start reads. One outcome for each, in order.
-    async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Result<(), ChangeError>> {
+    async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Changed> {
         let journaled = self.journal_allowed(&commands).await;
         let committed = commands.into_iter().zip(&journaled);
         let committed: Vec<Command> = committed
@@ -204,7 +211,7 @@ impl Core {
         }
         let told = self.tell_others(committed).await;
         let mut applied = applied.into_iter();
-        let outcome = |journaled: Result<(), AppendRefusal>| -> Result<(), ChangeError> {
+        let outcome = |journaled: Result<(), AppendRefusal>| -> Changed {
             journaled?;
             let applied = applied.next().expect("what is committed was applied");
             applied.map_err(PlanError::Refused)?;
@@ -228,7 +235,7 @@ impl Core {
         let places: Vec<usize> = (0..commands.len())
             .filter(|place| outcomes[*place].is_ok() && !commands[*place].changes_nothing())
             .collect();
-        let allowed: Vec<Command> = places.iter().map(|place| commands[*place].clone()).collect();
+        let allowed: Vec<&Command> = places.iter().map(|place| &commands[*place]).collect();
         let journaled = self.journal_each(&allowed, Turn::AtOnce).await;
         for (place, outcome) in places.into_iter().zip(journaled) {
             outcomes[place] = outcome;
@@ -254,14 +261,15 @@ impl Core {
 
     /// Appends the commands of a start to the metadata partition; all are committed on return, unless one was refused.
     pub(crate) async fn journal_start(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
-        self.journal_each(commands, Turn::Awaited)
+        let commands: Vec<&Command> = commands.iter().collect();
+        self.journal_each(&commands, Turn::Awaited)
             .await
             .into_iter()
             .collect()
     }
 
     /// Appends commands to the metadata partition, several to a batch, and tells of each whether it is committed.
-    async fn journal_each(&self, commands: &[Command], turn: Turn) -> Vec<Result<(), AppendRefusal>> {
+    async fn journal_each(&self, commands: &[&Command], turn: Turn) -> Vec<Result<(), AppendRefusal>> {
         let controller = self.controller.as_ref().expect("core 0 journals commands");
         let now_ms = self.facts.clock.wall_ms();
         let mut builder = BatchBuilder::new(Compression::None);
@@ -318,21 +326,40 @@ impl Core {
     }
 }
 
+/// Wishes that are planned, journaled and applied together.
+#[derive(Default)]
+struct Part {
+    /// Of each wish: its command comes next, or why it has none.
+    planned: Vec<Result<(), PlanError>>,
+    commands: Vec<Command>,
+}
+
 /// Plans what is wanted next, as much as is made at once.
 fn plan_part<W>(
     metadata: &Metadata,
     wanted: &mut impl Iterator<Item = W>,
     plan: &mut impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
-) -> Vec<Result<Command, PlanError>> {
-    let mut part = Vec::new();
+) -> Part {
+    let mut part = Part::default();
     let mut partitions = 0;
-    while part.len() < COMMANDS_AT_ONCE && partitions < PARTITIONS_AT_ONCE {
+    while part.planned.len() < COMMANDS_AT_ONCE && partitions < PARTITIONS_AT_ONCE {
         let Some(wanted) = wanted.next() else { break };
-        let planned = plan(metadata, wanted);
-        partitions += planned.as_ref().map_or(0, Command::new_partition_count);
-        part.push(planned);
+        let planned = plan(metadata, wanted).map(|command| {
+            partitions += partitions_touched(metadata, &command);
+            part.commands.push(command);
+        });
+        part.planned.push(planned);
     }
     part
+}
+
+/// The number of partitions that a command makes, or changes or removes with their topic.
+fn partitions_touched(metadata: &Metadata, command: &Command) -> usize {
+    let (Command::DeleteTopic { id } | Command::SetTopicConfig { id, .. }) = command else {
+        return command.new_partition_count();
+    };
+    let topic = metadata.topic(*id);
+    topic.map_or(0, |topic| topic.partition_count() as usize)
 }
 
 /// Takes a record of the metadata partition.

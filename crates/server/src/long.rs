@@ -23,6 +23,19 @@ pub(crate) struct Long<T: Send + 'static> {
     room: SharedRoom,
 }
 
+/// Does work on so many entries that needs nothing of the core: beside it, if it would take longer than a turn. What the work holds, it
+/// holds until it is done, also if nobody waits any more: so it takes the room of its request along.
+pub(crate) async fn beside<A: Send + 'static>(
+    core: &Core,
+    entries: usize,
+    work: impl FnOnce() -> A + Send + 'static,
+) -> A {
+    match entries < ENTRIES_MAX {
+        true => work(),
+        false => core.codec.run(work).await,
+    }
+}
+
 impl<T: Send + 'static> Long<T> {
     /// What a request says. Its `room` is taken until the list is gone.
     pub(crate) fn of(core: &Rc<Core>, items: Vec<T>, room: &SharedRoom) -> Long<T> {
@@ -45,16 +58,12 @@ impl<T: Send + 'static> Long<T> {
         entries: usize,
         look: impl FnOnce(&[T]) -> A + Send + 'static,
     ) -> (Long<T>, A) {
-        if entries < ENTRIES_MAX {
-            let answer = look(&self.items);
-            return (self, answer);
-        }
         let (items, room) = (mem::take(&mut self.items), self.room.take());
         let look = move || {
             let answer = look(&items);
             (items, room, answer)
         };
-        let (items, room, answer) = self.core.codec.run(look).await;
+        let (items, room, answer) = beside(&self.core, entries, look).await;
         self.items = items;
         self.room = room;
         (self, answer)

@@ -25,6 +25,7 @@ use crate::budget::SharedRoom;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
+use crate::long::{Long, beside};
 
 /// How long a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,6 +43,13 @@ struct Wanted {
     wish: Result<ConfigWish, Refusal>,
 }
 
+/// What became of it.
+struct Outcome {
+    resource_type: i8,
+    name: Text,
+    made: Result<(), Refusal>,
+}
+
 pub(super) async fn replace(
     core: Rc<Core>,
     request: AlterConfigsRequest,
@@ -49,23 +57,29 @@ pub(super) async fn replace(
     room: SharedRoom,
     client: IpAddr,
 ) -> AlterConfigsResponse {
-    let wanted = request.resources.into_iter().map(|resource| Wanted {
+    let wanted = |resource: alter_configs::AlterConfigsResource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: replacement(resource.configs),
-    });
-    let outcomes = alter(&core, client, room, wanted.collect(), request.validate_only).await;
-    let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
-        alter_configs::AlterConfigsResourceResponse {
-            error_code: code(refusal.as_ref()),
-            error_message: refusal.as_ref().and_then(Refusal::text),
-            resource_type,
-            resource_name,
-        }
+    };
+    let told = |outcome: Outcome| alter_configs::AlterConfigsResourceResponse {
+        error_code: outcome.code(),
+        error_message: outcome.message(),
+        resource_type: outcome.resource_type,
+        resource_name: outcome.name,
     };
     AlterConfigsResponse {
         throttle_time_ms: 0,
-        responses: outcomes.into_iter().map(told).collect(),
+        responses: alter(
+            &core,
+            client,
+            room,
+            request.resources,
+            request.validate_only,
+            wanted,
+            told,
+        )
+        .await,
     }
 }
 
@@ -76,28 +90,41 @@ pub(crate) async fn edit(
     room: SharedRoom,
     client: IpAddr,
 ) -> IncrementalAlterConfigsResponse {
-    let wanted = request.resources.into_iter().map(|resource| Wanted {
+    let wanted = |resource: incremental_alter_configs::AlterConfigsResource| Wanted {
         resource_type: resource.resource_type,
         name: resource.resource_name,
         wish: edits(resource.configs),
-    });
-    let outcomes = alter(&core, client, room, wanted.collect(), request.validate_only).await;
-    let told = |(resource_type, resource_name, refusal): (i8, Text, Option<Refusal>)| {
-        incremental_alter_configs::AlterConfigsResourceResponse {
-            error_code: code(refusal.as_ref()),
-            error_message: refusal.as_ref().and_then(Refusal::text),
-            resource_type,
-            resource_name,
-        }
+    };
+    let told = |outcome: Outcome| incremental_alter_configs::AlterConfigsResourceResponse {
+        error_code: outcome.code(),
+        error_message: outcome.message(),
+        resource_type: outcome.resource_type,
+        resource_name: outcome.name,
     };
     IncrementalAlterConfigsResponse {
         throttle_time_ms: 0,
-        responses: outcomes.into_iter().map(told).collect(),
+        responses: alter(
+            &core,
+            client,
+            room,
+            request.resources,
+            request.validate_only,
+            wanted,
+            told,
+        )
+        .await,
     }
 }
 
-fn code(refusal: Option<&Refusal>) -> i16 {
-    refusal.map_or(ErrorCode::None, |refusal| refusal.code).code()
+impl Outcome {
+    fn code(&self) -> i16 {
+        let refusal = self.made.as_ref().err();
+        refusal.map_or(ErrorCode::None, |refusal| refusal.code).code()
+    }
+
+    fn message(&self) -> Option<Text> {
+        self.made.as_ref().err().and_then(Refusal::text)
+    }
 }
 
 fn replacement(configs: Vec<alter_configs::AlterableConfig>) -> Result<ConfigWish, Refusal> {
@@ -165,53 +192,71 @@ pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Resul
     }
 }
 
-/// Does what is wanted; an outcome for each resource, in order.
-async fn alter(
-    core: &Core,
+/// Does what is wanted of resources, and tells what became of each, in order. They are read and told beside the core if they are many.
+async fn alter<R: Send + 'static, T: Send + 'static>(
+    core: &Rc<Core>,
     client: IpAddr,
     room: SharedRoom,
-    wanted: Vec<Wanted>,
+    resources: Vec<R>,
     validate_only: bool,
-) -> Vec<(i8, Text, Option<Refusal>)> {
-    let mut times: HashMap<(i8, Text), usize> = HashMap::new();
-    for wanted in &wanted {
-        *times
-            .entry((wanted.resource_type, wanted.name.clone()))
-            .or_default() += 1;
-    }
+    wanted: impl Fn(R) -> Wanted + Send + 'static,
+    told: impl Fn(Outcome) -> T + Send + 'static,
+) -> Vec<T> {
+    let (count, held) = (resources.len(), room.clone());
+    let read = move || {
+        let wanted = read(resources.into_iter().map(wanted).collect());
+        (wanted, held)
+    };
+    let (wanted, _held) = beside(core, count, read).await;
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
-    let mut resources = Vec::with_capacity(wanted.len());
-    let mut wishes: Vec<Result<(ConfigTarget, ConfigWish), Refusal>> = Vec::with_capacity(wanted.len());
+    let mut outcomes = Long::of(core, Vec::with_capacity(count), &room);
+    let mut aimed = Vec::with_capacity(count);
     for Wanted {
         resource_type,
         name,
         wish,
     } in wanted
     {
-        let resource = (resource_type, name);
-        // Whose wish would go is for the client to say.
-        wishes.push(match times.get(&resource) {
-            Some(1) => aim(core, resource.0, &resource.1, wish),
-            _ => Err(Refusal::new(
-                ErrorCode::InvalidRequest,
-                "Each resource must appear at most once.",
-            )),
+        let aim = aim(core, resource_type, &name, wish);
+        outcomes.push(Outcome {
+            resource_type,
+            name,
+            made: aim.map(|aim| aimed.push(aim)),
         });
-        resources.push(resource);
         slices.did(1).await;
     }
-    let planned: Vec<_> = wishes.iter().flatten().cloned().collect();
     let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish), plans: &mut Plans| {
         metadata.plan_configs(target, &wish, plans)
     };
     let made = match validate_only {
-        true => rehearse(core, client, planned, plan).await,
-        false => change(core, client, room, PATIENCE, planned, plan).await,
+        true => rehearse(core, client, aimed, plan).await,
+        false => change(core, client, room.clone(), PATIENCE, aimed, plan).await,
     };
-    conclude(&mut wishes, made);
-    let outcome =
-        |((resource_type, name), wish): ((i8, Text), Result<_, Refusal>)| (resource_type, name, wish.err());
-    resources.into_iter().zip(wishes).map(outcome).collect()
+    let mut outcomes = outcomes.take();
+    let tell = move || {
+        conclude(outcomes.iter_mut().map(|outcome| &mut outcome.made), made);
+        let told = outcomes.into_iter().map(told).collect();
+        (told, room)
+    };
+    let (told, _room) = beside(core, count, tell).await;
+    told
+}
+
+/// Refuses what is wanted of a resource that is named again: whose wish would go is for the client to say.
+fn read(mut wanted: Vec<Wanted>) -> Vec<Wanted> {
+    let mut times: HashMap<(i8, Text), usize> = HashMap::new();
+    for wanted in &wanted {
+        *times
+            .entry((wanted.resource_type, wanted.name.clone()))
+            .or_default() += 1;
+    }
+    for wanted in &mut wanted {
+        if times[&(wanted.resource_type, wanted.name.clone())] > 1 {
+            let message = "Each resource must appear at most once.";
+            wanted.wish = Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+    }
+    wanted
 }
 
 fn aim(

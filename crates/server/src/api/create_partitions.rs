@@ -11,10 +11,13 @@ use protocol::metadata::{Metadata, Plans, Topic};
 use record::{PartitionId, TopicId};
 
 use super::topic_change::{
-    Refusal, change, check_not_internal, check_replicas, conclude, each_once, patience, rehearse,
+    Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, check_replicas, conclude, each_once, patience,
+    rehearse,
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::beside;
+use platform::slices::Slices;
 
 /// A topic and how many partitions it is to have.
 type Wanted = (TopicId, i32);
@@ -27,27 +30,35 @@ pub(crate) async fn handle(
     client: IpAddr,
 ) -> CreatePartitionsResponse {
     let topics = each_once(request.topics, |topic| topic.name.clone()).await;
-    let mut outcomes: Vec<Result<Wanted, Refusal>> = core.with_metadata(|metadata| {
-        let check = |(topic, is_only): &(CreatePartitionsTopic, bool)| match is_only {
-            true => check(metadata, topic),
+    let count = topics.len();
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
+    let mut outcomes: Vec<Result<Wanted, Refusal>> = Vec::with_capacity(topics.len());
+    for (topic, is_only) in &topics {
+        outcomes.push(match is_only {
+            true => core.with_metadata(|metadata| check(metadata, topic)),
             false => Err(Refusal::named_twice()),
-        };
-        topics.iter().map(check).collect()
-    });
+        });
+        let assignments = topic.assignments.as_ref().map_or(0, Vec::len);
+        slices.did(1 + assignments).await;
+    }
     let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
     let plan = |metadata: &Metadata, (id, count): Wanted, plans: &mut Plans| {
         metadata.plan_partitions(id, count, plans)
     };
     let made = match request.validate_only {
         true => rehearse(&core, client, wanted, plan).await,
-        false => change(&core, client, room, patience(request.timeout_ms), wanted, plan).await,
+        false => {
+            let patience = patience(request.timeout_ms);
+            change(&core, client, room.clone(), patience, wanted, plan).await
+        }
     };
     conclude(&mut outcomes, made);
-    let results = topics
-        .into_iter()
-        .zip(outcomes)
-        .map(|((topic, _), outcome)| told(topic.name, outcome))
-        .collect();
+    let told = move || {
+        let outcomes = topics.into_iter().zip(outcomes);
+        let results = outcomes.map(|((topic, _), outcome)| told(topic.name, outcome));
+        (results.collect(), room)
+    };
+    let (results, _room) = beside(&core, count, told).await;
     CreatePartitionsResponse {
         throttle_time_ms: 0,
         results,

@@ -15,6 +15,7 @@ use super::topic_change::{
 };
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::beside;
 
 /// Kafka's sentence on a topic that is not there, word for word: scripts look for it.
 const UNKNOWN_NAME: (ErrorCode, &str) = (
@@ -45,16 +46,19 @@ pub(crate) async fn handle(
         _ => request.topics,
     };
     let states = each_once(states, |state| (state.name.clone(), state.topic_id)).await;
+    let count = states.len();
     let mut found = find(&core, &states).await;
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
     let plan = |metadata: &Metadata, id, _: &mut Plans| metadata.plan_topic_deletion(id);
-    let made = change(&core, client, room, patience(request.timeout_ms), doomed, plan).await;
+    let patience = patience(request.timeout_ms);
+    let made = change(&core, client, room.clone(), patience, doomed, plan).await;
     conclude(&mut found, made);
-    let responses = states
-        .into_iter()
-        .zip(found)
-        .map(|((state, _), found)| told(state, found))
-        .collect();
+    let told = move || {
+        let found = states.into_iter().zip(found);
+        let responses = found.map(|((state, _), found)| told(state, found));
+        (responses.collect(), room)
+    };
+    let (responses, _room) = beside(&core, count, told).await;
     DeleteTopicsResponse {
         throttle_time_ms: 0,
         responses,
@@ -76,11 +80,13 @@ async fn find(core: &Core, states: &[(DeleteTopicState, bool)]) -> Vec<Found> {
     let mut times: HashMap<TopicId, usize> = HashMap::new();
     for (_, id) in found.iter().flatten() {
         *times.entry(*id).or_default() += 1;
+        slices.did(1).await;
     }
     for one in &mut found {
         if one.as_ref().is_ok_and(|(_, id)| times[id] > 1) {
             *one = Err(Refusal::named_twice());
         }
+        slices.did(1).await;
     }
     found
 }

@@ -22,6 +22,7 @@ use protocol::groups::{Ask, GroupError, Name};
 use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::group_code;
+use crate::long::beside;
 
 pub(super) use consumer::{consumer_group_heartbeat, heard_bytes};
 pub(super) use describe::{
@@ -88,12 +89,20 @@ async fn ask_and_wait<Q: Ask>(
 
 /// Marks what a request names first. An answer says everything about a group, whatever the request's length: asked for often
 /// enough, the same group would fill the memory.
-fn once<I>(items: Vec<I>, key: impl Fn(&I) -> &Text) -> Vec<(I, bool)> {
-    let is_first: Vec<bool> = {
-        let mut seen = HashSet::new();
-        items.iter().map(|item| seen.insert(key(item))).collect()
+async fn once<I: Send + 'static>(
+    core: &Core,
+    items: Vec<I>,
+    key: impl Fn(&I) -> &Text + Send + 'static,
+) -> Vec<(I, bool)> {
+    let count = items.len();
+    let mark = move || {
+        let is_first: Vec<bool> = {
+            let mut seen = HashSet::new();
+            items.iter().map(|item| seen.insert(key(item))).collect()
+        };
+        items.into_iter().zip(is_first).collect()
     };
-    items.into_iter().zip(is_first).collect()
+    beside(core, count, mark).await
 }
 
 /// What is said of a group that a request names again.

@@ -123,7 +123,7 @@ pub(crate) fn start(
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
         ApiKey::OffsetCommit => call.commit_offsets(),
         ApiKey::OffsetFetch => call.answer_weighed_by(groups::offset_fetch, groups::fetched_bytes),
-        ApiKey::OffsetDelete => call.answer(groups::offset_delete),
+        ApiKey::OffsetDelete => call.answer_sharing(groups::offset_delete, room),
         ApiKey::DescribeGroups => call.answer_weighed_by(groups::describe_groups, groups::described_bytes),
         ApiKey::ListGroups => call.answer_weighed_by(groups::list_groups, groups::list_bytes),
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
@@ -410,9 +410,9 @@ impl Call<'_> {
     }
 
     fn commit_offsets(self) -> Result<Started, ConnectionError> {
-        let client = self.client();
+        let (client, room) = (self.client(), self.room.clone());
         self.answer_at_once(move |core, request, version| {
-            groups::offset_commit(core, request, version, client)
+            groups::offset_commit(core, request, version, client, room)
         })
     }
 

@@ -15,6 +15,7 @@ use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
+use crate::long::beside;
 
 /// Wishes about topics that are planned in one turn of a core.
 pub(super) const WISHES_IN_ONE_TURN: usize = 1_000;
@@ -88,16 +89,19 @@ pub(super) async fn change<W: Send + 'static>(
     wanted: Vec<W>,
     plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError> + Send + 'static,
 ) -> Made {
-    let change = core.change_all(Some(client), room, wanted, plan);
+    let count = wanted.len();
+    let change = core.change_all(Some(client), room.clone(), wanted, plan);
     let Ok(changed) = tokio::time::timeout(patience, change).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
     };
     let changed = changed.map_err(ChangeError::from)?;
-    Ok(changed
-        .into_iter()
-        .map(|one| one.map(drop).map_err(Refusal::from))
-        .collect())
+    let told = move || {
+        let made = changed.into_iter().map(|one| one.map_err(Refusal::from));
+        (made.collect(), room)
+    };
+    let (made, _room) = beside(core, count, told).await;
+    Ok(made)
 }
 
 /// Says what would become of a change, and makes none (`validate_only`).
@@ -120,9 +124,9 @@ pub(super) async fn rehearse<W>(
 }
 
 /// Puts what became of the plans in the places of the wishes that were planned, in order.
-pub(super) fn conclude<T>(wishes: &mut [Result<T, Refusal>], made: Made) {
+pub(super) fn conclude<'a, T: 'a>(wishes: impl IntoIterator<Item = &'a mut Result<T, Refusal>>, made: Made) {
     let mut made = made.map(Vec::into_iter);
-    for wish in wishes.iter_mut().filter(|wish| wish.is_ok()) {
+    for wish in wishes.into_iter().filter(|wish| wish.is_ok()) {
         let refused = match &mut made {
             Ok(made) => made.next().expect("every plan has an outcome").err(),
             Err(refusal) => Some(refusal.clone()),

@@ -5,12 +5,14 @@ use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::describe_configs::DescribeConfigsResource;
 use kafka_wire::describe_log_dirs::DescribableLogDirTopic;
 use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_wire::offset_delete::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_wire::{
     DeleteRecordsRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeProducersRequest,
-    DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, Text, describe_producers,
-    describe_topic_partitions, elect_leaders,
+    DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode, IncrementalAlterConfigsRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, Text, describe_producers, describe_topic_partitions, elect_leaders,
+    incremental_alter_configs,
 };
 use record::TopicId;
 
@@ -314,4 +316,97 @@ fn very_many_names_of_configs_keep_nobody_waiting() {
     assert_eq!((told.len(), told[0].configs.len()), (VERY_MANY as usize + 1, 1));
     let twice = ErrorCode::InvalidRequest.code();
     assert!(told[1..].iter().all(|told| told.error_code == twice));
+}
+
+#[test]
+fn configs_of_very_many_topics_keep_nobody_waiting() {
+    let (node, mut wire) = start();
+    let mut names = very_many_names();
+    names.push("orders".into());
+    let resource = |name: &String| incremental_alter_configs::AlterConfigsResource {
+        resource_type: TOPIC,
+        resource_name: Text::from(name.as_str()),
+        configs: vec![incremental_alter_configs::AlterableConfig {
+            name: "retention.ms".into(),
+            value: Some("5000".into()),
+            ..incremental_alter_configs::AlterableConfig::default()
+        }],
+    };
+    let request = IncrementalAlterConfigsRequest {
+        resources: names.iter().map(resource).collect(),
+        validate_only: false,
+    };
+    let mut gone = node.connect();
+    let frame = gone.frame(1, &request);
+    gone.send(&frame);
+    let told = wire.call(1, &request).responses;
+    let in_order = told
+        .iter()
+        .zip(&names)
+        .all(|(told, name)| told.resource_name == *name.as_str());
+    assert!(in_order && told.len() == names.len());
+    let (orders, others) = told.split_last().expect("all are told");
+    assert_eq!(orders.error_code, 0);
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    assert!(others.iter().all(|told| told.error_code == unknown));
+}
+
+#[test]
+fn forgotten_offsets_of_very_many_partitions_keep_nobody_waiting() {
+    let (_node, mut wire) = start();
+    let first = commit_request(NOBODY, ORDERS, &[(0, 1)]);
+    patiently(
+        || wire.call(COMMIT_VERSION, &first),
+        |told| told.topics[0].partitions[0].error_code,
+    );
+    let topic = |(name, partitions): (Text, Vec<i32>)| OffsetDeleteRequestTopic {
+        name,
+        partitions: partitions
+            .into_iter()
+            .map(|partition_index| OffsetDeleteRequestPartition { partition_index })
+            .collect(),
+    };
+    let request = OffsetDeleteRequest {
+        group_id: "readers".into(),
+        topics: places().into_iter().map(topic).collect(),
+    };
+    let told = wire.call(0, &request).topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let codes = partitions.map(|told| (told.partition_index, told.error_code));
+        (topic.name, codes.collect())
+    });
+    check(told, 0);
+}
+
+#[test]
+fn offsets_are_forgotten_in_parts() {
+    let (_node, mut wire) = start();
+    // The last part has no more room than it needs.
+    let partitions = 4_000;
+    wire.create_topic("wide", partitions, &[]);
+    let all: Vec<(i32, i64)> = (0..partitions).map(|index| (index, 7)).collect();
+    let wide = ("wide", TopicId::default());
+    patiently(
+        || wire.call(COMMIT_VERSION, &commit_request(NOBODY, wide, &all)),
+        |told| told.topics[0].partitions[0].error_code,
+    );
+    let request = OffsetDeleteRequest {
+        group_id: "readers".into(),
+        topics: vec![OffsetDeleteRequestTopic {
+            name: "wide".into(),
+            partitions: (0..partitions)
+                .map(|partition_index| OffsetDeleteRequestPartition { partition_index })
+                .collect(),
+        }],
+    };
+    let told = wire.call(0, &request);
+    assert_eq!(told.error_code, 0);
+    assert_eq!(told.topics[0].partitions.len(), partitions as usize);
+    assert!(told.topics[0].partitions.iter().all(|told| told.error_code == 0));
+    let left = OffsetFetchRequest {
+        group_id: "readers".into(),
+        topics: None,
+        ..OffsetFetchRequest::default()
+    };
+    assert_eq!(wire.call(FETCH_VERSION, &left).topics, []);
 }

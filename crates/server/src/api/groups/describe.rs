@@ -51,7 +51,7 @@ pub(in crate::api) async fn describe_groups(
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.groups.len());
     let mut slices = Slices::of(GROUPS_IN_ONE_TURN);
-    for (group, is_first) in once(request.groups, |group| group) {
+    for (group, is_first) in once(&core, request.groups, |group| group).await {
         let mut group = describe_group(&core, &mut room, group, is_first, version).await;
         if group.error_code == 0 {
             group.authorized_operations = operations;
@@ -142,7 +142,7 @@ pub(in crate::api) async fn consumer_group_describe(
     let mut room = AnswerRoom::new(&core.answers);
     let mut groups = Vec::with_capacity(request.group_ids.len());
     let mut slices = Slices::of(GROUPS_IN_ONE_TURN);
-    for (group, is_first) in once(request.group_ids, |group| group) {
+    for (group, is_first) in once(&core, request.group_ids, |group| group).await {
         let mut group = describe_consumer_group(&core, &mut room, group, is_first).await;
         if group.error_code == 0 {
             group.authorized_operations = operations;

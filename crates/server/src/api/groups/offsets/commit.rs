@@ -13,15 +13,19 @@ use protocol::groups::{
 use protocol::metadata::{Metadata, Topic};
 use record::{Epoch, Offset, TopicId};
 
+use super::super::super::gather::gather;
 use super::super::{Client, Refusal, ask, name, optional_name};
 use super::{FIRST_WITH_MEMBER_EPOCHS, FIRST_WITH_TOPIC_IDS, Outcomes};
+use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
 
 pub(in crate::api) async fn offset_commit(
     core: Rc<Core>,
     request: OffsetCommitRequest,
     version: i16,
     client: Client,
+    room: SharedRoom,
 ) -> OffsetCommitResponse {
     let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
     let commit = read(&request, &found, version, client);
@@ -32,7 +36,11 @@ pub(in crate::api) async fn offset_commit(
             .await
             .map_err(|refusal| as_known(refusal, version)),
     };
-    told(request.topics, &found, Outcomes::new(outcomes))
+    let topics = Long::of(&core, request.topics, &room);
+    OffsetCommitResponse {
+        throttle_time_ms: 0,
+        topics: told(&core, &topics, &found, Outcomes::new(outcomes)).await,
+    }
 }
 
 /// Where members have no epochs, a group that is not there is one in another generation, as in Kafka.
@@ -123,32 +131,30 @@ fn commit_partition(topic: &FoundTopic, partition: &OffsetCommitRequestPartition
 }
 
 /// What became of each partition; of those that are there, the outcomes say it.
-fn told(
-    topics: Vec<OffsetCommitRequestTopic>,
+async fn told(
+    core: &Rc<Core>,
+    topics: &[OffsetCommitRequestTopic],
     found: &[Result<FoundTopic, ErrorCode>],
     mut outcomes: Outcomes,
-) -> OffsetCommitResponse {
-    let topics = topics.into_iter().zip(found).map(|(topic, found)| {
-        let mut code_of = |index| match found {
-            Ok(found) if found.has(index) => outcomes.next_code(),
-            Ok(_) => ErrorCode::UnknownTopicOrPartition.code(),
-            Err(code) => code.code(),
-        };
-        let partitions = topic.partitions.iter().map(|partition| {
-            let partition_index = partition.partition_index;
-            OffsetCommitResponsePartition {
-                partition_index,
-                error_code: code_of(partition_index),
-            }
-        });
-        OffsetCommitResponseTopic {
-            partitions: partitions.collect(),
-            name: topic.name,
+) -> Vec<OffsetCommitResponseTopic> {
+    let topics: Vec<_> = topics.iter().zip(found).collect();
+    gather(
+        core,
+        &topics,
+        |(topic, _)| &topic.partitions,
+        |(_, found), partition| OffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: match found {
+                Ok(found) if found.has(partition.partition_index) => outcomes.next_code(),
+                Ok(_) => ErrorCode::UnknownTopicOrPartition.code(),
+                Err(code) => code.code(),
+            },
+        },
+        |(topic, _), partitions| OffsetCommitResponseTopic {
+            partitions,
+            name: topic.name.clone(),
             topic_id: topic.topic_id,
-        }
-    });
-    OffsetCommitResponse {
-        throttle_time_ms: 0,
-        topics: topics.collect(),
-    }
+        },
+    )
+    .await
 }

@@ -6,37 +6,98 @@ use kafka_wire::offset_delete::{
     OffsetDeleteRequestTopic, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use kafka_wire::{ErrorCode, OffsetDeleteRequest, OffsetDeleteResponse};
-use protocol::groups::{DeleteOffsets, TopicPartition};
+use platform::slices::Slices;
+use protocol::groups::{DeleteOffsets, Name, PartitionOutcome, TopicPartition};
 
-use super::super::{ask, name};
+use super::super::super::gather::gather;
+use super::super::{Refusal, ask, name};
 use super::Outcomes;
+use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::long::Long;
+
+/// Partitions that the coordinator is asked about at once: it looks at all of them in one turn. More are done in parts, each when the one
+/// before is durable.
+const PARTITIONS_AT_ONCE: usize = 2_000;
+/// Topics that are looked for before others have their turn.
+const TOPICS_IN_ONE_TURN: usize = 1_000;
 
 pub(in crate::api) async fn offset_delete(
     core: Rc<Core>,
     request: OffsetDeleteRequest,
     _version: i16,
+    room: SharedRoom,
 ) -> OffsetDeleteResponse {
-    let counts: Vec<i32> = core.with_metadata(|metadata| {
-        let topics = request.topics.iter();
-        let found = topics.map(|topic| metadata.topic_named(&topic.name));
-        found
-            .map(|topic| topic.map_or(0, |topic| topic.partition_count()))
-            .collect()
-    });
-    match ask(&core, read(&request, &counts)).await {
-        Ok(outcomes) => told(request.topics, &counts, Outcomes::new(Ok(outcomes))),
-        Err(refusal) => OffsetDeleteResponse {
-            error_code: refusal.code.code(),
-            ..OffsetDeleteResponse::default()
-        },
+    let group = name(&request.group_id);
+    let topics = Long::of(&core, request.topics, &room);
+    let counts = partition_counts(&core, &topics).await;
+    let outcomes = match delete_in_parts(&core, group, partitions_there(&topics, &counts)).await {
+        Ok(outcomes) => Outcomes::new(Ok(outcomes)),
+        Err(refusal) => {
+            return OffsetDeleteResponse {
+                error_code: refusal.code.code(),
+                ..OffsetDeleteResponse::default()
+            };
+        }
+    };
+    OffsetDeleteResponse {
+        error_code: 0,
+        throttle_time_ms: 0,
+        topics: told(&core, &topics, &counts, outcomes).await,
     }
 }
 
-/// The partitions that are there. `counts` says how many each topic has: none, if there is no such topic.
-fn read(request: &OffsetDeleteRequest, counts: &[i32]) -> DeleteOffsets {
-    let topics = request.topics.iter().zip(counts);
-    let partitions = topics.flat_map(|(topic, count)| {
+/// Has the group forget the offsets of all these partitions. A group that ends with its last offset has none of the others.
+async fn delete_in_parts(
+    core: &Rc<Core>,
+    group: Name,
+    partitions: impl Iterator<Item = TopicPartition>,
+) -> Result<Vec<PartitionOutcome>, Refusal> {
+    let mut partitions = partitions.peekable();
+    let mut outcomes: Vec<PartitionOutcome> = Vec::new();
+    loop {
+        let part: Vec<TopicPartition> = partitions.by_ref().take(PARTITIONS_AT_ONCE).collect();
+        let delete = DeleteOffsets {
+            group: Name::clone(&group),
+            partitions: part.clone(),
+        };
+        match ask(core, delete).await {
+            Ok(of_part) => outcomes.extend(of_part),
+            Err(refusal) if refusal.code == ErrorCode::GroupIdNotFound && !outcomes.is_empty() => {
+                let forgotten = |partition| PartitionOutcome {
+                    partition,
+                    outcome: Ok(()),
+                };
+                outcomes.extend(part.into_iter().map(forgotten));
+            }
+            Err(refusal) => return Err(refusal),
+        }
+        if partitions.peek().is_none() {
+            return Ok(outcomes);
+        }
+    }
+}
+
+/// The number of partitions that each topic has: none, if there is no such topic.
+async fn partition_counts(core: &Core, topics: &[OffsetDeleteRequestTopic]) -> Vec<i32> {
+    let mut slices = Slices::of(TOPICS_IN_ONE_TURN);
+    let mut counts = Vec::with_capacity(topics.len());
+    for topic in topics {
+        counts.push(core.with_metadata(|metadata| {
+            let found = metadata.topic_named(&topic.name);
+            found.map_or(0, |topic| topic.partition_count())
+        }));
+        slices.did(1).await;
+    }
+    counts
+}
+
+/// The partitions that are there.
+fn partitions_there<'a>(
+    topics: &'a [OffsetDeleteRequestTopic],
+    counts: &'a [i32],
+) -> impl Iterator<Item = TopicPartition> + 'a {
+    topics.iter().zip(counts).flat_map(|(topic, count)| {
         let topic_name = name(&topic.name);
         let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
         let there = indexes.filter(move |index| (0..*count).contains(index));
@@ -44,38 +105,32 @@ fn read(request: &OffsetDeleteRequest, counts: &[i32]) -> DeleteOffsets {
             topic: topic_name.clone(),
             index,
         })
-    });
-    DeleteOffsets {
-        group: name(&request.group_id),
-        partitions: partitions.collect(),
-    }
+    })
 }
 
 /// What became of each partition; of those that are there, the outcomes say it.
-fn told(
-    topics: Vec<OffsetDeleteRequestTopic>,
+async fn told(
+    core: &Rc<Core>,
+    topics: &[OffsetDeleteRequestTopic],
     counts: &[i32],
     mut outcomes: Outcomes,
-) -> OffsetDeleteResponse {
-    let topics = topics.into_iter().zip(counts).map(|(topic, count)| {
-        let partitions = topic
-            .partitions
-            .iter()
-            .map(|partition| OffsetDeleteResponsePartition {
-                partition_index: partition.partition_index,
-                error_code: match (0..*count).contains(&partition.partition_index) {
-                    true => outcomes.next_code(),
-                    false => ErrorCode::UnknownTopicOrPartition.code(),
-                },
-            });
-        OffsetDeleteResponseTopic {
-            partitions: partitions.collect(),
-            name: topic.name,
-        }
-    });
-    OffsetDeleteResponse {
-        error_code: 0,
-        throttle_time_ms: 0,
-        topics: topics.collect(),
-    }
+) -> Vec<OffsetDeleteResponseTopic> {
+    let topics: Vec<_> = topics.iter().zip(counts).collect();
+    gather(
+        core,
+        &topics,
+        |(topic, _)| &topic.partitions,
+        |(_, count), partition| OffsetDeleteResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: match (0..**count).contains(&partition.partition_index) {
+                true => outcomes.next_code(),
+                false => ErrorCode::UnknownTopicOrPartition.code(),
+            },
+        },
+        |(topic, _), partitions| OffsetDeleteResponseTopic {
+            partitions,
+            name: topic.name.clone(),
+        },
+    )
+    .await
 }

@@ -45,7 +45,7 @@ pub(in crate::api) async fn offset_fetch(
     }
     let mut slices = Slices::of(OFFSETS_IN_ONE_TURN);
     let mut groups = Vec::with_capacity(request.groups.len());
-    for (group, is_first) in once(request.groups, |group| &group.group_id) {
+    for (group, is_first) in once(&core, request.groups, |group| &group.group_id).await {
         groups.push(match is_first {
             true => fetch_group(&core, &mut room, group, version).await,
             false => refused_group(group.group_id, ErrorCode::InvalidRequest),
