@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::threads;
+use crate::{slices, threads};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 
@@ -217,7 +217,9 @@ impl<F: Future> Future for Metered<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
+        slices::begin_of_turn();
         let polled = this.task.poll(context);
+        slices::end_of_turn();
         SPENT_BYTES.set(0);
         METER.with(|meter| {
             meter

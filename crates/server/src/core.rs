@@ -14,6 +14,7 @@ use platform::clock::Clock;
 use platform::counters::{Counter, Histogram};
 use platform::disk::Disk;
 use platform::random::Random;
+use platform::slices::next_slice;
 use platform::turns::{self, LongTurns};
 use platform::work::{Lane, Pool};
 use protocol::leader::NodeId;
@@ -22,7 +23,6 @@ use record::{ClusterId, PartitionId, TopicId};
 use shard::{Shard, TopicBook};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
-use tokio::task::yield_now;
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
@@ -306,7 +306,7 @@ impl Core {
             if topics.len() - before < TOPICS_IN_ONE_TURN {
                 return topics;
             }
-            yield_now().await;
+            next_slice().await;
         }
     }
 

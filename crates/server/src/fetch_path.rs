@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use kafka_wire::ErrorCode;
 use kafka_wire::fetch::{FetchRequest, FetchResponse};
-use tokio::task::yield_now;
+use platform::slices::next_slice;
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer_budget::Held;
@@ -91,7 +91,7 @@ pub(crate) async fn fetch(
         Err(code) => return refused(code),
     };
     if is_long {
-        yield_now().await;
+        next_slice().await;
     }
     let (outcomes, planned) = plan(&core, &opened.wanted, version).await;
     for planned in &planned {

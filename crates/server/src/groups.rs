@@ -16,13 +16,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kafka_wire::ErrorCode;
+use platform::slices::next_slice;
 use protocol::groups::{
     Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
 use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
-use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
@@ -145,7 +145,7 @@ impl Core {
                     Err(error) => return Ok(Err(error)),
                 }
                 if from.is_some() {
-                    yield_now().await;
+                    next_slice().await;
                 }
             }
         }

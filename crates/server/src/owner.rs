@@ -13,10 +13,10 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream;
 use kafka_wire::ErrorCode;
+use platform::slices::next_slice;
 use protocol::metadata::Metadata;
 use record::PartitionId;
 use shard::Shard;
-use tokio::task::yield_now;
 
 use crate::budget::SharedRoom;
 use crate::core::Core;
@@ -83,7 +83,7 @@ where
         if is_rest {
             return answers.into_iter().flatten();
         }
-        yield_now().await;
+        next_slice().await;
     }
 }
 
@@ -147,7 +147,7 @@ where
         answers.push(answer);
         // What is known at once is never waited for: others have their turn all the same.
         if answers.len().is_multiple_of(IN_ONE_TURN) {
-            yield_now().await;
+            next_slice().await;
         }
     }
     answers

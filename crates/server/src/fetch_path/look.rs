@@ -7,6 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
+use platform::slices::next_slice;
 use platform::turns;
 use protocol::metadata::Metadata;
 use record::{Compression, Epoch, Offset, PartitionId};
@@ -41,7 +42,7 @@ pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<O
     let mut outcomes = Vec::with_capacity(wanted.len());
     for slice in wanted.chunks(SLICE) {
         if !outcomes.is_empty() {
-            yield_now().await;
+            next_slice().await;
         }
         core.with_metadata(|metadata| {
             for wanted in slice {

@@ -10,12 +10,12 @@ use axum::{Extension, Json};
 use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
+use platform::slices::next_slice;
 use protocol::Durability;
 use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::task::yield_now;
 
 use crate::api::{create_partitions, create_topics, delete_topics};
 use crate::config::plain_value;
@@ -99,7 +99,7 @@ async fn look_up(core: Rc<Core>, paging: Paging) -> Vec<Listed> {
             return listed;
         }
         told_until = listed.last().map(|last| last.name.clone());
-        yield_now().await;
+        next_slice().await;
     }
 }
 
@@ -206,7 +206,7 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
                 some.collect::<Option<Vec<_>>>()
             });
             partitions.extend(some?);
-            yield_now().await;
+            next_slice().await;
         }
         let ids = (0..listed.partitions).map(|index| Ok(PartitionId { topic: id, index }));
         let stands = stands_of(&core, ids).await;
