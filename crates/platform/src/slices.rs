@@ -2,7 +2,7 @@
 //!
 //! Between two slices anything may happen that may happen while a task waits: what must be seen whole or not at all is one slice.
 //!
-//! **However many do long work, others wait for a slice or two.** All long works of a thread stand in one line, and between two slices
+//! **However many do long work, others wait for a slice or two.** All long works that clients have a thread do stand in one line, and between two slices
 //! everything else that is ready has its turn, and what has arrived meanwhile is looked at. Nobody keeps the place at the head while waiting for
 //! anything else, so nobody waits for ever.
 
@@ -50,14 +50,25 @@ pub(crate) fn end_of_turn() {
 pub struct Slices {
     work_max: usize,
     work: usize,
+    is_in_line: bool,
 }
 
 impl Slices {
-    /// Slices of so much work.
+    /// Slices of so much work, of which there may be as many at once as clients like: they wait in the line.
     pub fn of(work_max: usize) -> Slices {
         Slices {
             work_max,
             work: work_max - work_max / FIRST,
+            is_in_line: true,
+        }
+    }
+
+    /// Slices of work that a node does for itself, one at a time: they only give way. Clients cannot keep it waiting.
+    pub fn of_own(work_max: usize) -> Slices {
+        Slices {
+            work_max,
+            work: 0,
+            is_in_line: false,
         }
     }
 
@@ -66,7 +77,10 @@ impl Slices {
         self.work += work;
         if self.work >= self.work_max {
             self.work = 0;
-            next_slice().await;
+            match self.is_in_line {
+                true => next_slice().await,
+                false => yield_now().await,
+            }
         }
     }
 }

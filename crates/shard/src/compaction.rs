@@ -146,7 +146,7 @@ impl Shard {
         if self.store.borrow().dead().is_some() {
             return needs;
         }
-        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
+        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
         for id in self.partition_ids() {
             needs.extend(self.compaction_need_of(id, now_ms).map(|need| (id, need)));
             slices.did(1).await;
@@ -170,7 +170,7 @@ impl Shard {
     pub async fn lay_out_for_compaction(&self) {
         let now = self.clock.monotonic();
         let last = self.layout_waits.replace(LayoutWaits::since(now));
-        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
+        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
         let mut is_overdue = false;
         for id in self.partition_ids() {
             is_overdue |= self.waits_too_long_for_layout(id, now, &last);

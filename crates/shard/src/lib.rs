@@ -497,7 +497,7 @@ impl Shard {
         if mark {
             self.tails_marked.set(Some(now));
         }
-        let mut slices = Slices::of(LOOKED_AFTER_IN_ONE_TURN);
+        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
         let mut outlived = Vec::new();
         for id in self.partition_ids() {
             if self.expire_one(id, now, mark, wall_ms) {

@@ -37,7 +37,7 @@ impl Shard {
     /// Takes snapshots of all partitions in which something was written. The last round of layout is over, and no other begins before
     /// the caller has made use of them.
     pub(super) async fn take_snapshots(&self) -> Snapshots {
-        let mut slices = Slices::of(PRODUCERS_IN_ONE_TURN);
+        let mut slices = Slices::of_own(PRODUCERS_IN_ONE_TURN);
         let mut snapshots = Snapshots::default();
         for id in self.partition_ids() {
             let now = self.clock.monotonic();

@@ -42,7 +42,7 @@ impl Core {
     /// Applies committed commands, as every core does in the same order. One outcome for each: what is refused has changed
     /// nothing, on any core.
     pub(crate) async fn apply(&self, commands: &[Command]) -> Vec<Result<(), ApplyError>> {
-        let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
+        let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
         let mut changes = Vec::new();
         let mut outcomes = Vec::with_capacity(commands.len());
         for command in commands {
