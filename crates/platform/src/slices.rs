@@ -24,7 +24,8 @@ thread_local! {
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Ends a slice, and returns when it is time for the next.
+/// Ends a slice, and returns when it is time for the next. Not for a future that its task may leave unpolled for long: when its time has
+/// come, the others wait until it is polled.
 pub async fn next_slice() {
     let line = LINE.with(Arc::clone);
     let place = line.acquire_owned().await.expect("the line is never closed");

@@ -40,9 +40,12 @@ const _: () = assert!(
 
 /// Commands that are planned, journaled and applied together: a larger change is made in parts, so that no step of it keeps a core
 /// to itself. Each command is made or refused by itself anyhow.
-const COMMANDS_AT_ONCE: usize = 500;
+const COMMANDS_AT_ONCE: usize = 64;
 /// From so many partitions on that the commands of a part touch, it takes no more of them.
 const PARTITIONS_AT_ONCE: usize = 2_000;
+/// From so many bytes of config values on that the commands of a part have, it takes no more of them: a list of 32 KiB is read through many
+/// times until it is in force.
+const CONFIG_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Repeatable changes that a full disk takes until it has room again. They can make room, but what clients can repeat without
 /// end must not fill a disk to its last byte.
@@ -341,11 +344,15 @@ fn plan_part<W>(
     plan: &mut impl FnMut(&Metadata, W) -> Result<Command, PlanError>,
 ) -> Part {
     let mut part = Part::default();
-    let mut partitions = 0;
-    while part.planned.len() < COMMANDS_AT_ONCE && partitions < PARTITIONS_AT_ONCE {
+    let (mut partitions, mut config_bytes) = (0, 0);
+    while part.planned.len() < COMMANDS_AT_ONCE
+        && partitions < PARTITIONS_AT_ONCE
+        && config_bytes < CONFIG_BYTES_AT_ONCE
+    {
         let Some(wanted) = wanted.next() else { break };
         let planned = plan(metadata, wanted).map(|command| {
             partitions += partitions_touched(metadata, &command);
+            config_bytes += command.config_bytes();
             part.commands.push(command);
         });
         part.planned.push(planned);

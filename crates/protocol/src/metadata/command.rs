@@ -132,6 +132,20 @@ impl Command {
         }
     }
 
+    /// Returns the bytes of the config values that it sets.
+    #[must_use]
+    pub fn config_bytes(&self) -> usize {
+        match self {
+            Command::CreateTopic { config: changes, .. }
+            | Command::SetTopicConfig { changes, .. }
+            | Command::SetBrokerConfig { changes, .. } => {
+                let values = changes.iter().filter_map(|change| change.value.as_ref());
+                values.map(|value| value.len()).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Returns the number of partitions that it adds.
     #[must_use]
     pub fn new_partition_count(&self) -> usize {
