@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::number;
 
-/// What a workload reports: the names of its fields are those of the JSON and of the text.
+/// A workload's report: the names of its fields are those of the JSON and of the text.
 pub trait Report: Serialize {
     /// The report as `--json` asks: one JSON object on one line, or text.
     ///

@@ -151,7 +151,7 @@ impl Driving {
         }
     }
 
-    /// What is answered with no more than that it was done.
+    /// Requests that are answered with no more than that they were done.
     fn carry_out(&mut self, command: &Command, limit: Duration, done: &Event) -> Result<()> {
         self.say(command)?;
         match self.event(limit)? {

@@ -1,4 +1,4 @@
-//! What a suite wants measured: tables of workloads, before anything is started. Suites write them as TOML.
+//! A suite's wishes: tables of workloads, before anything is started. Suites write them as TOML.
 
 use std::collections::BTreeMap;
 
@@ -187,7 +187,7 @@ impl Work {
         }
     }
 
-    /// Whether each run starts the system again before it measures, and warms it up then.
+    /// Says that each run starts the system again before it measures, and warms it up then.
     pub(super) fn restarts_first(&self) -> bool {
         matches!(self, Work::ReadMeanwhile { cold: true, .. })
     }

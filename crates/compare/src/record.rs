@@ -261,7 +261,7 @@ impl Record {
 }
 
 impl Asked {
-    /// What of it is not as in another: "warmup_seconds 3.0 (now 5.0)".
+    /// Options that are not as in another: "warmup_seconds 3.0 (now 5.0)".
     fn beside(&self, now: &Asked) -> String {
         let [before, now] = [self, now].map(|asked| serde_json::to_value(asked).expect("plain data"));
         let fields = before.as_object().into_iter().flatten();

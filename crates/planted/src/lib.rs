@@ -100,7 +100,7 @@ bugs! {
     LaterBatchesForgotten,
     /// A checkpoint claims batches that may still be lost.
     UncommittedInSnapshot,
-    /// What was received is committed, before its flush.
+    /// A batch is committed when it was received, before its flush.
     CommittedWhenStaged,
 
     // In `protocol`: groups.
@@ -124,7 +124,7 @@ bugs! {
     FlushErrorIgnored,
     /// The metadata's commands hold before they are durable.
     MetadataAnsweredEarly,
-    /// What groups have decided holds before it is durable.
+    /// A decision of a group holds before it is durable.
     GroupsAnsweredEarly,
     /// A start does not read the groups' log.
     GroupsForgotten,

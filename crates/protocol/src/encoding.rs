@@ -255,7 +255,7 @@ impl Writer {
         self.slice(value.as_bytes());
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -116,7 +116,7 @@ impl Turn {
     }
 }
 
-/// What became of one wish.
+/// The outcome of one wish.
 pub(crate) type Changed = Result<(), ChangeError>;
 
 impl Core {
@@ -171,7 +171,7 @@ impl Core {
             if !changed.is_empty() {
                 tokio::task::yield_now().await;
             }
-            // What the parts before took is in the image.
+            // The image counts already what the parts before took.
             let mut plans = Plans::of(self.facts.config.plan_limits(), client);
             let mut plan = |metadata: &Metadata, wanted| plan(metadata, wanted, &mut plans);
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));

@@ -123,7 +123,7 @@ impl Shard {
             .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
-    /// What compaction has done here, and what waits for it.
+    /// The figures of compaction here: what it has done, and what waits for it.
     pub async fn compaction_figures(&self) -> CompactionFigures {
         let counters = &self.counters.compaction;
         let needs = self.compaction_needs().await;

@@ -102,9 +102,9 @@ pub struct ShardCounters {
     /// Failures of the disk, and damage.
     pub faults: Counter,
     pub(crate) compaction: CompactionCounters,
-    /// What retention took by age.
+    /// Counts of retention by age.
     pub by_age: RetentionCounters,
-    /// What retention took by size.
+    /// Counts of retention by size.
     pub by_size: RetentionCounters,
 }
 
@@ -164,7 +164,7 @@ pub struct Outlived {
 pub struct Shard {
     /// The shard's number on its node.
     pub index: usize,
-    /// What it was told of its node.
+    /// Settings that its node handed it.
     pub settings: ShardSettings,
     /// The clock that it was handed.
     pub clock: Arc<dyn Clock>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// What a load is watched with; unless told, it watches nothing.
+/// The watch over a load; unless told, it watches nothing.
 pub trait Watch {
     /// How often it wants to know how far the load is, where that is for this process to say.
     fn period(&self) -> Duration {

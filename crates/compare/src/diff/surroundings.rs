@@ -17,7 +17,7 @@ const LOAD_ALIKE: f64 = 0.5;
 /// Where systems listen, before the port.
 const LOOPBACK: &str = "127.0.0.1:";
 
-/// What is told of something, in order: its name and its value.
+/// Names and values that are told of something, in order.
 type Told = Vec<(String, String)>;
 
 /// What only another machine explains: processor, memory, file system.
@@ -129,7 +129,7 @@ fn named<const N: usize>(told: [(&str, String); N]) -> Told {
     told.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// What is not the same in both, or told in one only.
+/// Entries that are not the same in both, or told in one only.
 fn differing(before: &Told, after: &Told) -> Vec<String> {
     let value = |told: &Told, name: &str| {
         let known = told.iter().find(|(known, _)| known == name);

@@ -56,7 +56,7 @@ pub(crate) fn of_experiment(results: &Results, experiment: &Experiment) -> Value
     }
 }
 
-/// What a system says of itself, and what the figures say of it.
+/// A system by its own words and by its figures.
 fn system(results: &Results, system: &SystemFacts) -> Value {
     let measured = results.systems.iter().filter(|other| other.failed.is_none());
     let has_batches = |row: &Row| row.parameters.get("batch_records") > Some(&1.0);

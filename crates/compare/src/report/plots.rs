@@ -18,9 +18,9 @@ pub(crate) struct Drawn {
     pub(crate) file: String,
     /// What it shows, for those who do not see it.
     pub(crate) alternative: String,
-    /// Whether no common client is in it.
+    /// Says that no common client is in it.
     are_best: bool,
-    /// Whether some of its latencies are of batches, others of records.
+    /// Says that some of its latencies are of batches, others of records.
     are_unlike: bool,
     #[serde(skip)]
     pub(crate) svg: String,

@@ -31,7 +31,7 @@ pub(crate) fn of(results: &Results, found: &[Comparison<'_>]) -> Value {
     }
 }
 
-/// What is told of each figure, those beside systems that promise the same first.
+/// A line for each figure, those beside systems that promise the same first.
 fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
     let mut those: Vec<&Comparison<'_>> = those.collect();
     those.sort_by_key(|one| !one.is_same_guarantee());

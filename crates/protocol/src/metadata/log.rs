@@ -192,7 +192,7 @@ impl Replay {
         match Entry::decode(value)? {
             Entry::Command(command) => {
                 self.begun = None;
-                // What was refused when it was committed is refused again.
+                // A command that was refused when it was committed is refused again.
                 let _ = self.image.apply(&command);
                 self.growth.add(value.len());
                 Ok(())

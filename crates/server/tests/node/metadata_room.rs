@@ -119,7 +119,7 @@ fn configs_beyond_an_addresss_share_are_refused_one_by_one() {
     let (_node, mut wire) = nearly_full();
     let longer = edits(TOPIC, "short", vec![edit(LIST, SET, Some(&list()))]);
     expect_refused(alter(&mut wire, vec![longer.clone()]).remove(0));
-    // What is no longer is taken, and makes room.
+    // A change that makes nothing longer is taken, and a shorter value makes room.
     let same = edit(LIST, SET, Some(&list().replace('1', "2")));
     assert_eq!(change(&mut wire, TOPIC, "long", same), ErrorCode::None);
     assert_eq!(

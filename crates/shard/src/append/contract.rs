@@ -106,9 +106,9 @@ pub struct AppendOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} MiB free, disk.reserve_bytes is {} MiB", .free_bytes >> 20, .reserve_bytes >> 20)]
 pub struct DiskShortage {
-    /// What is free.
+    /// Bytes that are free.
     pub free_bytes: u64,
-    /// What should be free.
+    /// Bytes that should be free.
     pub reserve_bytes: u64,
 }
 

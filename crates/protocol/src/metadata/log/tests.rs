@@ -223,7 +223,7 @@ fn an_image_has_these_bytes() {
     assert_eq!(first, expected);
 }
 
-/// What is done to a log.
+/// A step that a log takes.
 #[derive(Debug, Clone)]
 enum Deed {
     Command(Command),

@@ -45,7 +45,7 @@ fn list(bytes: usize) -> String {
     "0:1,".repeat(bytes / 4) + "0:1"
 }
 
-/// What somebody wants of the topic with a number.
+/// A wish of somebody about the topic with a number.
 #[derive(Debug, Clone)]
 enum Wish {
     Create { partitions: i32, list_bytes: usize },
