@@ -179,7 +179,7 @@ impl Core {
             tokio::task::yield_now().await;
             changed.extend(self.commit_part(part).await);
         }
-        self.keep_log_short(controller);
+        self.keep_log_short();
         changed
     }
 
@@ -355,6 +355,10 @@ fn plan_part<W>(
             config_bytes += command.config_bytes();
             part.commands.push(command);
         });
+        if planned.is_err() {
+            // It was read all the same, and nobody knows how long it was.
+            config_bytes += CONFIG_BYTES_AT_ONCE / 2;
+        }
         part.planned.push(planned);
     }
     part

@@ -24,7 +24,8 @@ impl Core {
     }
 
     /// On core 0: has an image written if the log wants one. Changes wait for it, but not this one.
-    pub(super) fn keep_log_short(self: &Rc<Self>, controller: &Controller) {
+    pub(crate) fn keep_log_short(self: &Rc<Self>) {
+        let controller = self.controller.as_ref().expect("core 0 keeps the log");
         if self.wants_image(controller) {
             let core = self.clone();
             platform::turns::spawn(async move { core.renew_image().await });

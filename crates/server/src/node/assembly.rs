@@ -320,7 +320,11 @@ async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String>
     })?;
     platform::turns::spawn({
         let core = core.clone();
-        async move { core.trim_to_image().await }
+        async move {
+            core.trim_to_image().await;
+            // Starts are commands, too.
+            core.keep_log_short();
+        }
     });
     on_every_core(&core, |core| {
         core.shards().for_each(|shard| shard.start_serving());

@@ -390,3 +390,23 @@ fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
     let names = TopicNames::read(&disk, &identity).expect("sound");
     assert_eq!(names.topic(PartitionId { topic: id, index: 0 }), Some("changing"));
 }
+
+#[test]
+fn starts_alone_get_an_image_too() {
+    let disk = SimulatedDisk::new();
+    let mut starts = 0;
+    let (start, end) = loop {
+        starts += 1;
+        assert!(starts < 1_000, "no image was written");
+        let node = start_on(&disk, 1).expect("the node starts");
+        let (start, end) = metadata_log(&node);
+        if start > Offset::ZERO {
+            break (start, end);
+        }
+        assert!(node.drain(Duration::from_secs(3_600)));
+    };
+    assert!(
+        end.0 - start.0 < starts / 2,
+        "{starts} starts, the log is {start} to {end}"
+    );
+}
