@@ -279,7 +279,7 @@ fn of_a_change_that_is_journaled_in_part_that_part_is_made() {
     let mut wire = node.connect();
     let parts = AtomicU32::new(0);
     disk.fail_when(move |call: &Call| {
-        let is_part = call.kind == OperationKind::WriteDurable && call.length > 50_000;
+        let is_part = call.kind == OperationKind::WriteDurable && call.length > 20_000;
         (is_part && parts.fetch_add(1, Ordering::Relaxed) > 0).then_some(FaultKind::Error {
             errno: INPUT_OUTPUT_ERROR,
             applied: Applied::Nothing,
