@@ -18,6 +18,10 @@ impl Answered {
 
     /// Adds a batch in a frame that is none of those before the last.
     pub(super) fn note(&mut self, frame: u64, bytes: usize) {
+        assert!(
+            self.frames.back().is_none_or(|(last, _)| *last <= frame),
+            "batches are staged in the order of frames (invariant 1)"
+        );
         match self.frames.back_mut() {
             Some((last, sum)) if *last == frame => *sum += bytes,
             _ => self.frames.push_back((frame, bytes)),
@@ -34,6 +38,10 @@ impl Answered {
             self.frames.pop_front();
             self.bytes -= bytes;
         }
+        assert!(
+            self.bytes == 0,
+            "all that was answered is counted to a frame (invariant 9)"
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! One append, on the core that owns the partition: examine, check, number, stage, wait.
 //!
 //! Read from `Shard::append` on, downwards: it is the way of a batch from the produce handler to the journal. What follows
-//! is in `background.rs`: the flush, and the leader's commit that answers the producer.
+//! is in `flush.rs`: the flush, and the leader's commit that answers the producer.
 
 mod allowance;
 mod bad_records;
@@ -23,7 +23,7 @@ pub use bad_records::{BadRecord, BadRecords};
 pub use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, DiskShortage};
 pub(super) use examine::Approved;
 
-use super::background::MEMORY_GATHERED_BYTES_MAX;
+use super::flush::MEMORY_GATHERED_BYTES_MAX;
 use super::partition::Waiting;
 use super::waiting_room::{Attempt, WaitingRoom};
 use super::{Partition, Shard};
@@ -70,7 +70,7 @@ impl Shard {
         match self.append_in_order(attempt) {
             Attempted::Done => return,
             Attempted::NoRoomInJournal(attempt) => self.wait_for_journal(attempt),
-            Attempted::NoRoomInMemory(attempt) => self.waiting_for_memory.borrow_mut().push(attempt),
+            Attempted::NoRoomInMemory(attempt) => self.waiting.for_memory.borrow_mut().push(attempt),
         }
         self.background.notify_one();
     }
@@ -78,7 +78,7 @@ impl Shard {
     /// Says whether an append has its turn only after those that wait for the journal. What may use the journal's reserve waits
     /// behind its own partition's alone: it is there to help the others.
     fn waits_behind_others(&self, request: &AppendRequest) -> bool {
-        let room = self.waiting_for_journal.borrow();
+        let room = self.waiting.for_journal.borrow();
         match request.reserve {
             Reserve::Keep => !room.is_empty() && !planted(Bug::WaitingOvertaken),
             Reserve::UseHalf | Reserve::Use => room.has(request.partition),
@@ -87,7 +87,7 @@ impl Shard {
 
     fn wait_for_journal(&self, attempt: Attempt) {
         if attempt.request.waits {
-            self.waiting_for_journal.borrow_mut().push(attempt);
+            self.waiting.for_journal.borrow_mut().push(attempt);
         } else {
             let why = self.why_journal_is_full();
             self.refuse(attempt.request, AppendRefusal::JournalFull { why });
@@ -106,7 +106,7 @@ impl Shard {
     /// Appends one batch, unless others of its partition wait already: also if the topic is not in memory any more, it must
     /// not overtake them.
     fn append_in_order(&self, attempt: Attempt) -> Attempted {
-        let others_wait = self.waiting_for_memory.borrow().has(attempt.request.partition);
+        let others_wait = self.waiting.for_memory.borrow().has(attempt.request.partition);
         match others_wait {
             true => Attempted::NoRoomInMemory(attempt),
             false => self.append_one(attempt),
@@ -174,11 +174,16 @@ impl Shard {
             reserve: attempt.request.reserve,
         };
         let (id, batch) = (attempt.request.partition, &mut attempt.request.batch);
+        debug_assert_eq!(
+            self.store.borrow().bounds(id),
+            Some((partition.leader.log_start(), numbered.first_offset)),
+            "the leader numbers from where the store's log ends (invariant 2)"
+        );
         let staged = self.store.borrow_mut().append(id, &place, batch);
         match staged {
             Ok(()) => {}
             Err(StageError::Full) => {
-                self.journal_is_full.set(true);
+                self.layout.journal_is_full.set(true);
                 return Attempted::NoRoomInJournal(attempt);
             }
             Err(error) => {
@@ -189,6 +194,14 @@ impl Shard {
         }
         let producers_before = partition.leader.producers().len();
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
+        assert!(
+            appended.first_offset == place.first && appended.next_offset == place.next,
+            "a batch is acknowledged with the offsets that it was staged with (invariant 2)"
+        );
+        assert!(
+            partition.leader.next_offset() == place.next,
+            "the next batch begins where this one ends (invariant 2)"
+        );
         self.producer_room.note(producers_before, &mut partition.leader);
         self.note_appended(&examined.header, in_place, durability);
         note_of_topic(partition.counters(id.topic, &self.topic_book), &examined.header);
@@ -204,7 +217,7 @@ impl Shard {
         match durability {
             Durability::Flushed => true,
             Durability::Memory => {
-                self.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max
+                self.waiting.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max
                     && !self.store.borrow().layout_is_overtaken()
             }
         }
@@ -213,7 +226,14 @@ impl Shard {
     fn note_appended(&self, header: &BatchHeader, in_place: bool, durability: Durability) {
         if durability == Durability::Memory {
             let frame = self.store.borrow().staged_before() - 1;
-            self.answered.borrow_mut().note(frame, header.length_bytes);
+            assert!(
+                !self.store.borrow().is_durable(frame),
+                "what was staged just now is not flushed yet (invariant 1)"
+            );
+            self.waiting
+                .answered
+                .borrow_mut()
+                .note(frame, header.length_bytes);
         }
         let counters = &self.counters;
         counters.appended_batches.add(1);
@@ -229,8 +249,8 @@ impl Shard {
             Durability::Memory => self.store.borrow().unflushed_bytes() < MEMORY_GATHERED_BYTES_MAX,
         };
         match has_time {
-            true => self.staged_in_memory.notify_one(),
-            false => self.staged.notify_one(),
+            true => self.flushing.staged_in_memory.notify_one(),
+            false => self.flushing.staged.notify_one(),
         }
     }
 
@@ -246,6 +266,10 @@ impl Shard {
             first_offset,
             next_offset,
         } = appended;
+        assert!(
+            next_offset <= partition.leader.next_offset(),
+            "a batch that is waited for was appended (invariant 4)"
+        );
         let outcome = AppendOutcome {
             first_offset,
             log_start: partition.leader.log_start(),
@@ -280,41 +304,45 @@ impl Shard {
     /// metadata's, and last those that wait for memory. What was in the first room goes to the other one behind its
     /// partition's. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
-        self.journal_is_full.set(false);
+        self.layout.journal_is_full.set(false);
         self.examinations.note_room();
         self.delete_refused();
-        while let Some(attempt) = take_first(&self.waiting_for_journal) {
+        while let Some(attempt) = take_first(&self.waiting.for_journal) {
             match self.append_in_order(attempt) {
                 Attempted::Done => {}
-                Attempted::NoRoomInMemory(attempt) => self.waiting_for_memory.borrow_mut().push(attempt),
+                Attempted::NoRoomInMemory(attempt) => self.waiting.for_memory.borrow_mut().push(attempt),
                 Attempted::NoRoomInJournal(attempt) => {
-                    return self.waiting_for_journal.borrow_mut().put_back(attempt);
+                    return self.waiting.for_journal.borrow_mut().put_back(attempt);
                 }
             }
             if turns::is_spent() {
-                return self.turn_was_spent.notify_one();
+                return self.flushing.turn_was_spent.notify_one();
             }
         }
-        while let Some(attempt) = take_first(&self.waiting_for_memory) {
+        while let Some(attempt) = take_first(&self.waiting.for_memory) {
             match self.append_one(attempt) {
                 Attempted::Done => {}
                 Attempted::NoRoomInJournal(attempt) | Attempted::NoRoomInMemory(attempt) => {
-                    return self.waiting_for_memory.borrow_mut().put_back(attempt);
+                    return self.waiting.for_memory.borrow_mut().put_back(attempt);
                 }
             }
             if turns::is_spent() {
-                return self.turn_was_spent.notify_one();
+                return self.flushing.turn_was_spent.notify_one();
             }
         }
     }
 
     /// Tells everybody whose batch waits to be appended that it is in vain.
     pub(super) fn refuse_waiting(&self, refusal: &AppendRefusal) {
-        let rooms = [&self.waiting_for_journal, &self.waiting_for_memory];
+        let rooms = [&self.waiting.for_journal, &self.waiting.for_memory];
         let for_room = rooms.into_iter().flat_map(|room| room.borrow_mut().take_all());
         for request in for_room.chain(self.examinations.take_all()) {
             self.refuse(request, refusal.clone());
         }
+        assert!(
+            self.waiting.len() == 0,
+            "whoever waited for room was told (invariant 4)"
+        );
         self.examinations.note_room();
     }
 

@@ -169,7 +169,7 @@ impl Shard {
     /// itself. To be called now and then.
     pub async fn lay_out_for_compaction(&self) {
         let now = self.clock.monotonic();
-        let last = self.layout_waits.replace(LayoutWaits::since(now));
+        let last = self.layout.waits.replace(LayoutWaits::since(now));
         let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
         let mut is_overdue = false;
         for id in self.partition_ids() {
@@ -177,7 +177,7 @@ impl Shard {
             slices.did(1).await;
         }
         if is_overdue {
-            self.layout_is_overdue.set(true);
+            self.layout.is_overdue.set(true);
             self.background.notify_one();
         }
     }
@@ -197,7 +197,7 @@ impl Shard {
             Some((end, since)) if waiting.start < *end => *since,
             _ => last.looked_at,
         };
-        let mut waits = self.layout_waits.borrow_mut();
+        let mut waits = self.layout.waits.borrow_mut();
         waits.seen.insert(id, (waiting.end, since));
         now.saturating_sub(since) >= lag_max / LAYOUT_LAG_PARTS
     }
@@ -294,7 +294,7 @@ impl Shard {
         let Some(job) = job else {
             // What was put in place is to be recorded first.
             self.background.notify_one();
-            let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.checkpointed.notified()).await;
+            let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.layout.checkpointed.notified()).await;
             return Some(Compacted::More);
         };
         let moved_before = outcome.bytes_moved();

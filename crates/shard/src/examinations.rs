@@ -182,7 +182,7 @@ impl Shard {
     }
 
     pub(super) fn grown_bytes(&self) -> usize {
-        let rooms = [&self.waiting_for_journal, &self.waiting_for_memory];
+        let rooms = [&self.waiting.for_journal, &self.waiting.for_memory];
         rooms.map(|room| room.borrow().grown_bytes()).into_iter().sum()
     }
 }

@@ -11,6 +11,7 @@ mod append;
 mod background;
 mod compaction;
 mod examinations;
+mod flush;
 mod partition;
 mod producer_room;
 mod read;
@@ -38,15 +39,16 @@ use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::{AgeLimit, RecoveredPartition, StageError, Store};
 use tokio::sync::Notify;
 
-use answered::Answered;
 pub use append::{
     Acks, Allowance, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, BadRecord, BadRecords,
     DiskShortage,
 };
 pub use background::ShardThreads;
-use compaction::{CompactionCounters, LayoutWaits};
+use background::{Layout, Removals};
+use compaction::CompactionCounters;
 pub use compaction::{CompactionFigures, CompactionMeans};
 use examinations::Examinations;
+use flush::Flushing;
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
@@ -54,7 +56,7 @@ pub use replay::{ReplayError, replay_batches};
 pub use topic_counters::{TopicBook, TopicCounters};
 use troubles::Troubles;
 pub use troubles::Work;
-use waiting_room::{Attempt, WaitingRoom};
+use waiting_room::WaitingRooms;
 pub use watcher::Watcher;
 
 /// Partitions that are looked after before others have their turn.
@@ -177,30 +179,13 @@ pub struct Shard {
     producer_room: ProducerRoom,
     /// Appends that come before all that wait for room.
     examinations: Examinations,
-    /// Appends that the journal had no room for. While there are any, all others queue behind.
-    waiting_for_journal: RefCell<WaitingRoom<Attempt>>,
-    /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue behind.
-    /// None here came after one of its partition in the other room.
-    waiting_for_memory: RefCell<WaitingRoom<Attempt>>,
-    /// Of topics in memory alone: others are not answered before they are flushed.
-    answered: RefCell<Answered>,
-    /// Partitions given up whose deletion the journal had no room for.
-    refused_deletions: RefCell<Vec<PartitionId>>,
-    /// Something waits for the journal, and so for layout.
-    journal_is_full: Cell<bool>,
-    /// Some records have waited for layout longer than their topic allows.
-    layout_is_overdue: Cell<bool>,
-    layout_waits: RefCell<LayoutWaits>,
-    /// Something was staged that somebody waits for, or there is room again.
-    staged: Notify,
-    /// Something was staged whose producer does not wait for the flush.
-    staged_in_memory: Notify,
-    /// Appends that waited for room were to be tried again, and their turn was spent before all of them were.
-    turn_was_spent: Notify,
-    /// Frames before this one were staged when the journal was last looked at for whether it is quiet.
-    looked_before: Cell<u64>,
-    /// A flush has ended.
-    flushed: Notify,
+    /// Appends that wait for room.
+    waiting: WaitingRooms,
+    flushing: Flushing,
+    layout: Layout,
+    removals: Removals,
+    /// Partitions whose compaction failed, and until when they are left alone.
+    compaction_rests: RefCell<HashMap<PartitionId, Duration>>,
     /// Something was read ahead.
     read_ahead: Notify,
     /// The next journal file may have to be prepared.
@@ -208,22 +193,12 @@ pub struct Shard {
     /// Background work may be due.
     background: Notify,
     troubles: Troubles,
-    /// How many reasons there are to leave the next removal for later.
-    removal_rests: Cell<u32>,
     /// When all partitions' tails were marked last.
     tails_marked: Cell<Option<Duration>>,
     /// The disk has less than its reserve left: appends are refused.
     disk_shortage: Cell<Option<DiskShortage>>,
     phase: Cell<Phase>,
-    /// Background work failed while appends wait for room: they may for long.
-    starved: Notify,
-    /// A checkpoint was written, or failed to be.
-    checkpointed: Notify,
-    /// Partitions whose compaction failed, and until when they are left alone.
-    compaction_rests: RefCell<HashMap<PartitionId, Duration>>,
     threads: ShardThreads,
-    /// How long a flush took lately, smoothed.
-    usual_flush: Cell<Duration>,
 }
 
 impl Shard {
@@ -247,32 +222,19 @@ impl Shard {
             store: RefCell::new(store),
             partitions: RefCell::new(HashMap::new()),
             examinations: Examinations::default(),
-            waiting_for_journal: RefCell::new(WaitingRoom::default()),
-            waiting_for_memory: RefCell::new(WaitingRoom::default()),
-            answered: RefCell::new(Answered::default()),
-            refused_deletions: RefCell::new(Vec::new()),
-            journal_is_full: Cell::new(false),
-            layout_is_overdue: Cell::new(false),
-            layout_waits: RefCell::new(LayoutWaits::since(began)),
-            staged: Notify::new(),
-            staged_in_memory: Notify::new(),
-            turn_was_spent: Notify::new(),
-            looked_before: Cell::new(0),
-            flushed: Notify::new(),
+            waiting: WaitingRooms::default(),
+            flushing: Flushing::default(),
+            layout: Layout::since(began),
+            removals: Removals::default(),
+            compaction_rests: RefCell::new(HashMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),
             background: Notify::new(),
             troubles: Troubles::default(),
-            removal_rests: Cell::new(0),
             tails_marked: Cell::new(None),
             disk_shortage: Cell::new(None),
             phase: Cell::new(Phase::Starting),
-            starved: Notify::new(),
-            checkpointed: Notify::new(),
-            compaction_rests: RefCell::new(HashMap::new()),
             threads,
-            // Unknown is slow: the first flush does not run on the core.
-            usual_flush: Cell::new(background::CORE_FLUSH_TIME_MAX * 2),
         })
     }
 
@@ -306,6 +268,16 @@ impl Shard {
         self.producer_room.note(0, &mut leader);
         let mut store = self.store.borrow_mut();
         store.open_partition(id, partition::rolling(&topic));
+        assert_eq!(
+            store.bounds(id),
+            Some((leader.log_start(), leader.next_offset())),
+            "leader and store have recovered the same log (invariant 2)"
+        );
+        assert_eq!(
+            leader.tail(),
+            leader.next_offset(),
+            "with a replica set of one all that was recovered is committed (invariant 3)"
+        );
         store.commit_to(id, leader.tail());
         drop(store);
         self.partitions
@@ -339,11 +311,11 @@ impl Shard {
         match deleted {
             Ok(()) => {
                 self.note_success(Work::Deletion);
-                self.staged.notify_one();
+                self.flushing.staged.notify_one();
             }
             Err(StageError::Full) => {
-                self.journal_is_full.set(true);
-                self.refused_deletions.borrow_mut().push(id);
+                self.layout.journal_is_full.set(true);
+                self.removals.refused.borrow_mut().push(id);
                 return false;
             }
             Err(error) => {
@@ -357,7 +329,7 @@ impl Shard {
     /// Tries the deletions again that the journal had no room for, some at a time: what is staged comes back here when it is flushed.
     fn delete_refused(&self) {
         for _ in 0..DELETED_AGAIN_AT_ONCE {
-            let refused = self.refused_deletions.borrow_mut().pop();
+            let refused = self.removals.refused.borrow_mut().pop();
             let Some(id) = refused else { return };
             if !self.give_up_files(id) {
                 return;
@@ -417,7 +389,7 @@ impl Shard {
 
     /// Returns when appends wait for room and the background failed to make some.
     pub async fn until_starved(&self) {
-        self.starved.notified().await;
+        self.waiting.starved.notified().await;
     }
 
     /// Gives up what lies before `first_kept`; durable on return.
@@ -431,7 +403,7 @@ impl Shard {
         }
         let bytes_before = self.partition_bytes(id).unwrap_or(0);
         let (trimmed, frame) = self.stage_trim(id, first_kept)?;
-        self.staged.notify_one();
+        self.flushing.staged.notify_one();
         if !planted(Bug::TrimAnsweredEarly) {
             self.until_flushed(frame + 1).await?;
         }
@@ -457,33 +429,21 @@ impl Shard {
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         leader.handle_trim(log_start);
+        assert!(
+            first <= log_start && log_start <= leader.tail(),
+            "the log's start never moves back, nor past what is committed (invariant 6)"
+        );
+        assert_eq!(
+            self.store.borrow().bounds(id),
+            Some((leader.log_start(), leader.next_offset())),
+            "leader and store have given up the same records (invariant 6)"
+        );
         let trimmed = Trimmed {
             first,
             next: log_start,
             bytes: 0,
         };
         Ok((trimmed, frame))
-    }
-
-    /// Returns when the frames before this one are durable.
-    ///
-    /// # Errors
-    /// `FlushFailed`: nobody knows what of them is on the disk.
-    async fn until_flushed(&self, before: u64) -> Result<(), AppendRefusal> {
-        loop {
-            // Listened for from here on: a flush that ends after the look is heard.
-            let flushed = self.flushed.notified();
-            {
-                let store = self.store.borrow();
-                if before == 0 || store.is_durable(before - 1) {
-                    return Ok(());
-                }
-                if let Some(reason) = store.dead() {
-                    return Err(AppendRefusal::FlushFailed(reason.to_string()));
-                }
-            }
-            flushed.await;
-        }
     }
 
     /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
@@ -601,7 +561,7 @@ impl Shard {
 
     /// How many appends wait for room, in the journal or in memory.
     pub fn appends_without_room(&self) -> usize {
-        self.waiting_for_journal.borrow().len() + self.waiting_for_memory.borrow().len()
+        self.waiting.len()
     }
 
     /// Where the store stands.

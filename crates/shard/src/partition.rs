@@ -36,6 +36,8 @@ pub(crate) struct Partition {
     /// Fetches that wait for the tail to move, and how each numbers this partition. Those that gave up are found dead.
     pub(super) readers: Vec<(Weak<Watcher>, u32)>,
     readers_swept: usize,
+    /// The tail up to which readers were let and producers answered.
+    shown_tail: Offset,
     counters: OnceCell<Rc<TopicCounters>>,
 }
 
@@ -84,6 +86,7 @@ pub(super) fn compaction_policy(topic: &TopicSettings) -> Option<CompactionPolic
 impl Partition {
     pub(super) fn new(leader: Leader, topic: TopicSettings) -> Partition {
         Partition {
+            shown_tail: leader.tail(),
             leader,
             topic,
             standing: Standing::default(),
@@ -103,17 +106,64 @@ impl Partition {
 
     /// Carries out what the leader wants done: answers producers, wakes readers.
     pub(super) fn act(&mut self) {
+        self.check_bounds();
         while let Some(action) = self.leader.next_action() {
             match action {
                 Action::Commit { tail } => {
+                    assert!(
+                        self.shown_tail <= tail,
+                        "the tail that clients were told never moves back (invariant 3)"
+                    );
+                    assert!(
+                        tail <= self.leader.tail(),
+                        "producers are told of what the leader has committed (invariant 1)"
+                    );
+                    self.shown_tail = tail;
                     answer(&mut self.waiting_committed, tail);
                     answer(&mut self.waiting_durable, tail.max(self.leader.durable_here()));
                     self.wake_readers();
                 }
-                Action::DurableHere { next_offset } => answer(&mut self.waiting_durable, next_offset),
+                Action::DurableHere { next_offset } => {
+                    assert!(
+                        next_offset <= self.leader.durable_here(),
+                        "producers are told of what is flushed (invariant 1)"
+                    );
+                    answer(&mut self.waiting_durable, next_offset);
+                }
                 Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
             }
         }
+    }
+
+    /// Checks the order of a leader's offsets:
+    ///
+    /// ```text
+    /// log start ── tail ── next offset
+    ///     durable here ───────┘
+    /// ```
+    pub(super) fn check_bounds(&self) {
+        let leader = &self.leader;
+        assert!(
+            leader.log_start() <= leader.tail(),
+            "only committed records are given up (invariant 6)"
+        );
+        assert!(
+            leader.tail() <= leader.next_offset(),
+            "what is committed was appended (invariant 3)"
+        );
+        assert!(
+            leader.durable_here() <= leader.next_offset(),
+            "what is durable was appended (invariant 1)"
+        );
+        assert!(
+            self.shown_tail <= leader.tail(),
+            "readers were shown what is committed (invariant 3)"
+        );
+    }
+
+    /// Says whether a producer has not been told yet what became of its batch.
+    pub(super) fn has_waiting_producers(&self) -> bool {
+        !(self.waiting_committed.is_empty() && self.waiting_durable.is_empty())
     }
 
     /// Registers a fetch to be woken when the tail moves. One that was woken by other partitions may come again while it is
@@ -168,6 +218,10 @@ impl Partition {
 fn answer(waiting: &mut VecDeque<Waiting>, reached: Offset) {
     while waiting.front().is_some_and(|first| first.next_offset <= reached) {
         let first = waiting.pop_front().expect("there is a first one");
+        assert!(
+            first.outcome.first_offset < first.next_offset,
+            "an answered batch has records (invariant 1)"
+        );
         // A client that has gone does not wait any more.
         let _ = first.reply.send(Ok(first.outcome));
     }

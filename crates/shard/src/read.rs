@@ -98,6 +98,12 @@ pub enum ReadRefusal {
     Fault(String),
 }
 
+/// Says whether all batches end before an offset, as far as their headers tell.
+fn is_before(found: &[Bytes], tail: Offset) -> bool {
+    let mut batches = found.iter().flat_map(record::batches);
+    batches.all(|batch| batch.is_ok_and(|(header, _)| header.next_offset() <= tail))
+}
+
 impl Shard {
     /// Checks the epoch that a client believes in.
     pub fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
@@ -119,6 +125,10 @@ impl Shard {
             (result.batches, result.is_part) = self
                 .find_batches(request.partition, request.from, result.tail, request.bytes_max)
                 .await?;
+            debug_assert!(
+                is_before(&result.batches, result.tail),
+                "readers see committed records only (invariant 3)"
+            );
             result.bytes = result.batches.iter().map(Bytes::len).sum();
             counters.read_bytes.add(result.bytes as u64);
             self.counters.read_bytes.add(result.bytes as u64);
@@ -137,6 +147,7 @@ impl Shard {
             .ok_or(ReadRefusal::UnknownPartition)?;
         let leader = &partition.leader;
         let (log_start, mut tail) = (leader.log_start(), leader.tail());
+        partition.check_bounds();
         if planted(Bug::UncommittedShown) {
             tail = leader.next_offset();
         }

@@ -157,7 +157,7 @@ async fn offset(answer: AppendAnswer) -> i64 {
 async fn fill_journal(shard: &Shard) -> AppendAnswer {
     loop {
         let answer = append(shard, FLUSHED);
-        if !shard.waiting_for_journal.borrow().is_empty() {
+        if !shard.waiting.for_journal.borrow().is_empty() {
             return answer;
         }
         offset(answer).await;
@@ -168,7 +168,7 @@ async fn fill_journal(shard: &Shard) -> AppendAnswer {
 fn append_until_journal_is_full(shard: &Shard) -> AppendAnswer {
     loop {
         let answer = append(shard, FLUSHED);
-        if !shard.waiting_for_journal.borrow().is_empty() {
+        if !shard.waiting.for_journal.borrow().is_empty() {
             return answer;
         }
     }
@@ -354,7 +354,7 @@ async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_st
             let _answer = append(&shard, FLUSHED);
         }
         let beyond = append_until_memory_is_full(&shard).await;
-        let answered_bytes = shard.answered.borrow().bytes();
+        let answered_bytes = shard.waiting.answered.borrow().bytes();
         let one_more = MEMORY_UNFLUSHED_BYTES_MAX + 2_000;
         assert!((MEMORY_UNFLUSHED_BYTES_MAX..one_more).contains(&answered_bytes));
         shard.start_flushing();
@@ -385,8 +385,8 @@ async fn what_waits_in_either_queue_keeps_its_order() {
         let _waiting = append_until_journal_is_full(&shard);
         shard.configure_partition(MEMORY, topic("fsync"));
         answers.extend([append(&shard, MEMORY), append(&shard, MEMORY)]);
-        assert_eq!(shard.waiting_for_journal.borrow().len(), 3);
-        assert_eq!(shard.waiting_for_memory.borrow().len(), 1);
+        assert_eq!(shard.waiting.for_journal.borrow().len(), 3);
+        assert_eq!(shard.waiting.for_memory.borrow().len(), 1);
         shard.start_flushing();
         shard.start_background();
         let mut offsets = Vec::new();
@@ -481,7 +481,7 @@ async fn a_journal_that_appends_have_filled_has_room_for_trims_and_deletions() {
         );
         shard.delete_partition(MEMORY);
         assert!(shard.partition_bytes(MEMORY).is_none(), "that is journaled");
-        assert!(!shard.waiting_for_journal.borrow().is_empty());
+        assert!(!shard.waiting.for_journal.borrow().is_empty());
         prepare(&shard);
         shard.append_waiting();
         offset(waiting).await;
@@ -523,7 +523,7 @@ async fn use_up_reserve(shard: &Shard) -> AppendRefusal {
         }
         // What is in memory only would ride in the same frame.
         let staged_before = shard.store.borrow().staged_before();
-        shard.staged.notify_one();
+        shard.flushing.staged.notify_one();
         let flushed = shard.until_flushed(staged_before).await;
         flushed.expect("the disk works");
     }
@@ -660,7 +660,7 @@ async fn a_time_is_found_in_a_segment_whose_index_the_cache_has_no_room_for() {
             offset(append(&shard, FLUSHED)).await;
         }
         loop {
-            let checkpointed = shard.checkpointed.notified();
+            let checkpointed = shard.layout.checkpointed.notified();
             if shard.counters.layout_rounds.get() > 0 {
                 break;
             }
@@ -711,7 +711,7 @@ async fn what_cannot_be_removed_does_not_keep_layout_from_going_on() {
             })
         });
         loop {
-            let checkpointed = shard.checkpointed.notified();
+            let checkpointed = shard.layout.checkpointed.notified();
             if shard.store.borrow_mut().delete_partition(MEMORY).is_ok() {
                 break;
             }

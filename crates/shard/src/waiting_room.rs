@@ -4,12 +4,15 @@
 //! Appends here must not keep more memory than their senders were given. A sender that gives up waiting has that room again and
 //! may send as much anew. So appends that nobody waits for go, before they are more than all that came before them.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use record::PartitionId;
 use storage::BatchBytes;
+use tokio::sync::Notify;
 
+use super::answered::Answered;
 use super::append::Approved;
 use super::{Acks, AppendRequest};
 
@@ -133,6 +136,14 @@ impl<A: Waits> WaitingRoom<A> {
         self.swept_bytes = self.swept_bytes.saturating_sub(held_bytes(&attempt));
         self.grown_bytes -= attempt.grown_bytes();
         if self.queue.is_empty() {
+            assert!(
+                self.partitions.is_empty(),
+                "an empty room holds no partition's appends up (invariant 2)"
+            );
+            assert!(
+                self.grown_bytes == 0,
+                "the bytes that are counted are those that wait (invariant 9)"
+            );
             self.added_bytes = 0;
         }
         Some(attempt)
@@ -189,6 +200,27 @@ impl<A: Waits> WaitingRoom<A> {
         if *left == 0 {
             self.partitions.remove(&partition);
         }
+    }
+}
+
+/// The rooms in front of the journal and of memory, and what topics in memory were answered already.
+#[derive(Default)]
+pub(super) struct WaitingRooms {
+    /// Appends that the journal had no room for. While there are any, all others queue behind.
+    pub(super) for_journal: RefCell<WaitingRoom<Attempt>>,
+    /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue
+    /// behind. None here came after one of its partition in the other room.
+    pub(super) for_memory: RefCell<WaitingRoom<Attempt>>,
+    /// Of topics in memory alone: others are not answered before they are flushed.
+    pub(super) answered: RefCell<Answered>,
+    /// Background work failed while appends wait for room: they may for long.
+    pub(super) starved: Notify,
+}
+
+impl WaitingRooms {
+    /// How many appends wait for room, in the journal or in memory.
+    pub(super) fn len(&self) -> usize {
+        self.for_journal.borrow().len() + self.for_memory.borrow().len()
     }
 }
 

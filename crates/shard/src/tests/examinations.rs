@@ -131,7 +131,7 @@ async fn a_heavy_batch_waits_for_room_in_its_turn() {
         let first = fill_journal(&shard).await;
         let heavy = append_heavy(&shard, FLUSHED);
         let last = append(&shard, FLUSHED);
-        while shard.waiting_for_journal.borrow().len() < 3 {
+        while shard.waiting.for_journal.borrow().len() < 3 {
             yield_now().await;
         }
         prepare(&shard);
