@@ -100,7 +100,7 @@ pub enum ReadRefusal {
 
 /// Says whether all batches end before an offset, as far as their headers tell.
 fn is_before(found: &[Bytes], tail: Offset) -> bool {
-    let mut batches = found.iter().flat_map(record::batches);
+    let mut batches = found.iter().flat_map(|bytes| record::batches(bytes));
     batches.all(|batch| batch.is_ok_and(|(header, _)| header.next_offset() <= tail))
 }
 
