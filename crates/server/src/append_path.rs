@@ -1,7 +1,7 @@
 //! The way of an append, part one: a Produce request becomes one batch for each partition, each sent to the core that
 //! owns the partition, and one answer when all are committed.
 //!
-//! Read on in `shard/append.rs` (examine, check, number, stage) and `shard/background.rs` (flush, commit). Everything up to
+//! Read on in `shard/append.rs` (examine, check, number, stage) and `shard/flush.rs` (flush, commit). Everything up to
 //! staging or queueing, or sending to the owner, happens before the connection's next request is looked at (`begin`): so
 //! appends of a connection keep their order. Only the waiting is done later.
 

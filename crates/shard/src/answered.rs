@@ -20,7 +20,7 @@ impl Answered {
     pub(super) fn note(&mut self, frame: u64, bytes: usize) {
         assert!(
             self.frames.back().is_none_or(|(last, _)| *last <= frame),
-            "batches are staged in the order of frames (invariant 1)"
+            "batches are staged in the order of frames"
         );
         match self.frames.back_mut() {
             Some((last, sum)) if *last == frame => *sum += bytes,
@@ -38,10 +38,7 @@ impl Answered {
             self.frames.pop_front();
             self.bytes -= bytes;
         }
-        assert!(
-            self.bytes == 0,
-            "all that was answered is counted to a frame (invariant 9)"
-        );
+        assert!(self.bytes == 0, "all that was answered is counted to a frame");
     }
 }
 

@@ -174,16 +174,11 @@ impl Shard {
             reserve: attempt.request.reserve,
         };
         let (id, batch) = (attempt.request.partition, &mut attempt.request.batch);
-        debug_assert_eq!(
-            self.store.borrow().bounds(id),
-            Some((partition.leader.log_start(), numbered.first_offset)),
-            "the leader numbers from where the store's log ends (invariant 2)"
-        );
         let staged = self.store.borrow_mut().append(id, &place, batch);
         match staged {
             Ok(()) => {}
             Err(StageError::Full) => {
-                self.layout.journal_is_full.set(true);
+                self.layout.want_room();
                 return Attempted::NoRoomInJournal(attempt);
             }
             Err(error) => {
@@ -194,13 +189,10 @@ impl Shard {
         }
         let producers_before = partition.leader.producers().len();
         let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
-        assert!(
-            appended.first_offset == place.first && appended.next_offset == place.next,
-            "a batch is acknowledged with the offsets that it was staged with (invariant 2)"
-        );
-        assert!(
-            partition.leader.next_offset() == place.next,
-            "the next batch begins where this one ends (invariant 2)"
+        assert_eq!(
+            self.store.borrow().bounds(id),
+            Some((partition.leader.log_start(), appended.next_offset)),
+            "leader and store know the same log"
         );
         self.producer_room.note(producers_before, &mut partition.leader);
         self.note_appended(&examined.header, in_place, durability);
@@ -228,7 +220,7 @@ impl Shard {
             let frame = self.store.borrow().staged_before() - 1;
             assert!(
                 !self.store.borrow().is_durable(frame),
-                "what was staged just now is not flushed yet (invariant 1)"
+                "what was staged just now is not flushed yet"
             );
             self.waiting
                 .answered
@@ -249,8 +241,8 @@ impl Shard {
             Durability::Memory => self.store.borrow().unflushed_bytes() < MEMORY_GATHERED_BYTES_MAX,
         };
         match has_time {
-            true => self.flushing.staged_in_memory.notify_one(),
-            false => self.flushing.staged.notify_one(),
+            true => self.flushing.want_soon(),
+            false => self.flushing.want(),
         }
     }
 
@@ -268,7 +260,7 @@ impl Shard {
         } = appended;
         assert!(
             next_offset <= partition.leader.next_offset(),
-            "a batch that is waited for was appended (invariant 4)"
+            "a batch that is waited for was appended"
         );
         let outcome = AppendOutcome {
             first_offset,
@@ -304,7 +296,7 @@ impl Shard {
     /// metadata's, and last those that wait for memory. What was in the first room goes to the other one behind its
     /// partition's. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
-        self.layout.journal_is_full.set(false);
+        self.layout.note_room();
         self.examinations.note_room();
         self.delete_refused();
         while let Some(attempt) = take_first(&self.waiting.for_journal) {
@@ -316,7 +308,7 @@ impl Shard {
                 }
             }
             if turns::is_spent() {
-                return self.flushing.turn_was_spent.notify_one();
+                return self.flushing.want_another_turn();
             }
         }
         while let Some(attempt) = take_first(&self.waiting.for_memory) {
@@ -327,7 +319,7 @@ impl Shard {
                 }
             }
             if turns::is_spent() {
-                return self.flushing.turn_was_spent.notify_one();
+                return self.flushing.want_another_turn();
             }
         }
     }
@@ -339,10 +331,7 @@ impl Shard {
         for request in for_room.chain(self.examinations.take_all()) {
             self.refuse(request, refusal.clone());
         }
-        assert!(
-            self.waiting.len() == 0,
-            "whoever waited for room was told (invariant 4)"
-        );
+        assert!(self.waiting.len() == 0, "whoever waited for room was told");
         self.examinations.note_room();
     }
 

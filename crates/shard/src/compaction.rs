@@ -5,13 +5,12 @@
 //! take turns (`maintenance`).
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::counters::Counter;
 use platform::slices::Slices;
-use record::{Offset, PartitionId};
+use record::PartitionId;
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
 use super::partition::compaction_policy;
@@ -24,26 +23,6 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
 /// How long to wait while there is no room for appends: layout needs the disk more then.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
-
-/// What waited for layout at the last look for that.
-pub(super) struct LayoutWaits {
-    looked_at: Duration,
-    /// Of a partition with records in the journal alone: where these ended, and since when at the latest some of them wait.
-    seen: HashMap<PartitionId, (Offset, Duration)>,
-}
-
-impl LayoutWaits {
-    /// Nothing waited at this time.
-    pub(super) fn since(looked_at: Duration) -> LayoutWaits {
-        LayoutWaits {
-            looked_at,
-            seen: HashMap::new(),
-        }
-    }
-}
-
-/// Records wait for layout for this part of what their topic lets superseded values live.
-const LAYOUT_LAG_PARTS: u32 = 4;
 
 /// What compaction may use.
 #[derive(Debug, Clone, Copy)]
@@ -164,44 +143,6 @@ impl Shard {
         }
     }
 
-    /// Has a round of layout begin if the journal alone has had records of a compacted topic for a good part of what its
-    /// `max.compaction.lag.ms` allows: only segments are compacted, and on a node with little to do a round begins much later by
-    /// itself. To be called now and then.
-    pub async fn lay_out_for_compaction(&self) {
-        let now = self.clock.monotonic();
-        let last = self.layout.waits.replace(LayoutWaits::since(now));
-        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
-        let mut is_overdue = false;
-        for id in self.partition_ids() {
-            is_overdue |= self.waits_too_long_for_layout(id, now, &last);
-            slices.did(1).await;
-        }
-        if is_overdue {
-            self.layout.is_overdue.set(true);
-            self.background.notify_one();
-        }
-    }
-
-    fn waits_too_long_for_layout(&self, id: PartitionId, now: Duration, last: &LayoutWaits) -> bool {
-        let lag_max = {
-            let partitions = self.partitions.borrow();
-            let partition = partitions.get(&id);
-            partition.and_then(|partition| Some(partition.topic.compaction.as_ref()?.lag_max))
-        };
-        let waiting = self.store.borrow().waits_for_layout(id);
-        let (Some(lag_max), Some(waiting)) = (lag_max, waiting) else {
-            return false;
-        };
-        // Anything that was not there at the last look has come since.
-        let since = match last.seen.get(&id) {
-            Some((end, since)) if waiting.start < *end => *since,
-            _ => last.looked_at,
-        };
-        let mut waits = self.layout.waits.borrow_mut();
-        waits.seen.insert(id, (waiting.end, since));
-        now.saturating_sub(since) >= lag_max / LAYOUT_LAG_PARTS
-    }
-
     /// Makes a whole pass over a partition, or as much of one as its fate allows. The means may change meanwhile.
     pub async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
         let begun = match self.compaction_order(id, &means()) {
@@ -294,7 +235,7 @@ impl Shard {
         let Some(job) = job else {
             // What was put in place is to be recorded first.
             self.background.notify_one();
-            let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.layout.checkpointed.notified()).await;
+            let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.layout.checkpointed()).await;
             return Some(Compacted::More);
         };
         let moved_before = outcome.bytes_moved();

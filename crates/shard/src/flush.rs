@@ -35,11 +35,11 @@ pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 /// What the flushes of a shard wait for, and who waits for them.
 pub(super) struct Flushing {
     /// Something was staged that somebody waits for, or there is room again.
-    pub(super) staged: Notify,
+    staged: Notify,
     /// Something was staged whose producer does not wait for the flush.
-    pub(super) staged_in_memory: Notify,
+    staged_in_memory: Notify,
     /// Appends that waited for room were to be tried again, and their turn was spent before all of them were.
-    pub(super) turn_was_spent: Notify,
+    turn_was_spent: Notify,
     /// A flush has ended.
     flushed: Notify,
     /// How long a flush took lately, smoothed.
@@ -62,6 +62,23 @@ impl Default for Flushing {
     }
 }
 
+impl Flushing {
+    /// Has what was staged flushed at once.
+    pub(super) fn want(&self) {
+        self.staged.notify_one();
+    }
+
+    /// Has what was staged flushed with what comes in a moment.
+    pub(super) fn want_soon(&self) {
+        self.staged_in_memory.notify_one();
+    }
+
+    /// Has appends that wait for room tried again in another turn.
+    pub(super) fn want_another_turn(&self) {
+        self.turn_was_spent.notify_one();
+    }
+}
+
 impl Shard {
     /// Starts to flush, on the core that calls.
     pub fn start_flushing(self: &Rc<Self>) {
@@ -74,10 +91,7 @@ impl Shard {
         loop {
             let awaited = self.until_flush_is_wanted().await;
             let wanted = self.store.borrow().staged_before();
-            assert!(
-                wanted_before <= wanted,
-                "frames are never taken back (invariant 1)"
-            );
+            assert!(wanted_before <= wanted, "frames are never taken back");
             wanted_before = wanted;
             while wanted > 0 && !self.store.borrow().is_durable(wanted - 1) {
                 // None once the journal is dead: what is staged is never flushed.
@@ -156,10 +170,7 @@ impl Shard {
     /// Tells the leaders how far their partitions are durable, and the store what they commit.
     fn commit(&self, durable: impl IntoIterator<Item = (PartitionId, Offset)>) {
         let mut store = self.store.borrow_mut();
-        assert!(
-            store.dead().is_none(),
-            "a dead journal commits nothing (invariant 8)"
-        );
+        assert!(store.dead().is_none(), "a dead journal commits nothing");
         self.waiting
             .answered
             .borrow_mut()
@@ -184,17 +195,17 @@ impl Shard {
         let (durable, tail) = (leader.durable_here(), leader.tail());
         assert!(
             durable_before.max(next_offset) <= durable,
-            "the leader knows what the journal flushed, and what is durable stays so (invariant 1)"
+            "the leader knows what the journal flushed, and what is durable stays so"
         );
-        assert!(tail_before <= tail, "the tail never moves back (invariant 3)");
+        assert!(tail_before <= tail, "the tail never moves back");
         assert!(
             tail == tail_before || leader.durability() == Durability::Memory || tail <= durable,
-            "with a replica set of one nothing is committed before it is durable here (invariant 1)"
+            "with a replica set of one nothing is committed before it is durable here"
         );
-        debug_assert_eq!(
+        assert_eq!(
             store.bounds(id),
             Some((leader.log_start(), leader.next_offset())),
-            "leader and store know the same log (invariant 2)"
+            "leader and store know the same log"
         );
         store.commit_to(id, tail);
         partition.act();
@@ -219,14 +230,14 @@ impl Shard {
             partition.act();
             assert!(
                 !partition.has_waiting_producers(),
-                "who steps down acknowledges nothing any more (invariant 5)"
+                "who steps down acknowledges nothing any more"
             );
         }
         drop(partitions);
         self.refuse_waiting(&AppendRefusal::JournalDead(reason.to_string()));
         assert!(
             self.refuses().is_some(),
-            "a journal whose flush failed takes nothing any more (invariant 8)"
+            "a journal whose flush failed takes nothing any more"
         );
     }
 
@@ -258,7 +269,7 @@ impl Shard {
         let is_quiet = self.flushing.looked_before.replace(staged_before) == staged_before;
         let is_flushed = staged_before > 0 && store.is_durable(staged_before - 1);
         if is_quiet && is_flushed && store.stage_closing_frame() {
-            self.flushing.staged.notify_one();
+            self.flushing.want();
         }
     }
 
@@ -271,7 +282,7 @@ impl Shard {
             }
             store.staged_before()
         };
-        self.flushing.staged.notify_one();
+        self.flushing.want();
         // Should it fail, the records before it are durable all the same.
         let _ = self.until_flushed(staged_before).await;
     }
@@ -280,7 +291,7 @@ impl Shard {
     pub async fn drain(&self) {
         self.phase.set(Phase::Draining);
         self.refuse_waiting(&AppendRefusal::Stopping);
-        self.flushing.staged.notify_one();
+        self.flushing.want();
         let staged_before = self.store.borrow().staged_before();
         // After a flush that failed nothing more becomes durable.
         if self.until_flushed(staged_before).await.is_ok() {
@@ -289,7 +300,7 @@ impl Shard {
         assert_eq!(
             self.appends_without_room(),
             0,
-            "who waited was told, and nobody waits anew while the node stops (invariant 4)"
+            "who waited was told, and nobody waits anew while the node stops"
         );
         // The core's threads are waited for.
         self.store.borrow().hurry_preparation();

@@ -12,10 +12,13 @@ mod background;
 mod compaction;
 mod examinations;
 mod flush;
+mod layout;
 mod partition;
 mod producer_room;
 mod read;
+mod removal;
 mod replay;
+mod retention;
 mod snapshots;
 mod topic_counters;
 mod troubles;
@@ -28,15 +31,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use planted::{Bug, planted};
 use platform::clock::Clock;
 use platform::counters::{Counter, Histogram};
-use platform::slices::Slices;
 use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
 use protocol::{Found, Leader, LeaderState, ProducerId, ProducerLimits};
-use record::{Epoch, Offset, PartitionId, whole_ms};
-use storage::{AgeLimit, RecoveredPartition, StageError, Store};
+use record::{Epoch, PartitionId};
+use storage::{RecoveredPartition, Store};
 use tokio::sync::Notify;
 
 pub use append::{
@@ -44,15 +45,17 @@ pub use append::{
     DiskShortage,
 };
 pub use background::ShardThreads;
-use background::{Layout, Removals};
 use compaction::CompactionCounters;
 pub use compaction::{CompactionFigures, CompactionMeans};
 use examinations::Examinations;
 use flush::Flushing;
+use layout::Layout;
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
+use removal::Removals;
 pub use replay::{ReplayError, replay_batches};
+pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use topic_counters::{TopicBook, TopicCounters};
 use troubles::Troubles;
 pub use troubles::Work;
@@ -61,8 +64,6 @@ pub use watcher::Watcher;
 
 /// Partitions that are looked after before others have their turn.
 const LOOKED_AFTER_IN_ONE_TURN: usize = 1_000;
-/// Deletions that the journal had no room for and that are tried again together.
-const DELETED_AGAIN_AT_ONCE: usize = 1_000;
 
 /// What a shard needs to know of its node.
 pub struct ShardSettings {
@@ -110,56 +111,12 @@ pub struct ShardCounters {
     pub by_size: RetentionCounters,
 }
 
-/// Counts what retention has deleted for one reason.
-#[derive(Default)]
-pub struct RetentionCounters {
-    /// Each of one partition.
-    pub trims: Counter,
-    /// Records that went.
-    pub records: Counter,
-    /// Bytes that went.
-    pub bytes: Counter,
-}
-
-impl RetentionCounters {
-    fn note(&self, trimmed: &Trimmed) {
-        self.trims.add(1);
-        self.records.add((trimmed.next.0 - trimmed.first.0) as u64);
-        self.bytes.add(trimmed.bytes);
-    }
-}
-
-/// The configs by which retention takes records.
-pub const BY_AGE: &str = "retention.ms";
-/// See `BY_AGE`.
-pub const BY_SIZE: &str = "retention.bytes";
-
 /// Where a shard stands in its node's life. Only a serving one accepts clients' appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Starting,
     Serving,
     Draining,
-}
-
-/// The records that were given up of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trimmed {
-    /// The first offset that was there.
-    pub first: Offset,
-    /// The first offset that is kept.
-    pub next: Offset,
-    /// Bytes of segments and the journal, as far as they are counted to the partition.
-    pub bytes: u64,
-}
-
-/// The records that retention has deleted of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outlived {
-    /// The records.
-    pub trimmed: Trimmed,
-    /// The config that says so.
-    pub config: &'static str,
 }
 
 /// One journal with its partitions: see the crate.
@@ -271,12 +228,12 @@ impl Shard {
         assert_eq!(
             store.bounds(id),
             Some((leader.log_start(), leader.next_offset())),
-            "leader and store have recovered the same log (invariant 2)"
+            "leader and store have recovered the same log"
         );
         assert_eq!(
             leader.tail(),
             leader.next_offset(),
-            "with a replica set of one all that was recovered is committed (invariant 3)"
+            "with a replica set of one all that was recovered is committed"
         );
         store.commit_to(id, leader.tail());
         drop(store);
@@ -284,57 +241,6 @@ impl Shard {
             .borrow_mut()
             .insert(id, Box::new(Partition::new(leader, topic)));
         Ok(())
-    }
-
-    /// Gives a partition up: waiting clients are told, its files go in the background.
-    pub fn delete_partition(&self, id: PartitionId) {
-        if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
-            self.producer_room.note_gone(partition.leader.producers());
-            partition.close();
-            self.topic_book.leave(id.topic);
-        }
-        self.give_up_files(id);
-        self.background.notify_one();
-    }
-
-    /// Says whether the journal had room for that.
-    fn give_up_files(&self, id: PartitionId) -> bool {
-        let mut store = self.store.borrow_mut();
-        let deleted = store.delete_partition(id);
-        if deleted.is_err()
-            && let Some((_, next)) = store.bounds(id)
-        {
-            // It has no leader any more that could say so, and must not hold up the layout that makes room.
-            store.commit_to(id, next);
-        }
-        drop(store);
-        match deleted {
-            Ok(()) => {
-                self.note_success(Work::Deletion);
-                self.flushing.staged.notify_one();
-            }
-            Err(StageError::Full) => {
-                self.layout.journal_is_full.set(true);
-                self.removals.refused.borrow_mut().push(id);
-                return false;
-            }
-            Err(error) => {
-                // The metadata says that it is gone; the next start tries again.
-                self.note_failure(Work::Deletion, &format!("{id}: {error}"));
-            }
-        }
-        true
-    }
-
-    /// Tries the deletions again that the journal had no room for, some at a time: what is staged comes back here when it is flushed.
-    fn delete_refused(&self) {
-        for _ in 0..DELETED_AGAIN_AT_ONCE {
-            let refused = self.removals.refused.borrow_mut().pop();
-            let Some(id) = refused else { return };
-            if !self.give_up_files(id) {
-                return;
-            }
-        }
     }
 
     /// Takes changed configs of a topic over for one of its partitions.
@@ -392,105 +298,6 @@ impl Shard {
         self.waiting.starved.notified().await;
     }
 
-    /// Gives up what lies before `first_kept`; durable on return.
-    ///
-    /// # Errors
-    /// As Kafka's DeleteRecords; and `JournalFull`, when nothing has changed and it may be tried again.
-    pub async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
-        // Before the leader is asked: it is sealed then, and would say no more than that.
-        if let Some(reason) = self.store.borrow().dead() {
-            return Err(AppendRefusal::JournalDead(reason.to_string()));
-        }
-        let bytes_before = self.partition_bytes(id).unwrap_or(0);
-        let (trimmed, frame) = self.stage_trim(id, first_kept)?;
-        self.flushing.staged.notify_one();
-        if !planted(Bug::TrimAnsweredEarly) {
-            self.until_flushed(frame + 1).await?;
-        }
-        self.background.notify_one();
-        let bytes_left = self.partition_bytes(id).unwrap_or(0);
-        Ok(Trimmed {
-            bytes: bytes_before.saturating_sub(bytes_left),
-            ..trimmed
-        })
-    }
-
-    /// The store first: where the journal has no room, the leader must not have moved.
-    fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
-        let mut partitions = self.partitions.borrow_mut();
-        let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-        let may_go = partition.is_abandoned && first_kept == partition.leader.tail();
-        if partition.topic.is_only_compacted() && !may_go {
-            return Err(AppendRefusal::OnlyCompacted);
-        }
-        let leader = &mut partition.leader;
-        let first = leader.log_start();
-        let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
-        let staged = self.store.borrow_mut().trim(id, log_start);
-        let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
-        leader.handle_trim(log_start);
-        assert!(
-            first <= log_start && log_start <= leader.tail(),
-            "the log's start never moves back, nor past what is committed (invariant 6)"
-        );
-        assert_eq!(
-            self.store.borrow().bounds(id),
-            Some((leader.log_start(), leader.next_offset())),
-            "leader and store have given up the same records (invariant 6)"
-        );
-        let trimmed = Trimmed {
-            first,
-            next: log_start,
-            bytes: 0,
-        };
-        Ok((trimmed, frame))
-    }
-
-    /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
-    /// that have stood for less than `stand` go for no age, nor do any without a wall clock to believe.
-    pub async fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
-        let now = self.clock.monotonic();
-        let mark = self
-            .tails_marked
-            .get()
-            .is_none_or(|marked| now.saturating_sub(marked) >= stand);
-        if mark {
-            self.tails_marked.set(Some(now));
-        }
-        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
-        let mut outlived = Vec::new();
-        for id in self.partition_ids() {
-            if self.expire_one(id, now, mark, wall_ms) {
-                outlived.push(id);
-            }
-            slices.did(1).await;
-        }
-        outlived
-    }
-
-    /// Says whether the partition has records that have outlived their topic's retention.
-    fn expire_one(&self, id: PartitionId, now: Duration, mark: bool, wall_ms: Option<i64>) -> bool {
-        let mut partitions = self.partitions.borrow_mut();
-        // It may have been given up meanwhile.
-        let Some(partition) = partitions.get_mut(&id) else {
-            return false;
-        };
-        self.forget_producers(&mut partition.leader, now);
-        if mark {
-            partition.standing.mark(partition.leader.tail());
-        }
-        self.outlived_before(id, partition, wall_ms).is_some()
-    }
-
-    fn forget_producers(&self, leader: &mut Leader, now: Duration) {
-        let before = leader.producers().len();
-        leader.handle_time(now);
-        if self.producer_room.is_tight() || leader.producers().shares().is_tight() {
-            leader.forget_settled_producers(now);
-        }
-        self.producer_room.note(before, leader);
-    }
-
     /// Takes note that producer ids below this one have been handed out.
     pub fn set_next_producer_id(&self, next_id: ProducerId) {
         self.producer_room.set_next_id(next_id);
@@ -499,58 +306,6 @@ impl Shard {
     /// The number of idempotent producers that the partitions remember together.
     pub fn producers_remembered(&self) -> usize {
         self.producer_room.remembered()
-    }
-
-    /// Gives up what has outlived the retention that a partition's topic has now: it may be another one than when that was found.
-    /// Returns what has gone, if anything.
-    ///
-    /// # Errors
-    /// As `trim`.
-    pub async fn retain(
-        &self,
-        id: PartitionId,
-        wall_ms: Option<i64>,
-    ) -> Result<Option<Outlived>, AppendRefusal> {
-        let found = {
-            let partitions = self.partitions.borrow();
-            let partition = partitions.get(&id);
-            partition.and_then(|partition| {
-                let next = self.outlived_before(id, partition, wall_ms)?;
-                let by_size = self.outlived_before(id, partition, None);
-                let by_age = by_size.is_none_or(|by_size| by_size < next);
-                Some((next, by_age))
-            })
-        };
-        let Some((next, by_age)) = found else {
-            return Ok(None);
-        };
-        let trimmed = self.trim(id, next).await?;
-        let (config, counters) = match by_age {
-            true => (BY_AGE, &self.counters.by_age),
-            false => (BY_SIZE, &self.counters.by_size),
-        };
-        counters.note(&trimmed);
-        Ok(Some(Outlived { trimmed, config }))
-    }
-
-    /// The first record that its topic's retention keeps, if those before it are still there. Without a wall clock none goes for
-    /// its age.
-    fn outlived_before(
-        &self,
-        id: PartitionId,
-        partition: &Partition,
-        wall_ms: Option<i64>,
-    ) -> Option<Offset> {
-        let age_ms = partition.topic.retention.map(whole_ms);
-        let age = age_ms.zip(wall_ms).map(|(age_ms, wall_ms)| AgeLimit {
-            oldest_ms: wall_ms.saturating_sub(age_ms),
-            stood_before: partition.standing.stood_before(),
-        });
-        let store = self.store.borrow();
-        let start = store.retention_start(id, age, partition.topic.retention_bytes)?;
-        // Only committed records can be given up.
-        let start = start.min(partition.leader.tail());
-        (start > partition.leader.log_start()).then_some(start)
     }
 
     /// What a partition takes on disk; `None` if it is not here.

@@ -112,11 +112,11 @@ impl Partition {
                 Action::Commit { tail } => {
                     assert!(
                         self.shown_tail <= tail,
-                        "the tail that clients were told never moves back (invariant 3)"
+                        "the tail that clients were told never moves back"
                     );
                     assert!(
                         tail <= self.leader.tail(),
-                        "producers are told of what the leader has committed (invariant 1)"
+                        "producers are told of what the leader has committed"
                     );
                     self.shown_tail = tail;
                     answer(&mut self.waiting_committed, tail);
@@ -126,7 +126,7 @@ impl Partition {
                 Action::DurableHere { next_offset } => {
                     assert!(
                         next_offset <= self.leader.durable_here(),
-                        "producers are told of what is flushed (invariant 1)"
+                        "producers are told of what is flushed"
                     );
                     answer(&mut self.waiting_durable, next_offset);
                 }
@@ -145,19 +145,19 @@ impl Partition {
         let leader = &self.leader;
         assert!(
             leader.log_start() <= leader.tail(),
-            "only committed records are given up (invariant 6)"
+            "only committed records are given up"
         );
         assert!(
             leader.tail() <= leader.next_offset(),
-            "what is committed was appended (invariant 3)"
+            "what is committed was appended"
         );
         assert!(
             leader.durable_here() <= leader.next_offset(),
-            "what is durable was appended (invariant 1)"
+            "what is durable was appended"
         );
         assert!(
             self.shown_tail <= leader.tail(),
-            "readers were shown what is committed (invariant 3)"
+            "readers were shown what is committed"
         );
     }
 
@@ -220,7 +220,7 @@ fn answer(waiting: &mut VecDeque<Waiting>, reached: Offset) {
         let first = waiting.pop_front().expect("there is a first one");
         assert!(
             first.outcome.first_offset < first.next_offset,
-            "an answered batch has records (invariant 1)"
+            "an answered batch has records"
         );
         // A client that has gone does not wait any more.
         let _ = first.reply.send(Ok(first.outcome));

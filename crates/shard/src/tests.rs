@@ -12,7 +12,7 @@ use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use platform::random::Random;
 use platform::work::Threads;
 use protocol::metadata::{ConfigChange, TopicConfig};
-use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, TopicId};
+use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, Offset, TopicId};
 use storage::{Append, DirectoryId, JournalIdentity, JournalSizes, Reserve, SegmentRolling, StoreConfig};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
@@ -523,7 +523,7 @@ async fn use_up_reserve(shard: &Shard) -> AppendRefusal {
         }
         // What is in memory only would ride in the same frame.
         let staged_before = shard.store.borrow().staged_before();
-        shard.flushing.staged.notify_one();
+        shard.flushing.want();
         let flushed = shard.until_flushed(staged_before).await;
         flushed.expect("the disk works");
     }
@@ -660,7 +660,7 @@ async fn a_time_is_found_in_a_segment_whose_index_the_cache_has_no_room_for() {
             offset(append(&shard, FLUSHED)).await;
         }
         loop {
-            let checkpointed = shard.layout.checkpointed.notified();
+            let checkpointed = shard.layout.checkpointed();
             if shard.counters.layout_rounds.get() > 0 {
                 break;
             }
@@ -711,7 +711,7 @@ async fn what_cannot_be_removed_does_not_keep_layout_from_going_on() {
             })
         });
         loop {
-            let checkpointed = shard.layout.checkpointed.notified();
+            let checkpointed = shard.layout.checkpointed();
             if shard.store.borrow_mut().delete_partition(MEMORY).is_ok() {
                 break;
             }

@@ -138,11 +138,11 @@ impl<A: Waits> WaitingRoom<A> {
         if self.queue.is_empty() {
             assert!(
                 self.partitions.is_empty(),
-                "an empty room holds no partition's appends up (invariant 2)"
+                "an empty room holds no partition's appends up"
             );
             assert!(
                 self.grown_bytes == 0,
-                "the bytes that are counted are those that wait (invariant 9)"
+                "the bytes that are counted are those that wait"
             );
             self.added_bytes = 0;
         }

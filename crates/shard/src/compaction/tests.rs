@@ -165,7 +165,7 @@ async fn is_laid_out_in_time(value: &[u8]) {
         shard.start_flushing();
         shard.start_background();
         shard.lay_out_for_compaction().await;
-        assert!(!shard.layout.is_overdue.get(), "nothing waits");
+        assert!(!shard.layout.is_overdue(), "nothing waits");
         for _ in 0..40 {
             let mut builder = BatchBuilder::new(Compression::None);
             builder.append(shard.clock.wall_ms(), Some(b"key"), Some(value), &[]);
@@ -175,7 +175,7 @@ async fn is_laid_out_in_time(value: &[u8]) {
             appended.expect("there is room");
         }
         shard.lay_out_for_compaction().await;
-        assert!(!shard.layout.is_overdue.get(), "it may wait for ever");
+        assert!(!shard.layout.is_overdue(), "it may wait for ever");
         shard.configure_partition(ID, topic(&[("max.compaction.lag.ms", "1")]));
         let began = Instant::now();
         while shard.counters.layout_rounds.get() == 0 {
