@@ -217,6 +217,29 @@ impl Leader {
         }
     }
 
+    /// Opens a later epoch at the end of the same log: this node goes on leading. What was committed stays so, and the rest is once
+    /// the ack quorum has acknowledged it. Followers acknowledge anew what they hold; the leader's own replica holds what it held.
+    ///
+    /// # Panics
+    /// The epoch is not above the present one: the metadata opens each once, in their order.
+    pub fn handle_epoch(&mut self, epoch: Epoch) {
+        self.state
+            .history
+            .epochs
+            .open(epoch, self.state.next_offset)
+            .expect("the metadata opens epochs in their order");
+        self.state.epoch = epoch;
+        self.sealed = false;
+        self.due.abandon = false;
+        let own = self.state.node;
+        let followers = self
+            .state
+            .replicas
+            .iter_mut()
+            .filter(|replica| replica.node != own);
+        followers.for_each(|follower| follower.next_offset = Offset::ZERO);
+    }
+
     /// Where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for retention. Below
     /// the present start nothing is left to give up. Changes nothing.
     ///

@@ -6,7 +6,7 @@ use protocol::groups::GroupError;
 use protocol::leader::{AppendError, TrimError};
 use protocol::metadata::{ApplyError, PlanError, TopicNameError};
 use record::BatchError;
-use shard::{AppendRefusal, ReadRefusal};
+use shard::{AppendRefusal, NotLed, ReadRefusal};
 
 use crate::controller::ChangeError;
 
@@ -74,10 +74,19 @@ fn leader_code(error: &AppendError) -> ErrorCode {
     }
 }
 
+/// For whatever needs a partition's leader.
+pub(crate) fn led_code(why: NotLed) -> ErrorCode {
+    match why {
+        NotLed::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        NotLed::NotLeader => ErrorCode::NotLeaderOrFollower,
+    }
+}
+
 /// For Fetch, ListOffsets and their kin.
 pub(crate) fn read_code(refusal: &ReadRefusal) -> ErrorCode {
     match refusal {
         ReadRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        ReadRefusal::NotLeader => ErrorCode::NotLeaderOrFollower,
         ReadRefusal::FencedEpoch { .. } => ErrorCode::FencedLeaderEpoch,
         ReadRefusal::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
         ReadRefusal::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,

@@ -21,13 +21,13 @@ impl Stands {
     /// On the core that owns the partition.
     ///
     /// # Errors
-    /// It is not here.
+    /// It is not here, or not led here.
     pub(crate) fn of(shard: &Shard, partition: PartitionId) -> Result<Stands, ReadRefusal> {
         let stands = shard.with_leader(partition, |leader| Stands {
             log_start: leader.log_start(),
             tail: leader.tail(),
         });
-        stands.ok_or(ReadRefusal::UnknownPartition)
+        Ok(stands?)
     }
 
     /// How many offsets lie between a reader that goes on at `next` and the tail.

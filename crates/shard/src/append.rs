@@ -136,7 +136,7 @@ impl Shard {
 
     /// The place that the batch gets or has already. Nothing has changed yet.
     fn check(&self, partition: &Partition, attempt: &Attempt) -> Result<Checked, AppendRefusal> {
-        let Partition { leader, topic, .. } = partition;
+        let (leader, topic) = (partition.role.leader()?, &partition.topic);
         if attempt.request.acks == Acks::Quorum {
             let replicas = leader.check_replicas(topic.insync_replicas_min);
             replicas.map_err(AppendRefusal::Leader)?;
@@ -157,7 +157,9 @@ impl Shard {
 
     /// Puts a batch into the journal if there is room, and makes its number final.
     fn stage(&self, partition: &mut Partition, mut attempt: Attempt, numbered: Numbered) -> Attempted {
-        let durability = partition.leader.durability();
+        let leader = partition.role.leader_mut();
+        let leader = leader.expect("it has numbered the batch in this turn");
+        let durability = leader.durability();
         if !self.has_room_in_memory(durability) {
             return Attempted::NoRoomInMemory(attempt);
         }
@@ -187,14 +189,14 @@ impl Shard {
                 return Attempted::Done;
             }
         }
-        let producers_before = partition.leader.producers().len();
-        let appended = partition.leader.handle_append(self.clock.monotonic(), numbered);
+        let producers_before = leader.producers().len();
+        let appended = leader.handle_append(self.clock.monotonic(), numbered);
         assert_eq!(
             self.store.borrow().bounds(id),
-            Some((partition.leader.log_start(), appended.next_offset)),
+            Some((leader.log_start(), appended.next_offset)),
             "leader and store know the same log"
         );
-        self.producer_room.note(producers_before, &mut partition.leader);
+        self.producer_room.note(producers_before, leader);
         self.note_appended(&examined.header, in_place, durability);
         note_of_topic(partition.counters(id.topic, &self.topic_book), &examined.header);
         self.wait(partition, appended, append_time_ms, attempt.request);
@@ -258,13 +260,15 @@ impl Shard {
             first_offset,
             next_offset,
         } = appended;
+        let leader = partition.role.leader();
+        let leader = leader.expect("it has said in this turn where the batch stands");
         assert!(
-            next_offset <= partition.leader.next_offset(),
+            next_offset <= leader.next_offset(),
             "a batch that is waited for was appended"
         );
         let outcome = AppendOutcome {
             first_offset,
-            log_start: partition.leader.log_start(),
+            log_start: leader.log_start(),
             append_time_ms,
         };
         let (queue, reached) = match request.acks {
@@ -273,8 +277,8 @@ impl Shard {
                 let _ = request.reply.send(Ok(outcome));
                 return;
             }
-            Acks::Leader => (&mut partition.waiting_durable, partition.leader.durable_here()),
-            Acks::Quorum => (&mut partition.waiting_committed, partition.leader.tail()),
+            Acks::Leader => (&mut partition.waiting_durable, leader.durable_here()),
+            Acks::Quorum => (&mut partition.waiting_committed, leader.tail()),
         };
         if next_offset <= reached || planted(Bug::AnsweredWhenStaged) {
             let _ = request.reply.send(Ok(outcome));

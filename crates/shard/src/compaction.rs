@@ -137,7 +137,7 @@ impl Shard {
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
         let partition = partitions.get(&id)?;
         match compaction_policy(&partition.topic) {
-            Some(policy) => store.compaction_need(id, &policy, partition.leader.tail(), now_ms),
+            Some(policy) => store.compaction_need(id, &policy, partition.role.leader().ok()?.tail(), now_ms),
             // It was compacted once: there is nothing more to do than to tidy up.
             None => store.may_have_leftovers(id).then(CompactionNeed::default),
         }
@@ -212,7 +212,7 @@ impl Shard {
         let partition = partitions.get(&id)?;
         Some(CompactionOrder {
             policy: compaction_policy(&partition.topic)?,
-            committed: partition.leader.tail(),
+            committed: partition.role.leader().ok()?.tail(),
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,
             key_map_bytes: means.key_map_bytes,

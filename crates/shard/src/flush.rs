@@ -187,7 +187,10 @@ impl Shard {
     }
 
     fn commit_one(&self, store: &mut Store, id: PartitionId, partition: &mut Partition, next_offset: Offset) {
-        let leader = &mut partition.leader;
+        // Of what others lead, they say what is committed.
+        let Ok(leader) = partition.role.leader_mut() else {
+            return;
+        };
         let (durable_before, tail_before) = (leader.durable_here(), leader.tail());
         leader
             .handle_durable(self.settings.node, next_offset)
@@ -226,7 +229,9 @@ impl Shard {
         all.sort_unstable_by_key(|(id, _)| **id);
         for (_, partition) in all {
             partition.refuse_waiting(&failed);
-            partition.leader.handle_seal();
+            if let Ok(leader) = partition.role.leader_mut() {
+                leader.handle_seal();
+            }
             partition.act();
             assert!(
                 !partition.has_waiting_producers(),

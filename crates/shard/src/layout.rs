@@ -117,7 +117,10 @@ impl Shard {
         let job = {
             let partitions = self.partitions.borrow();
             // A partition that is given up, but could not be journaled as such yet, has no leader any more.
-            let mut state = |id: PartitionId| Some(snapshots.take(id, &partitions.get(&id)?.leader, now));
+            let mut state = |id: PartitionId| {
+                let leader = partitions.get(&id)?.role.leader().ok()?;
+                Some(snapshots.take(id, leader, now))
+            };
             self.store.borrow_mut().begin_checkpoint(&mut state)
         };
         self.flushing.want();

@@ -19,6 +19,7 @@ mod read;
 mod removal;
 mod replay;
 mod retention;
+mod role;
 mod snapshots;
 mod topic_counters;
 mod troubles;
@@ -56,6 +57,8 @@ pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 use removal::Removals;
 pub use replay::{ReplayError, replay_batches};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
+pub use role::NotLed;
+use role::Role;
 pub use topic_counters::{TopicBook, TopicCounters};
 use troubles::Troubles;
 pub use troubles::Work;
@@ -239,7 +242,7 @@ impl Shard {
         drop(store);
         self.partitions
             .borrow_mut()
-            .insert(id, Box::new(Partition::new(leader, topic)));
+            .insert(id, Box::new(Partition::led_by(leader, topic)));
         Ok(())
     }
 
@@ -247,19 +250,13 @@ impl Shard {
     pub fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
-            partition.leader.handle_durability(topic.durability);
+            if let Ok(leader) = partition.role.leader_mut() {
+                leader.handle_durability(topic.durability);
+            }
             self.store
                 .borrow_mut()
                 .open_partition(id, partition::rolling(&topic));
         }
-    }
-
-    /// Looks at a partition's leader; `None` if the partition is not here.
-    pub fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Option<T> {
-        self.partitions
-            .borrow()
-            .get(&id)
-            .map(|partition| look(&partition.leader))
     }
 
     /// Takes note that whoever acts by a log of the node's own could not read it.

@@ -1,4 +1,4 @@
-//! A partition on its core: the leader, and who waits for it to move.
+//! A partition on its core: what the node is to it, and who waits for its log to move.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use record::{Offset, TopicId, whole_ms};
 use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::oneshot;
 
-use super::Watcher;
 use super::append::{AppendOutcome, AppendRefusal};
+use super::{Role, Watcher};
 
 use crate::{TopicBook, TopicCounters};
 
@@ -24,7 +24,7 @@ pub(super) struct Waiting {
 }
 
 pub(crate) struct Partition {
-    pub(crate) leader: Leader,
+    pub(crate) role: Role,
     pub(crate) topic: TopicSettings,
     pub(super) standing: Standing,
     /// Its log cannot be read, and nobody acts by it: all of it may be given up, even if the topic is only compacted.
@@ -84,10 +84,10 @@ pub(super) fn compaction_policy(topic: &TopicSettings) -> Option<CompactionPolic
 }
 
 impl Partition {
-    pub(super) fn new(leader: Leader, topic: TopicSettings) -> Partition {
+    pub(super) fn led_by(leader: Leader, topic: TopicSettings) -> Partition {
         Partition {
             shown_tail: leader.tail(),
-            leader,
+            role: Role::Leader(leader),
             topic,
             standing: Standing::default(),
             is_abandoned: false,
@@ -106,8 +106,10 @@ impl Partition {
 
     /// Carries out what the leader wants done: answers producers, wakes readers.
     pub(super) fn act(&mut self) {
-        self.check_bounds();
-        while let Some(action) = self.leader.next_action() {
+        while let Ok(leader) = self.role.leader_mut()
+            && let Some(action) = leader.next_action()
+        {
+            let (tail_now, durable_here) = (leader.tail(), leader.durable_here());
             match action {
                 Action::Commit { tail } => {
                     assert!(
@@ -115,17 +117,17 @@ impl Partition {
                         "the tail that clients were told never moves back"
                     );
                     assert!(
-                        tail <= self.leader.tail(),
+                        tail <= tail_now,
                         "producers are told of what the leader has committed"
                     );
                     self.shown_tail = tail;
                     answer(&mut self.waiting_committed, tail);
-                    answer(&mut self.waiting_durable, tail.max(self.leader.durable_here()));
+                    answer(&mut self.waiting_durable, tail.max(durable_here));
                     self.wake_readers();
                 }
                 Action::DurableHere { next_offset } => {
                     assert!(
-                        next_offset <= self.leader.durable_here(),
+                        next_offset <= durable_here,
                         "producers are told of what is flushed"
                     );
                     answer(&mut self.waiting_durable, next_offset);
@@ -141,8 +143,7 @@ impl Partition {
     /// log start ── tail ── next offset
     ///     durable here ───────┘
     /// ```
-    pub(super) fn check_bounds(&self) {
-        let leader = &self.leader;
+    pub(super) fn check_bounds(&self, leader: &Leader) {
         assert!(
             leader.log_start() <= leader.tail(),
             "only committed records are given up"
@@ -185,7 +186,7 @@ impl Partition {
         self.readers.push((Arc::downgrade(reader), number));
     }
 
-    fn wake_readers(&mut self) {
+    pub(super) fn wake_readers(&mut self) {
         for (reader, number) in self.readers.drain(..) {
             if let Some(reader) = reader.upgrade() {
                 reader.wake(number);

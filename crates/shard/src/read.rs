@@ -8,7 +8,7 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
 
-use super::{Shard, Watcher};
+use super::{Partition, Shard, Watcher};
 use crate::TopicCounters;
 
 /// What a reader wants.
@@ -67,6 +67,9 @@ pub enum ReadRefusal {
     /// The shard has no such partition.
     #[error("this partition is not here")]
     UnknownPartition,
+    /// Another node leads the partition.
+    #[error("this node does not lead the partition")]
+    NotLeader,
     /// The reader believes in an epoch that is over.
     #[error("epoch {wanted} is over, the partition is in {current}")]
     FencedEpoch {
@@ -101,9 +104,7 @@ pub enum ReadRefusal {
 impl Shard {
     /// Checks the epoch that a client believes in.
     pub fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
-        let current = self
-            .with_leader(partition, |leader| leader.epoch())
-            .ok_or(ReadRefusal::UnknownPartition)?;
+        let current = self.with_leader(partition, |leader| leader.epoch())?;
         match wanted {
             Some(wanted) if wanted < current => Err(ReadRefusal::FencedEpoch { wanted, current }),
             Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
@@ -140,9 +141,9 @@ impl Shard {
         let partition = partitions
             .get(&request.partition)
             .ok_or(ReadRefusal::UnknownPartition)?;
-        let leader = &partition.leader;
+        let leader = partition.role.leader()?;
         let (log_start, mut tail) = (leader.log_start(), leader.tail());
-        partition.check_bounds();
+        partition.check_bounds(leader);
         if planted(Bug::UncommittedShown) {
             tail = leader.next_offset();
         }
@@ -256,12 +257,14 @@ impl Shard {
     pub fn watch(&self, watches: &[Watch], reader: &Arc<Watcher>) {
         let mut partitions = self.partitions.borrow_mut();
         for watch in watches {
-            match partitions.get_mut(&watch.partition) {
-                Some(partition) if partition.leader.tail() <= watch.seen => {
-                    partition.watch(watch.number, reader);
-                }
+            let has_not_moved = |partition: &&mut Box<Partition>| {
+                let leader = partition.role.leader();
+                leader.is_ok_and(|leader| leader.tail() <= watch.seen)
+            };
+            match partitions.get_mut(&watch.partition).filter(has_not_moved) {
+                Some(partition) => partition.watch(watch.number, reader),
                 // It has moved already, or is gone: either way the reader should look.
-                _ => reader.wake(watch.number),
+                None => reader.wake(watch.number),
             }
         }
     }

@@ -30,7 +30,9 @@ impl Shard {
     /// Gives a partition up: waiting clients are told, its files go in the background.
     pub fn delete_partition(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
-            self.producer_room.note_gone(partition.leader.producers());
+            if let Ok(leader) = partition.role.leader() {
+                self.producer_room.note_gone(leader.producers());
+            }
             partition.close();
             self.topic_book.leave(id.topic);
         }

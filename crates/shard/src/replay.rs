@@ -53,7 +53,7 @@ impl Shard {
     ) -> Result<(), ReplayError> {
         let (mut from, tail) = self
             .with_leader(partition, |leader| (leader.log_start(), leader.tail()))
-            .ok_or(ReadRefusal::UnknownPartition)?;
+            .map_err(ReadRefusal::from)?;
         while from < tail {
             let found = self.read_batches(partition, from, tail, REPLAY_BYTES).await?;
             let before = from;

@@ -87,11 +87,11 @@ impl Shard {
     fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-        let may_go = partition.is_abandoned && first_kept == partition.leader.tail();
+        let leader = partition.role.leader_mut()?;
+        let may_go = partition.is_abandoned && first_kept == leader.tail();
         if partition.topic.is_only_compacted() && !may_go {
             return Err(AppendRefusal::OnlyCompacted);
         }
-        let leader = &mut partition.leader;
         let first = leader.log_start();
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
         let staged = self.store.borrow_mut().trim(id, log_start);
@@ -139,9 +139,12 @@ impl Shard {
         let Some(partition) = partitions.get_mut(&id) else {
             return false;
         };
-        self.forget_producers(&mut partition.leader, now);
+        let Ok(leader) = partition.role.leader_mut() else {
+            return false;
+        };
+        self.forget_producers(leader, now);
         if mark {
-            partition.standing.mark(partition.leader.tail());
+            partition.standing.mark(leader.tail());
         }
         self.outlived_before(id, partition, wall_ms).is_some()
     }
@@ -203,7 +206,8 @@ impl Shard {
         let store = self.store.borrow();
         let start = store.retention_start(id, age, partition.topic.retention_bytes)?;
         // Only committed records can be given up.
-        let start = start.min(partition.leader.tail());
-        (start > partition.leader.log_start()).then_some(start)
+        let leader = partition.role.leader().ok()?;
+        let start = start.min(leader.tail());
+        (start > leader.log_start()).then_some(start)
     }
 }

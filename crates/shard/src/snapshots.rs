@@ -46,7 +46,7 @@ impl Shard {
                 is_written_to.then(|| (leader.producers().len(), leader.snapshot_history(now)))
             });
             let mut producers = 0;
-            if let Some((count, snapshot)) = taken.flatten() {
+            if let Ok(Some((count, snapshot))) = taken {
                 producers = count;
                 snapshots.taken.insert(id, snapshot);
             }

@@ -1,6 +1,7 @@
 //! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; what the
 //! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
+mod epochs;
 mod examinations;
 mod recompression;
 
@@ -218,7 +219,7 @@ async fn what_was_promised_to_be_flushed_is_so_before_it_is_answered_whatever_th
         let mut promised = append(&shard, FLUSHED);
         shard.configure_partition(FLUSHED, topic("memory"));
         let mut behind = append(&shard, FLUSHED);
-        let tail = || shard.with_leader(FLUSHED, Leader::tail);
+        let tail = || shard.with_leader(FLUSHED, Leader::tail).ok();
         assert_eq!(
             tail(),
             Some(Offset::ZERO),
@@ -252,7 +253,7 @@ async fn retention_that_was_lifted_meanwhile_takes_nothing() {
             .retain(FLUSHED, Some(shard.clock.wall_ms()))
             .await
             .expect("there is nothing to do");
-        let start = || shard.with_leader(FLUSHED, Leader::log_start);
+        let start = || shard.with_leader(FLUSHED, Leader::log_start).ok();
         assert_eq!(start(), Some(Offset::ZERO));
         shard.configure_partition(FLUSHED, keeping("1"));
         shard
@@ -298,7 +299,7 @@ async fn a_backfill_stands_before_it_goes_for_its_age() {
         let Trimmed { first, next, .. } = outlived.trimmed;
         assert_eq!((first, next), (Offset(0), Offset(1)));
         assert_eq!(outlived.config, "retention.ms");
-        let start = shard.with_leader(FLUSHED, Leader::log_start);
+        let start = shard.with_leader(FLUSHED, Leader::log_start).ok();
         assert_eq!(start, Some(Offset(1)), "the second one stands for less");
     };
     LocalSet::new().run_until(test).await;
@@ -544,7 +545,7 @@ async fn a_trim_that_the_journal_has_no_room_for_changes_nothing() {
         let shard = shard();
         let waiting = fill_journal(&shard).await;
         let trimmed = trim_until_journal_is_full(&shard).await;
-        let log_start = || shard.with_leader(FLUSHED, Leader::log_start);
+        let log_start = || shard.with_leader(FLUSHED, Leader::log_start).ok();
         assert_eq!(log_start(), Some(trimmed));
         prepare(&shard);
         shard.append_waiting();
@@ -566,7 +567,7 @@ async fn a_deletion_that_the_journal_has_no_room_for_is_made_when_it_has_some() 
         let _waiting = fill_journal(&shard).await;
         use_up_reserve(&shard).await;
         shard.delete_partition(MEMORY);
-        assert!(shard.with_leader(MEMORY, |_| ()).is_none());
+        assert_eq!(shard.with_leader(MEMORY, |_| ()), Err(NotLed::UnknownPartition));
         assert!(shard.partition_bytes(MEMORY).is_some(), "that is not journaled");
         prepare(&shard);
         shard.append_waiting();
@@ -609,7 +610,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
     let refused = open(Epoch(3)).expect_err("the log has come to it already");
     let expected = format!("{id}: the metadata opens epoch 3, which is used already");
     assert!(refused.starts_with(&expected), "{refused}");
-    assert!(shard.with_leader(id, |_| ()).is_none());
+    assert_eq!(shard.with_leader(id, |_| ()), Err(NotLed::UnknownPartition));
     assert_eq!(open(Epoch(4)), Ok(()));
 }
 

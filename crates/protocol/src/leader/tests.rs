@@ -123,6 +123,65 @@ fn a_number_from_before_the_seal_is_void() {
 }
 
 #[test]
+#[should_panic(expected = "numbered in the epoch that appends it")]
+fn a_number_from_before_the_epoch_is_void() {
+    let mut leader = leader();
+    let numbered = number(&leader, &append(3, 0));
+    leader.handle_epoch(Epoch(1));
+    leader.handle_append(NOW, numbered);
+}
+
+#[test]
+fn a_leader_that_goes_on_in_a_later_epoch_keeps_its_log() {
+    let mut leader = leader();
+    for (count, sequence) in [(3, 0), (2, 3)] {
+        let numbered = number(&leader, &append(count, sequence));
+        leader.handle_append(NOW, numbered);
+    }
+    leader.handle_durable(NodeId(0), Offset(3)).expect("appended");
+    while leader.next_action().is_some() {}
+    leader.handle_epoch(Epoch(4));
+    assert_eq!(leader.epoch(), Epoch(4));
+    assert_eq!((leader.tail(), leader.next_offset()), (Offset(3), Offset(5)));
+    assert_eq!(
+        leader.next_action(),
+        None,
+        "nothing was committed by that, nor given up"
+    );
+    assert_eq!(leader.epochs().at(Offset(4)), Some(Epoch(0)));
+    let numbered = number(&leader, &append(1, 5));
+    leader.handle_append(NOW, numbered);
+    assert_eq!(leader.epochs().at(Offset(5)), Some(Epoch(4)));
+    leader.handle_durable(NodeId(0), Offset(5)).expect("appended");
+    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(5) }));
+}
+
+#[test]
+fn what_followers_acknowledged_before_the_epoch_counts_no_more() {
+    let mut leader = leader_among(3, 2);
+    let numbered = number(&leader, &append(3, 0));
+    leader.handle_append(NOW, numbered);
+    leader.handle_durable(NodeId(1), Offset(3)).expect("appended");
+    leader.handle_epoch(Epoch(1));
+    leader.handle_durable(NodeId(0), Offset(3)).expect("appended");
+    assert_eq!(leader.tail(), Offset(0));
+    leader.handle_durable(NodeId(1), Offset(3)).expect("appended");
+    assert_eq!(leader.tail(), Offset(3));
+}
+
+#[test]
+fn a_sealed_leader_accepts_again_in_a_later_epoch() {
+    let mut leader = leader();
+    leader.handle_seal();
+    assert_eq!(
+        leader.check_append(&append(1, 0), &ANYBODY),
+        Err(AppendError::Sealed { epoch: Epoch(0) })
+    );
+    leader.handle_epoch(Epoch(1));
+    assert!(leader.check_append(&append(1, 0), &ANYBODY).is_ok());
+}
+
+#[test]
 fn a_trim_that_the_journal_refused_leaves_no_trace() {
     let history = History::new(ProducerLimits::default());
     let mut leader = Leader::open(LeaderState::single(

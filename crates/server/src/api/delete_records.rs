@@ -71,9 +71,7 @@ pub(super) async fn handle(
 
 async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Trimmed, AppendRefusal> {
     let first_kept = match offset {
-        UP_TO_TAIL => shard
-            .with_leader(partition, |leader| leader.tail())
-            .ok_or(AppendRefusal::UnknownPartition)?,
+        UP_TO_TAIL => shard.with_leader(partition, |leader| leader.tail())?,
         offset => Offset(offset),
     };
     shard.trim(partition, first_kept).await

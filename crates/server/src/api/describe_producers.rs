@@ -16,6 +16,7 @@ use shard::Shard;
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
+use crate::error_codes::led_code;
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 
@@ -54,7 +55,7 @@ pub(super) async fn handle(
     // until the response is there; whoever writes it holds what its frame takes from then on.
     let count = |shard: Rc<Shard>, id: PartitionId, ()| async move {
         let count = shard.with_leader(id, |leader| leader.producers().len());
-        count.ok_or(ErrorCode::UnknownTopicOrPartition)
+        count.map_err(led_code)
     };
     let counts = ask_owners(&core, &room, questions(), count).await;
     let producers_told = counts.flatten().sum::<usize>().min(PRODUCERS_MAX);
@@ -67,7 +68,8 @@ pub(super) async fn handle(
         async move {
             shard
                 .with_leader(id, |leader| producers(leader, &left))
-                .unwrap_or(Err(ErrorCode::UnknownTopicOrPartition))
+                .map_err(led_code)
+                .flatten()
         }
     };
     let mut described = ask_owners(&core, &room, questions(), work).await;
@@ -122,7 +124,7 @@ fn told(partition_index: i32, described: Result<Vec<ProducerState>, ErrorCode>) 
         ErrorCode::PolicyViolation => {
             Some("the answer would hold too many producers; ask for fewer partitions")
         }
-        _ => Some("the node is stopping"),
+        _ => Some("the node does not lead this partition, or is stopping"),
     };
     PartitionResponse {
         partition_index,

@@ -11,6 +11,7 @@ use shard::Shard;
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::{Core, METADATA_PARTITION};
+use crate::error_codes::led_code;
 use crate::long::Long;
 use crate::owner::ask_owners;
 
@@ -34,11 +35,7 @@ pub(super) async fn handle(
         return refused(&core, request.topics, &room).await;
     }
     let question = [Ok((METADATA_PARTITION, ()))];
-    let work = |shard: Rc<Shard>, id, ()| async move {
-        shard
-            .with_leader(id, extent)
-            .ok_or(ErrorCode::UnknownTopicOrPartition)
-    };
+    let work = |shard: Rc<Shard>, id, ()| async move { shard.with_leader(id, extent).map_err(led_code) };
     let answered = ask_owners(&core, &None, question, work).await.next();
     match answered.expect("one question, one answer") {
         Ok(extent) => told(&core, &extent),

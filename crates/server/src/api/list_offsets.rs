@@ -20,7 +20,7 @@ use shard::{ReadRefusal, Shard, Watch, Watcher};
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::Core;
-use crate::error_codes::read_code;
+use crate::error_codes::{led_code, read_code};
 use crate::long::Long;
 use crate::owner::{ask_owners, find_partition};
 
@@ -180,17 +180,16 @@ async fn look(
 ) -> Result<Found, ErrorCode> {
     let refused = |refusal: ReadRefusal| read_code(&refusal);
     let epoch = shard.check_epoch(id, epoch).map_err(refused)?;
-    let unknown = ErrorCode::UnknownTopicOrPartition;
     match query {
         Query::Latest => {
-            let tail = shard.with_leader(id, |leader| leader.tail()).ok_or(unknown)?;
+            let tail = shard.with_leader(id, |leader| leader.tail()).map_err(led_code)?;
             Ok(Found::place(tail, Some(epoch)))
         }
         Query::Earliest => shard
             .with_leader(id, |leader| {
                 Found::place(leader.log_start(), leader.epochs().at(leader.log_start()))
             })
-            .ok_or(unknown),
+            .map_err(led_code),
         Query::Tiered => Ok(Found::NOTHING),
         Query::Newest => newest(shard, id).await,
         Query::Since(timestamp_ms) => {
@@ -211,7 +210,7 @@ async fn newest(shard: &Rc<Shard>, id: PartitionId) -> Result<Found, ErrorCode> 
     // The store counts what is not committed yet, too. Under load there always is some: wait for it, not around it.
     let appended = shard
         .with_leader(id, |leader| leader.next_offset())
-        .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        .map_err(led_code)?;
     if tokio::time::timeout(COMMIT_PATIENCE, committed(shard, id, appended))
         .await
         .is_err()
@@ -227,9 +226,8 @@ async fn newest(shard: &Rc<Shard>, id: PartitionId) -> Result<Found, ErrorCode> 
 /// Returns when everything below `until` is committed, or the partition is gone.
 async fn committed(shard: &Rc<Shard>, id: PartitionId, until: Offset) {
     let moved = Watcher::new(1);
-    while let Some(tail) = shard
-        .with_leader(id, |leader| leader.tail())
-        .filter(|tail| *tail < until)
+    while let Ok(tail) = shard.with_leader(id, |leader| leader.tail())
+        && tail < until
     {
         shard.watch(&[Watch::lone(id, tail)], &moved);
         moved.woken().await;
@@ -257,8 +255,7 @@ async fn search(
     };
     let limits = shard.settings.batch_limits;
     loop {
-        let stands = shard.with_leader(id, |leader| (leader.log_start(), leader.tail()));
-        let (log_start, tail) = stands.ok_or(ReadRefusal::UnknownPartition)?;
+        let (log_start, tail) = shard.with_leader(id, |leader| (leader.log_start(), leader.tail()))?;
         // Retention may have been faster than the search.
         from = from.max(log_start);
         if from >= tail {

@@ -66,9 +66,7 @@ fn epoch_end(
     question: &Question,
 ) -> Result<EpochEnd, ReadRefusal> {
     shard.check_epoch(partition, question.current)?;
-    shard
-        .with_leader(partition, |leader| leader.epoch_end_offset(question.asked))
-        .ok_or(ReadRefusal::UnknownPartition)
+    Ok(shard.with_leader(partition, |leader| leader.epoch_end_offset(question.asked))?)
 }
 
 fn told(partition: i32, end: Result<EpochEnd, ErrorCode>) -> EpochEndOffset {

@@ -56,8 +56,7 @@ impl Core {
     async fn write_image(&self) -> Result<Growth, AppendRefusal> {
         let place = self
             .shard(0)
-            .with_leader(METADATA_PARTITION, |leader| leader.next_offset())
-            .ok_or(AppendRefusal::UnknownPartition)?;
+            .with_leader(METADATA_PARTITION, |leader| leader.next_offset())?;
         let mut writer = self.with_metadata(|image| ImageWriter::begin(image, place));
         while self.with_metadata(|image| writer.go_on(image, BYTES_IN_ONE_TURN)) {
             tokio::task::yield_now().await;
@@ -85,7 +84,7 @@ impl Core {
         let log_start = self
             .shard(0)
             .with_leader(METADATA_PARTITION, |leader| leader.log_start());
-        if log_start.is_some_and(|log_start| log_start < first_kept)
+        if log_start.is_ok_and(|log_start| log_start < first_kept)
             && let Err(refusal) = self.shard(0).trim(METADATA_PARTITION, first_kept).await
         {
             tracing::debug!(%refusal, "the metadata log was not trimmed; it is tried again later");

@@ -8,6 +8,7 @@
 
 use platform::slices::Slices;
 use protocol::ApplyError;
+use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
@@ -68,6 +69,11 @@ impl Core {
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } => self.open_coordinators(),
             Command::DeleteTopic { .. } => self.delete_partitions(deleted, slices).await,
             Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
+            Command::OpenEpoch {
+                partition,
+                epoch,
+                leader,
+            } => self.open_epoch(*partition, *epoch, *leader),
             Command::SetTopicConfig { id, .. } => self.configure_topic(*id, slices).await,
             Command::SetBrokerConfig { .. } => {
                 for (_, id) in self.all_topics().await {
@@ -75,9 +81,22 @@ impl Core {
                     slices.did(1).await;
                 }
             }
-            _ => {}
+            // A node is told of its own start before it serves.
+            Command::FormatCluster { .. } | Command::StartNode { .. } => {}
         }
         Ok(())
+    }
+
+    /// Leads a partition of this core in the epoch that was opened, or ends the present one if another node is to.
+    fn open_epoch(&self, id: PartitionId, epoch: Epoch, leader: NodeId) {
+        let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
+            return;
+        };
+        let obeyed = match leader == self.facts.node {
+            true => shard.open_epoch(id, epoch),
+            false => shard.end_epoch(id),
+        };
+        obeyed.expect("a partition that the image names is open in its shard, and led there");
     }
 
     /// Has the shards accept the producer ids that may be handed out from now on.

@@ -69,9 +69,9 @@ impl From<Unread> for Problem {
             }) => out_of_range(wanted, log_start, tail),
             Unread::Refused(ReadRefusal::UnknownPartition) => Problem::new(Kind::UnknownPartition, detail),
             Unread::Refused(ReadRefusal::Fault(_)) => Problem::new(Kind::StorageFault, detail),
-            Unread::Refused(ReadRefusal::FencedEpoch { .. } | ReadRefusal::UnknownEpoch { .. }) => {
-                Problem::new(Kind::Unavailable, detail)
-            }
+            Unread::Refused(
+                ReadRefusal::NotLeader | ReadRefusal::FencedEpoch { .. } | ReadRefusal::UnknownEpoch { .. },
+            ) => Problem::new(Kind::Unavailable, detail),
         }
     }
 }

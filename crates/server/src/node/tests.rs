@@ -9,11 +9,12 @@ use platform::disk::{Disk, SimulatedDisk};
 use platform::random::Random;
 use protocol::Durability;
 use protocol::groups::GROUPS_TOPIC;
+use protocol::leader::NodeId;
 use protocol::metadata::{
     Command, ConfigChange, ConfigTarget, ConfigWish, METADATA_PARTITION, Metadata, NewTopic, PlanError,
     Plans, Topic, TopicConfig, fresh_topic_id,
 };
-use record::{Offset, PartitionId};
+use record::{Epoch, Offset, PartitionId};
 use storage::identify;
 
 use super::*;
@@ -121,7 +122,7 @@ fn durabilities(node: &Node) -> Vec<Durability> {
             });
             let durability = |id| {
                 let shard = core.shard(core.facts.shard_of(id));
-                shard.with_leader(id, |leader| leader.durability())
+                shard.with_leader(id, |leader| leader.durability()).ok()
             };
             partitions.into_iter().filter_map(durability).collect::<Vec<_>>()
         });
@@ -308,6 +309,59 @@ fn topics_of_many_partitions_come_and_go_in_slices_that_nobody_sees() {
     });
     let deleted = longest_step(&node, move |metadata| metadata.plan_topic_deletion(id));
     assert_eq!([created, grown, deleted], [1_000; 3], "partitions in one turn");
+}
+
+#[test]
+fn an_epoch_that_is_opened_while_the_node_runs_is_obeyed_by_the_leader() {
+    let node = node(2);
+    let topic = NewTopic {
+        id: fresh_topic_id([3; 16]),
+        name: "led".into(),
+        partition_count: 2,
+        replica_count: 1,
+        config: Vec::new(),
+    };
+    let partitions = [0, 1].map(|index| PartitionId {
+        topic: topic.id,
+        index,
+    });
+    change(&node, move |metadata| {
+        metadata.plan_topic(&topic, &mut Plans::default())
+    });
+    // One of them on each core.
+    let led = |id: PartitionId, core| {
+        let led = node.handle.mailboxes().call(core, move |core| async move {
+            let owner = core.facts.owner_of(id);
+            let named = core.with_metadata(|metadata| metadata.partition(id).map(|state| state.epoch));
+            let led = (owner == core.index).then(|| {
+                let shard = core.shard(core.facts.shard_of(id));
+                shard
+                    .with_leader(id, |leader| leader.epoch())
+                    .expect("it is led here")
+            });
+            (named, led)
+        });
+        wait(led).expect("the core runs")
+    };
+    let epochs = |id| [led(id, 0), led(id, 1)];
+    for id in partitions {
+        let before = epochs(id);
+        change(&node, move |metadata| {
+            metadata.plan_epoch(id, NodeId(config(2).node.id))
+        });
+        let owner = usize::from(before[1].1.is_some());
+        let (named, led) = before[owner];
+        assert_eq!(named, led);
+        let next = led.map(|epoch| Epoch(epoch.0 + 1));
+        for (core, (named, led)) in epochs(id).into_iter().enumerate() {
+            assert_eq!(
+                (named, led),
+                (next, next.filter(|_| core == owner)),
+                "{id} on {core}"
+            );
+        }
+    }
+    assert!(node.drain(Duration::from_secs(3_600)));
 }
 
 /// Where the metadata log begins and ends.
