@@ -5,7 +5,7 @@
 use protocol::Leader;
 use record::{Epoch, PartitionId};
 
-use super::{AppendRefusal, Partition, ReadRefusal, Shard};
+use super::{AppendRefusal, ReadRefusal, Shard};
 
 /// See the module.
 pub(crate) enum Role {

@@ -762,10 +762,10 @@ async fn snapshots_are_taken_in_slices_each_of_one_offset() {
         let mut next_of = |id| shard.with_leader(id, |leader| snapshots.take(id, leader, now).1);
         assert_eq!(
             [FLUSHED, MEMORY].map(&mut next_of),
-            [Some(Offset(1)), Some(Offset(2))]
+            [Ok(Offset(1)), Ok(Offset(2))]
         );
         // Taken once.
-        assert_eq!(next_of(FLUSHED), Some(Offset(2)));
+        assert_eq!(next_of(FLUSHED), Ok(Offset(2)));
     };
     LocalSet::new()
         .run_until(timeout(PATIENCE, test))
