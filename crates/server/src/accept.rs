@@ -10,6 +10,7 @@ use platform::net::{Listener, Stream};
 use protocol::metadata::broker_config::{MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP};
 use tokio::sync::Semaphore;
 
+use crate::caller::{self, Caller};
 use crate::connection::{Arrival, welcome};
 use crate::core::Core;
 use crate::seats::{SeatLimits, Seats};
@@ -88,7 +89,7 @@ impl Doorman {
         self.next_core = (self.next_core + 1) % self.core.facts.mailboxes.cores();
         let arrival = Arrival {
             stream,
-            peer,
+            caller: Arc::new(Caller::at(peer, caller::Listener::Kafka)),
             rest: BytesMut::new(),
             session: None,
             has_asked: false,

@@ -10,6 +10,7 @@ mod record_errors;
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_wire::produce::{
@@ -23,6 +24,7 @@ use tokio::time::{Instant, timeout_at};
 
 use self::begin::{Pending, Started, begin_all};
 use self::record_errors::RecordErrors;
+use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
@@ -39,13 +41,14 @@ const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
 pub(crate) fn produce(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
+    caller: Arc<Caller>,
     request: ProduceRequest,
     version: i16,
     memory: Option<SharedMemory>,
 ) -> impl Future<Output = ProduceResponse> + use<> {
     // The answer is looked at only when those before it are out: the client's time runs from here.
     let deadline = Instant::now() + patience(&request);
-    let begun = begin_all(core, connection, request, version, memory);
+    let begun = begin_all(core, connection, caller, request, version, memory);
     let core = core.clone();
     async move {
         let started = begun.wait().await;

@@ -15,13 +15,13 @@ mod write;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use kafka_wire::{WireError, Writer};
+use kafka_wire::{Text, WireError, Writer};
 use platform::net::{Detached, Stream};
 use platform::turns::{self, TURN_BYTES};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -30,6 +30,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::api;
 use crate::budget::SILENCE_MAX;
+use crate::caller::Caller;
 use crate::core::Core;
 use crate::fetch_session::FetchSession;
 use crate::seats::Seat;
@@ -44,6 +45,9 @@ const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 const LAST_ANSWERS_TENTHS: u32 = 9;
 /// A connection moves after so many partitions in a row, all of one other core.
 const MOVE_AFTER: u32 = 32;
+
+/// A client's name of itself is kept between its requests up to this length: connections that are idle take little memory.
+const KEPT_ID_BYTES_MAX: usize = 256;
 
 /// Why a connection ended, other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +79,7 @@ pub(crate) enum ConnectionError {
 /// A client at a core's door: new, or sent on by another core.
 pub(crate) struct Arrival {
     pub(crate) stream: Detached,
-    pub(crate) peer: SocketAddr,
+    pub(crate) caller: Arc<Caller>,
     /// What was read of its next request already.
     pub(crate) rest: BytesMut,
     /// Its fetch session.
@@ -90,7 +94,8 @@ pub(crate) struct Arrival {
 
 /// What the handlers of one connection share.
 pub(crate) struct Connection {
-    pub(crate) peer: SocketAddr,
+    /// The client, as it named itself last.
+    caller: RefCell<Arc<Caller>>,
     /// Answers are encoded here, one at a time.
     pub(crate) writer: RefCell<Writer>,
     /// The connection's fetch session; ends with it.
@@ -102,6 +107,24 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The client, as it names itself in a request: nearly always in all of them alike.
+    pub(crate) fn caller(&self, client_id: Option<&Text>) -> Arc<Caller> {
+        let mut last = self.caller.borrow_mut();
+        let client_id = client_id.map_or("", Text::as_str);
+        if *last.client_id == *client_id {
+            return last.clone();
+        }
+        let caller = Arc::new(last.named(client_id));
+        if client_id.len() <= KEPT_ID_BYTES_MAX {
+            *last = caller.clone();
+        }
+        caller
+    }
+
+    fn host(&self) -> IpAddr {
+        self.caller.borrow().host()
+    }
+
     /// Takes note that a request wanted a partition of `core`.
     pub(crate) fn note_owner(&self, core: usize) {
         let (last, times) = self.streak.get();
@@ -142,7 +165,7 @@ enum ReadEnd {
 pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
     let Arrival {
         stream,
-        peer,
+        caller,
         rest,
         session,
         has_asked,
@@ -153,7 +176,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
         core.sessions.borrow_mut().adopt(session, Instant::now())
     });
     let connection = Rc::new(Connection {
-        peer,
+        caller: RefCell::new(caller),
         writer: RefCell::new(Writer::new()),
         session: Cell::new(session),
         streak: Cell::new((core.index, 0)),
@@ -163,13 +186,14 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
     let ended = converse(&core, &connection, stream, rest, has_asked, &draining).await;
     core.counters.connections.set(core.counters.connections.get() - 1);
     let session = core.sessions.borrow_mut().take(connection.session.get());
+    let caller = connection.caller.borrow().clone();
     match ended {
         Ok(None) => {}
         Ok(Some((target, stream, rest))) => {
             core.counters.connections_moved.add(1);
             let arrival = Arrival {
                 stream,
-                peer,
+                caller,
                 rest,
                 session,
                 has_asked: true,
@@ -191,7 +215,7 @@ pub(crate) async fn serve(core: Rc<Core>, arrival: Arrival) {
             ) {
                 core.counters.connections_cut_off.add(1);
             }
-            tracing::debug!(%peer, %error, "a connection was closed");
+            tracing::debug!(%caller, %error, "a connection was closed");
         }
     }
 }
@@ -216,7 +240,7 @@ async fn converse(
     let (input, output) = stream.split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = Frames::new(core.clone(), connection.peer.ip(), input, rest, has_asked);
+    let mut frames = Frames::new(core.clone(), connection.host(), input, rest, has_asked);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
@@ -257,7 +281,7 @@ async fn read_requests(
     queue: mpsc::Sender<Queued>,
 ) -> Result<ReadEnd, ConnectionError> {
     let bytes_max = core.facts.config.limits.in_flight_bytes_per_connection;
-    let in_flight = InFlight::new(Some(connection.peer.ip()), bytes_max);
+    let in_flight = InFlight::new(Some(connection.host()), bytes_max);
     let mut begun_bytes = 0;
     while let Some(received) = frames.next(&in_flight).await? {
         let request = &received.request;

@@ -20,6 +20,7 @@ use platform::slices::next_slice;
 use tokio::time::{Instant, sleep_until};
 
 use crate::answer_budget::Held;
+use crate::caller::Caller;
 use crate::config::LimitSettings;
 use crate::connection::Connection;
 use crate::core::Core;
@@ -58,6 +59,7 @@ pub(crate) fn session_bytes(core: &Core, connection: &Connection) -> usize {
 pub(crate) async fn fetch(
     core: Rc<Core>,
     connection: &Connection,
+    caller: &Caller,
     request: FetchRequest,
     version: i16,
     holds_room: bool,
@@ -75,7 +77,7 @@ pub(crate) async fn fetch(
     let committed_only = request.isolation_level == 1;
     let consumer = Consumer {
         session: &connection.session,
-        address: connection.peer.ip(),
+        address: caller.host(),
     };
     let asked = Asked {
         session: request.session_id,

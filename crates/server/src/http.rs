@@ -51,13 +51,13 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Budget;
+use crate::caller::{self, Caller};
 use crate::core::NodeFacts;
 use crate::metrics::{ANSWER_WAIT, Gatherer};
 use crate::seats::Seats;
 use cores::Cores;
 use limits::HttpLimits;
 use line::Line;
-use observe::Peer;
 use places::{Place, Places, Served};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
@@ -258,11 +258,12 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
         .max_buf_size(limits.buffer_bytes_max)
         .keep_alive(crowded.is_none());
     let router = TowerToHyperService::new(router);
-    let (line, peer) = (door.line.clone(), door.peer);
+    let line = door.line.clone();
+    let caller = Arc::new(Caller::at(door.peer, caller::Listener::Http));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let under_way = line.begin();
         request.extensions_mut().insert(line.clone());
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(caller.clone());
         if let Some(crowded) = crowded {
             request.extensions_mut().insert(crowded);
         }

@@ -11,6 +11,7 @@ mod answer_budget;
 mod api;
 mod append_path;
 mod budget;
+mod caller;
 mod change_log;
 mod clock_guard;
 pub mod config;

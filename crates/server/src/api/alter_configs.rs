@@ -4,7 +4,6 @@
 //! metadata. An answer comes when every core works by the new values. What would have no effect before a restart is refused.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,12 @@ use protocol::metadata::{
     ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, Plans, is_internal,
 };
 
+use super::Envelope;
 use super::broker_configs::given_value;
 use super::config_resource::target;
 use super::topic_change::{Refusal, WISHES_IN_ONE_TURN, change, conclude, rehearse};
 use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
@@ -53,9 +54,7 @@ struct Outcome {
 pub(super) async fn replace(
     core: Rc<Core>,
     request: AlterConfigsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> AlterConfigsResponse {
     let wanted = |resource: alter_configs::AlterConfigsResource| Wanted {
         resource_type: resource.resource_type,
@@ -72,7 +71,7 @@ pub(super) async fn replace(
         throttle_time_ms: 0,
         responses: alter(
             &core,
-            client,
+            &caller,
             room,
             request.resources,
             request.validate_only,
@@ -86,9 +85,7 @@ pub(super) async fn replace(
 pub(crate) async fn edit(
     core: Rc<Core>,
     request: IncrementalAlterConfigsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> IncrementalAlterConfigsResponse {
     let wanted = |resource: incremental_alter_configs::AlterConfigsResource| Wanted {
         resource_type: resource.resource_type,
@@ -105,7 +102,7 @@ pub(crate) async fn edit(
         throttle_time_ms: 0,
         responses: alter(
             &core,
-            client,
+            &caller,
             room,
             request.resources,
             request.validate_only,
@@ -195,7 +192,7 @@ pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Resul
 /// Does what is wanted of resources, and tells what became of each, in order. They are read and told beside the core if they are many.
 async fn alter<R: Send + 'static, T: Send + 'static>(
     core: &Rc<Core>,
-    client: IpAddr,
+    caller: &Caller,
     room: SharedRoom,
     resources: Vec<R>,
     validate_only: bool,
@@ -229,8 +226,8 @@ async fn alter<R: Send + 'static, T: Send + 'static>(
         metadata.plan_configs(target, &wish, plans)
     };
     let made = match validate_only {
-        true => rehearse(core, client, aimed, plan).await,
-        false => change(core, client, room.clone(), PATIENCE, aimed, plan).await,
+        true => rehearse(core, caller, aimed, plan).await,
+        false => change(core, caller, room.clone(), PATIENCE, aimed, plan).await,
     };
     let mut outcomes = outcomes.take();
     let tell = move || {

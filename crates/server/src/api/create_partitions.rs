@@ -1,6 +1,5 @@
 //! CreatePartitions: makes topics wider.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::create_partitions::{
@@ -10,11 +9,11 @@ use kafka_wire::{CreatePartitionsRequest, CreatePartitionsResponse, ErrorCode, T
 use protocol::metadata::{Metadata, Plans, Topic};
 use record::{PartitionId, TopicId};
 
+use super::Envelope;
 use super::topic_change::{
     Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, check_replicas, conclude, each_once, patience,
     rehearse,
 };
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::beside;
 use platform::slices::Slices;
@@ -25,9 +24,7 @@ type Wanted = (TopicId, i32);
 pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreatePartitionsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> CreatePartitionsResponse {
     let topics = each_once(request.topics, |topic| topic.name.clone()).await;
     let count = topics.len();
@@ -46,10 +43,10 @@ pub(crate) async fn handle(
         metadata.plan_partitions(id, count, plans)
     };
     let made = match request.validate_only {
-        true => rehearse(&core, client, wanted, plan).await,
+        true => rehearse(&core, &caller, wanted, plan).await,
         false => {
             let patience = patience(request.timeout_ms);
-            change(&core, client, room.clone(), patience, wanted, plan).await
+            change(&core, &caller, room.clone(), patience, wanted, plan).await
         }
     };
     conclude(&mut outcomes, made);

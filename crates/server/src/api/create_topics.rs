@@ -1,7 +1,6 @@
 //! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,13 +16,13 @@ use protocol::metadata::{
 };
 use record::TopicId;
 
+use super::Envelope;
 use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
     Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, each_once, patience, rehearse,
 };
-use crate::budget::SharedRoom;
 use crate::core::Core;
 
 /// Leaves a count to the node.
@@ -39,9 +38,7 @@ const WORK_OF_CONFIGS: usize = 10;
 pub(crate) async fn handle(
     core: Rc<Core>,
     request: CreateTopicsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> CreateTopicsResponse {
     if request.topics.len() > TOPICS_WITHOUT_ROOM_MAX {
         core.answers.room().await;
@@ -50,8 +47,8 @@ pub(crate) async fn handle(
     let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
     let plan = |metadata: &Metadata, topic: NewTopic, plans: &mut Plans| metadata.plan_topic(&topic, plans);
     let made = match request.validate_only {
-        true => rehearse(&core, client, wanted, plan).await,
-        false => change(&core, client, room, patience(request.timeout_ms), wanted, plan).await,
+        true => rehearse(&core, &caller, wanted, plan).await,
+        false => change(&core, &caller, room, patience(request.timeout_ms), wanted, plan).await,
     };
     conclude(&mut wishes, made);
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);

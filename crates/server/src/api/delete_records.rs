@@ -8,10 +8,10 @@ use protocol::metadata::is_internal;
 use record::{Offset, PartitionId};
 use shard::{AppendRefusal, Shard, Trimmed};
 
+use super::Envelope;
 use super::gather::gather;
 use super::topic_change::patience;
 use crate::append_path::FLUSH_PATIENCE_MIN;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::long::Long;
@@ -25,8 +25,7 @@ const NO_LOW_WATERMARK: i64 = -1;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DeleteRecordsRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> DeleteRecordsResponse {
     let topics = Long::of(&core, request.topics, &room);
     let named = topics.iter().flat_map(|topic| {

@@ -1,7 +1,6 @@
 //! DeleteTopics: by name, from version 6 on also by id.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::delete_topics::{DeletableTopicResult, DeleteTopicState};
@@ -10,10 +9,10 @@ use platform::slices::Slices;
 use protocol::metadata::{Metadata, Plans};
 use record::TopicId;
 
+use super::Envelope;
 use super::topic_change::{
     Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, conclude, each_once, patience,
 };
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::beside;
 
@@ -33,9 +32,11 @@ type Found = Result<(Text, TopicId), Refusal>;
 pub(crate) async fn handle(
     core: Rc<Core>,
     request: DeleteTopicsRequest,
-    version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope {
+        version,
+        caller,
+        room,
+    }: Envelope,
 ) -> DeleteTopicsResponse {
     let named = |name: Text| DeleteTopicState {
         name: Some(name),
@@ -51,7 +52,7 @@ pub(crate) async fn handle(
     let doomed: Vec<TopicId> = found.iter().flatten().map(|(_, id)| *id).collect();
     let plan = |metadata: &Metadata, id, _: &mut Plans| metadata.plan_topic_deletion(id);
     let patience = patience(request.timeout_ms);
-    let made = change(&core, client, room.clone(), patience, doomed, plan).await;
+    let made = change(&core, &caller, room.clone(), patience, doomed, plan).await;
     conclude(&mut found, made);
     let told = move || {
         let found = states.into_iter().zip(found);

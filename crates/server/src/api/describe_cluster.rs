@@ -5,6 +5,7 @@ use std::rc::Rc;
 use kafka_wire::describe_cluster::DescribeClusterBroker;
 use kafka_wire::{DescribeClusterRequest, DescribeClusterResponse, ErrorCode, Text};
 
+use super::Envelope;
 use super::authorized::{ON_CLUSTER, if_asked};
 use crate::core::Core;
 
@@ -15,7 +16,7 @@ const CONTROLLERS: i8 = 2;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeClusterRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> DescribeClusterResponse {
     let refused = |code: ErrorCode, message: &'static str| DescribeClusterResponse {
         error_code: code.code(),

@@ -15,10 +15,10 @@ use protocol::metadata::topic_config::{KNOWN, KnownConfig};
 use protocol::metadata::{ConfigSource, ConfigTarget, ConfigValue, KnownBrokerConfig, Metadata, TopicConfig};
 use record::TopicId;
 
+use super::Envelope;
 use super::broker_configs;
 use super::config_resource::{source_code, target, type_code};
 use super::topic_change::Refusal;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::groups::own_config;
 use crate::long::Long;
@@ -40,8 +40,7 @@ pub(super) struct Detail {
 pub(crate) async fn handle(
     core: Rc<Core>,
     request: DescribeConfigsRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> (DescribeConfigsResponse, usize) {
     let resources = Long::of(&core, request.resources, &room);
     let detail = Detail {

@@ -4,7 +4,6 @@
 //! larger than what is in them, are nobody's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::absolute;
 use std::rc::Rc;
 
@@ -16,7 +15,7 @@ use platform::slices::Slices;
 use protocol::metadata::Topic;
 use record::PartitionId;
 
-use crate::budget::SharedRoom;
+use super::Envelope;
 use crate::core::Core;
 use crate::long::Long;
 use crate::owner::ask_owners;
@@ -37,15 +36,13 @@ type Partitions = Vec<PartitionId>;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeLogDirsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> (DescribeLogDirsResponse, usize) {
     // All partitions of the node, for a request of a few bytes. Held until the response is there; whoever writes it holds what its
     // frame takes from then on.
     let held = core
         .answers
-        .reserve(client, gathered_bytes(&core, &request))
+        .reserve(caller.host(), gathered_bytes(&core, &request))
         .await;
     let wanted = match request.topics {
         None => all(&core).await,

@@ -1,7 +1,6 @@
 //! DescribeProducers: what partitions remember of their idempotent producers (KIP-664).
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +12,8 @@ use protocol::{Leader, ProducerId};
 use record::PartitionId;
 use shard::Shard;
 
+use super::Envelope;
 use super::gather::gather;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::led_code;
 use crate::long::Long;
@@ -31,9 +30,7 @@ const NONE: i32 = -1;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeProducersRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> DescribeProducersResponse {
     let topics = Long::of(&core, request.topics, &room);
     let questions = || {
@@ -61,7 +58,7 @@ pub(super) async fn handle(
     let producers_told = counts.flatten().sum::<usize>().min(PRODUCERS_MAX);
     let partitions = topics.iter().map(|topic| topic.partition_indexes.len());
     let gathered_bytes = partitions.sum::<usize>() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
-    let _held = core.answers.reserve(client, gathered_bytes).await;
+    let _held = core.answers.reserve(caller.host(), gathered_bytes).await;
     let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
         let left = left.clone();

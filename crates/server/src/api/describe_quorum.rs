@@ -8,6 +8,7 @@ use protocol::Leader;
 use protocol::metadata::METADATA_NAME;
 use shard::Shard;
 
+use super::Envelope;
 use super::gather::gather;
 use crate::budget::SharedRoom;
 use crate::core::{Core, METADATA_PARTITION};
@@ -28,8 +29,7 @@ struct Extent {
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeQuorumRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> DescribeQuorumResponse {
     if !is_about_metadata(&request.topics) {
         return refused(&core, request.topics, &room).await;

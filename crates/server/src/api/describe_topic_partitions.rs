@@ -3,7 +3,6 @@
 //! Topics come by name. A page holds as many partitions as the client wants and the node allows; if there are more, it ends
 //! with a cursor, from which the next page goes on.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use kafka_wire::describe_topic_partitions::{
@@ -13,8 +12,8 @@ use kafka_wire::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 use platform::slices::Slices;
 use protocol::metadata::{Metadata, Topic, check_topic_name, is_internal};
 
+use super::Envelope;
 use super::authorized::ON_TOPIC;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
 
@@ -28,9 +27,7 @@ const PARTITION_BYTES: usize = 384;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: DescribeTopicPartitionsRequest,
-    _version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope { caller, room, .. }: Envelope,
 ) -> DescribeTopicPartitionsResponse {
     let limit = request.response_partition_limit.clamp(1, PAGE_PARTITIONS_MAX);
     let count = request.topics.len();
@@ -45,7 +42,10 @@ pub(super) async fn handle(
     let first = cursor.as_ref().map_or("", |cursor| cursor.topic_name.as_str());
     let partitions = core.with_metadata(|metadata| metadata.partition_count().min(limit as usize));
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let _held = core.answers.reserve(client, partitions * PARTITION_BYTES).await;
+    let _held = core
+        .answers
+        .reserve(caller.host(), partitions * PARTITION_BYTES)
+        .await;
     let mut page = Page {
         cursor: cursor.as_ref(),
         room: limit as usize,

@@ -6,8 +6,8 @@ use kafka_wire::elect_leaders::{PartitionResult, ReplicaElectionResult};
 use kafka_wire::{ElectLeadersRequest, ElectLeadersResponse, ErrorCode, Text};
 use protocol::metadata::Metadata;
 
+use super::Envelope;
 use super::gather::gather;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
 use crate::owner::find_partition;
@@ -20,8 +20,7 @@ const UNCLEAN: i8 = 1;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: ElectLeadersRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> ElectLeadersResponse {
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
         return ElectLeadersResponse {

@@ -38,12 +38,6 @@ const AT_ONCE: usize = 64;
 /// Answers that are taken before others have their turn: of a group that is not there it comes at once.
 const ANSWERS_IN_ONE_TURN: usize = 1_000;
 
-/// Who sent a request, as groups show their members.
-pub(super) struct Client {
-    pub(super) id: Name,
-    pub(super) host: Name,
-}
-
 /// Why a group request was not done: the code, and a sentence where an answer has room for one.
 struct Refusal {
     code: ErrorCode,

@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
+use super::Envelope;
 use crate::core::Core;
 use crate::error_codes::producer_id_code;
 
 pub(super) async fn handle(
     core: Rc<Core>,
     request: InitProducerIdRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> InitProducerIdResponse {
     if let Err(code) = check(&request) {
         return refused(code);

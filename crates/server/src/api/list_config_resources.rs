@@ -1,7 +1,6 @@
 //! ListConfigResources: everything that has configs. Version 0 asks for subscriptions to metrics only; there are none.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use kafka_wire::list_config_resources::ConfigResource;
 use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
 use platform::slices::Slices;
 
+use super::Envelope;
 use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
 use crate::core::Core;
 use crate::long::Long;
@@ -23,8 +23,7 @@ const NAMES_IN_ONE_TURN: usize = 5_000;
 pub(super) async fn handle(
     core: Rc<Core>,
     request: ListConfigResourcesRequest,
-    version: i16,
-    client: IpAddr,
+    Envelope { version, caller, .. }: Envelope,
 ) -> (ListConfigResourcesResponse, usize) {
     let sorts: BTreeSet<i8> = match request.resource_types.as_slice() {
         _ if version < FIRST_WITH_SORTS => BTreeSet::new(),
@@ -41,7 +40,7 @@ pub(super) async fn handle(
     }
     let topics = core.with_metadata(|metadata| metadata.topics().len());
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let held = core.answers.reserve(client, topics * TOPIC_BYTES).await;
+    let held = core.answers.reserve(caller.host(), topics * TOPIC_BYTES).await;
     let mut config_resources = Long::with_capacity(&core, topics);
     let mut slices = Slices::of(NAMES_IN_ONE_TURN);
     for resource_type in sorts {

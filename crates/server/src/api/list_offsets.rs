@@ -17,8 +17,8 @@ use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 use shard::{ReadRefusal, Shard, Watch, Watcher};
 
+use super::Envelope;
 use super::gather::gather;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::{led_code, read_code};
 use crate::long::Long;
@@ -90,8 +90,7 @@ impl Found {
 pub(super) async fn handle(
     core: Rc<Core>,
     request: ListOffsetsRequest,
-    version: i16,
-    room: SharedRoom,
+    Envelope { version, room, .. }: Envelope,
 ) -> ListOffsetsResponse {
     let topics = Long::of(&core, request.topics, &room);
     let count = topics.iter().map(|topic| topic.partitions.len()).sum();

@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use kafka_wire::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
 
+use super::Envelope;
 use crate::core::Core;
 
 pub(super) async fn handle(
     _core: Rc<Core>,
     _request: ListPartitionReassignmentsRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> ListPartitionReassignmentsResponse {
     ListPartitionReassignmentsResponse::default()
 }

@@ -4,8 +4,8 @@
 //! Answered from this core's image: whoever was told of a change sees it on every connection.
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_wire::metadata::{
@@ -18,10 +18,12 @@ use protocol::metadata::{
 };
 use record::TopicId;
 
+use super::Envelope;
 use super::authorized::{ON_CLUSTER, ON_TOPIC, if_asked};
 use super::topic_change::{Refusal, change, conclude};
 use crate::answer_budget::Held;
 use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::core::Core;
 use crate::long::Long;
 
@@ -49,7 +51,7 @@ enum Named {
 
 /// How topics are told of, and to whom.
 struct Manner {
-    client: IpAddr,
+    caller: Arc<Caller>,
     operations: i32,
     /// Names that are not there may come into being.
     creates: bool,
@@ -61,12 +63,14 @@ struct Manner {
 pub(super) async fn handle(
     core: Rc<Core>,
     request: MetadataRequest,
-    version: i16,
-    room: SharedRoom,
-    client: IpAddr,
+    Envelope {
+        version,
+        caller,
+        room,
+    }: Envelope,
 ) -> (MetadataResponse, usize) {
     let manner = Manner {
-        client,
+        caller,
         operations: if_asked(request.include_topic_authorized_operations, ON_TOPIC),
         creates: request.allow_auto_topic_creation && core.facts.config.topics.auto_create,
         refused: HashMap::new(),
@@ -108,7 +112,7 @@ async fn tell(
     drop(topics);
     let named = Long::of(core, named, &None);
     if manner.creates {
-        manner.refused = create(core, &named, room, manner.client).await;
+        manner.refused = create(core, &named, room, &manner.caller).await;
     }
     look_up_all(core, &named, &manner).await
 }
@@ -126,7 +130,7 @@ async fn look_up_all(
             TOPIC_BYTES + PARTITION_BYTES * core.with_metadata(|metadata| partition_count(metadata, named));
         slices.did(1).await;
     }
-    let held = core.answers.reserve(manner.client, bytes).await;
+    let held = core.answers.reserve(manner.caller.host(), bytes).await;
     let mut told = Long::with_capacity(core, named.len());
     for named in named {
         let topic = core.with_metadata(|metadata| look_up(metadata, named, manner));
@@ -171,7 +175,7 @@ async fn tell_ill_named(
 ) -> (Vec<MetadataResponseTopic>, Held) {
     let held = core
         .answers
-        .reserve(manner.client, topics.len() * TOPIC_BYTES)
+        .reserve(manner.caller.host(), topics.len() * TOPIC_BYTES)
         .await;
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut told = Long::with_capacity(core, topics.len());
@@ -242,7 +246,7 @@ async fn create(
     core: &Rc<Core>,
     named: &[Named],
     room: SharedRoom,
-    client: IpAddr,
+    caller: &Caller,
 ) -> HashMap<Text, ErrorCode> {
     let names = missing(core, named).await;
     let mut refused = HashMap::new();
@@ -264,7 +268,7 @@ async fn create(
     let mut created: Vec<Result<(), Refusal>> = names.iter().map(|_| Ok(())).collect();
     conclude(
         &mut created,
-        change(core, client, room, CREATION_PATIENCE, wanted, plan).await,
+        change(core, caller, room, CREATION_PATIENCE, wanted, plan).await,
     );
     for (name, created) in names.into_iter().zip(created) {
         let Err(Refusal { code, .. }) = created else {

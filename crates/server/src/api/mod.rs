@@ -31,9 +31,9 @@ mod topic_change;
 mod wide;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_wire::{
@@ -45,6 +45,7 @@ use storage::SharedMemory;
 
 use crate::append_path::produce;
 use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::connection::{Connection, ConnectionError};
 use crate::core::Core;
 use crate::fetch_path::{Fetched, fetch, session_bytes};
@@ -93,58 +94,78 @@ pub(crate) fn start(
     let call = Call {
         core,
         connection,
+        caller: connection.caller(header.client_id.as_ref()),
+        room: match header.api_key {
+            // They may wait for long, and have no need of it then.
+            ApiKey::JoinGroup | ApiKey::SyncGroup => room.take(),
+            _ => room.clone(),
+        },
         header,
         reader,
         memory,
-        room: room.clone(),
     };
-    let client = connection.peer.ip();
     match call.header.api_key {
         ApiKey::Produce => call.produce(),
-        ApiKey::Fetch => call.fetch(room.is_some()),
-        ApiKey::ListOffsets => call.answer_sharing(list_offsets::handle, room),
-        ApiKey::Metadata => call.answer_all(metadata::handle, room),
+        ApiKey::Fetch => call.fetch(),
+        ApiKey::ListOffsets => call.answer(list_offsets::handle),
+        ApiKey::Metadata => call.answer_weighing(metadata::handle),
         ApiKey::ApiVersions => Ok(Started::Answer(call.api_versions())),
-        ApiKey::CreateTopics => call.answer_client(create_topics::handle, room),
-        ApiKey::DeleteTopics => call.answer_client(delete_topics::handle, room),
-        ApiKey::DeleteRecords => call.answer_sharing(delete_records::handle, room),
+        ApiKey::CreateTopics => call.answer(create_topics::handle),
+        ApiKey::DeleteTopics => call.answer(delete_topics::handle),
+        ApiKey::DeleteRecords => call.answer(delete_records::handle),
         ApiKey::InitProducerId => call.answer(init_producer_id::handle),
-        ApiKey::OffsetForLeaderEpoch => call.answer_sharing(offset_for_leader_epoch::handle, room),
-        ApiKey::DescribeConfigs => {
-            let handle =
-                |core, request, version, room, _| describe_configs::handle(core, request, version, room);
-            call.answer_all(handle, room)
-        }
-        ApiKey::CreatePartitions => call.answer_client(create_partitions::handle, room),
+        ApiKey::OffsetForLeaderEpoch => call.answer(offset_for_leader_epoch::handle),
+        ApiKey::DescribeConfigs => call.answer_weighing(describe_configs::handle),
+        ApiKey::CreatePartitions => call.answer(create_partitions::handle),
         ApiKey::FindCoordinator => call.answer(groups::find_coordinator),
-        ApiKey::JoinGroup => call.join_group(room.take()),
-        ApiKey::SyncGroup => call.sync_group(room.take()),
+        ApiKey::JoinGroup => call.answer(groups::join_group),
+        ApiKey::SyncGroup => call.answer(groups::sync_group),
         ApiKey::Heartbeat => call.answer(groups::heartbeat),
         ApiKey::LeaveGroup => call.answer(groups::leave_group),
-        ApiKey::OffsetCommit => call.commit_offsets(),
+        ApiKey::OffsetCommit => call.answer_at_once(groups::offset_commit),
         ApiKey::OffsetFetch => call.answer_weighed_by(groups::offset_fetch, groups::fetched_bytes),
-        ApiKey::OffsetDelete => call.answer_sharing(groups::offset_delete, room),
+        ApiKey::OffsetDelete => call.answer(groups::offset_delete),
         ApiKey::DescribeGroups => call.answer_weighed_by(groups::describe_groups, groups::described_bytes),
         ApiKey::ListGroups => call.answer_weighed_by(groups::list_groups, groups::list_bytes),
         ApiKey::DeleteGroups => call.answer(groups::delete_groups),
-        ApiKey::ConsumerGroupHeartbeat => call.heartbeat_of_consumer(),
+        ApiKey::ConsumerGroupHeartbeat => {
+            call.answer_weighed_by(groups::consumer_group_heartbeat, groups::heard_bytes)
+        }
         ApiKey::ConsumerGroupDescribe => {
             call.answer_weighed_by(groups::consumer_group_describe, groups::described_consumer_bytes)
         }
-        ApiKey::AlterConfigs => call.answer_client(alter_configs::replace, room),
-        ApiKey::IncrementalAlterConfigs => call.answer_client(alter_configs::edit, room),
-        ApiKey::ListConfigResources => {
-            let handle =
-                move |core, request, version| list_config_resources::handle(core, request, version, client);
-            call.answer_weighing(handle)
-        }
-        ApiKey::DescribeLogDirs => call.answer_all(describe_log_dirs::handle, room),
+        ApiKey::AlterConfigs => call.answer(alter_configs::replace),
+        ApiKey::IncrementalAlterConfigs => call.answer(alter_configs::edit),
+        ApiKey::ListConfigResources => call.answer_weighing(list_config_resources::handle),
+        ApiKey::DescribeLogDirs => call.answer_weighing(describe_log_dirs::handle),
         ApiKey::DescribeCluster => call.answer(describe_cluster::handle),
-        ApiKey::DescribeTopicPartitions => call.answer_client(describe_topic_partitions::handle, room),
-        ApiKey::DescribeProducers => call.answer_client(describe_producers::handle, room),
-        ApiKey::DescribeQuorum => call.answer_sharing(describe_quorum::handle, room),
+        ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
+        ApiKey::DescribeProducers => call.answer(describe_producers::handle),
+        ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
-        ApiKey::ElectLeaders => call.answer_sharing(elect_leaders::handle, room),
+        ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
+    }
+}
+
+/// What comes with every request beside what it asks for, whichever way it came.
+pub(crate) struct Envelope {
+    /// The version that it is written in, and its answer.
+    pub(crate) version: i16,
+    /// The client whose it is.
+    pub(crate) caller: Arc<Caller>,
+    /// The room that it has taken of its core's memory: as long as anything made of it is left somewhere, that is taken, also when
+    /// the connection is gone.
+    pub(crate) room: SharedRoom,
+}
+
+impl Envelope {
+    /// The envelope of a request that has taken no room of its core's memory.
+    pub(crate) fn without_room(version: i16, caller: Arc<Caller>) -> Envelope {
+        Envelope {
+            version,
+            caller,
+            room: None,
+        }
     }
 }
 
@@ -205,6 +226,7 @@ fn is_one_of(frame: &[u8], keys: &[ApiKey]) -> bool {
 struct Call<'a> {
     core: &'a Rc<Core>,
     connection: &'a Rc<Connection>,
+    caller: Arc<Caller>,
     header: RequestHeader,
     reader: Reader,
     /// What a large append was received into.
@@ -231,17 +253,25 @@ impl Call<'_> {
         }
     }
 
+    fn envelope(&self) -> Envelope {
+        Envelope {
+            version: self.header.api_version,
+            caller: self.caller.clone(),
+            room: self.room.clone(),
+        }
+    }
+
     fn answer<R, F>(
         self,
-        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        handle: impl FnOnce(Rc<Core>, R, Envelope) -> F + 'static,
     ) -> Result<Started, ConnectionError>
     where
         R: Request + Send + 'static,
         R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        self.answer_weighing(move |core, request, version| {
-            let response = handle(core, request, version);
+        self.answer_weighing(move |core, request, envelope| {
+            let response = handle(core, request, envelope);
             async move { (response.await, 0) }
         })
     }
@@ -250,7 +280,7 @@ impl Call<'_> {
     /// told and in the frame.
     fn answer_weighing<R, F>(
         self,
-        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        handle: impl FnOnce(Rc<Core>, R, Envelope) -> F + 'static,
     ) -> Result<Started, ConnectionError>
     where
         R: Request + Send + 'static,
@@ -259,10 +289,10 @@ impl Call<'_> {
     {
         let encode = self.encoder::<R::Response>();
         let (core, form) = (self.core.clone(), Form::of(&self.header));
-        let is_wide = wide::is_wide(&self.reader);
+        let (envelope, is_wide) = (self.envelope(), wide::is_wide(&self.reader));
         let answer = move |request: R| -> Answer {
             Box::pin(async move {
-                let (response, bytes) = handle(core.clone(), request, form.version).await;
+                let (response, bytes) = handle(core.clone(), request, envelope).await;
                 let frame = match is_wide || wide::is_long(bytes) {
                     true => wide::encode(&core, form, response, bytes).await,
                     false => encode(&response),
@@ -277,7 +307,7 @@ impl Call<'_> {
     /// The same where `bytes` says that of a response.
     fn answer_weighed_by<R, F>(
         self,
-        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        handle: impl FnOnce(Rc<Core>, R, Envelope) -> F + 'static,
         bytes: impl Fn(&R::Response) -> usize + 'static,
     ) -> Result<Started, ConnectionError>
     where
@@ -285,8 +315,8 @@ impl Call<'_> {
         R::Response: Encode + Send + 'static,
         F: Future<Output = R::Response> + 'static,
     {
-        self.answer_weighing(move |core, request, version| {
-            let response = handle(core, request, version);
+        self.answer_weighing(move |core, request, envelope| {
+            let response = handle(core, request, envelope);
             async move {
                 let response = response.await;
                 let bytes = bytes(&response);
@@ -313,58 +343,11 @@ impl Call<'_> {
         })))
     }
 
-    /// The same for what has other cores do something: as long as anything made of the request is left there, its room is taken,
-    /// also when the connection is gone.
-    fn answer_sharing<R, F>(
-        self,
-        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom) -> F + 'static,
-        room: &SharedRoom,
-    ) -> Result<Started, ConnectionError>
-    where
-        R: Request + Send + 'static,
-        R::Response: Encode + Send + 'static,
-        F: Future<Output = R::Response> + 'static,
-    {
-        let room = room.clone();
-        self.answer(move |core, request, version| handle(core, request, version, room))
-    }
-
-    /// The same for what depends on whose it is: the address of the client goes along.
-    fn answer_client<R, F>(
-        self,
-        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom, IpAddr) -> F + 'static,
-        room: &SharedRoom,
-    ) -> Result<Started, ConnectionError>
-    where
-        R: Request + Send + 'static,
-        R::Response: Encode + Send + 'static,
-        F: Future<Output = R::Response> + 'static,
-    {
-        let client = self.connection.peer.ip();
-        let handle = move |core, request, version, room| handle(core, request, version, room, client);
-        self.answer_sharing(handle, room)
-    }
-
-    /// The same for what may have a long answer: the address of the client whose it is goes along.
-    fn answer_all<R, F>(
-        self,
-        handle: impl FnOnce(Rc<Core>, R, i16, SharedRoom, IpAddr) -> F + 'static,
-        room: &SharedRoom,
-    ) -> Result<Started, ConnectionError>
-    where
-        R: Request + Send + 'static,
-        R::Response: Encode + Send + 'static,
-        F: Future<Output = (R::Response, usize)> + 'static,
-    {
-        let (room, client) = (room.clone(), self.connection.peer.ip());
-        self.answer_weighing(move |core, request, version| handle(core, request, version, room, client))
-    }
-
     /// The same, begun at once: what comes behind it on the connection need not wait until it is durable. For answers that are
     /// no larger than their requests.
     fn answer_at_once<R, F>(
         self,
-        handle: impl FnOnce(Rc<Core>, R, i16) -> F + 'static,
+        handle: impl FnOnce(Rc<Core>, R, Envelope) -> F + 'static,
     ) -> Result<Started, ConnectionError>
     where
         R: Request + Send + 'static,
@@ -387,59 +370,13 @@ impl Call<'_> {
         Ok(self.answer(handle)?.map(begin))
     }
 
-    /// The same for requests by which a client becomes a group's member: who it is goes along.
-    fn answer_member<R, F>(
-        self,
-        handle: impl FnOnce(Rc<Core>, R, i16, groups::Client) -> F + 'static,
-    ) -> Result<Started, ConnectionError>
-    where
-        R: Request + Send + 'static,
-        R::Response: Encode + Send + 'static,
-        F: Future<Output = R::Response> + 'static,
-    {
-        let client = self.client();
-        self.answer(move |core, request, version| handle(core, request, version, client))
-    }
-
-    fn client(&self) -> groups::Client {
-        groups::Client {
-            id: self.header.client_id.as_ref().map_or("", |id| id.as_str()).into(),
-            // As Kafka shows it.
-            host: format!("/{}", self.connection.peer.ip()).into(),
-        }
-    }
-
-    fn commit_offsets(self) -> Result<Started, ConnectionError> {
-        let (client, room) = (self.client(), self.room.clone());
-        self.answer_at_once(move |core, request, version| {
-            groups::offset_commit(core, request, version, client, room)
-        })
-    }
-
-    fn heartbeat_of_consumer(self) -> Result<Started, ConnectionError> {
-        let client = self.client();
-        self.answer_weighed_by(
-            move |core, request, version| groups::consumer_group_heartbeat(core, request, version, client),
-            groups::heard_bytes,
-        )
-    }
-
-    fn join_group(self, room: SharedRoom) -> Result<Started, ConnectionError> {
-        self.answer_member(|core, request, version, client| {
-            groups::join_group(core, request, version, client, room)
-        })
-    }
-
-    fn sync_group(self, room: SharedRoom) -> Result<Started, ConnectionError> {
-        self.answer(|core, request, version| groups::sync_group(core, request, version, room))
-    }
-
     fn produce(mut self) -> Result<Started, ConnectionError> {
         let request = self.decode::<ProduceRequest>()?;
         let encode = self.encoder();
         let Call {
             core,
             connection,
+            caller,
             header,
             reader,
             memory,
@@ -449,7 +386,7 @@ impl Call<'_> {
         // They refer to the request's memory.
         drop((header, reader));
         let is_answered = request.acks != 0;
-        let response = produce(core, connection, request, version, memory);
+        let response = produce(core, connection, caller, request, version, memory);
         Ok(Started::Answer(Box::pin(async move {
             let response = response.await;
             if !is_answered {
@@ -461,14 +398,21 @@ impl Call<'_> {
         })))
     }
 
-    fn fetch(self, holds_room: bool) -> Result<Started, ConnectionError> {
+    fn fetch(self) -> Result<Started, ConnectionError> {
         let encode = self.encoder();
-        let (core, connection) = (self.core.clone(), self.connection.clone());
+        let (core, connection, caller) = (self.core.clone(), self.connection.clone(), self.caller.clone());
         let form = Form::of(&self.header);
-        let is_wide = wide::is_wide(&self.reader);
+        let (holds_room, is_wide) = (self.room.is_some(), wide::is_wide(&self.reader));
         let answer = move |request: FetchRequest| -> Answer {
             Box::pin(async move {
-                let fetched = fetch(core.clone(), &connection, request, form.version, holds_room);
+                let fetched = fetch(
+                    core.clone(),
+                    &connection,
+                    &caller,
+                    request,
+                    form.version,
+                    holds_room,
+                );
                 let Fetched { response, waited } = fetched.await;
                 let kind = match waited {
                     true => AnswerKind::FetchThatWaited,

@@ -8,8 +8,8 @@ use protocol::EpochEnd;
 use record::{Epoch, PartitionId};
 use shard::{ReadRefusal, Shard};
 
+use super::Envelope;
 use super::gather::gather;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::long::Long;
@@ -24,8 +24,7 @@ struct Question {
 pub(super) async fn handle(
     core: Rc<Core>,
     request: OffsetForLeaderEpochRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> OffsetForLeaderEpochResponse {
     let topics = Long::of(&core, request.topics, &room);
     let named = topics.iter().flat_map(|topic| {

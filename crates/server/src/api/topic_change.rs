@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
@@ -12,6 +11,7 @@ use protocol::metadata::{Command, Metadata, PlanError, Plans, TopicNameError, is
 use protocol::{ApplyError, NodeId};
 
 use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
@@ -83,14 +83,14 @@ pub(super) type Made = Result<Vec<Result<(), Refusal>>, Refusal>;
 /// request's `room`.
 pub(super) async fn change<W: Send + 'static>(
     core: &Core,
-    client: IpAddr,
+    caller: &Caller,
     room: SharedRoom,
     patience: Duration,
     wanted: Vec<W>,
     plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError> + Send + 'static,
 ) -> Made {
     let count = wanted.len();
-    let change = core.change_all(Some(client), room.clone(), wanted, plan);
+    let change = core.change_all(Some(caller.host()), room.clone(), wanted, plan);
     let Ok(changed) = tokio::time::timeout(patience, change).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
@@ -107,11 +107,11 @@ pub(super) async fn change<W: Send + 'static>(
 /// Says what would become of a change, and makes none (`validate_only`).
 pub(super) async fn rehearse<W>(
     core: &Core,
-    client: IpAddr,
+    caller: &Caller,
     wanted: Vec<W>,
     mut plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError>,
 ) -> Made {
-    let mut plans = Plans::of(core.facts.config.plan_limits(), Some(client));
+    let mut plans = Plans::of(core.facts.config.plan_limits(), Some(caller.host()));
     let mut slices = Slices::of(PLANS_IN_ONE_TURN);
     let mut made = Vec::with_capacity(wanted.len());
     for wanted in wanted {

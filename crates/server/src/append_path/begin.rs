@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use kafka_wire::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
@@ -16,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::send_from_outside;
+use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::Core;
 
@@ -58,13 +60,14 @@ impl Begun {
 pub(super) fn begin_all(
     core: &Rc<Core>,
     connection: &Rc<Connection>,
+    caller: Arc<Caller>,
     request: ProduceRequest,
     version: i16,
     memory: Option<SharedMemory>,
 ) -> Begun {
     let has_one = batches(&request).nth(1).is_none();
     let is_answered = request.acks != 0;
-    let beginning = begin(core.clone(), connection.clone(), request, version, memory);
+    let beginning = begin(core.clone(), connection.clone(), caller, request, version, memory);
     if has_one {
         let begun = beginning.now_or_never();
         return Begun::Now(begun.expect("one batch is begun at once"));
@@ -101,6 +104,7 @@ fn go_on(
 async fn begin(
     core: Rc<Core>,
     connection: Rc<Connection>,
+    caller: Arc<Caller>,
     request: ProduceRequest,
     version: i16,
     mut memory: Option<SharedMemory>,
@@ -125,7 +129,7 @@ async fn begin(
             let pending = match (&acks, &known, codec) {
                 (Ok(acks), Ok(known), Ok(())) => {
                     let request = (*acks, allowance.clone(), memory.take());
-                    start_append(&core, &connection, known, partition, request)
+                    start_append(&core, &connection, &caller, known, partition, request)
                 }
                 (Err(refused), ..) | (_, Err(refused), _) => Pending::Refused(*refused),
                 (.., Err(refused)) => Pending::Refused(refused),
@@ -197,6 +201,7 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(To
 fn start_append(
     core: &Rc<Core>,
     connection: &Connection,
+    caller: &Caller,
     (topic, partition_count): &(TopicId, i32),
     partition: PartitionProduceData,
     (acks, allowance, memory): (Acks, Option<Allowance>, Option<SharedMemory>),
@@ -215,7 +220,7 @@ fn start_append(
     };
     connection.note_owner(core.facts.owner_of(id));
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    send_to_owner(core, request.sent_from(connection.peer.ip()).within(allowance));
+    send_to_owner(core, request.sent_from(caller.host()).within(allowance));
     Pending::Answer(answer)
 }
 

@@ -2,6 +2,7 @@
 //! the last of them is written, and that have the connection cut if that takes too long.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
@@ -15,12 +16,12 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::budget::{NoRoom, Room};
+use crate::caller::Caller;
 
 use super::App;
 use super::limits::HttpLimits;
 use super::line::Line;
 use super::media_type::MediaType;
-use super::observe::Peer;
 use super::problem::{Kind, Problem};
 
 /// What a body, or an answer, may have without asking for room: too small to matter, too frequent to ask.
@@ -63,7 +64,10 @@ pub(super) async fn read(app: &App, request: Request, bytes_max: usize) -> Resul
 }
 
 async fn collect(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
-    let payer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let payer = request
+        .extensions()
+        .get::<Arc<Caller>>()
+        .map(|caller| caller.host());
     let mut room = app.bodies.claim(payer, 0);
     let mut read = BytesMut::new();
     let mut pieces = request.into_body().into_data_stream();
@@ -216,6 +220,7 @@ mod tests {
     use super::super::tests::app_with;
     use super::*;
     use crate::budget::Budget;
+    use crate::caller::Listener;
 
     #[tokio::test(start_paused = true)]
     async fn the_last_piece_keeps_the_room_and_the_deadline_of_its_answer() {
@@ -243,9 +248,8 @@ mod tests {
         let came =
             futures_util::stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from(vec![0; bytes]))]);
         let mut request = Request::new(Body::from_stream(came.chain(futures_util::stream::pending())));
-        request
-            .extensions_mut()
-            .insert(Peer(([127, 0, 0, address], 7).into()));
+        let caller = Caller::at(([127, 0, 0, address], 7).into(), Listener::Http);
+        request.extensions_mut().insert(Arc::new(caller));
         request
     }
 

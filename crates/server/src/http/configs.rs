@@ -3,7 +3,6 @@
 //! Both take the way of Kafka's own requests, DescribeConfigs and IncrementalAlterConfigs: what a config is, who may change
 //! it and what values it takes is not known here.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -15,12 +14,12 @@ use protocol::metadata::{ConfigSource, topic_config};
 use serde::Serialize;
 
 use crate::api::config_resource::{BROKER, TOPIC, source_code};
-use crate::api::{alter_configs, describe_configs};
+use crate::api::{Envelope, alter_configs, describe_configs};
+use crate::caller::Caller;
 use crate::config::plain_value;
 
 use super::App;
 use super::json_body::{Members, take_json};
-use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::{Query, bad_parameter};
@@ -141,38 +140,43 @@ impl Resource {
 /// Answers `GET /v1/topics/{topic}/configs`.
 pub(super) async fn of_topic(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<Configs>, Problem> {
     Query::read(request.uri().query(), &[])?;
     let topic = Resource::topic(&app, &name).await?;
-    let configs = describe(&app, &topic, None).await?;
+    let configs = describe(&app, caller, &topic, None).await?;
     Ok(Json(Configs { configs }))
 }
 
 /// Answers `GET /v1/configs`.
-pub(super) async fn of_node(State(app): State<Arc<App>>, request: Request) -> Result<Json<Configs>, Problem> {
+pub(super) async fn of_node(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    request: Request,
+) -> Result<Json<Configs>, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let configs = describe(&app, &Resource::node(&app), None).await?;
+    let configs = describe(&app, caller, &Resource::node(&app), None).await?;
     Ok(Json(Configs { configs }))
 }
 
 /// Answers `PATCH /v1/topics/{topic}/configs`.
 pub(super) async fn change_topic(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<ChangedConfigs>, Problem> {
     let query = Query::read(request.uri().query(), &["dry_run"])?;
     let topic = Resource::topic(&app, &name).await?;
-    change(&app, peer, &topic, &topic, &query, request).await
+    change(&app, caller, &topic, &topic, &query, request).await
 }
 
 /// Answers `PATCH /v1/configs`.
 pub(super) async fn change_nodes(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Json<ChangedConfigs>, Problem> {
     let query = Query::read(request.uri().query(), &["scope", "dry_run"])?;
@@ -185,13 +189,13 @@ pub(super) async fn change_nodes(
             return Err(bad_parameter("scope", detail));
         }
     };
-    change(&app, peer, &changed, &node, &query, request).await
+    change(&app, caller, &changed, &node, &query, request).await
 }
 
 /// Changes what a body names, unless it is a dry run; answers with what is in force then for `told`.
 async fn change(
     app: &App,
-    Peer(peer): Peer,
+    caller: Arc<Caller>,
     changed: &Resource,
     told: &Resource,
     query: &Query,
@@ -202,14 +206,15 @@ async fn change(
         take_json::<Members<Option<String>, CHANGES_MAX>>(app, request, BODY_BYTES_MAX).await?;
     changed.check_given_up(&changes)?;
     let names = changes.iter().map(|(name, _)| name.clone()).collect();
-    alter(app, peer.ip(), changed, changes, dry_run).await?;
-    let configs = describe(app, told, Some(names)).await?;
+    alter(app, caller.clone(), changed, changes, dry_run).await?;
+    let configs = describe(app, caller, told, Some(names)).await?;
     Ok(Json(ChangedConfigs { dry_run, configs }))
 }
 
 /// What is in force; all of it, or what has one of these names.
 async fn describe(
     app: &App,
+    caller: Arc<Caller>,
     resource: &Resource,
     names: Option<Vec<String>>,
 ) -> Result<Vec<Config>, Problem> {
@@ -227,7 +232,9 @@ async fn describe(
                 include_synonyms: false,
                 include_documentation: true,
             };
-            let (told, _) = describe_configs::handle(core, request, DESCRIBE_VERSION, None).await;
+            let (told, _) =
+                describe_configs::handle(core, request, Envelope::without_room(DESCRIBE_VERSION, caller))
+                    .await;
             told.results
         })
         .await?;
@@ -241,7 +248,7 @@ async fn describe(
 /// Gives configs these values, and those without one up; all of them or none.
 async fn alter(
     app: &App,
-    client: IpAddr,
+    caller: Arc<Caller>,
     resource: &Resource,
     changes: Vec<(String, Option<String>)>,
     validate_only: bool,
@@ -258,7 +265,7 @@ async fn alter(
                 }],
                 validate_only,
             };
-            alter_configs::edit(core, request, ALTER_VERSION, None, client)
+            alter_configs::edit(core, request, Envelope::without_room(ALTER_VERSION, caller))
                 .await
                 .responses
         })

@@ -4,7 +4,6 @@
 //! A follower holds one piece of text at a time, until it is written. Who does not take it in time is cut off. When
 //! following cannot go on, an event named `end` says why before the stream ends: records are never left out in silence.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
@@ -21,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
+use crate::caller::Caller;
 use crate::seats::{Full, Seat};
 use crate::stands::Stands;
 
@@ -29,7 +29,6 @@ use super::body::{busy, holding};
 use super::cores::Unread;
 use super::line::Line;
 use super::media_type::MediaType;
-use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::read::page::{Form, WORK_BYTES};
 use super::read::{Failed, Most, Start, read_page, room};
@@ -51,7 +50,7 @@ pub(super) async fn follow(
     partition: PartitionId,
     query: Option<&str>,
     headers: &HeaderMap,
-    (line, Peer(peer)): (Line, Peer),
+    (line, caller): (Line, Arc<Caller>),
 ) -> Result<Response, Problem> {
     let query = Query::read(query, &["offset", "timestamp_ms"])?;
     let start = match resumed(headers)? {
@@ -63,11 +62,11 @@ pub(super) async fn follow(
     if from < log_start || from > tail {
         return Err(out_of_range(from, log_start, tail));
     }
-    let seat = find_seat(&app, peer)?;
+    let seat = find_seat(&app, &caller)?;
     let (pieces, body) = mpsc::channel(1);
     let follower = Follower {
         app,
-        peer: Peer(peer),
+        caller,
         partition,
         from,
         piece_bytes: PIECE_BYTES,
@@ -84,13 +83,13 @@ pub(super) async fn follow(
 }
 
 /// A place for one more follower.
-fn find_seat(app: &App, peer: SocketAddr) -> Result<Seat, Problem> {
+fn find_seat(app: &App, caller: &Caller) -> Result<Seat, Problem> {
     let limits = &app.limits.followers;
     let taken = app
         .followers
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .take(peer.ip(), limits);
+        .take(caller.host(), limits);
     taken.map_err(|full| {
         let taken = match full {
             Full::All => format!("{} connections", limits.all),
@@ -165,7 +164,7 @@ impl End {
 /// One client that follows one partition.
 struct Follower {
     app: Arc<App>,
-    peer: Peer,
+    caller: Arc<Caller>,
     partition: PartitionId,
     /// The next offset to be sent.
     from: Offset,
@@ -218,7 +217,7 @@ impl Follower {
     async fn send_page(&mut self) -> Result<Option<Stands>, End> {
         let no_memory = || End::Failed("there is no memory for answers".to_owned());
         let answers = &self.app.answers;
-        let room = room(&self.app, self.peer, PIECE_BYTES).await;
+        let room = room(&self.app, &self.caller, PIECE_BYTES).await;
         let mut room = room.map_err(|_| no_memory())?;
         let text_bytes = match answers.resize(&mut room, self.piece_bytes + WORK_BYTES) {
             true => self.piece_bytes,

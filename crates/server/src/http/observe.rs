@@ -1,7 +1,7 @@
 //! The steps that every request goes through, whichever path it asks for. Its path and origin are checked, and whether its
 //! connection may ask for it. It is counted, and has a line in the log, also if its client does not wait for the answer.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -15,11 +15,8 @@ use super::App;
 use super::places::Crowded;
 use super::problem::{Kind, Problem};
 use super::uri::check_path;
+use crate::caller::Caller;
 use crate::config::Config;
-
-/// The address of the client that asks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) SocketAddr);
 
 /// See the module.
 pub(super) async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -29,7 +26,7 @@ pub(super) async fn observe(State(app): State<Arc<App>>, request: Request, next:
         method: request.method().clone(),
         // The query is left out: it may hold keys of records.
         path: request.uri().path().to_owned(),
-        peer: request.extensions().get::<Peer>().map(|peer| peer.0),
+        caller: request.extensions().get().cloned(),
         status: None,
     };
     let config = &asked.app.cores.facts.config;
@@ -52,7 +49,7 @@ struct Asked {
     began: Instant,
     method: Method,
     path: String,
-    peer: Option<SocketAddr>,
+    caller: Option<Arc<Caller>>,
     /// The answer's, if there was one.
     status: Option<u16>,
 }
@@ -64,11 +61,11 @@ impl Drop for Asked {
             began,
             method,
             path,
-            peer,
+            caller,
             status,
         } = &*self;
         app.counters.ended(*status);
-        let peer = peer.map(tracing::field::display);
+        let peer = caller.as_ref().map(|caller| tracing::field::display(caller.peer));
         let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let outcome = if status.is_some() { "answered" } else { "gone" };
         if app.cores.facts.config.http.request_log {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api::list_offsets::offset_since;
 use crate::budget::Room;
+use crate::caller::Caller;
 use crate::stands::Stands;
 
 use super::App;
@@ -27,7 +28,6 @@ use super::cores::Unread;
 use super::follow;
 use super::line::Line;
 use super::media_type::MediaType;
-use super::observe::Peer;
 use super::problem::{Kind, Problem};
 use super::uri::{Query, bad_parameter};
 use page::{Form, Memory, Page, Unpaged, make_page};
@@ -136,14 +136,14 @@ pub(super) async fn from_partition(
     Path((topic, partition)): Path<(String, String)>,
     Extension(media_type): Extension<MediaType>,
     Extension(line): Extension<Line>,
-    Extension(peer): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic(&topic).await?;
     let partition = topic.partition(&partition)?;
     let query = request.uri().query();
     if media_type == MediaType::EventStream {
-        return follow::follow(app, partition, query, request.headers(), (line, peer)).await;
+        return follow::follow(app, partition, query, request.headers(), (line, caller)).await;
     }
     let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
     let wish = Wish::read(&app, &query)?;
@@ -151,7 +151,7 @@ pub(super) async fn from_partition(
         MediaType::JsonLines => Form::Lines,
         _ => Form::Array,
     };
-    let (page, stands, room) = find(&app, partition, wish, form, peer).await?;
+    let (page, stands, room) = find(&app, partition, wish, form, &caller).await?;
     Ok(respond(&app, media_type, page, stands, room, &line))
 }
 
@@ -161,14 +161,14 @@ async fn find(
     partition: PartitionId,
     wish: Wish,
     form: Form,
-    peer: Peer,
+    caller: &Caller,
 ) -> Result<(Page, Stands, Room), Problem> {
     let deadline = Instant::now() + wish.wait;
     let mut from = wish.start.find(app, partition).await?;
     let arrivals = Watcher::new(1);
     let mut stopped = app.stopped.clone();
     loop {
-        let mut room = room(app, peer, wish.bytes).await?;
+        let mut room = room(app, caller, wish.bytes).await?;
         let most = Most {
             records: wish.records,
             read_bytes: wish.bytes,
@@ -207,8 +207,8 @@ async fn find(
 }
 
 /// Waits for room for a page of so many bytes, and for the work on it.
-pub(super) async fn room(app: &App, peer: Peer, bytes: usize) -> Result<Room, Problem> {
-    let room = app.answers.room_of(Some(peer.0.ip()), bytes + page::WORK_BYTES);
+pub(super) async fn room(app: &App, caller: &Caller, bytes: usize) -> Result<Room, Problem> {
+    let room = app.answers.room_of(Some(caller.host()), bytes + page::WORK_BYTES);
     timeout_at(Instant::now() + ROOM_WAIT, room)
         .await
         .map_err(|_| answers_full())

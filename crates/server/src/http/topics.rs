@@ -17,7 +17,8 @@ use record::PartitionId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::{create_partitions, create_topics, delete_topics};
+use crate::api::{Envelope, create_partitions, create_topics, delete_topics};
+use crate::caller::Caller;
 use crate::config::plain_value;
 use crate::core::Core;
 use crate::groups::topic_settings;
@@ -28,7 +29,6 @@ use super::body::held_json;
 use super::cores::unknown_topic;
 use super::json_body::{Members, Object, take_json};
 use super::line::Line;
-use super::observe::Peer;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
@@ -117,7 +117,7 @@ struct Wanted {
 /// Answers `POST /v1/topics`.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
@@ -132,7 +132,7 @@ pub(super) async fn create(
                 timeout_ms,
                 ..CreateTopicsRequest::default()
             };
-            create_topics::handle(core, request, CREATE_VERSION, None, peer.ip())
+            create_topics::handle(core, request, Envelope::without_room(CREATE_VERSION, caller))
                 .await
                 .topics
         })
@@ -248,7 +248,7 @@ struct WantedPartitions {
 /// Answers `PATCH /v1/topics/{topic}`: gives it more partitions.
 pub(super) async fn grow(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<Value>, Problem> {
@@ -269,7 +269,7 @@ pub(super) async fn grow(
                 timeout_ms,
                 ..CreatePartitionsRequest::default()
             };
-            create_partitions::handle(core, request, GROW_VERSION, None, peer.ip())
+            create_partitions::handle(core, request, Envelope::without_room(GROW_VERSION, caller))
                 .await
                 .results
         })
@@ -282,7 +282,7 @@ pub(super) async fn grow(
 /// Answers `DELETE /v1/topics/{topic}`.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
@@ -297,7 +297,7 @@ pub(super) async fn delete(
                 timeout_ms,
                 ..DeleteTopicsRequest::default()
             };
-            delete_topics::handle(core, request, DELETE_VERSION, None, peer.ip())
+            delete_topics::handle(core, request, Envelope::without_room(DELETE_VERSION, caller))
                 .await
                 .responses
         })

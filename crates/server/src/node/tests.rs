@@ -19,7 +19,8 @@ use storage::identify;
 
 use super::*;
 use crate::api::config_resource::TOPIC;
-use crate::api::describe_configs;
+use crate::api::{Envelope, describe_configs};
+use crate::caller::{Caller, Listener};
 use crate::topic_names::TopicNames;
 
 /// Longer than anything takes that a test waits for.
@@ -142,7 +143,9 @@ fn told(node: &Node, config: &'static str) -> String {
         ..DescribeConfigsRequest::default()
     };
     let described = node.handle.mailboxes().call(0, |core| async move {
-        let (described, _) = describe_configs::handle(core, request, 4, None).await;
+        let caller = Caller::at(([127, 0, 0, 1], 7).into(), Listener::Kafka);
+        let envelope = Envelope::without_room(4, Arc::new(caller));
+        let (described, _) = describe_configs::handle(core, request, envelope).await;
         described.results[0].configs[0].value.clone()
     });
     let value = wait(described).expect("the core runs");

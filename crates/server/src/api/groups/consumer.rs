@@ -7,7 +7,9 @@ use kafka_wire::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, 
 use protocol::groups::{Assignment, ConsumerHeartbeat, Heard, MemberPresence};
 use record::PartitionId;
 
-use super::{Client, Refusal, ask, name, names, optional_name, text, time};
+use super::super::Envelope;
+use super::{Refusal, ask, name, names, optional_name, text, time};
+use crate::caller::Caller;
 use crate::core::Core;
 
 /// From this version on the client makes its member's id itself (KIP-1082).
@@ -20,11 +22,10 @@ const INDEX_BYTES: usize = 8;
 pub(in crate::api) async fn consumer_group_heartbeat(
     core: Rc<Core>,
     request: ConsumerGroupHeartbeatRequest,
-    version: i16,
-    client: Client,
+    Envelope { version, caller, .. }: Envelope,
 ) -> ConsumerGroupHeartbeatResponse {
     let random = u128::from_le_bytes(core.facts.random.bytes());
-    let outcome = match read(&request, version, client, random) {
+    let outcome = match read(&request, version, &caller, random) {
         Ok(heartbeat) => ask(&core, heartbeat).await,
         Err(refusal) => Err(refusal),
     };
@@ -52,7 +53,7 @@ pub(in crate::api) fn heard_bytes(told: &ConsumerGroupHeartbeatResponse) -> usiz
 fn read(
     request: &ConsumerGroupHeartbeatRequest,
     version: i16,
-    client: Client,
+    caller: &Caller,
     random: u128,
 ) -> Result<ConsumerHeartbeat, Refusal> {
     let presence = MemberPresence::from_epoch(request.member_epoch)
@@ -77,8 +78,8 @@ fn read(
         presence,
         instance: optional_name(request.instance_id.as_ref()),
         rack: optional_name(request.rack_id.as_ref()),
-        client_id: client.id,
-        client_host: client.host,
+        client_id: caller.client_id.clone(),
+        client_host: caller.shown_host(),
         rebalance_timeout: time(request.rebalance_timeout_ms),
         topics: request.subscribed_topic_names.as_deref().map(names),
         regex: optional_name(request.subscribed_topic_regex.as_ref()),

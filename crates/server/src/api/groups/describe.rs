@@ -20,6 +20,7 @@ use protocol::groups::{
     DescribedConsumerMember, GroupState, ListGroups, Name, NamedPartitions,
 };
 
+use super::super::Envelope;
 use super::super::authorized::{ON_GROUP, if_asked};
 use super::super::wide::is_long;
 use super::answer_room::{AnswerRoom, Asked};
@@ -45,7 +46,7 @@ const LISTED_BYTES: usize = 256;
 pub(in crate::api) async fn describe_groups(
     core: Rc<Core>,
     request: DescribeGroupsRequest,
-    version: i16,
+    Envelope { version, .. }: Envelope,
 ) -> DescribeGroupsResponse {
     let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
@@ -136,7 +137,7 @@ fn told_group(group_id: Text, described: &DescribedClassic) -> DescribedGroup {
 pub(in crate::api) async fn consumer_group_describe(
     core: Rc<Core>,
     request: ConsumerGroupDescribeRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> ConsumerGroupDescribeResponse {
     let operations = if_asked(request.include_authorized_operations, ON_GROUP);
     let mut room = AnswerRoom::new(&core.answers);
@@ -286,7 +287,7 @@ pub(in crate::api) fn list_bytes(told: &ListGroupsResponse) -> usize {
 pub(in crate::api) async fn list_groups(
     core: Rc<Core>,
     request: ListGroupsRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> ListGroupsResponse {
     let list = ListGroups {
         states: names(&request.states_filter),
@@ -335,7 +336,7 @@ fn told_listed(group: &groups::ListedGroup) -> ListedGroup {
 pub(in crate::api) async fn delete_groups(
     core: Rc<Core>,
     request: DeleteGroupsRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> DeleteGroupsResponse {
     let results = for_each(request.groups_names, |group| delete_group(&core, group)).await;
     DeleteGroupsResponse {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use kafka_wire::find_coordinator::Coordinator;
 use kafka_wire::{ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, Text};
 
+use super::super::Envelope;
 use crate::core::Core;
 
 /// What `key_type` says that a key names.
@@ -17,7 +18,7 @@ const FIRST_WITH_SEVERAL: i16 = 4;
 pub(in crate::api) async fn find_coordinator(
     core: Rc<Core>,
     request: FindCoordinatorRequest,
-    version: i16,
+    Envelope { version, .. }: Envelope,
 ) -> FindCoordinatorResponse {
     let outcome = check(&request);
     let outcome = match outcome {

@@ -13,8 +13,8 @@ use protocol::groups::{
     GroupError, Heartbeat, JoinGroup, Joined, LeaveGroup, LeavingMember, LeftMember, Protocol, SyncGroup,
 };
 
-use super::{Client, ask, ask_and_wait, name, optional_name, optional_text, text, time};
-use crate::budget::SharedRoom;
+use super::super::Envelope;
+use super::{ask, ask_and_wait, name, optional_name, optional_text, text, time};
 use crate::core::Core;
 use crate::error_codes::group_code;
 
@@ -32,9 +32,11 @@ const NO_GENERATION: i32 = -1;
 pub(in crate::api) async fn join_group(
     core: Rc<Core>,
     request: JoinGroupRequest,
-    version: i16,
-    client: Client,
-    room: SharedRoom,
+    Envelope {
+        version,
+        caller,
+        room,
+    }: Envelope,
 ) -> JoinGroupResponse {
     let session_timeout = time(request.session_timeout_ms).unwrap_or_default();
     let rebalance_timeout = match version {
@@ -50,8 +52,8 @@ pub(in crate::api) async fn join_group(
         group: name(&request.group_id),
         member: name(&request.member_id),
         instance: optional_name(request.group_instance_id.as_ref()),
-        client_id: client.id,
-        client_host: client.host,
+        client_id: caller.client_id.clone(),
+        client_host: caller.shown_host(),
         session_timeout,
         rebalance_timeout,
         protocol_type: name(&request.protocol_type),
@@ -108,8 +110,7 @@ fn not_joined(member_id: Text, code: ErrorCode) -> JoinGroupResponse {
 pub(in crate::api) async fn sync_group(
     core: Rc<Core>,
     request: SyncGroupRequest,
-    version: i16,
-    room: SharedRoom,
+    Envelope { version, room, .. }: Envelope,
 ) -> SyncGroupResponse {
     let names_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
     if version >= FIRST_WITH_NAMED_PROTOCOL && !names_protocol {
@@ -154,7 +155,7 @@ fn not_synced(code: ErrorCode) -> SyncGroupResponse {
 pub(in crate::api) async fn heartbeat(
     core: Rc<Core>,
     request: HeartbeatRequest,
-    _version: i16,
+    _envelope: Envelope,
 ) -> HeartbeatResponse {
     let heartbeat = Heartbeat {
         group: name(&request.group_id),
@@ -172,7 +173,7 @@ pub(in crate::api) async fn heartbeat(
 pub(in crate::api) async fn leave_group(
     core: Rc<Core>,
     request: LeaveGroupRequest,
-    version: i16,
+    Envelope { version, .. }: Envelope,
 ) -> LeaveGroupResponse {
     let members = match version {
         ..FIRST_WITH_LEAVING_TOGETHER => vec![LeavingMember {

@@ -4,7 +4,6 @@
 
 mod wanted;
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use serde_json::json;
 use shard::{ReadRefusal, Shard};
 use tokio::time::timeout;
 
+use crate::caller::Caller;
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
 use crate::stands::Stands;
@@ -30,7 +30,6 @@ use super::super::body::write_json;
 use super::super::cores::Unread;
 use super::super::json_body::{Items, take_json};
 use super::super::line::Line;
-use super::super::observe::Peer;
 use super::super::problem::{Kind, Problem};
 use super::super::read::Start;
 use super::super::uri::Query;
@@ -68,7 +67,7 @@ pub(in super::super) async fn set_offsets(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     Extension(line): Extension<Line>,
-    Extension(Peer(client)): Extension<Peer>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
@@ -87,7 +86,7 @@ pub(in super::super) async fn set_offsets(
     // First the answer and its room: what is committed must not be refused for want of them.
     let answer = write_json(&app, &moves)?;
     if !dry_run {
-        commit(&app, &group, &moves.offsets, client).await?;
+        commit(&app, &group, &moves.offsets, &caller).await?;
     }
     Ok(answer.send(&app, &line))
 }
@@ -179,7 +178,7 @@ async fn find_offset(shard: &Rc<Shard>, id: PartitionId, start: Start) -> Result
 }
 
 /// Commits all of them; durable on return.
-async fn commit(app: &App, group: &Name, moves: &[Move], client: SocketAddr) -> Result<(), Problem> {
+async fn commit(app: &App, group: &Name, moves: &[Move], caller: &Caller) -> Result<(), Problem> {
     let partitions = moves.iter().map(|one| CommitPartition {
         partition: TopicPartition {
             topic: Name::from(one.topic.as_str()),
@@ -194,7 +193,7 @@ async fn commit(app: &App, group: &Name, moves: &[Move], client: SocketAddr) -> 
     });
     let commit = CommitOffsets {
         group: Name::clone(group),
-        client_host: Name::from(format!("/{}", client.ip())),
+        client_host: caller.shown_host(),
         committer: OffsetCommitter {
             member: Name::default(),
             instance: None,

@@ -19,9 +19,9 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::super::App;
 use super::super::limits::HttpLimits;
-use super::super::observe::Peer;
 use super::super::routes::{finish, router};
 use super::app_with;
+use crate::caller::{Caller, Listener};
 
 /// Keeps what is logged, as `LEVEL field=value …`.
 #[derive(Clone, Default)]
@@ -66,8 +66,9 @@ impl Subscriber for Lines {
 }
 
 fn request(path: &str) -> Request {
-    let peer = Peer(SocketAddr::from(([127, 0, 0, 1], 7)));
-    let request = Request::builder().uri(path).extension(peer).body(Body::empty());
+    let caller = Caller::at(SocketAddr::from(([127, 0, 0, 1], 7)), Listener::Http);
+    let request = Request::builder().uri(path).extension(Arc::new(caller));
+    let request = request.body(Body::empty());
     request.expect("a request")
 }
 

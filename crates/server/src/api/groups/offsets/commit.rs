@@ -13,22 +13,25 @@ use protocol::groups::{
 use protocol::metadata::{Metadata, Topic};
 use record::{Epoch, Offset, TopicId};
 
+use super::super::super::Envelope;
 use super::super::super::gather::gather;
-use super::super::{Client, Refusal, ask, name, optional_name};
+use super::super::{Refusal, ask, name, optional_name};
 use super::{FIRST_WITH_MEMBER_EPOCHS, FIRST_WITH_TOPIC_IDS, Outcomes};
-use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::core::Core;
 use crate::long::Long;
 
 pub(in crate::api) async fn offset_commit(
     core: Rc<Core>,
     request: OffsetCommitRequest,
-    version: i16,
-    client: Client,
-    room: SharedRoom,
+    Envelope {
+        version,
+        caller,
+        room,
+    }: Envelope,
 ) -> OffsetCommitResponse {
     let found = core.with_metadata(|metadata| find_topics(metadata, &request.topics, version));
-    let commit = read(&request, &found, version, client);
+    let commit = read(&request, &found, version, &caller);
     let outcomes = match commit.partitions.is_empty() {
         // Nothing that could be committed: the coordinator has no say in that.
         true => Ok(Vec::new()),
@@ -90,7 +93,7 @@ fn read(
     request: &OffsetCommitRequest,
     found: &[Result<FoundTopic, ErrorCode>],
     version: i16,
-    client: Client,
+    caller: &Caller,
 ) -> CommitOffsets {
     let mut partitions = Vec::new();
     for (topic, found) in request.topics.iter().zip(found) {
@@ -103,7 +106,7 @@ fn read(
     }
     CommitOffsets {
         group: name(&request.group_id),
-        client_host: client.host,
+        client_host: caller.shown_host(),
         committer: OffsetCommitter {
             member: name(&request.member_id),
             instance: optional_name(request.group_instance_id.as_ref()),

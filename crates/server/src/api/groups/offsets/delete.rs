@@ -9,10 +9,10 @@ use kafka_wire::{ErrorCode, OffsetDeleteRequest, OffsetDeleteResponse};
 use platform::slices::Slices;
 use protocol::groups::{DeleteOffsets, Name, PartitionOutcome, TopicPartition};
 
+use super::super::super::Envelope;
 use super::super::super::gather::gather;
 use super::super::{Refusal, ask, name};
 use super::Outcomes;
-use crate::budget::SharedRoom;
 use crate::core::Core;
 use crate::long::Long;
 
@@ -25,8 +25,7 @@ const TOPICS_IN_ONE_TURN: usize = 1_000;
 pub(in crate::api) async fn offset_delete(
     core: Rc<Core>,
     request: OffsetDeleteRequest,
-    _version: i16,
-    room: SharedRoom,
+    Envelope { room, .. }: Envelope,
 ) -> OffsetDeleteResponse {
     let group = name(&request.group_id);
     let topics = Long::of(&core, request.topics, &room);

@@ -13,6 +13,7 @@ use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
 use platform::slices::Slices;
 use protocol::groups::{FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name};
 
+use super::super::super::Envelope;
 use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
 use super::FIRST_WITH_TOPIC_IDS;
@@ -37,7 +38,7 @@ const FEW_OFFSETS: usize = SMALL_BYTES / OFFSET_BYTES;
 pub(in crate::api) async fn offset_fetch(
     core: Rc<Core>,
     request: OffsetFetchRequest,
-    version: i16,
+    Envelope { version, .. }: Envelope,
 ) -> OffsetFetchResponse {
     let mut room = AnswerRoom::new(&core.answers);
     if version < FIRST_WITH_SEVERAL_GROUPS {
